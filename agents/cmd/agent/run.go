@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/jsonlog"
+	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/agents/internal/server"
+	"github.com/zeroinfra/agents/internal/supervisor"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+)
+
+// flushTimeout bounds the wait for the log's reader at the end.
+const flushTimeout = 200 * time.Millisecond
+
+// runOptions are the flags of run.
+type runOptions struct {
+	dirs       planfile.Dirs
+	tlsDir     string
+	socket     string
+	listen     string
+	reflection bool
+}
+
+func runCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the plan's process as PID 1 of the middleware's container",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			log := newLog()
+			defer log.Flush(flushTimeout)
+			return run(o, log.Logger)
+		},
+	}
+	addDirs(cmd, &o.dirs)
+	flags := cmd.Flags()
+	flags.StringVar(&o.tlsDir, "tls-dir", plan.TLSDir, "folder with tls.crt, tls.key and ca.crt")
+	flags.StringVar(&o.socket, "socket", plan.SocketPath, "unix socket for the status agent")
+	flags.StringVar(&o.listen, "listen", defaultAddress(plan.ProcessPort), "address of the gRPC server for operators")
+	flags.BoolVar(&o.reflection, "reflection", false, "have the gRPC server describe itself")
+	return cmd
+}
+
+// run supervises the process until SIGTERM or SIGINT.
+func run(o runOptions, log *slog.Logger) error {
+	lean()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	reap, err := reaper.New(log)
+	if err != nil {
+		return err
+	}
+	store, err := callrecord.Open(o.dirs.Run)
+	if err != nil {
+		return err
+	}
+	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap}, store, log)
+	go forward(sup)
+
+	reflection := server.NoReflection
+	if o.reflection {
+		reflection = server.WithReflection
+	}
+	// The server outlives the stop of the process, so that it can be watched.
+	serving, endServer := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		server.Config{Address: o.listen, TLSDir: o.tlsDir, SocketPath: o.socket, Reflection: reflection,
+			Process: sup, Parse: o.dirs.Parse, Log: log}.Run(serving)
+	}()
+	code := sup.Run(ctx)
+	endServer()
+	<-served
+	if code != 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// forward passes on the signals that a plan may allow.
+func forward(sup *supervisor.Supervisor) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH)
+	for sig := range signals {
+		sup.Forward(sig.(syscall.Signal))
+	}
+}
+
+// newLog logs to standard error, and keeps a broken log pipe from ending the program.
+func newLog() *jsonlog.Log {
+	// Notify and not Ignore: what is ignored here would be ignored in every process started here.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return jsonlog.New(os.Stderr, slog.LevelInfo)
+}
+
+// lean trades speed that nobody needs here for memory.
+func lean() {
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(50)
+	debug.SetMemoryLimit(14 << 20)
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/health"
+	"github.com/zeroinfra/platform-core/agentproto/report"
+)
+
+var (
+	healthy   = report.Report{Health: report.Healthy, Role: "primary"}
+	unhealthy = report.Report{Health: report.Unhealthy, Message: "crash"}
+	fresh     = report.Report{Health: report.Starting}
+)
+
+// due asks and checks the answer: the report is written now, or the wait is as long as said.
+func due(t *testing.T, h *health.Hold, at time.Duration, r report.Report, write bool, wait time.Duration) {
+	t.Helper()
+	text, left := h.Due(t0.Add(at), r)
+	if (text != "") != write || left != wait || write && text != r.String() {
+		t.Errorf("at %v: got %q and wait %v; want write %v and wait %v", at, text, left, write, wait)
+	}
+}
+
+func TestGoodNewsGoOutAtOnce(t *testing.T) {
+	h := health.NewHold("")
+	due(t, h, 0, fresh, false, 3*time.Second)
+	due(t, h, time.Second, fresh, false, 2*time.Second)
+	due(t, h, 1100*time.Millisecond, healthy, true, 0)
+	due(t, h, time.Hour, healthy, false, 0)
+	due(t, h, time.Hour, report.Report{Health: report.Healthy, Role: "secondary"}, true, 0)
+	due(t, h, time.Hour, report.Report{Health: report.Stopped}, true, 0)
+}
+
+func TestSlowStartIsReported(t *testing.T) {
+	h := health.NewHold("")
+	due(t, h, 0, fresh, false, 3*time.Second)
+	due(t, h, 3*time.Second, fresh, true, 0)
+}
+
+func TestBadNewsThatPassAreNotWritten(t *testing.T) {
+	h := health.NewHold(healthy.String())
+	due(t, h, 0, unhealthy, false, 500*time.Millisecond)
+	due(t, h, 300*time.Millisecond, fresh, false, 200*time.Millisecond)
+	due(t, h, 400*time.Millisecond, healthy, false, 0)
+	// A later one has its own time.
+	due(t, h, 10*time.Second, unhealthy, false, 500*time.Millisecond)
+	due(t, h, 10*time.Second+500*time.Millisecond, unhealthy, true, 0)
+	due(t, h, 20*time.Second, unhealthy, false, 0)
+}
+
+func TestChangingBadNewsDoNotExtendTheWait(t *testing.T) {
+	h := health.NewHold(healthy.String())
+	due(t, h, 0, unhealthy, false, 500*time.Millisecond)
+	due(t, h, 499*time.Millisecond, report.Report{Health: report.Unhealthy, Starts: 2}, false, time.Millisecond)
+	due(t, h, 500*time.Millisecond, report.Report{Health: report.Unhealthy, Starts: 3}, true, 0)
+}
+
+func TestCallUnderWayIsReportedWhenItIsOver(t *testing.T) {
+	with := func(phase string) report.Report {
+		r := healthy
+		r.LastCall = &report.Call{Key: "k", Phase: phase}
+		return r
+	}
+	h := health.NewHold(healthy.String())
+	due(t, h, 0, with(report.CallRunning), false, 500*time.Millisecond)
+	due(t, h, 300*time.Millisecond, with(report.CallSucceeded), true, 0)
+	// A long one is known to run.
+	h = health.NewHold(healthy.String())
+	due(t, h, 0, with(report.CallRunning), false, 500*time.Millisecond)
+	due(t, h, 500*time.Millisecond, with(report.CallRunning), true, 0)
+}
+
+func TestARestartOfTheAgentAloneWritesNothing(t *testing.T) {
+	h := health.NewHold(healthy.String())
+	due(t, h, 0, fresh, false, 500*time.Millisecond)
+	due(t, h, 100*time.Millisecond, healthy, false, 0)
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package health decides what is reported about a pod, from what the process
+// manager says and what the probe finds. It is pure: no clock but the times that
+// it is given, nothing read or written.
+package health
+
+import (
+	"time"
+
+	"github.com/zeroinfra/agents/internal/probe"
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+)
+
+const (
+	// DefaultThreshold is the FailureThreshold of a plan that gives none.
+	DefaultThreshold = 3
+	// crashMemory is how long a process must have been up until a crash before it no longer explains why the probe fails.
+	crashMemory = 10 * time.Second
+)
+
+// Causes of a health that does not come from a probe.
+const (
+	causeWaiting  probe.Cause = "waiting for the process manager"
+	causeAway     probe.Cause = "process manager away"
+	causeStopping probe.Cause = "stopping"
+	causeCrash    probe.Cause = "crash"
+	causeStarting probe.Cause = "starting"
+)
+
+// Judge holds what is known. Make it with New.
+type Judge struct {
+	process *agentv1.ProcessStatus
+	// health, cause and message are what is reported now.
+	health  report.Health
+	cause   probe.Cause
+	message string
+	// good is the last successful outcome; goodPID the process that it was about.
+	good    probe.Outcome
+	goodPID int64
+	// failures in a row.
+	failures int
+	// crashedAt is when the process was last seen down by itself; zero when a probe has succeeded since.
+	crashedAt time.Time
+}
+
+// New makes a judge that knows nothing yet.
+func New() *Judge {
+	return &Judge{health: report.Starting, cause: causeWaiting, message: "waiting for the process manager"}
+}
+
+// Process takes in a status of the process manager. It returns true when there is
+// another process, or none any more, so that a probe should run at once.
+func (j *Judge) Process(now time.Time, status *agentv1.ProcessStatus) bool {
+	changed := j.process == nil || j.process.GetPid() != status.GetPid() || j.process.GetStarts() != status.GetStarts() ||
+		j.cause == causeAway || j.health == report.Stopped && status.GetState() != agentv1.ProcessState_PROCESS_STATE_STOPPED
+	j.process = status
+	switch status.GetState() {
+	case agentv1.ProcessState_PROCESS_STATE_STOPPED:
+		j.crashedAt = time.Time{}
+		j.set(report.Stopped, "", "")
+	case agentv1.ProcessState_PROCESS_STATE_STOPPING:
+		j.set(report.Unhealthy, causeStopping, "the process is being stopped")
+	case agentv1.ProcessState_PROCESS_STATE_BACKOFF:
+		j.crashedAt = now
+		j.set(report.Unhealthy, causeCrash+probe.Cause(status.GetMessage()), status.GetMessage())
+	default:
+		if changed {
+			j.newProcess(now)
+		}
+	}
+	if changed {
+		j.failures = 0
+	}
+	return changed
+}
+
+// newProcess: nothing is known of it yet, but that it follows a crash.
+func (j *Judge) newProcess(now time.Time) {
+	if j.crashed(now) {
+		return
+	}
+	j.set(report.Starting, causeStarting, "the probe has not succeeded yet")
+}
+
+// crashed says whether the process was down a moment ago.
+func (j *Judge) crashed(now time.Time) bool {
+	return !j.crashedAt.IsZero() && now.Sub(j.crashedAt) < crashMemory
+}
+
+// Away takes in that the process manager does not answer.
+func (j *Judge) Away() {
+	if j.process == nil {
+		return
+	}
+	j.set(report.Unhealthy, causeAway, "the process manager does not answer")
+}
+
+// PID of the process to probe; 0 when there is none or it is being stopped.
+func (j *Judge) PID() int64 {
+	if j.process == nil || j.cause == causeAway || j.cause == causeStopping {
+		return 0
+	}
+	return j.process.GetPid()
+}
+
+// Probe takes in an outcome about the process with the number; one about another process is stale and ignored.
+func (j *Judge) Probe(now time.Time, pid int64, outcome probe.Outcome, threshold int) {
+	if pid == 0 || pid != j.PID() {
+		return
+	}
+	if outcome.Cause == "" {
+		j.failures, j.crashedAt = 0, time.Time{}
+		j.good, j.goodPID = outcome, pid
+		j.set(report.Healthy, "", "")
+		return
+	}
+	j.failures++
+	if threshold <= 0 {
+		threshold = DefaultThreshold
+	}
+	hopeless := outcome.Cause == probe.CausePlan
+	switch {
+	case j.health == report.Healthy && j.failures < threshold && !hopeless:
+		// Not yet: one failure may be an accident.
+	case j.goodPID == pid, hopeless, outcome.Cause == probe.CauseExpression && j.failures >= threshold:
+		j.set(report.Unhealthy, outcome.Cause, outcome.Message)
+	case j.crashed(now):
+		// The crash explains it.
+	default:
+		j.set(report.Starting, outcome.Cause, outcome.Message)
+	}
+}
+
+// Failing says whether the last probe failed, so that the next should come soon.
+func (j *Judge) Failing() bool {
+	return j.failures > 0 || j.health != report.Healthy
+}
+
+// set keeps the message while health and cause are the same: a message with, say,
+// a number in it must not make a new report at every probe.
+func (j *Judge) set(health report.Health, cause probe.Cause, message string) {
+	if j.health == health && j.cause == cause {
+		return
+	}
+	j.health, j.cause, j.message = health, cause, message
+}
+
+// Report is what is to be said now. Role and attributes are those of a healthy
+// middleware only; the version stays known.
+func (j *Judge) Report() report.Report {
+	r := report.Report{
+		Health:       j.health,
+		Message:      j.message,
+		Version:      j.good.Version,
+		ConfigDigest: j.process.GetConfigDigest(),
+		Starts:       j.process.GetStarts(),
+	}
+	if j.health == report.Healthy {
+		r.Role, r.Attributes = j.good.Role, j.good.Attributes
+	}
+	if call := j.process.GetLastCall(); call != nil {
+		r.LastCall = &report.Call{Key: call.GetIdempotencyKey(), Phase: phases[call.GetPhase()], Message: call.GetMessage()}
+	}
+	return r
+}
+
+var phases = map[agentv1.CallPhase]string{
+	agentv1.CallPhase_CALL_PHASE_RUNNING:   report.CallRunning,
+	agentv1.CallPhase_CALL_PHASE_SUCCEEDED: report.CallSucceeded,
+	agentv1.CallPhase_CALL_PHASE_FAILED:    report.CallFailed,
+}

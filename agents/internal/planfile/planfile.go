@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package planfile reads plans, checks them, and turns one into what can be
+// started: a command with its environment, and files with their content.
+//
+// Two plans can be at hand: the mounted one (a ConfigMap, which the kubelet
+// brings up to date with a delay) and one that was pushed with a call. The pushed
+// one is kept beside the digest that the mounted one had at that time; as soon as
+// the mounted one has another digest, it is newer, and it is used.
+package planfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/zeroinfra/agents/internal/atomicfile"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+)
+
+// pushedFile is where a pushed plan is kept below the run folder.
+const pushedFile = "pushed-plan.json"
+
+// Dirs are the folders of a pod. The package plan names where they are; tests have their own.
+type Dirs struct {
+	// Plan holds the mounted plan.
+	Plan string
+	// Config is where configuration files may be written.
+	Config string
+	// Run lives as long as the pod.
+	Run string
+	// Secrets holds one folder per credential.
+	Secrets string
+}
+
+// Parse reads and checks a plan. Fields that it does not know are ignored,
+// because a newer engine may serve an older agent.
+func (d Dirs) Parse(data []byte) (*plan.Plan, error) {
+	var p plan.Plan
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil, fmt.Errorf("cannot read plan: %w", err)
+	}
+	if err := d.validate(&p); err != nil {
+		return nil, fmt.Errorf("cannot use plan: %w", err)
+	}
+	return &p, nil
+}
+
+// Mounted reads the plan that the pod mounts.
+func (d Dirs) Mounted() (*plan.Plan, error) {
+	path := d.MountedPath()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the mounted plan: %w", err)
+	}
+	p, err := d.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("file %q: %w", path, err)
+	}
+	return p, nil
+}
+
+// MountedPath is the file of the mounted plan.
+func (d Dirs) MountedPath() string {
+	return filepath.Join(d.Plan, plan.PlanFile)
+}
+
+// pushed is the content of the file of the pushed plan.
+type pushed struct {
+	// MountedDigest is the digest of the mounted plan when this one was pushed; "" when none could be read.
+	MountedDigest string          `json:"mountedDigest"`
+	Plan          json.RawMessage `json:"plan"`
+}
+
+// Push keeps a plan that came with a call.
+func (d Dirs) Push(p *plan.Plan) error {
+	record := pushed{}
+	// A mounted plan that cannot be read has no digest, and any readable one replaces this one later.
+	if mounted, err := d.Mounted(); err == nil {
+		record.MountedDigest = mounted.Digest
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("cannot keep the pushed plan: %w", err)
+	}
+	record.Plan = raw
+	data, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("cannot keep the pushed plan: %w", err)
+	}
+	return atomicfile.Write(filepath.Join(d.Run, pushedFile), data, 0o640)
+}
+
+// Current returns the plan to use: the pushed one while the mounted one is still
+// the same as when it came (or cannot be read), else the mounted one.
+func (d Dirs) Current() (*plan.Plan, error) {
+	mounted, mountedErr := d.Mounted()
+	record, kept, err := d.readPushed()
+	switch {
+	case err != nil && mountedErr != nil:
+		return nil, errors.Join(mountedErr, err)
+	case kept == nil && mountedErr != nil:
+		return nil, mountedErr
+	case kept == nil || err != nil:
+		return mounted, nil
+	case mountedErr != nil || mounted.Digest == record.MountedDigest:
+		return kept, nil
+	}
+	return mounted, nil
+}
+
+// readPushed returns a nil plan when none was pushed.
+func (d Dirs) readPushed() (pushed, *plan.Plan, error) {
+	var record pushed
+	path := filepath.Join(d.Run, pushedFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return record, nil, nil
+	}
+	if err != nil {
+		return record, nil, fmt.Errorf("cannot read the pushed plan: %w", err)
+	}
+	if err := json.Unmarshal(data, &record); err != nil {
+		return record, nil, fmt.Errorf("cannot read file %q: %w", path, err)
+	}
+	p, err := d.Parse(record.Plan)
+	if err != nil {
+		return record, nil, fmt.Errorf("file %q: %w", path, err)
+	}
+	return record, p, nil
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package planfile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/zeroinfra/platform-core/agentproto/configfile"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+)
+
+// version is the plan format that this agent knows.
+const version = 1
+
+var (
+	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	// element is one part of a path: a secret cannot lead out of its folder.
+	element = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
+)
+
+// Signal returns the signal with the name, for example SIGHUP.
+func Signal(name string) (syscall.Signal, error) {
+	number := unix.SignalNum(name)
+	if number == 0 {
+		return 0, fmt.Errorf("signal %q is unknown; give a name such as SIGHUP", name)
+	}
+	return number, nil
+}
+
+// validate refuses what could only fail later.
+func (d Dirs) validate(p *plan.Plan) error {
+	if p.Version != version {
+		return fmt.Errorf("version is %d; this agent knows %d", p.Version, version)
+	}
+	if !digestForm.MatchString(p.Digest) {
+		return fmt.Errorf("digest %q is not \"sha256:\" and 64 hexadecimal digits", p.Digest)
+	}
+	if err := validateProcess(p.Process); err != nil {
+		return fmt.Errorf("process: %w", err)
+	}
+	if err := validateProbe(p.Probe); err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	seen := map[string]bool{}
+	for _, file := range p.Files {
+		if seen[file.Path] {
+			return fmt.Errorf("file %q is there twice", file.Path)
+		}
+		seen[file.Path] = true
+		if err := d.validateFile(file); err != nil {
+			return fmt.Errorf("file %q: %w", file.Path, err)
+		}
+	}
+	return nil
+}
+
+func validateProcess(p plan.Process) error {
+	if err := errors.Join(validateCommand(p.Command), validateEnv(p.Env)); err != nil {
+		return err
+	}
+	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
+		return fmt.Errorf("working directory %q is not absolute", p.Dir)
+	}
+	if err := validateSignals(append(slices.Clone(p.Signals), optional(p.Stop.Signal)...)); err != nil {
+		return err
+	}
+	if err := notNegative(map[string]int{"stop.timeoutSeconds": p.Stop.TimeoutSeconds, "backoff.initialMilliseconds": p.Backoff.InitialMilliseconds,
+		"backoff.maxSeconds": p.Backoff.MaxSeconds, "backoff.resetSeconds": p.Backoff.ResetSeconds}); err != nil {
+		return err
+	}
+	if p.Reload == nil {
+		return nil
+	}
+	if (p.Reload.Signal == "") == (len(p.Reload.Command) == 0) {
+		return errors.New("reload needs a signal or a command, not both")
+	}
+	if len(p.Reload.Command) > 0 {
+		if err := validateCommand(p.Reload.Command); err != nil {
+			return fmt.Errorf("reload: %w", err)
+		}
+	}
+	return errors.Join(validateSignals(optional(p.Reload.Signal)), validateEnv(p.Reload.Env),
+		notNegative(map[string]int{"reload.timeoutSeconds": p.Reload.TimeoutSeconds}))
+}
+
+// validateProbe leaves the expressions alone: only the status agent evaluates them. A plan without a probe can still be run.
+func validateProbe(p plan.Probe) error {
+	if len(p.Command) > 0 {
+		if err := validateCommand(p.Command); err != nil {
+			return err
+		}
+	}
+	return errors.Join(validateEnv(p.Env), notNegative(map[string]int{"intervalSeconds": p.IntervalSeconds,
+		"timeoutSeconds": p.TimeoutSeconds, "failureThreshold": p.FailureThreshold}))
+}
+
+func validateCommand(command []string) error {
+	if len(command) == 0 || command[0] == "" {
+		return errors.New("the command is empty")
+	}
+	for _, arg := range command {
+		if strings.ContainsRune(arg, 0) {
+			return fmt.Errorf("argument %q of the command has a NUL byte", arg)
+		}
+	}
+	return nil
+}
+
+func validateEnv(vars []plan.EnvVar) error {
+	for _, v := range vars {
+		if !envName.MatchString(v.Name) {
+			return fmt.Errorf("environment variable %q has no valid name", v.Name)
+		}
+		if strings.ContainsRune(v.Value, 0) {
+			return fmt.Errorf("environment variable %q has a NUL byte", v.Name)
+		}
+		if v.Secret != nil && v.Value != "" {
+			return fmt.Errorf("environment variable %q has a value and a secret; give one", v.Name)
+		}
+		if err := validateSecret(v.Secret); err != nil {
+			return fmt.Errorf("environment variable %q: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+func validateSecret(ref *plan.SecretRef) error {
+	if ref != nil && (!element.MatchString(ref.Credential) || !element.MatchString(ref.Key)) {
+		return fmt.Errorf("secret %q/%q is not a credential and a key", ref.Credential, ref.Key)
+	}
+	return nil
+}
+
+func validateSignals(names []string) error {
+	for _, name := range names {
+		if _, err := Signal(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d Dirs) validateFile(file plan.File) error {
+	below := strings.TrimSuffix(d.Config, "/") + "/"
+	if filepath.Clean(file.Path) != file.Path || !strings.HasPrefix(file.Path, below) {
+		return fmt.Errorf("the path must be absolute and below %s", below)
+	}
+	if !slices.Contains(configfile.Formats(), file.Format) {
+		return fmt.Errorf("format %q is unknown; known are %v", file.Format, configfile.Formats())
+	}
+	if _, err := fileMode(file.Mode); err != nil {
+		return err
+	}
+	for _, entry := range file.Entries {
+		if err := validateSecret(entry.Secret); err != nil {
+			return fmt.Errorf("setting %q: %w", entry.Key, err)
+		}
+	}
+	return nil
+}
+
+// fileMode reads an octal mode; "" is 0600.
+func fileMode(text string) (os.FileMode, error) {
+	if text == "" {
+		return 0o600, nil
+	}
+	mode, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || mode > 0o777 || mode&0o400 == 0 {
+		return 0, fmt.Errorf("mode %q is not octal between 0400 and 0777 and readable by its owner", text)
+	}
+	return os.FileMode(mode), nil
+}
+
+func optional(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+func notNegative(values map[string]int) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if values[name] < 0 {
+			errs = append(errs, fmt.Errorf("%s is %d; it cannot be negative", name, values[name]))
+		}
+	}
+	return errors.Join(errs...)
+}

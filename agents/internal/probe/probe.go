@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package probe runs the command that says how the middleware is, and maps its
+// output to health, role, version and attributes by the plan's CEL expressions.
+package probe
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/zeroinfra/agents/internal/command"
+	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+)
+
+const (
+	// DefaultSeconds is both the interval and the timeout of a plan that gives none.
+	DefaultSeconds = 2
+	// maxLine bounds what a command's output adds to a message, in characters.
+	maxLine = 200
+)
+
+// Cause is why a probe failed. While it stays the same, so does the reported message.
+type Cause string
+
+// Causes that are not an exit of the command; those are "exit code N" and "signal NAME".
+const (
+	// CausePlan: the plan or its expressions cannot be used.
+	CausePlan Cause = "plan"
+	// CauseExpression: an expression failed.
+	CauseExpression Cause = "expression"
+	// CauseUnhealthy: the expression healthy gave false although the command succeeded.
+	CauseUnhealthy Cause = "unhealthy"
+	// CauseTimeout: the command was killed at its deadline.
+	CauseTimeout Cause = "timeout"
+	// CauseStart: the command could not be run.
+	CauseStart Cause = "start"
+)
+
+// Outcome of one probe.
+type Outcome struct {
+	// Cause of the failure; "" when the middleware is healthy.
+	Cause Cause
+	// Message says what is wrong.
+	Message string
+	// Role, Version and Attributes are there when it is healthy.
+	Role, Version string
+	Attributes    map[string]string
+}
+
+// Probe is a plan's probe, ready to be run.
+type Probe struct {
+	plan        plan.Probe
+	expressions *Expressions
+	dirs        planfile.Dirs
+	starter     command.Starter
+}
+
+// New compiles the probe of a plan.
+func New(p plan.Probe, dirs planfile.Dirs, starter command.Starter) (*Probe, error) {
+	if len(p.Command) == 0 {
+		return nil, errors.New("the plan has no probe command")
+	}
+	expressions, err := Compile(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Probe{plan: p, expressions: expressions, dirs: dirs, starter: starter}, nil
+}
+
+// Interval between runs while all is well.
+func (p *Probe) Interval() time.Duration {
+	return planfile.Seconds(p.plan.IntervalSeconds, DefaultSeconds)
+}
+
+// Run runs the command once. Its secrets are read anew.
+func (p *Probe) Run(ctx context.Context) Outcome {
+	env, err := p.dirs.Environ(os.Environ(), p.plan.Env)
+	if err != nil {
+		return Outcome{Cause: CauseStart, Message: "cannot run the probe: " + err.Error()}
+	}
+	result, err := command.Run(ctx, p.starter, command.Spec{Command: p.plan.Command, Env: env,
+		Timeout: planfile.Seconds(p.plan.TimeoutSeconds, DefaultSeconds)})
+	switch {
+	case errors.Is(err, command.ErrTimeout):
+		return Outcome{Cause: CauseTimeout, Message: "the probe was " + err.Error()}
+	case err != nil:
+		return Outcome{Cause: CauseStart, Message: "cannot run the probe: " + err.Error()}
+	}
+	return p.expressions.Judge(result)
+}
+
+// Judge maps the result of the command.
+func (x *Expressions) Judge(result command.Result) Outcome {
+	vars := map[string]any{
+		"stdout": result.Stdout, "stderr": result.Stderr, "exitCode": int64(result.Exit.ShellCode()), "fields": fields(result.Stdout),
+	}
+	healthy, err := evaluate[bool](x.healthy, vars)
+	if err == nil && healthy {
+		return x.describe(vars)
+	}
+	// The command's own failure explains most; an expression that it made fail does not.
+	if result.Exit != (reaper.Exit{}) {
+		return Outcome{Cause: Cause(result.Exit.String()), Message: withOutput("the probe failed with "+result.Exit.String(), result)}
+	}
+	if err != nil {
+		return Outcome{Cause: CauseExpression, Message: err.Error()}
+	}
+	return Outcome{Cause: CauseUnhealthy, Message: withOutput("the probe says that it is not healthy", result)}
+}
+
+// describe evaluates the other expressions of a healthy middleware.
+func (x *Expressions) describe(vars map[string]any) Outcome {
+	var o Outcome
+	var err error
+	fail := func(err error) Outcome { return Outcome{Cause: CauseExpression, Message: err.Error()} }
+	if x.role != nil {
+		if o.Role, err = evaluate[string](*x.role, vars); err != nil {
+			return fail(err)
+		}
+	}
+	if x.version != nil {
+		if o.Version, err = evaluate[string](*x.version, vars); err != nil {
+			return fail(err)
+		}
+	}
+	for name, attribute := range x.attributes {
+		value, err := evaluate[string](attribute, vars)
+		if err != nil {
+			return fail(err)
+		}
+		if o.Attributes == nil {
+			o.Attributes = make(map[string]string, len(x.attributes))
+		}
+		o.Attributes[name] = value
+	}
+	return o
+}
+
+// withOutput adds the first line that the command said.
+func withOutput(message string, result command.Result) string {
+	for _, output := range []string{result.Stderr, result.Stdout} {
+		if line := firstLine(output); line != "" {
+			return message + ": " + line
+		}
+	}
+	return message
+}
+
+// firstLine is the first line that is not blank, as valid text of a bounded length.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.ToValidUTF8(strings.TrimSpace(line), "?")
+		if line == "" {
+			continue
+		}
+		if utf8.RuneCountInString(line) > maxLine {
+			line = string([]rune(line)[:maxLine]) + "…"
+		}
+		return line
+	}
+	return ""
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reaper starts processes and collects the exit status of every child,
+// also of orphans that PID 1 inherits. It is the only package that forks and
+// waits, so that two waits never race for one child. A program that uses it must
+// not start processes in another way.
+//
+// Each process leads a process group of its own. When the leader has ended, what
+// is left of its group is killed, and only when the group is gone (or after
+// groupTimeout) does the process count as done.
+package reaper
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// groupTimeout bounds the wait for a killed group whose members do not vanish,
+// for example because a foreign parent does not collect them.
+const groupTimeout = time.Second
+
+// Spec is a process to start.
+type Spec struct {
+	// Command and arguments. A name without a slash is looked up in the PATH of Env.
+	Command []string
+	// Env is the whole environment.
+	Env []string
+	// Dir is the working directory; the own one when empty.
+	Dir string
+	// Stdout and Stderr are inherited as they are. Nil is /dev/null; standard input always is.
+	Stdout, Stderr *os.File
+}
+
+// Reaper collects all children of this program.
+type Reaper struct {
+	log *slog.Logger
+
+	// mu is held around fork and registration and around wait and delivery: a child
+	// that ends at once is registered before it is collected, and a signal never
+	// reaches a process number that was given to somebody else.
+	mu sync.Mutex
+	// leaders are the running processes that Start started.
+	leaders map[int]*Process
+	// ending are collected leaders whose group is not gone yet.
+	ending map[int]*Process
+}
+
+// New makes this program the parent of its orphaned descendants, as PID 1 is
+// anyway, and collects children for as long as the program runs.
+func New(log *slog.Logger) (*Reaper, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("cannot adopt orphans: %w", err)
+	}
+	r := &Reaper{log: log, leaders: map[int]*Process{}, ending: map[int]*Process{}}
+	// One pending notice is enough: each makes the loop collect everything there is.
+	notices := make(chan os.Signal, 1)
+	signal.Notify(notices, unix.SIGCHLD)
+	go func() {
+		for range notices {
+			r.collect()
+		}
+	}()
+	return r, nil
+}
+
+// Start starts a process in a process group of its own.
+func (r *Reaper) Start(spec Spec) (*Process, error) {
+	if len(spec.Command) == 0 {
+		return nil, errors.New("cannot start a process: the command is empty")
+	}
+	path, err := lookPath(spec.Command[0], spec.Env)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start %q: %w", spec.Command[0], err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start %q: %w", spec.Command[0], err)
+	}
+	defer null.Close()
+	attr := &syscall.ProcAttr{
+		Dir:   spec.Dir,
+		Env:   spec.Env,
+		Files: []uintptr{null.Fd(), descriptor(spec.Stdout, null), descriptor(spec.Stderr, null)},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pid, err := syscall.ForkExec(path, spec.Command, attr)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start %q: %w", path, err)
+	}
+	p := &Process{reaper: r, pid: pid, done: make(chan struct{})}
+	r.leaders[pid] = p
+	return p, nil
+}
+
+func descriptor(file, null *os.File) uintptr {
+	if file == nil {
+		return null.Fd()
+	}
+	return file.Fd()
+}
+
+// collect waits for all children that have ended.
+func (r *Reaper) collect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			break
+		}
+		if p := r.leaders[pid]; p != nil {
+			r.leaderEnded(p, status)
+		}
+	}
+	for _, p := range r.ending {
+		if groupGone(p.pid) {
+			r.finish(p)
+		}
+	}
+}
+
+// leaderEnded kills the rest of the group. Called with the lock, right after the wait.
+func (r *Reaper) leaderEnded(p *Process, status unix.WaitStatus) {
+	delete(r.leaders, p.pid)
+	r.ending[p.pid] = p
+	p.exit = exitOf(status)
+	if err := unix.Kill(-p.pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+		r.log.Warn("cannot end the rest of a process group", "pid", p.pid, "error", err.Error())
+	}
+	time.AfterFunc(groupTimeout, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.ending[p.pid] == p {
+			r.log.Warn("a process group outlives its leader", "pid", p.pid)
+			r.finish(p)
+		}
+	})
+}
+
+func (r *Reaper) finish(p *Process) {
+	delete(r.ending, p.pid)
+	close(p.done)
+}
+
+func groupGone(pgid int) bool {
+	return errors.Is(unix.Kill(-pgid, 0), unix.ESRCH)
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reaper_test
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/zeroinfra/agents/internal/reaper"
+)
+
+// shared is the one reaper of the test program, as there is one in a real program.
+var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(slog.New(slog.DiscardHandler)) })
+
+func start(t *testing.T, spec reaper.Spec) *reaper.Process {
+	t.Helper()
+	r, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec.Env == nil {
+		spec.Env = os.Environ()
+	}
+	p, err := r.Start(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.SignalGroup(syscall.SIGKILL); err != nil && !errors.Is(err, reaper.ErrEnded) {
+			t.Error(err)
+		}
+		p.Exit()
+	})
+	return p
+}
+
+// pipe gives a reader of lines and the end for a process to write to.
+func pipe(t *testing.T) (*bufio.Reader, *os.File) {
+	t.Helper()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reader.Close(); writer.Close() })
+	if err := reader.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewReader(reader), writer
+}
+
+func number(t *testing.T, lines *bufio.Reader) int {
+	t.Helper()
+	line, err := lines.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestExitIsReported(t *testing.T) {
+	for _, test := range []struct {
+		script string
+		text   string
+		code   int
+	}{
+		{"exit 0", "exit code 0", 0},
+		{"exit 3", "exit code 3", 3},
+		{"kill -9 $$", "signal SIGKILL", 137},
+		{"kill -15 $$", "signal SIGTERM", 143},
+	} {
+		exit := start(t, reaper.Spec{Command: []string{"sh", "-c", test.script}}).Exit()
+		if exit.String() != test.text || exit.ShellCode() != test.code {
+			t.Errorf("%s: got %q and %d", test.script, exit, exit.ShellCode())
+		}
+	}
+}
+
+func TestEnvironmentDirectoryAndOutputAreHandedOver(t *testing.T) {
+	dir := t.TempDir()
+	lines, writer := pipe(t)
+	p := start(t, reaper.Spec{Command: []string{"sh", "-c", `echo "$VALUE $(pwd)"; echo err >&2; cat`},
+		Env: []string{"PATH=" + os.Getenv("PATH"), "VALUE=a b"}, Dir: dir, Stdout: writer, Stderr: writer})
+	if exit := p.Exit(); exit.Code != 0 {
+		t.Fatalf("got %s", exit)
+	}
+	for _, want := range []string{"a b " + dir + "\n", "err\n"} {
+		if got, err := lines.ReadString('\n'); err != nil || got != want {
+			t.Errorf("got %q, %v; want %q", got, err, want)
+		}
+	}
+}
+
+func TestCommandIsLookedUpInItsOwnPath(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\nexit 7\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, reaper.Spec{Command: []string{"tool"}, Env: []string{"PATH=/nowhere:" + dir}})
+	if exit := p.Exit(); exit.Code != 7 {
+		t.Errorf("got %s", exit)
+	}
+}
+
+func TestCommandsThatCannotBeStarted(t *testing.T) {
+	r, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plainFile := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(plainFile, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		spec reaper.Spec
+		want error
+	}{
+		{reaper.Spec{Command: []string{"no-such-tool"}, Env: []string{"PATH=/bin"}}, fs.ErrNotExist},
+		{reaper.Spec{Command: []string{"sh"}}, fs.ErrNotExist},
+		{reaper.Spec{Command: []string{"/no/such/tool"}}, fs.ErrNotExist},
+		{reaper.Spec{Command: []string{plainFile}}, fs.ErrPermission},
+		{reaper.Spec{Command: []string{"/bin/sh"}, Dir: "/no/such/dir"}, fs.ErrNotExist},
+	} {
+		if _, err := r.Start(test.spec); !errors.Is(err, test.want) {
+			t.Errorf("%v: got %v, want %v", test.spec.Command, err, test.want)
+		}
+	}
+	if _, err := r.Start(reaper.Spec{}); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("empty command: got %v", err)
+	}
+}
+
+func TestGroupEndsWithItsLeader(t *testing.T) {
+	lines, writer := pipe(t)
+	p := start(t, reaper.Spec{Command: []string{"sh", "-c", "trap '' TERM; sleep 1000 & echo $!; exit 4"}, Stdout: writer})
+	child := number(t, lines)
+	if exit := p.Exit(); exit.Code != 4 {
+		t.Errorf("got %s", exit)
+	}
+	if err := syscall.Kill(child, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d of the group is still there: %v", child, err)
+	}
+}
+
+func TestSignalReachesTheLeaderAlone(t *testing.T) {
+	lines, writer := pipe(t)
+	p := start(t, reaper.Spec{Command: []string{"sh", "-c", "trap 'echo 1' USR1; (trap 'echo 2' USR1; echo 0; while :; do sleep 0.01; done) & while :; do wait; done"}, Stdout: writer})
+	if got := number(t, lines); got != 0 {
+		t.Fatalf("got %d", got)
+	}
+	if err := p.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if got := number(t, lines); got != 1 {
+		t.Errorf("process %d got the signal", got)
+	}
+}
+
+func TestSignalAfterTheEnd(t *testing.T) {
+	p := start(t, reaper.Spec{Command: []string{"true"}})
+	p.Exit()
+	if err := p.Signal(syscall.SIGTERM); !errors.Is(err, reaper.ErrEnded) {
+		t.Errorf("got %v", err)
+	}
+	if err := p.SignalGroup(syscall.SIGTERM); !errors.Is(err, reaper.ErrEnded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDoneDoesNotWaitForeverForAGroup(t *testing.T) {
+	// The second shell leaves the group for a session of its own, and its child, which stays in the group, is never waited for.
+	lines, writer := pipe(t)
+	script := `sh -c 'sleep 0.01 & echo $$; exec setsid sleep 1000' & wait`
+	p := start(t, reaper.Spec{Command: []string{"sh", "-c", script}, Stdout: writer})
+	stranger := number(t, lines)
+	defer syscall.Kill(stranger, syscall.SIGKILL)
+	awaitSession(t, stranger)
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	select {
+	case <-p.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the process is not done")
+	}
+	if waited := time.Since(killed); waited < 500*time.Millisecond {
+		t.Errorf("done after %v: the group was no obstacle, so the test shows nothing", waited)
+	}
+}
+
+// awaitSession waits until the process leads a session of its own.
+func awaitSession(t *testing.T, pid int) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for tick := time.NewTicker(time.Millisecond); ; {
+		if sid, err := unix.Getsid(pid); err == nil && sid == pid {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("process %d has no session of its own", pid)
+		}
+	}
+}
+
+func TestManyShortProcessesAtOnce(t *testing.T) {
+	var group sync.WaitGroup
+	for i := range 200 {
+		p := start(t, reaper.Spec{Command: []string{"sh", "-c", "exit " + strconv.Itoa(i%50)}})
+		group.Go(func() {
+			if exit := p.Exit(); exit.Code != i%50 {
+				t.Errorf("process %d: got %s", i, exit)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestOrphansLeaveNoZombies makes a thousand processes lose their parent.
+func TestOrphansLeaveNoZombies(t *testing.T) {
+	const orphans = 1000
+	script := `i=0; while [ $i -lt ` + strconv.Itoa(orphans) + ` ]; do (setsid sleep 0.2 &); i=$((i+1)); done`
+	if exit := start(t, reaper.Spec{Command: []string{"sh", "-c", script}}).Exit(); exit.Code != 0 {
+		t.Fatalf("got %s", exit)
+	}
+	deadline := time.After(60 * time.Second)
+	for tick := time.NewTicker(10 * time.Millisecond); ; {
+		if left := children(t); left == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%d children are left", children(t))
+		}
+	}
+}
+
+// children counts the children of this program, zombies included.
+func children(t *testing.T) int {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(tasks) == 0 {
+		t.Fatalf("cannot count children: %v, %v", tasks, err)
+	}
+	count := 0
+	for _, task := range tasks {
+		data, err := os.ReadFile(task)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+		count += len(strings.Fields(string(data)))
+	}
+	return count
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server serves the process manager over gRPC: everything to operators
+// over TCP with mutual TLS, and the status alone over a unix socket inside the pod.
+package server
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/supervisor"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+)
+
+// Process is what is served; *supervisor.Supervisor is one.
+type Process interface {
+	// Status returns the present status and a channel that is closed at the next change.
+	Status() (*agentv1.ProcessStatus, <-chan struct{})
+	// Call records a call and begins to carry it out.
+	Call(context.Context, supervisor.Call) (*agentv1.CallRecord, error)
+}
+
+// Parser reads and checks a plan that came with a call.
+type Parser func([]byte) (*plan.Plan, error)
+
+// readOnly serves the status and refuses everything else.
+type readOnly struct {
+	agentv1.UnimplementedProcessServiceServer
+	process Process
+	// closing ends the watches when the server ends.
+	closing <-chan struct{}
+}
+
+func (s readOnly) GetStatus(context.Context, *agentv1.GetStatusRequest) (*agentv1.ProcessStatus, error) {
+	now, _ := s.process.Status()
+	return now, nil
+}
+
+func (s readOnly) WatchStatus(_ *agentv1.WatchStatusRequest, stream grpc.ServerStreamingServer[agentv1.ProcessStatus]) error {
+	for {
+		now, changed := s.process.Status()
+		if err := stream.Send(now); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-s.closing:
+			return status.Error(codes.Unavailable, "the process manager is shutting down")
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		}
+	}
+}
+
+var errReadOnly = status.Error(codes.PermissionDenied, "the unix socket serves GetStatus and WatchStatus only; call over mutual TLS")
+
+func (readOnly) Start(context.Context, *agentv1.StartRequest) (*agentv1.CallResponse, error) {
+	return nil, errReadOnly
+}
+
+func (readOnly) Stop(context.Context, *agentv1.StopRequest) (*agentv1.CallResponse, error) {
+	return nil, errReadOnly
+}
+
+func (readOnly) Restart(context.Context, *agentv1.RestartRequest) (*agentv1.CallResponse, error) {
+	return nil, errReadOnly
+}
+
+func (readOnly) Reload(context.Context, *agentv1.ReloadRequest) (*agentv1.CallResponse, error) {
+	return nil, errReadOnly
+}
+
+func (readOnly) Signal(context.Context, *agentv1.SignalRequest) (*agentv1.CallResponse, error) {
+	return nil, errReadOnly
+}
+
+// service serves everything.
+type service struct {
+	readOnly
+	parse Parser
+}
+
+func (s service) Start(ctx context.Context, r *agentv1.StartRequest) (*agentv1.CallResponse, error) {
+	return s.call(ctx, supervisor.Start(r.GetHeader().GetIdempotencyKey(), r.GetHeader().GetTerm()))
+}
+
+func (s service) Stop(ctx context.Context, r *agentv1.StopRequest) (*agentv1.CallResponse, error) {
+	return s.call(ctx, supervisor.Stop(r.GetHeader().GetIdempotencyKey(), r.GetHeader().GetTerm()))
+}
+
+func (s service) Restart(ctx context.Context, r *agentv1.RestartRequest) (*agentv1.CallResponse, error) {
+	p, err := s.pushed(r.GetPlan())
+	if err != nil {
+		return nil, err
+	}
+	return s.call(ctx, supervisor.Restart(r.GetHeader().GetIdempotencyKey(), r.GetHeader().GetTerm(), p))
+}
+
+func (s service) Reload(ctx context.Context, r *agentv1.ReloadRequest) (*agentv1.CallResponse, error) {
+	p, err := s.pushed(r.GetPlan())
+	if err != nil {
+		return nil, err
+	}
+	return s.call(ctx, supervisor.Reload(r.GetHeader().GetIdempotencyKey(), r.GetHeader().GetTerm(), p))
+}
+
+func (s service) Signal(ctx context.Context, r *agentv1.SignalRequest) (*agentv1.CallResponse, error) {
+	return s.call(ctx, supervisor.Signal(r.GetHeader().GetIdempotencyKey(), r.GetHeader().GetTerm(), r.GetSignal()))
+}
+
+// pushed reads the plan of a call; nil when it has none.
+func (s service) pushed(data []byte) (*plan.Plan, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	p, err := s.parse(data)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return p, nil
+}
+
+func (s service) call(ctx context.Context, call supervisor.Call) (*agentv1.CallResponse, error) {
+	record, err := s.process.Call(ctx, call)
+	if err != nil {
+		return nil, status.Error(codeOf(err), err.Error())
+	}
+	return &agentv1.CallResponse{Call: record}, nil
+}
+
+// codeOf says what a caller can do about an error. The default is a record that
+// could not be written: the same call may succeed later.
+func codeOf(err error) codes.Code {
+	for _, known := range []struct {
+		err  error
+		code codes.Code
+	}{
+		{callrecord.ErrBadKey, codes.InvalidArgument},
+		{callrecord.ErrKeyReused, codes.InvalidArgument},
+		{supervisor.ErrInvalid, codes.InvalidArgument},
+		{callrecord.ErrStaleTerm, codes.FailedPrecondition},
+		{supervisor.ErrBusy, codes.Aborted},
+		{context.Canceled, codes.Canceled},
+		{context.DeadlineExceeded, codes.DeadlineExceeded},
+	} {
+		if errors.Is(err, known.err) {
+			return known.code
+		}
+	}
+	return codes.Unavailable
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statusagent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/publish"
+	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/agents/internal/statusagent"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+)
+
+// patience bounds every wait for a condition.
+const patience = 20 * time.Second
+
+var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(slog.New(slog.DiscardHandler)) })
+
+// manager is a process manager that says what the test wants.
+type manager struct {
+	agentv1.UnimplementedProcessServiceServer
+	mu      sync.Mutex
+	status  *agentv1.ProcessStatus
+	changed chan struct{}
+}
+
+func (m *manager) set(status *agentv1.ProcessStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.changed)
+	m.status, m.changed = status, make(chan struct{})
+}
+
+func (m *manager) WatchStatus(_ *agentv1.WatchStatusRequest, stream grpc.ServerStreamingServer[agentv1.ProcessStatus]) error {
+	for {
+		m.mu.Lock()
+		status, changed := m.status, m.changed
+		m.mu.Unlock()
+		if err := stream.Send(status); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
+
+// pod is a status agent with a process manager and a reader of its reports.
+type pod struct {
+	*testing.T
+	dirs    planfile.Dirs
+	manager *manager
+	ready   string
+
+	mu      sync.Mutex
+	reports []report.Report
+}
+
+func start(t *testing.T, probe plan.Probe) *pod {
+	t.Helper()
+	root := t.TempDir()
+	p := &pod{T: t, dirs: planfile.Dirs{Plan: root, Config: root + "/config", Run: root, Secrets: root},
+		manager: &manager{status: up(7, 1), changed: make(chan struct{})}}
+	p.mount(probe)
+	socket := filepath.Join(root, "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	agentv1.RegisterProcessServiceServer(server, p.manager)
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+
+	log := slog.New(slog.DiscardHandler)
+	publisher, err := publish.New(filepath.Join(root, "report"), p.write, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reap, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	readyz, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.ready = readyz.Addr().String()
+	ready := &statusagent.Readiness{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := ready.Serve(ctx, readyz, log); err != nil {
+			t.Error(err)
+		}
+	})
+	group.Go(func() {
+		statusagent.Agent{Dirs: p.dirs, Socket: socket, Starter: reap, Publisher: publisher, Ready: ready, Log: log}.Run(ctx)
+	})
+	t.Cleanup(func() { cancel(); group.Wait() })
+	return p
+}
+
+func up(pid, starts int64) *agentv1.ProcessStatus {
+	return &agentv1.ProcessStatus{State: agentv1.ProcessState_PROCESS_STATE_RUNNING, Pid: pid, Starts: starts}
+}
+
+func (p *pod) mount(probe plan.Probe) {
+	p.Helper()
+	data, err := json.Marshal(&plan.Plan{Version: 1, Digest: fmt.Sprintf("sha256:%064x", 1), Process: plan.Process{Command: []string{"x"}}, Probe: probe})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.put(string(data))
+}
+
+// put replaces the mounted plan as the kubelet does: with another file.
+func (p *pod) put(content string) {
+	p.Helper()
+	next := p.dirs.MountedPath() + ".next"
+	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
+		p.Fatal(err)
+	}
+	if err := os.Rename(next, p.dirs.MountedPath()); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *pod) write(_ context.Context, text string) error {
+	r, err := report.Parse(text)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reports = append(p.reports, r)
+	return nil
+}
+
+// await waits until the latest report fulfils the condition.
+func (p *pod) await(what string, holds func(report.Report) bool) {
+	p.Helper()
+	eventually(p.T, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if n := len(p.reports); n > 0 && holds(p.reports[n-1]) {
+			return nil
+		}
+		return fmt.Errorf("waiting for %s; the reports are %+v", what, p.reports)
+	})
+}
+
+func eventually(t *testing.T, holds func() error) {
+	t.Helper()
+	timeout := time.After(patience)
+	for tick := time.NewTicker(2 * time.Millisecond); ; {
+		err := holds()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatal(err)
+		}
+	}
+}
+
+func isHealthy(r report.Report) bool { return r.Health == report.Healthy }
+
+// slow is an interval that no test waits for.
+const slow = 3600
+
+func TestProbesSoonWhileNotHealthy(t *testing.T) {
+	count := filepath.Join(t.TempDir(), "count")
+	p := start(t, plan.Probe{Command: []string{"sh", "-c", `echo >>"` + count + `"; [ $(wc -l <"` + count + `") -ge 4 ]`}, IntervalSeconds: slow})
+	p.await("health", isHealthy)
+	if data, err := os.ReadFile(count); err != nil || len(data) != 4 {
+		t.Errorf("the probe ran %d times, %v", len(data), err)
+	}
+}
+
+func TestProbesAtOnceWhenTheProcessChanges(t *testing.T) {
+	role := filepath.Join(t.TempDir(), "role")
+	set := func(text string) {
+		if err := os.WriteFile(role, []byte("role="+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("primary")
+	p := start(t, plan.Probe{Command: []string{"cat", role}, Role: "fields['role']", IntervalSeconds: slow})
+	p.await("the first role", func(r report.Report) bool { return r.Role == "primary" && r.Starts == 1 })
+	set("secondary")
+	p.manager.set(up(8, 2))
+	p.await("the second role", func(r report.Report) bool { return r.Role == "secondary" && r.Starts == 2 })
+	p.manager.set(&agentv1.ProcessStatus{State: agentv1.ProcessState_PROCESS_STATE_STOPPED, Starts: 2})
+	p.await("the stop", func(r report.Report) bool { return r.Health == report.Stopped && r.Role == "" })
+	p.manager.set(up(9, 3))
+	p.await("the third start", func(r report.Report) bool { return isHealthy(r) && r.Starts == 3 })
+}
+
+func TestProbeOfAProcessThatIsGoneIsCutShort(t *testing.T) {
+	hang := filepath.Join(t.TempDir(), "hang")
+	if err := os.WriteFile(hang, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	started := hang + ".started"
+	p := start(t, plan.Probe{Command: []string{"sh", "-c", `[ ! -e "` + hang + `" ] || { touch "` + started + `"; exec sleep 1000; }`}, TimeoutSeconds: slow, IntervalSeconds: slow})
+	eventually(t, func() error {
+		_, err := os.Stat(started)
+		return err
+	})
+	if err := os.Remove(hang); err != nil {
+		t.Fatal(err)
+	}
+	p.manager.set(up(8, 2))
+	p.await("health of the second process", func(r report.Report) bool { return isHealthy(r) && r.Starts == 2 })
+}
+
+func TestPlanThatCannotBeUsed(t *testing.T) {
+	p := start(t, plan.Probe{Command: []string{"true"}, Healthy: "exitCode"})
+	p.await("the reason", func(r report.Report) bool {
+		return r.Health == report.Unhealthy && strings.Contains(r.Message, "cannot compile expression healthy")
+	})
+	p.mount(plan.Probe{Command: []string{"true"}, Version: "'1'", IntervalSeconds: 1})
+	p.await("the mended plan", func(r report.Report) bool { return isHealthy(r) && r.Version == "1" })
+	// A later plan that cannot be used leaves the last one in place; the next good one is taken.
+	p.put("{")
+	p.mount(plan.Probe{Command: []string{"true"}, Version: "'2'", IntervalSeconds: 1})
+	p.await("the next plan", func(r report.Report) bool { return isHealthy(r) && r.Version == "2" })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if got := len(p.reports); got != 3 {
+		t.Errorf("%d reports: %+v", got, p.reports)
+	}
+}
+
+func TestReadyz(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "ok")
+	p := start(t, plan.Probe{Command: []string{"test", "-e", flag}, IntervalSeconds: 1, FailureThreshold: 1})
+	want := func(code int, text string) {
+		t.Helper()
+		eventually(t, func() error {
+			response, err := http.Get("http://" + p.ready + "/readyz")
+			if err != nil {
+				return err
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil || response.StatusCode != code || !strings.Contains(string(body), text) {
+				return fmt.Errorf("got %d, %q, %w; want %d, %q", response.StatusCode, body, err, code, text)
+			}
+			return nil
+		})
+	}
+	want(http.StatusServiceUnavailable, "Starting: the probe failed with exit code 1")
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(http.StatusOK, "Healthy")
+	if err := os.Remove(flag); err != nil {
+		t.Fatal(err)
+	}
+	want(http.StatusServiceUnavailable, "Unhealthy: the probe failed with exit code 1")
+	if response, err := http.Post("http://"+p.ready+"/readyz", "text/plain", nil); err != nil || response.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: got %v, %v", response, err)
+	}
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+)
+
+// Defaults of plan.Stop and plan.Backoff.
+const (
+	defaultStopSignal     = syscall.SIGTERM
+	defaultStopSeconds    = 30
+	defaultInitialBackoff = 200 * time.Millisecond
+	defaultMaxSeconds     = 30
+	defaultResetSeconds   = 60
+)
+
+// resume takes up what the container before has left: calls without an outcome, and the intent.
+func (s *Supervisor) resume() {
+	record := s.store.State()
+	for _, call := range record.Calls {
+		if call.Phase != callrecord.Running {
+			continue
+		}
+		switch {
+		case call.Method == methodStop && record.Intent == callrecord.Stop:
+			s.finish(call.Key, nil)
+		case (call.Method == methodStart || call.Method == methodRestart) && record.Intent == callrecord.Run:
+			s.supersede(call.Key)
+		default:
+			s.finish(call.Key, errors.New("the container was restarted before the outcome was known"))
+		}
+	}
+	s.start()
+}
+
+// start starts the process, or leaves it stopped when the gate is closed. On a
+// failure it is tried again after a delay.
+func (s *Supervisor) start() {
+	s.message = ""
+	if s.store.State().Intent == callrecord.Stop {
+		s.enter(stopped)
+		return
+	}
+	s.enter(starting)
+	if err := s.launch(); err != nil {
+		s.log.Error("cannot start the process", "error", err.Error())
+		s.settlePending(err)
+		s.enterBackoff(err.Error())
+		return
+	}
+	s.log.Info("process started", "pid", s.process.PID(), "configDigest", s.prepared.Plan.Digest)
+	s.timer.Reset(settleTime)
+}
+
+// launch writes the files and starts the process. Until one was started, each
+// attempt reads the plan anew, so that a mended one is taken.
+func (s *Supervisor) launch() error {
+	next := s.next
+	if next == nil {
+		var err error
+		if next, err = s.prepare(); err != nil {
+			return err
+		}
+	}
+	if err := next.Write(s.prepared); err != nil {
+		return err
+	}
+	if err := s.store.Started(); err != nil {
+		// A full disk is no reason to keep the process down.
+		s.log.Error("cannot record the start", "error", err.Error())
+	}
+	process, err := s.launcher.Start(next)
+	if err != nil {
+		return err
+	}
+	s.process, s.prepared, s.next, s.startedAt = process, next, nil, time.Now()
+	return nil
+}
+
+// prepare reads the secrets of the plan of the process before, or of the current plan when there was none.
+func (s *Supervisor) prepare() (*planfile.Prepared, error) {
+	if s.prepared != nil {
+		return s.dirs.Prepare(s.prepared.Plan)
+	}
+	p, err := s.dirs.Current()
+	if err != nil {
+		return nil, err
+	}
+	return s.dirs.Prepare(p)
+}
+
+func (s *Supervisor) enter(next state) {
+	s.state = next
+	s.timer.Stop()
+}
+
+// onTimer ends the wait of the state.
+func (s *Supervisor) onTimer() {
+	switch s.state {
+	case starting:
+		s.onSettled()
+	case stopping:
+		s.onStopTimeout()
+	case backoff:
+		s.start()
+	case stopped, running:
+		// Neither sets the timer; an expiry that was already under way means nothing.
+	}
+}
+
+// onSettled: the process has stayed up long enough.
+func (s *Supervisor) onSettled() {
+	s.enter(running)
+	s.settlePending(nil)
+}
+
+// onExited: the process and its group are gone.
+func (s *Supervisor) onExited(exit reaper.Exit) {
+	s.log.Info("process ended", "pid", s.process.PID(), "exit", exit.String())
+	ran := time.Since(s.startedAt)
+	s.process = nil
+	if err := s.store.Exited(exit.String()); err != nil {
+		s.log.Error("cannot record the end of the process", "error", err.Error())
+	}
+	s.cancelReload(errors.New("the process ended: " + exit.String()))
+	if s.state == stopping {
+		s.onStopped(exit)
+		return
+	}
+	if ran >= planfile.Seconds(s.prepared.Plan.Process.Backoff.ResetSeconds, defaultResetSeconds) {
+		s.failures = 0
+	}
+	message := "the process ended by itself: " + exit.String()
+	s.settlePending(errors.New(message))
+	s.enterBackoff(message)
+}
+
+// enterBackoff waits before the next start.
+func (s *Supervisor) enterBackoff(message string) {
+	s.message = message
+	s.enter(backoff)
+	var limits plan.Backoff
+	if s.prepared != nil {
+		limits = s.prepared.Plan.Process.Backoff
+	}
+	s.timer.Reset(backoffDelay(limits, s.failures))
+	s.failures++
+}
+
+// backoffDelay doubles with each failure in a row.
+func backoffDelay(limits plan.Backoff, failures int) time.Duration {
+	delay := defaultInitialBackoff
+	if limits.InitialMilliseconds > 0 {
+		delay = time.Duration(limits.InitialMilliseconds) * time.Millisecond
+	}
+	longest := planfile.Seconds(limits.MaxSeconds, defaultMaxSeconds)
+	for range failures {
+		if delay >= longest {
+			break
+		}
+		delay *= 2
+	}
+	return min(delay, longest)
+}
+
+// beginStop sends the stop signal. The process exists.
+func (s *Supervisor) beginStop(after afterStop) {
+	s.after = after
+	if s.state == stopping {
+		return
+	}
+	s.enter(stopping)
+	stop := s.prepared.Plan.Process.Stop
+	sig := defaultStopSignal
+	if stop.Signal != "" {
+		// The name was checked when the plan was read.
+		sig, _ = planfile.Signal(stop.Signal)
+	}
+	s.timer.Reset(planfile.Seconds(stop.TimeoutSeconds, defaultStopSeconds))
+	if err := s.process.Signal(sig); err != nil && !errors.Is(err, reaper.ErrEnded) {
+		s.log.Error("cannot stop the process", "error", err.Error())
+	}
+}
+
+// onStopTimeout: the process did not end in time.
+func (s *Supervisor) onStopTimeout() {
+	s.message = "the process did not stop in time and was killed"
+	s.log.Warn(s.message, "pid", s.process.PID())
+	if err := s.process.SignalGroup(syscall.SIGKILL); err != nil && !errors.Is(err, reaper.ErrEnded) {
+		s.log.Error("cannot kill the process", "error", err.Error())
+	}
+}
+
+// onStopped: the process ended because it was told to.
+func (s *Supervisor) onStopped(exit reaper.Exit) {
+	s.failures = 0
+	switch s.after {
+	case startAgain:
+		s.start()
+	case stayStopped:
+		s.enterStopped()
+	case leave:
+		s.exitCode = exit.ShellCode()
+		s.enter(stopped)
+	}
+}
+
+// enterStopped: the process is gone and stays so.
+func (s *Supervisor) enterStopped() {
+	s.enter(stopped)
+	s.message = ""
+	s.next = nil
+	s.settlePending(nil)
+}
+
+// onShutdown: PID 1 was told to end. What is pending is taken up by the next container.
+func (s *Supervisor) onShutdown() {
+	s.log.Info("shutting down")
+	s.cancelReload(ErrShuttingDown)
+	if s.process != nil {
+		s.beginStop(leave)
+		return
+	}
+	s.after = leave
+	s.enter(stopped)
+}
+
+// onForward passes a signal on when the plan allows it.
+func (s *Supervisor) onForward(sig syscall.Signal) {
+	name := unix.SignalName(sig)
+	if s.process == nil || !slices.Contains(s.prepared.Plan.Process.Signals, name) {
+		s.log.Info("signal ignored: the plan does not allow it, or no process runs", "signal", name)
+		return
+	}
+	if err := s.process.Signal(sig); err != nil {
+		s.log.Error("cannot forward a signal", "error", err.Error())
+	}
+}
+
+// onReloaded: the reload command, or the signal, is done.
+func (s *Supervisor) onReloaded(err error) {
+	done := s.reload
+	s.reload = nil
+	done.cancel()
+	if err == nil && done.pushed != nil {
+		err = s.dirs.Push(done.pushed)
+	}
+	if err != nil {
+		s.restoreFiles(done.prepared)
+		s.finish(done.key, err)
+		return
+	}
+	s.prepared = done.prepared
+	s.finish(done.key, nil)
+}
+
+// cancelReload ends a reload that is under way, with the reason as its outcome.
+func (s *Supervisor) cancelReload(reason error) {
+	if s.reload == nil {
+		return
+	}
+	canceled := s.reload
+	s.reload = nil
+	canceled.cancel()
+	s.restoreFiles(canceled.prepared)
+	s.finish(canceled.key, reason)
+}
+
+// restoreFiles brings back the files that the process was started with, so that
+// a restart after a crash does not take configuration that was refused.
+func (s *Supervisor) restoreFiles(written *planfile.Prepared) {
+	if err := s.prepared.Write(written); err != nil {
+		s.log.Error("cannot restore the configuration files", "error", err.Error())
+	}
+}
+
+// runReload sends the signal or runs the command in the background.
+func (s *Supervisor) runReload(r *reload) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.done, r.cancel = make(chan error, 1), cancel
+	s.reload = r
+	how := r.prepared.Plan.Process.Reload
+	if how.Signal != "" {
+		// The name was checked when the plan was read.
+		sig, _ := planfile.Signal(how.Signal)
+		r.done <- s.process.Signal(sig)
+		return
+	}
+	launcher := s.launcher
+	go func() {
+		if err := launcher.Reload(ctx, r.prepared); err != nil {
+			r.done <- fmt.Errorf("reload command: %w", err)
+			return
+		}
+		r.done <- nil
+	}()
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// RedisSpec describes one Redis server.
+// +kubebuilder:validation:XValidation:rule="self.pluginVersion == oldSelf.pluginVersion",message="pluginVersion is immutable"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxmemory) || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.maxmemory)).compareTo(quantity(string(self.resources.limits['memory']))) <= 0",message="maxmemory cannot be above resources.limits.memory: the kernel would end the process before Redis makes room"
+type RedisSpec struct {
+	// version of Redis: a release line such as 7.0. The plugin lists those that it
+	// supports: kubectl get plugins -o yaml.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+){0,2}$`
+	// +kubebuilder:validation:MaxLength=20
+	Version string `json:"version"`
+	// resources of the Redis container: requests and limits of cpu and memory.
+	// The plugin's defaults when left out. A change replaces the pod.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported"
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// storage that the data is kept on. Default 1Gi of the cluster's default class.
+	// +optional
+	// +kubebuilder:default={size: "1Gi"}
+	Storage RedisStorage `json:"storage,omitzero"`
+	// auth says where the password of the user "default" comes from. When left out,
+	// a password is generated; status.bindingName names the Secret that holds it.
+	// +optional
+	Auth *RedisAuth `json:"auth,omitempty"`
+	// maxmemory is the most memory that Redis uses for data, for example 256Mi; between 1Mi and
+	// 1Pi, and not above resources.limits.memory. Without it, Redis sets itself no limit.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="maxmemory must be between 1Mi and 1Pi"
+	Maxmemory *resource.Quantity `json:"maxmemory,omitempty"`
+	// maxmemoryPolicy says what Redis does at maxmemory: refuse writes (noeviction), or which keys
+	// it gives up. Default noeviction.
+	// +optional
+	MaxmemoryPolicy MaxmemoryPolicy `json:"maxmemoryPolicy,omitempty"`
+	// persistence says how data survives a restart. Default: an append-only file, synced every second.
+	// +optional
+	// +kubebuilder:default={mode: AOF}
+	Persistence RedisPersistence `json:"persistence,omitzero"`
+	// parameters of Redis by the names of redis.conf, for those that have no field here.
+	// Each is checked: an unknown name or a value out of range sets the condition Stalled, and nothing changes.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!('maxmemory' in self)",message="set spec.maxmemory in place of the parameter maxmemory"
+	// +kubebuilder:validation:XValidation:rule="!('maxmemory-policy' in self)",message="set spec.maxmemoryPolicy in place of the parameter maxmemory-policy"
+	// +kubebuilder:validation:XValidation:rule="!('appendonly' in self)",message="set spec.persistence.mode in place of the parameter appendonly"
+	// +kubebuilder:validation:XValidation:rule="!('appendfsync' in self)",message="set spec.persistence.appendFsync in place of the parameter appendfsync"
+	// +kubebuilder:validation:XValidation:rule="!('save' in self)",message="set spec.persistence.saveRules in place of the parameter save"
+	// +kubebuilder:validation:XValidation:rule="!('requirepass' in self)",message="set spec.auth.passwordFrom in place of the parameter requirepass"
+	Parameters platformv1.Parameters `json:"parameters,omitempty"`
+	// service says how clients reach Redis. Default: a Service of type ClusterIP.
+	// +optional
+	Service *platformv1.ServiceExposure `json:"service,omitempty"`
+	// deletionPolicy says what becomes of the volume when this object is deleted: Retain keeps it,
+	// Delete deletes it with all that is on it. Default Retain.
+	// +optional
+	// +kubebuilder:default=Retain
+	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// pluginVersion is the version of the plugin redis that runs this server. Immutable. Default 1.0.0.
+	// +optional
+	// +kubebuilder:default="1.0.0"
+	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
+	// +kubebuilder:validation:MaxLength=40
+	PluginVersion string `json:"pluginVersion,omitempty"`
+}
+
+// RedisStorage is the volume of a Redis server.
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storage.storageClassName is immutable"
+type RedisStorage struct {
+	// size of the volume. It can grow, where its class allows that; never shrink, but that a size
+	// which the class could not give can be taken back. Default 1Gi.
+	// +optional
+	// +kubebuilder:default="1Gi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) > 0",message="storage.size must be greater than 0"
+	Size resource.Quantity `json:"size,omitzero"`
+	// storageClassName of the volume; the cluster's default class when left out. Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName *string `json:"storageClassName,omitempty"`
+}
+
+// RedisAuth says where the password comes from.
+type RedisAuth struct {
+	// passwordFrom names a Secret in the same namespace and the key that holds the password.
+	// +required
+	PasswordFrom platformv1.SecretKeyReference `json:"passwordFrom"`
+}
+
+// MaxmemoryPolicy is what Redis does when maxmemory is reached, by its name in redis.conf.
+// +kubebuilder:validation:Enum=noeviction;allkeys-lru;allkeys-lfu;allkeys-random;volatile-lru;volatile-lfu;volatile-random;volatile-ttl
+type MaxmemoryPolicy string
+
+// RedisPersistence says how data survives a restart.
+// +kubebuilder:validation:XValidation:rule="self.mode == oldSelf.mode || (self.mode in ['AOF', 'Both'] && oldSelf.mode in ['AOF', 'Both'])",message="persistence.mode can change between AOF and Both only: after any other change Redis would start with no data or old data"
+// +kubebuilder:validation:XValidation:rule="!has(self.appendFsync) || self.mode in ['AOF', 'Both']",message="persistence.appendFsync needs persistence.mode AOF or Both"
+// +kubebuilder:validation:XValidation:rule="!has(self.saveRules) || self.mode in ['RDB', 'Both']",message="persistence.saveRules needs persistence.mode RDB or Both"
+type RedisPersistence struct {
+	// mode: AOF appends every write to a file, RDB saves snapshots, Both does both, None keeps
+	// data in memory only, so that a restart loses it. Default AOF. It can change between AOF and Both.
+	// +optional
+	// +kubebuilder:default=AOF
+	Mode PersistenceMode `json:"mode,omitempty"`
+	// appendFsync says when the append-only file is synced to the disk: Always before a write is
+	// acknowledged (nothing acknowledged is lost), EverySec (a crash of the node may lose a second), No (when
+	// the kernel likes). Default EverySec.
+	// +optional
+	AppendFsync AppendFsync `json:"appendFsync,omitempty"`
+	// saveRules say when a snapshot is saved: when any one of them holds. Default: after 3600 s with 1
+	// change, 300 s with 100 changes, 60 s with 10000 changes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	SaveRules []SaveRule `json:"saveRules,omitempty"`
+}
+
+// PersistenceMode is a way to keep data.
+// +kubebuilder:validation:Enum=AOF;RDB;Both;None
+type PersistenceMode string
+
+// Ways to keep data.
+const (
+	// PersistenceAOF appends every write to a file.
+	PersistenceAOF PersistenceMode = "AOF"
+	// PersistenceRDB saves snapshots.
+	PersistenceRDB PersistenceMode = "RDB"
+	// PersistenceBoth appends every write to a file and saves snapshots.
+	PersistenceBoth PersistenceMode = "Both"
+	// PersistenceNone keeps data in memory only.
+	PersistenceNone PersistenceMode = "None"
+)
+
+// AppendFsync says when the append-only file is synced to the disk.
+// +kubebuilder:validation:Enum=Always;EverySec;No
+type AppendFsync string
+
+// Times at which the append-only file is synced.
+const (
+	// AppendFsyncAlways syncs before a write is acknowledged.
+	AppendFsyncAlways AppendFsync = "Always"
+	// AppendFsyncEverySec syncs once a second.
+	AppendFsyncEverySec AppendFsync = "EverySec"
+	// AppendFsyncNo leaves it to the kernel.
+	AppendFsyncNo AppendFsync = "No"
+)
+
+// SaveRule has a snapshot saved once this many seconds have passed and at least this many keys changed.
+type SaveRule struct {
+	// seconds since the last snapshot, up to a week.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	Seconds int32 `json:"seconds"`
+	// changes since the last snapshot.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Changes int32 `json:"changes"`
+}
+
+// RedisStatus is what is known of a Redis server.
+type RedisStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is one word for printing.
+	// +optional
+	Phase platformv1.Phase `json:"phase,omitempty"`
+	// conditions: Ready, Reconciling, Stalled and Accepted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// version of Redis that runs, as read back from it.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// ready counts pods as "ready/wanted".
+	// +optional
+	Ready string `json:"ready,omitempty"`
+	// primary is the pod that takes writes.
+	// +optional
+	Primary string `json:"primary,omitempty"`
+	// endpoint that clients use, as "host:port".
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
+	// bindingName names the Secret with host, port, username and password, after the Service Binding specification.
+	// +optional
+	BindingName string `json:"bindingName,omitempty"`
+	// application names the Application that this object compiles to.
+	// +optional
+	Application string `json:"application,omitempty"`
+}
+
+// Redis is one Redis server with a volume of its own. Its pod is restarted when it fails, and
+// finds its data again.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=redis,singular=redis,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.storage) || !has(oldSelf.spec.storage) || !has(self.spec.storage.size) || !has(oldSelf.spec.storage.size) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason == 'VolumeExpansionUnsupported'))",message="storage.size cannot shrink: a volume can only grow"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 32",message="the name of a Redis has at most 32 characters"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of a Redis cannot hold a dot: it becomes part of the name of a Service"
+type Redis struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what you want.
+	// +required
+	Spec RedisSpec `json:"spec"`
+	// status is what there is; the operator writes it.
+	// +optional
+	Status RedisStatus `json:"status,omitzero"`
+}
+
+// RedisList is a list of Redis servers.
+// +kubebuilder:object:root=true
+type RedisList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Redis `json:"items"`
+}
+
+// GetConditions implements platformv1.Conditioned.
+func (r *Redis) GetConditions() []metav1.Condition { return r.Status.Conditions }
+
+// SetConditions implements platformv1.Conditioned.
+func (r *Redis) SetConditions(c []metav1.Condition) { r.Status.Conditions = c }
+
+// SetObservedGeneration implements platformv1.Conditioned.
+func (r *Redis) SetObservedGeneration(g int64) { r.Status.ObservedGeneration = g }
+
+// SetPhase implements typed.Object.
+func (r *Redis) SetPhase(phase platformv1.Phase) { r.Status.Phase = phase }

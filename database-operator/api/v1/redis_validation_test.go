@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package v1_test
+
+import (
+	"io/fs"
+	"maps"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/config/crd"
+)
+
+var env *testkit.Env
+
+// strict has the server refuse fields that it does not know, as kubectl does.
+var strict = client.FieldValidation(metav1.FieldValidationStrict)
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, &env, testkit.EnvOptions{
+		AddToScheme: []func(*runtime.Scheme) error{databasev1.AddToScheme},
+		CRDs:        []fs.FS{crd.FS},
+	})
+}
+
+// redis returns a Redis of version 7.0 whose spec has what the YAML adds.
+func redis(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	content := map[string]any{"version": "7.0"}
+	added := map[string]any{}
+	if err := yaml.Unmarshal([]byte(spec), &added); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(content, added)
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
+	obj.SetGroupVersionKind(databasev1.GroupVersion.WithKind("Redis"))
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	return obj
+}
+
+func expect(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case want != "" && err == nil:
+		t.Errorf("accepted, want a refusal with %q", want)
+	case want != "" && !strings.Contains(err.Error(), want):
+		t.Errorf("refused with %q, want %q", err, want)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	namespace := env.Namespace(t)
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"smallest":                      {"a", ``, ""},
+		"name of 32":                    {strings.Repeat("a", 32), ``, ""},
+		"name of 33":                    {strings.Repeat("a", 33), ``, "at most 32 characters"},
+		"name with a dot":               {"a.b", ``, "cannot hold a dot"},
+		"version":                       {"b", `version: latest`, "spec.version"},
+		"claims":                        {"b", `resources: {claims: [{name: x}]}`, "resources.claims is not supported"},
+		"maxmemory at the limit":        {"c", `{maxmemory: 256Mi, resources: {limits: {memory: 256Mi}}}`, ""},
+		"maxmemory above the limit":     {"b", `{maxmemory: 257Mi, resources: {limits: {memory: 256Mi}}}`, "maxmemory cannot be above resources.limits.memory"},
+		"maxmemory as a number":         {"b", `{maxmemory: 536870912, resources: {limits: {memory: 256Mi}}}`, "maxmemory cannot be above resources.limits.memory"},
+		"maxmemory too small":           {"b", `maxmemory: 1Ki`, "maxmemory must be between 1Mi and 1Pi"},
+		"maxmemory too big":             {"b", `maxmemory: 2Pi`, "maxmemory must be between 1Mi and 1Pi"},
+		"policy":                        {"b", `maxmemoryPolicy: lru`, "spec.maxmemoryPolicy"},
+		"no size":                       {"b", `storage: {size: "0"}`, "storage.size must be greater than 0"},
+		"mode":                          {"b", `persistence: {mode: Tape}`, "spec.persistence.mode"},
+		"fsync without AOF":             {"b", `persistence: {mode: RDB, appendFsync: Always}`, "appendFsync needs persistence.mode AOF or Both"},
+		"save rules without RDB":        {"b", `persistence: {saveRules: [{seconds: 1, changes: 1}]}`, "saveRules needs persistence.mode RDB or Both"},
+		"save rules":                    {"d", `persistence: {mode: Both, saveRules: [{seconds: 1, changes: 1}]}`, ""},
+		"save rule of nothing":          {"b", `persistence: {mode: RDB, saveRules: [{seconds: 0, changes: 1}]}`, "seconds"},
+		"parameters":                    {"e", `parameters: {maxclients: 100, loglevel: verbose}`, ""},
+		"parameter with a line break":   {"b", `parameters: {loglevel: "verbose\nport 1"}`, "spec.parameters.loglevel"},
+		"parameter maxmemory":           {"b", `parameters: {maxmemory: 1}`, "set spec.maxmemory in place"},
+		"parameter maxmemory-policy":    {"b", `parameters: {maxmemory-policy: x}`, "set spec.maxmemoryPolicy in place"},
+		"parameter appendonly":          {"b", `parameters: {appendonly: x}`, "set spec.persistence.mode in place"},
+		"parameter appendfsync":         {"b", `parameters: {appendfsync: x}`, "set spec.persistence.appendFsync in place"},
+		"parameter save":                {"b", `parameters: {save: x}`, "set spec.persistence.saveRules in place"},
+		"parameter requirepass":         {"b", `parameters: {requirepass: x}`, "set spec.auth.passwordFrom in place"},
+		"password from nowhere":         {"b", `auth: {passwordFrom: {key: x}}`, "spec.auth.passwordFrom.name"},
+		"service type":                  {"b", `service: {type: ExternalName}`, "spec.service.type"},
+		"plugin version":                {"b", `pluginVersion: "1"`, "spec.pluginVersion"},
+		"deletion policy":               {"b", `deletionPolicy: Forget`, "spec.deletionPolicy"},
+		"a field that does not exist":   {"b", `replicas: 3`, "spec.replicas"},
+		"storage class, size by itself": {"f", `storage: {storageClassName: fast}`, ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			expect(t, env.Client.Create(t.Context(), redis(t, namespace, c.name, c.spec), strict), c.want)
+		})
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	namespace := env.Namespace(t)
+	for title, c := range map[string]struct{ before, after, want string }{
+		"size grows":                {`storage: {size: 1Gi}`, `storage: {size: 1025Mi}`, ""},
+		"size shrinks":              {`storage: {size: 1Gi}`, `storage: {size: 1023Mi}`, "storage.size cannot shrink"},
+		"size shrinks to default":   {`storage: {size: 2Gi}`, ``, "storage.size cannot shrink"},
+		"storage class changes":     {`storage: {storageClassName: a}`, `storage: {storageClassName: b}`, "storageClassName is immutable"},
+		"storage class appears":     {``, `storage: {storageClassName: b}`, "storageClassName is immutable"},
+		"storage class goes":        {`storage: {storageClassName: a}`, ``, "storageClassName is immutable"},
+		"plugin version":            {``, `pluginVersion: 1.0.1`, "pluginVersion is immutable"},
+		"AOF to Both":               {``, `persistence: {mode: Both}`, ""},
+		"RDB to AOF":                {`persistence: {mode: RDB}`, `persistence: {mode: AOF}`, "can change between AOF and Both only"},
+		"RDB to the default":        {`persistence: {mode: RDB}`, ``, "can change between AOF and Both only"},
+		"AOF to None":               {``, `persistence: {mode: None}`, "can change between AOF and Both only"},
+		"version":                   {``, `version: "8.0"`, ""},
+		"maxmemory above the limit": {`{maxmemory: 1Gi}`, `{maxmemory: 1Gi, resources: {limits: {memory: 512Mi}}}`, "maxmemory cannot be above"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			name := strings.ToLower(strings.ReplaceAll(title, " ", "-"))
+			before := redis(t, namespace, name, c.before)
+			if err := env.Client.Create(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			after := redis(t, namespace, name, c.after)
+			after.SetResourceVersion(before.GetResourceVersion())
+			expect(t, env.Client.Update(t.Context(), after), c.want)
+		})
+	}
+}
+
+// TestDefaults shows what the server fills in when a Go client sends no more than the version.
+func TestDefaults(t *testing.T) {
+	namespace := env.Namespace(t)
+	got := &databasev1.Redis{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "defaults"}, Spec: databasev1.RedisSpec{Version: "7.0"}}
+	if err := env.Client.Create(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	spec := got.Spec
+	if spec.Persistence.Mode != databasev1.PersistenceAOF || spec.Storage.Size.String() != "1Gi" ||
+		spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.0.0" {
+		t.Errorf("the defaults are %+v", spec)
+	}
+}

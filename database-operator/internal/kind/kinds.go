@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kind lists the typed kinds of the database operator. Each has a folder
+// of its own; none knows of another.
+package kind
+
+import (
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/kind/redis"
+)
+
+// All returns every kind that the operator serves.
+func All() []typed.Registration {
+	return []typed.Registration{
+		typed.Register[*databasev1.Redis](redis.Kind{}),
+	}
+}

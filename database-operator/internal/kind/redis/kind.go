@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+)
+
+// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis,verbs=get;list;watch
+// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis/status,verbs=get;patch
+// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=redis.database.zeroinfra.github.com,verbs=patch
+
+// Kind is the kind Redis.
+type Kind struct{}
+
+var _ typed.Kind[*databasev1.Redis] = Kind{}
+
+// Name implements typed.Kind.
+func (Kind) Name() string { return "Redis" }
+
+// New implements typed.Kind.
+func (Kind) New() *databasev1.Redis { return &databasev1.Redis{} }

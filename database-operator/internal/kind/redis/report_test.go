@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+)
+
+func TestReport(t *testing.T) {
+	app := &platformv1.Application{
+		ObjectMeta: metav1.ObjectMeta{Name: "redis-cache"},
+		Status: platformv1.ApplicationStatus{
+			Version:   "7.0.15",
+			Ready:     "1/1",
+			Primary:   "redis-cache-redis-main-0",
+			Endpoints: []platformv1.Endpoint{{Name: "redis-cache", Host: "redis-cache.shop.svc.cluster.local", Port: 6379}},
+			Binding:   &platformv1.Binding{Name: "redis-cache-binding"},
+		},
+	}
+	for name, c := range map[string]struct {
+		app  *platformv1.Application
+		want databasev1.RedisStatus
+	}{
+		"running": {app, databasev1.RedisStatus{
+			Version: "7.0.15", Ready: "1/1", Primary: "redis-cache-redis-main-0",
+			Endpoint: "redis-cache.shop.svc.cluster.local:6379", BindingName: "redis-cache-binding", Application: "redis-cache",
+		}},
+		// What is no longer so does not stay in the status.
+		"nothing known": {&platformv1.Application{ObjectMeta: app.ObjectMeta}, databasev1.RedisStatus{Application: "redis-cache"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &databasev1.Redis{Status: databasev1.RedisStatus{Version: "6.2.0", Primary: "old", Endpoint: "old:1", BindingName: "old"}}
+			Kind{}.Report(r, c.app)
+			if !reflect.DeepEqual(r.Status, c.want) {
+				t.Errorf("got %+v, want %+v", r.Status, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/hack/checks/internal/tree"
+)
+
+func TestCheck(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "platform-core/config/crd/bases/small.yaml", maxDefinition)
+	write(t, root, "platform-core/config/crd/bases/big.yaml", maxDefinition+1)
+	write(t, root, "database-operator/plugins/redis/1.0.0/params/big.yaml", maxPart+1)
+	write(t, root, "charts/small/Chart.yaml", 100)
+	write(t, root, "charts/big/Chart.yaml", maxRelease/2)
+	var got []string
+	for _, v := range Check(&tree.Tree{Root: root}) {
+		got = append(got, v.Path)
+	}
+	want := "platform-core/config/crd/bases/big.yaml database-operator/plugins/redis/1.0.0/params/big.yaml charts/big"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestCheckWithoutCharts(t *testing.T) {
+	if got := Check(&tree.Tree{Root: t.TempDir()}); len(got) != 1 {
+		t.Errorf("got %v, want one violation", got)
+	}
+}
+
+// write makes a file of random bytes, which cannot be compressed.
+func write(t *testing.T, root, name string, size int) {
+	t.Helper()
+	content := make([]byte, size)
+	if _, err := rand.Read(content); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the end-to-end tests on a dev cluster of their own, which is taken down at the
+# end (KEEP=1 leaves it), or on the cluster of KUBECONFIG. Arguments go to go test.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$root/hack/cluster/prepare.sh"
+cluster=e2e
+
+finish() {
+  status=$?
+  if [ "$own_cluster" = yes ] && [ -z "${KEEP:-}" ]; then
+    say "Taking the dev cluster down"
+    devcluster down --name "$cluster"
+  fi
+  exit $status
+}
+trap finish EXIT
+
+cluster_up "$cluster" 16444
+images_up "$cluster" agent database-operator storage-operator redis
+say "Running the end-to-end tests"
+export HELM="$root/bin/helm" DEVCLUSTER="$root/bin/devcluster" DEVCLUSTER_NAME="$cluster" CHARTS="$root/charts"
+cd "$root/test"
+GOWORK=off go test ./e2e/... -count=1 -timeout "${E2E_TIMEOUT:-30m}" "$@"

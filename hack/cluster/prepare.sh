@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Sourced by demo.sh and e2e.sh: a cluster to use, and images in it.
+#
+# With KUBECONFIG set, that cluster is used and none is built; its nodes must then be
+# able to pull the images: name a registry in REGISTRY to push them there.
+
+export PATH="$root/bin:$PATH"
+version=$(cat "$root/VERSION")
+own_cluster=yes
+[ -z "${KUBECONFIG:-}" ] || own_cluster=no
+
+say() { printf '\n\033[1m==> %s\033[0m\n' "$*"; }
+
+# cluster_up NAME PORT: brings the dev cluster NAME up, unless KUBECONFIG names one, and points kubectl at it.
+cluster_up() {
+  if [ "$own_cluster" = no ]; then
+    say "Using the cluster of KUBECONFIG=$KUBECONFIG"
+    return
+  fi
+  say "Bringing the dev cluster up"
+  devcluster up --name "$1" --api-port "$2"
+  KUBECONFIG=$(devcluster kubeconfig --name "$1")
+  export KUBECONFIG
+  kubernetes_bin=$(devcluster bin)
+  export PATH="$kubernetes_bin:$PATH"
+}
+
+# images_up NAME IMAGE...: builds what changed and brings it to the nodes of dev cluster NAME, or to REGISTRY.
+images_up() {
+  local name=$1
+  shift
+  say "Building images (only what changed)"
+  (cd "$root/hack/images" && GOWORK=off go build -o "$root/bin/images" .)
+  images build "$@" --out "$root/dist/images" --version "$version"
+  if [ "$own_cluster" = yes ]; then
+    say "Loading images into the nodes"
+    local archives=() image
+    for image in "$@"; do archives+=("$root/dist/images/$image"-*.tar); done
+    devcluster load --name "$name" "${archives[@]}"
+  elif [ -n "${REGISTRY:-}" ]; then
+    say "Pushing images to $REGISTRY"
+    images push "$@" --out "$root/dist/images" --version "$version" --registry "$REGISTRY"
+  else
+    echo "REGISTRY is not set: the nodes are expected to have the images already"
+  fi
+}

@@ -1,0 +1,3 @@
+module github.com/zeroinfra/hack/devcluster/components/pause
+
+go 1.26

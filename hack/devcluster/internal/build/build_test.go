@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package build
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestComponentsArePinned(t *testing.T) {
+	names := map[string]bool{}
+	for _, c := range Components() {
+		data, err := os.ReadFile(filepath.Join("..", "..", "components", c.Name, "go.mod"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		own := strings.Contains(string(data), "module "+c.Module+"\n")
+		if !own && !strings.Contains(string(data), c.Module+" "+c.Version+"\n") {
+			t.Errorf("components/%s/go.mod is not pinned to %s: run \"go run ./cmd/pin\"", c.Name, c.Version)
+		}
+		for _, b := range c.Binaries {
+			if names[b.Name] {
+				t.Errorf("two components make %q", b.Name)
+			}
+			names[b.Name] = true
+		}
+	}
+}
+
+func TestFingerprintFollowsInputs(t *testing.T) {
+	dir := t.TempDir()
+	c := Component{Name: "x", Binaries: []Binary{{"x", "."}}}
+	write := func(file, data string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := func(c Component, toolchain string) string {
+		t.Helper()
+		s, err := fingerprint(dir, c, toolchain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	write("go.mod", "module x\n")
+	first := sum(c, "go1")
+	if sum(c, "go1") != first {
+		t.Fatal("the same inputs give another fingerprint")
+	}
+	seen := map[string]string{first: "the beginning"}
+	differs := func(what, s string) {
+		t.Helper()
+		if other, ok := seen[s]; ok {
+			t.Errorf("%s gives the fingerprint of %s", what, other)
+		}
+		seen[s] = what
+	}
+	differs("another Go", sum(c, "go2"))
+	other := c
+	other.Variables = []string{"main.v=1"}
+	differs("another variable", sum(other, "go1"))
+	write("go.sum", "s")
+	differs("a new file", sum(c, "go1"))
+	write("go.mod", "module y\n")
+	differs("another module", sum(c, "go1"))
+}
+
+// TestEnsureBuildsOnce compiles the smallest component for real.
+func TestEnsureBuildsOnce(t *testing.T) {
+	sources, cache := t.TempDir(), t.TempDir()
+	for _, c := range Components() {
+		dir := filepath.Join(sources, c.Name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module "+c.Name+"\n\ngo 1.24\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(sources, "pause", "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	b := &Builder{Sources: sources, Cache: cache, Progress: func(format string, _ ...any) { said = append(said, format) }}
+	if _, err := b.Folder(context.Background()); err == nil || !strings.Contains(err.Error(), "devcluster build") {
+		t.Errorf("before a build: %v", err)
+	}
+	// All but the first program lack their packages, so the second fails.
+	_, err := b.Ensure(context.Background())
+	if err == nil || !strings.Contains(err.Error(), `cannot build "etcd"`) {
+		t.Fatalf("got %v", err)
+	}
+	built, err := filepath.Glob(filepath.Join(cache, "pause-*", "*"))
+	if err != nil || len(built) != 1 || filepath.Base(built[0]) != "pause" {
+		t.Fatalf("the cache holds %v, %v", built, err)
+	}
+	before, err := os.Stat(built[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	said = nil
+	if _, err := b.Ensure(context.Background()); err == nil {
+		t.Fatal("the second run built what cannot be built")
+	}
+	if after, err := os.Stat(built[0]); err != nil || !os.SameFile(before, after) || len(said) != 1 {
+		t.Errorf("what was there was built again: %v, %v", err, said)
+	}
+	if unfinished, _ := filepath.Glob(filepath.Join(cache, "*", ".building-*")); len(unfinished) > 0 {
+		t.Errorf("unfinished builds are left: %v", unfinished)
+	}
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package build
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Builder compiles components into a cache.
+type Builder struct {
+	// Sources is the folder components/ with one module per component.
+	Sources string
+	// Cache is the folder that keeps the programs between clusters.
+	Cache string
+	// Progress is told one line per program that has to be built.
+	Progress func(format string, args ...any)
+}
+
+// job is one program with the places where it is built from and to.
+type job struct {
+	component Component
+	binary    Binary
+	dir       string // folder in the cache
+}
+
+// Ensure builds what the cache lacks and returns a folder that holds all
+// programs under their own names. Programs that are there are not touched.
+func (b *Builder) Ensure(ctx context.Context) (string, error) {
+	jobs, key, err := b.plan(ctx)
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(b.Cache, "bin-"+key)
+	if _, err := os.Stat(bin); err == nil {
+		return bin, nil
+	}
+	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
+		return "", fmt.Errorf("cannot create cache %q: %w", b.Cache, err)
+	}
+	unlock, err := lock(filepath.Join(b.Cache, ".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	var missing []job
+	for _, j := range jobs {
+		if _, err := os.Stat(filepath.Join(j.dir, j.binary.Name)); err != nil {
+			missing = append(missing, j)
+		}
+	}
+	for i, j := range missing {
+		start := time.Now()
+		b.Progress("building %s %s (%d/%d) …", j.binary.Name, j.component.Version, i+1, len(missing))
+		if err := b.build(ctx, j); err != nil {
+			return "", fmt.Errorf("cannot build %q: %w", j.binary.Name, err)
+		}
+		b.Progress("built %s in %s", j.binary.Name, time.Since(start).Round(time.Second))
+	}
+	return bin, gather(bin, jobs)
+}
+
+// Folder returns the folder of all programs, or an error that names the verb
+// to run when they have not been built yet.
+func (b *Builder) Folder(ctx context.Context) (string, error) {
+	_, key, err := b.plan(ctx)
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(b.Cache, "bin-"+key)
+	if _, err := os.Stat(bin); err != nil {
+		return "", fmt.Errorf("cannot find the programs in %q: run \"devcluster build\" first", bin)
+	}
+	return bin, nil
+}
+
+// plan lists all programs and a key that changes with any of their inputs.
+func (b *Builder) plan(ctx context.Context) ([]job, string, error) {
+	toolchain, err := goVersion(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	var jobs []job
+	all := sha256.New()
+	for _, c := range Components() {
+		sum, err := fingerprint(filepath.Join(b.Sources, c.Name), c, toolchain)
+		if err != nil {
+			return nil, "", fmt.Errorf("cannot read the module of component %q: %w", c.Name, err)
+		}
+		name := c.Name + "-" + strings.TrimPrefix(c.Version, "v") + "-" + sum
+		fmt.Fprintln(all, name)
+		for _, bin := range c.Binaries {
+			jobs = append(jobs, job{component: c, binary: bin, dir: filepath.Join(b.Cache, name)})
+		}
+	}
+	return jobs, hex.EncodeToString(all.Sum(nil))[:12], nil
+}
+
+// fingerprint hashes everything that a component's programs depend on: its
+// module files and sources, the linker's variables and the Go version.
+func fingerprint(dir string, c Component, toolchain string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() && !strings.HasSuffix(e.Name(), "_test.go") {
+			names = append(names, e.Name())
+		}
+	}
+	sort.Strings(names)
+	h := sha256.New()
+	fmt.Fprintln(h, toolchain, c.Variables, c.Binaries)
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(h, name, len(data))
+		h.Write(data)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12], nil
+}
+
+// build compiles one program beside its final place and moves it there.
+func (b *Builder) build(ctx context.Context, j job) error {
+	if err := os.MkdirAll(j.dir, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(j.dir, ".building-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	flags := "-s -w"
+	for _, v := range j.component.Variables {
+		flags += " -X " + v
+	}
+	out := filepath.Join(tmp, j.binary.Name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", out, j.binary.Package)
+	cmd.Dir = filepath.Join(b.Sources, j.component.Name)
+	cmd.Env = Environ()
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w\n%s", err, tail(log.String(), 20))
+	}
+	return os.Rename(out, filepath.Join(j.dir, j.binary.Name))
+}
+
+// gather makes one folder with a hard link to every program.
+func gather(bin string, jobs []job) error {
+	tmp, err := os.MkdirTemp(filepath.Dir(bin), ".bin-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if err := os.Link(filepath.Join(j.dir, j.binary.Name), filepath.Join(tmp, j.binary.Name)); err != nil {
+			return fmt.Errorf("cannot gather program %q: %w", j.binary.Name, err)
+		}
+	}
+	if err := os.Rename(tmp, bin); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
+		return fmt.Errorf("cannot create %q: %w", bin, err)
+	}
+	return nil
+}
+
+// lock takes an exclusive lock on a file, waiting for its holder, so that two
+// builds at the same time do the work once.
+func lock(path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open lock %q: %w", path, err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot lock %q: %w", path, err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// tail returns the last n lines of s.
+func tail(s string, n int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// CopyFile copies a regular file with its mode, replacing dst at once.
+func CopyFile(src, dst string) error {
+	in, err := os.Open(src)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.CreateTemp(filepath.Dir(dst), ".copy-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	if err := out.Chmod(info.Mode().Perm()); err != nil {
+		out.Close()
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), dst)
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/zeroinfra/hack/devcluster/internal/host"
+)
+
+func (a *app) buildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build the programs that the cache lacks, and print their folder",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := a.builder()
+			if err != nil {
+				return err
+			}
+			dir, err := b.Ensure(cmd.Context())
+			if err != nil {
+				return err
+			}
+			fmt.Println(dir)
+			return nil
+		},
+	}
+}
+
+func (a *app) binCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "bin",
+		Short: "Print the folder of kubectl, kube-apiserver, etcd and the others",
+		Long: "bin prints the folder of kubectl, kube-apiserver, etcd and the other programs; it also serves\n" +
+			"as KUBEBUILDER_ASSETS of controller-runtime's envtest.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := a.builder()
+			if err != nil {
+				return err
+			}
+			dir, err := b.Folder(cmd.Context())
+			if err != nil {
+				return err
+			}
+			fmt.Println(dir)
+			return nil
+		},
+	}
+}
+
+func (a *app) depsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "deps",
+		Short: "Install the Debian packages that a cluster needs and this machine lacks",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(host.Missing()) == 0 {
+				a.say("all Debian packages are there")
+			}
+			return a.installDeps(cmd)
+		},
+	}
+}
+
+// installDeps installs what is missing and says so before.
+func (a *app) installDeps(cmd *cobra.Command) error {
+	missing := host.Missing()
+	if len(missing) == 0 {
+		return nil
+	}
+	a.say("installing Debian packages: %s", strings.Join(missing, " "))
+	return host.Install(cmd.Context(), missing, os.Stderr)
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package build
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/hack/images/internal/apt"
+	"github.com/zeroinfra/hack/images/internal/definition"
+)
+
+// program image: a repository with one module and an image definition of it.
+func programImage(t *testing.T) (*Builder, *definition.Image) {
+	t.Helper()
+	repo := t.TempDir()
+	for name, text := range map[string]string{
+		"tool/go.mod":      "module example.test/tool\n\ngo 1.26\n",
+		"tool/cmd/main.go": "package main\n\nvar version string\n\nfunc main() { println(version) }\n",
+	} {
+		file := filepath.Join(repo, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	image := &definition.Image{
+		Name: "tool", Repository: "zeroinfra/tool", Tag: "1.2.3", Version: "1.2.3", About: "A tool",
+		Binaries: []definition.Binary{{Module: "tool", Package: "./cmd", Path: "/tool"}},
+		Config:   definition.Config{Entrypoint: []string{"/tool"}, User: "65532:65532", Env: map[string]string{"A": "b"}},
+	}
+	return &Builder{
+		Repo: repo, Out: t.TempDir(), Cache: t.TempDir(), Arch: runtime.GOARCH, Epoch: time.Unix(0, 0).UTC(),
+	}, image
+}
+
+func build(t *testing.T, b *Builder, image *definition.Image) Result {
+	t.Helper()
+	result, err := b.Build(t.Context(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestProgramImage(t *testing.T) {
+	b, image := programImage(t)
+	result := build(t, b, image)
+	archive, err := b.Open(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	root := extract(t, archive.Image)
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 || entries[0].Name() != "tool" {
+		t.Errorf("the image holds %v, want only the program", entries)
+	}
+	config, err := archive.Image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Config.User != "65532:65532" || config.Config.Labels["org.opencontainers.image.version"] != "1.2.3" ||
+		strings.Join(config.Config.Env, " ") != "A=b" || config.Architecture != runtime.GOARCH {
+		t.Errorf("config = %+v", config)
+	}
+	if result.UpToDate || result.Reference != "zeroinfra/tool:1.2.3" || result.Size == 0 {
+		t.Errorf("result = %+v", result)
+	}
+}
+
+// TestBuildsOnlyWhatChanged changes one input after the other.
+func TestBuildsOnlyWhatChanged(t *testing.T) {
+	b, image := programImage(t)
+	first := build(t, b, image)
+	if again := build(t, b, image); !again.UpToDate || again.Digest != first.Digest {
+		t.Errorf("nothing changed, yet %+v", again)
+	}
+	image.Config.Env["A"] = "c"
+	changed := build(t, b, image)
+	if changed.UpToDate || changed.Digest == first.Digest {
+		t.Errorf("the definition changed, yet %+v", changed)
+	}
+	source := filepath.Join(b.Repo, "tool/cmd/main.go")
+	text := "package main\n\nvar version string\n\nfunc main() { println(\"new\", version) }\n"
+	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if result := build(t, b, image); result.UpToDate || result.Digest == changed.Digest {
+		t.Errorf("the program changed, yet %+v", result)
+	}
+	if err := os.Truncate(b.ArchivePath(image), 3000); err != nil {
+		t.Fatal(err)
+	}
+	if result := build(t, b, image); result.UpToDate {
+		t.Error("a broken archive counted as up to date")
+	}
+	b.Epoch = time.Unix(1, 0).UTC()
+	if result := build(t, b, image); result.UpToDate {
+		t.Error("the epoch changed, yet nothing was built")
+	}
+}
+
+func TestBuildRefuses(t *testing.T) {
+	for want, change := range map[string]func(*Builder, *definition.Image){
+		`"/bin/x" points to "gone"`: func(_ *Builder, i *definition.Image) {
+			i.Symlinks = []definition.Link{{Path: "/bin/x", Target: "gone"}}
+		},
+		"not a Go module":        func(_ *Builder, i *definition.Image) { i.Binaries[0].Module = "absent" },
+		`has no string variable`: func(_ *Builder, i *definition.Image) { i.Binaries[0].VersionVariable = "main.other" },
+		`architecture "vax"`:     func(b *Builder, _ *definition.Image) { b.Arch = "vax" },
+		"/tool comes from": func(_ *Builder, i *definition.Image) {
+			i.Files = []definition.Node{{Path: "/tool", Content: []byte("x")}}
+		},
+	} {
+		b, image := programImage(t)
+		change(b, image)
+		if _, err := b.Build(t.Context(), image); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "zeroinfra/tool:1.2.3") {
+			t.Errorf("error %v, want %q", err, want)
+		}
+		if _, err := os.Stat(b.ArchivePath(image)); !os.IsNotExist(err) {
+			t.Errorf("an archive was left behind: %v", err)
+		}
+	}
+}
+
+func TestVersionMustBeOfTheSeries(t *testing.T) {
+	for tag, right := range map[string]bool{"7.0": true, "7": true, "7.0.15": true, "7.1": false, "7.0.1": false} {
+		in := inputs{
+			Image:    &definition.Image{Tag: tag, VersionFrom: "redis-server", Debian: &definition.Debian{Suite: "bookworm"}},
+			Packages: []apt.Package{{Name: "redis-server", Version: "5:7.0.15-1"}},
+		}
+		if err := in.setVersion(); (err == nil) != right || in.Version != "7.0.15" {
+			t.Errorf("tag %q: version %q, error %v", tag, in.Version, err)
+		}
+	}
+	in := inputs{Image: &definition.Image{VersionFrom: "gone"}}
+	if err := in.setVersion(); err == nil || !strings.Contains(err.Error(), `"gone"`) {
+		t.Errorf("a package that is not there: %v", err)
+	}
+}
+
+func TestPackagesOfAnImageThatIsNotBuilt(t *testing.T) {
+	b, image := programImage(t)
+	if _, err := b.Packages(image); err == nil || !strings.Contains(err.Error(), "images build tool") {
+		t.Errorf("error %v does not say what to do", err)
+	}
+}

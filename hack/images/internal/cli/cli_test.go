@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+)
+
+// repository writes a repository with one module and one image, and makes it and
+// an empty cache those of the test.
+func repository(t *testing.T) string {
+	t.Helper()
+	repo := t.TempDir()
+	for name, text := range map[string]string{
+		"VERSION":                     "3.2.1\n",
+		"tool/go.mod":                 "module example.test/tool\n\ngo 1.26\n",
+		"tool/cmd/main.go":            "package main\n\nvar version string\n\nfunc main() { println(version) }\n",
+		"hack/images/base.yaml":       "debian: {packages: [base-files]}\n",
+		"hack/images/tool/image.yaml": "about: A tool\nbinaries: [{module: tool, package: ./cmd, path: /tool}]\n",
+	} {
+		file := filepath.Join(repo, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(filepath.Join(repo, "tool/cmd"))
+	// Go would keep its own cache below XDG_CACHE_HOME and build its library anew.
+	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOCACHE", strings.TrimSpace(string(goCache)))
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("SOURCE_DATE_EPOCH", "")
+	return repo
+}
+
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := New()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := run(t, args...)
+	if err != nil {
+		t.Fatalf("images %q: %v", args, err)
+	}
+	return out
+}
+
+// TestListBuildPush goes through the commands from inside a folder of the repository.
+func TestListBuildPush(t *testing.T) {
+	repo := repository(t)
+	if out := mustRun(t, "list"); !strings.Contains(out, "zeroinfra/tool:3.2.1") || !strings.Contains(out, "tool/cmd") {
+		t.Errorf("list printed %q", out)
+	}
+	line := regexp.MustCompile(`^zeroinfra/tool:3\.2\.1  (sha256:[0-9a-f]{64})  \d+\.\d MiB  (.*)\n$`)
+	first := line.FindStringSubmatch(mustRun(t, "build", "--all"))
+	second := line.FindStringSubmatch(mustRun(t, "build", "tool:3.2.1"))
+	if first == nil || second == nil || first[1] != second[1] || !strings.HasPrefix(first[2], "built in") || second[2] != "up to date" {
+		t.Fatalf("build printed %q, then %q", first, second)
+	}
+	if _, err := os.Stat(filepath.Join(repo, "dist/images/tool-3.2.1.tar")); err != nil {
+		t.Error(err)
+	}
+	if out := mustRun(t, "packages", "tool"); out != "# zeroinfra/tool:3.2.1\n" {
+		t.Errorf("packages printed %q", out)
+	}
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	out := mustRun(t, "push", "tool", "--registry", host+"/prefix", "--insecure")
+	if want := host + "/prefix/zeroinfra/tool:3.2.1  " + first[1] + "  pushed\n"; out != want {
+		t.Errorf("push printed %q, want %q", out, want)
+	}
+}
+
+func TestVersionAndOutFlags(t *testing.T) {
+	repo := repository(t)
+	out := t.TempDir()
+	if got := mustRun(t, "build", "tool", "--version", "9.9.9", "--out", out); !strings.HasPrefix(got, "zeroinfra/tool:9.9.9 ") {
+		t.Errorf("build printed %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(out, "tool-9.9.9.tar")); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(repo, "VERSION")); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustRun(t, "list"); !strings.Contains(got, "zeroinfra/tool:dev") {
+		t.Errorf("without a file VERSION list printed %q", got)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	repository(t)
+	for want, args := range map[string][]string{
+		`no image is called "redis"`:      {"build", "redis"},
+		`no image is called "tool:1"`:     {"build", "tool:1"},
+		"either names of images or --all": {"build"},
+		"names of images or --all":        {"build", "tool", "--all"},
+		`"registry" not set`:              {"push", "tool"},
+		`run "images build tool" first`:   {"push", "tool", "--registry", "127.0.0.1:1"},
+		`"a b" cannot be the tag`:         {"list", "--version", "a b"},
+		"cannot read image definition":    {"list", "--repo", t.TempDir()},
+	} {
+		if _, err := run(t, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("images %q: error %v, want %q", args, err, want)
+		}
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
+	if _, err := run(t, "list"); err == nil || !strings.Contains(err.Error(), "yesterday") {
+		t.Errorf("a bad SOURCE_DATE_EPOCH: %v", err)
+	}
+	t.Chdir(t.TempDir())
+	if _, err := run(t, "list"); err == nil || !strings.Contains(err.Error(), "--repo") {
+		t.Errorf("outside of a repository: %v", err)
+	}
+}

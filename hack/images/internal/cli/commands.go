@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/spf13/cobra"
+
+	"github.com/zeroinfra/hack/images/internal/definition"
+	"github.com/zeroinfra/hack/images/internal/oci"
+)
+
+func listCommand(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Show every image that can be built, and from what",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, images, err := s.builder()
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "NAME\tIMAGE\tFROM\tABOUT")
+			for _, image := range images {
+				fmt.Fprintf(table, "%s:%s\t%s\t%s\t%s\n", image.Name, image.Tag, image.Reference(), from(image), image.About)
+			}
+			return table.Flush()
+		},
+	}
+}
+
+// from says in a few words what an image is made of.
+func from(image *definition.Image) string {
+	var parts []string
+	if image.Debian != nil {
+		parts = append(parts, "Debian "+image.Debian.Suite)
+	}
+	for _, b := range image.Binaries {
+		parts = append(parts, b.Module+"/"+strings.TrimPrefix(b.Package, "./"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func buildCommand(s *settings) *cobra.Command {
+	var all, refresh bool
+	cmd := &cobra.Command{
+		Use:   "build NAME[:TAG]...",
+		Short: "Build images into archives, unless their inputs have not changed",
+		Args: func(_ *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return errors.New("give either names of images or --all")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, names []string) error {
+			builder, images, err := s.builder()
+			if err != nil {
+				return err
+			}
+			if refresh {
+				builder.Refresh = -1
+			}
+			if !all {
+				if images, err = pick(images, names); err != nil {
+					return err
+				}
+			}
+			var failed []error
+			for _, image := range images {
+				start := time.Now()
+				result, err := builder.Build(cmd.Context(), image)
+				if err != nil && cmd.Context().Err() != nil {
+					return err
+				}
+				if err != nil {
+					failed = append(failed, err)
+					continue
+				}
+				done := "up to date"
+				if !result.UpToDate {
+					done = fmt.Sprintf("built in %.1fs", time.Since(start).Seconds())
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  %s  %s\n", result.Reference, result.Digest, mebibytes(result.Size), done)
+			}
+			return errors.Join(failed...)
+		},
+	}
+	s.outFlag(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "build every image")
+	cmd.Flags().BoolVar(&refresh, "refresh", false, "fetch package lists even when they are less than a day old")
+	return cmd
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+func pushCommand(s *settings) *cobra.Command {
+	var registry string
+	var insecure bool
+	cmd := &cobra.Command{
+		Use:   "push NAME[:TAG]...",
+		Short: "Push built images to a registry, as HOST[/prefix]/repository:tag",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			builder, images, err := s.builder()
+			if err != nil {
+				return err
+			}
+			if images, err = pick(images, names); err != nil {
+				return err
+			}
+			var options []name.Option
+			if insecure {
+				options = append(options, name.Insecure)
+			}
+			for _, image := range images {
+				ref, err := oci.Reference(strings.TrimRight(registry, "/"), image.Reference(), options...)
+				if err != nil {
+					return err
+				}
+				archive, err := builder.Open(image)
+				if err != nil {
+					return err
+				}
+				digest, err := archive.Image.Digest()
+				if err == nil {
+					err = oci.Push(cmd.Context(), ref, archive.Image)
+				}
+				if err := errors.Join(err, archive.Close()); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  pushed\n", ref, digest)
+			}
+			return nil
+		},
+	}
+	s.outFlag(cmd)
+	cmd.Flags().StringVar(&registry, "registry", "", "where to push: HOST[:PORT] or HOST[:PORT]/prefix")
+	cmd.Flags().BoolVar(&insecure, "insecure", false, "use plain HTTP when the registry has no TLS")
+	if err := cmd.MarkFlagRequired("registry"); err != nil {
+		panic(err)
+	}
+	return cmd
+}
+
+func packagesCommand(s *settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "packages NAME[:TAG]",
+		Short: "Show the exact Debian packages in a built image, as package=version",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			builder, images, err := s.builder()
+			if err != nil {
+				return err
+			}
+			if images, err = pick(images, names); err != nil {
+				return err
+			}
+			for _, image := range images {
+				packages, err := builder.Packages(image)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "# %s\n", image.Reference())
+				for _, p := range packages {
+					fmt.Fprintln(cmd.OutOrStdout(), p)
+				}
+			}
+			return nil
+		},
+	}
+	s.outFlag(cmd)
+	return cmd
+}

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Generated code and files. Everything generated is committed; `make verify-generated`
+# fails when it is not up to date.
+
+.PHONY: generate
+generate: deps-packages tool-controller-gen tool-protoc-gen-go tool-protoc-gen-go-grpc ## Regenerate code, CRDs, RBAC and charts
+	@echo "generating the agent protocol"
+	@cd platform-core && protoc -I . --go_out=. --go_opt=module=github.com/zeroinfra/platform-core \
+	  --go-grpc_out=. --go-grpc_opt=module=github.com/zeroinfra/platform-core agentproto/v1/agent.proto
+	@$(MAKE) -C platform-core generate manifests CONTROLLER_GEN=$(BIN)/controller-gen
+	@for o in $(OPERATORS); do $(MAKE) -C $$o generate manifests; done
+	@cd hack/generate && GOWORK=off go run .
+
+.PHONY: verify-generated
+verify-generated: ## Fail when generated files are not up to date
+	@before=$$(git status --porcelain; git diff | sha256sum); \
+	$(MAKE) generate; \
+	after=$$(git status --porcelain; git diff | sha256sum); \
+	if [ "$$before" != "$$after" ]; then \
+	  echo "generated files were not up to date; run 'make generate' and commit:" >&2; \
+	  diff <(echo "$$before") <(echo "$$after") | sed -n 's/^> //p' >&2; exit 1; fi

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1 is the group message.zeroinfra.github.com, version v1.
+//
+// +kubebuilder:object:generate=true
+// +groupName=message.zeroinfra.github.com
+package v1

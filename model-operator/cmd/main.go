@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command manager is the model operator: the engine with the kinds of the group
+// ai.zeroinfra.github.com.
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/zeroinfra/platform-core/sdk/operator"
+
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
+)
+
+// version is set at build time.
+var version = "dev"
+
+func main() {
+	operator.Main(operator.Options{
+		Domain:      "model",
+		AddToScheme: []func(*runtime.Scheme) error{aiv1.AddToScheme},
+		Version:     version,
+	})
+}

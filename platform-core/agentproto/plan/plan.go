@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan describes what the agents of a pod run and watch. The engine
+// renders a Plan from a plugin, keeps it in a ConfigMap that the pod mounts, and
+// sends it along with Restart and Reload; the agents carry it out.
+//
+// The package imports the standard library only, so that both sides can use it.
+package plan
+
+// Fixed places inside a pod. Every plugin can rely on them.
+const (
+	// BinDir holds the agent's binary, put there by the init container.
+	BinDir = "/zeroinfra/bin"
+	// AgentPath is the agent's binary.
+	AgentPath = BinDir + "/agent"
+	// PlanDir is where the ConfigMap with the plan is mounted; the file is PlanFile.
+	PlanDir = "/zeroinfra/plan"
+	// PlanFile is the key in the ConfigMap and the name of the file.
+	PlanFile = "plan.json"
+	// ConfigDir is in memory; the process manager writes configuration files with secrets there.
+	ConfigDir = "/zeroinfra/config"
+	// RunDir is shared by the containers of the pod and lives as long as the pod: socket, call records, pushed plan.
+	RunDir = "/zeroinfra/run"
+	// SocketPath is the process manager's unix socket for the status agent.
+	SocketPath = RunDir + "/process.sock"
+	// SecretsDir holds one folder per credential with the file password. User names are no secrets and part of the plan.
+	SecretsDir = "/zeroinfra/secrets"
+	// TLSDir holds the agent's server certificate: tls.crt, tls.key and ca.crt, replaced when renewed.
+	TLSDir = "/zeroinfra/tls"
+
+	// ProcessPort is where the process manager serves gRPC with mutual TLS.
+	ProcessPort = 4880
+	// StatusPort is where the status agent serves GET /readyz over HTTP: 200 when healthy, else 503 and a reason.
+	StatusPort = 4881
+)
+
+// Plan is all that the agents of one pod need to know. Version is 1.
+type Plan struct {
+	// Version of this format: 1. Another one is refused.
+	Version int `json:"version"`
+	// Digest of Process and Files, made by the engine: "sha256:" and 64
+	// hexadecimal digits. The agents report it and never compute it.
+	Digest string `json:"digest"`
+	// Process to run.
+	Process Process `json:"process"`
+	// Files to write before the process starts.
+	Files []File `json:"files,omitempty"`
+	// Probe to run beside it. A change of the probe restarts nothing.
+	Probe Probe `json:"probe"`
+}
+
+// Process is the middleware's own process.
+type Process struct {
+	// Command and arguments; never through a shell.
+	Command []string `json:"command"`
+	// Env is added to the container's environment.
+	Env []EnvVar `json:"env,omitempty"`
+	// Dir is the working directory; the container's own when empty.
+	Dir string `json:"dir,omitempty"`
+	// Stop says how it is stopped.
+	Stop Stop `json:"stop"`
+	// Reload says how it takes over new configuration; nil when it must be restarted for that.
+	Reload *Reload `json:"reload,omitempty"`
+	// Signals that a caller may send by name, for example SIGHUP.
+	Signals []string `json:"signals,omitempty"`
+	// Backoff between restarts of a process that exits by itself.
+	Backoff Backoff `json:"backoff,omitzero"`
+}
+
+// Stop is a graceful stop: the signal, then SIGKILL after the timeout.
+type Stop struct {
+	// Signal by name. Default SIGTERM.
+	Signal string `json:"signal,omitempty"`
+	// TimeoutSeconds until SIGKILL. Default 30. The pod's grace period is at least 5 s longer.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+}
+
+// Reload is one of a signal or a command.
+type Reload struct {
+	// Signal by name.
+	Signal string `json:"signal,omitempty"`
+	// Command and arguments, run beside the process; exit code 0 is success.
+	Command []string `json:"command,omitempty"`
+	// Env of the command.
+	Env []EnvVar `json:"env,omitempty"`
+	// TimeoutSeconds of the command. Default 10.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+}
+
+// Backoff of restarts: the first delay, doubled up to the longest, back to the first after a run of ResetSeconds.
+type Backoff struct {
+	// InitialMilliseconds is the first delay. Default 200.
+	InitialMilliseconds int `json:"initialMilliseconds,omitempty"`
+	// MaxSeconds is the longest delay. Default 30.
+	MaxSeconds int `json:"maxSeconds,omitempty"`
+	// ResetSeconds of running after which the delay starts anew. Default 60.
+	ResetSeconds int `json:"resetSeconds,omitempty"`
+}
+
+// EnvVar is one environment variable: a value or a reference to a secret.
+type EnvVar struct {
+	Name  string `json:"name"`
+	Value string `json:"value,omitempty"`
+	// Secret is read from its mount each time that the command is started.
+	Secret *SecretRef `json:"secret,omitempty"`
+}
+
+// SecretRef names one key of a mounted credential; its value is the content of SecretsDir/Credential/Key.
+type SecretRef struct {
+	Credential string `json:"credential"`
+	Key        string `json:"key"`
+}
+
+// Format is the syntax of a configuration file.
+type Format string
+
+// Formats that the encoders know (package configfile).
+const (
+	FormatRedis      Format = "redis"
+	FormatProperties Format = "properties"
+	FormatEnv        Format = "env"
+	FormatJSON       Format = "json"
+	FormatYAML       Format = "yaml"
+	FormatINI        Format = "ini"
+	FormatPostgreSQL Format = "postgresql"
+)
+
+// File is one configuration file, written atomically. Values are escaped by the
+// format's encoder, so that a value is always just a value.
+type File struct {
+	// Path, absolute, under ConfigDir.
+	Path string `json:"path"`
+	// Format of the file.
+	Format Format `json:"format"`
+	// Mode in octal. Default "0600".
+	Mode string `json:"mode,omitempty"`
+	// Entries in order. A key may be there more than once where the format allows it.
+	Entries []Entry `json:"entries"`
+}
+
+// Entry is one setting: a key and a value, or a key and a reference to a secret.
+type Entry struct {
+	// Key of the setting. For ini and yaml, "section.key" puts it below a section.
+	Key string `json:"key"`
+	// Args are the values; most settings have one.
+	Args []string `json:"args,omitempty"`
+	// Secret is appended to Args when the file is written.
+	Secret *SecretRef `json:"secret,omitempty"`
+}
+
+// Probe is a command whose outcome says how the middleware is.
+//
+// The expressions are CEL over: stdout and stderr (string), exitCode (int), and
+// fields (map of string to string: the lines "key:value" or "key=value" of stdout, trimmed).
+type Probe struct {
+	// Command and arguments; never through a shell.
+	Command []string `json:"command"`
+	// Env is added to the container's environment.
+	Env []EnvVar `json:"env,omitempty"`
+	// IntervalSeconds between runs. Default 2. While unhealthy or after a change of the process it runs sooner.
+	IntervalSeconds int `json:"intervalSeconds,omitempty"`
+	// TimeoutSeconds of one run, then it is killed and counts as failed. Default 2.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+	// FailureThreshold is the number of failures in a row until the middleware counts as unhealthy. Default 3.
+	FailureThreshold int `json:"failureThreshold,omitempty"`
+	// Healthy is a boolean expression. Default "exitCode == 0".
+	Healthy string `json:"healthy,omitempty"`
+	// Role is a string expression; "" for none.
+	Role string `json:"role,omitempty"`
+	// Version is a string expression that gives the middleware's version, for example fields['redis_version'].
+	Version string `json:"version,omitempty"`
+	// Attributes are string expressions by name. Only such as change rarely: a change is an API write.
+	Attributes map[string]string `json:"attributes,omitempty"`
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report is what the status agent of a pod says about it, as the JSON in
+// the pod's annotation platform.zeroinfra.github.com/report. It is written only when
+// something in it changes, so nothing in it may change by itself (no times, no counters of work).
+//
+// The package imports the standard library only, so that both sides can use it.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Annotation is the key of the pod annotation.
+const Annotation = "platform.zeroinfra.github.com/report"
+
+// Health of the middleware in a pod.
+type Health string
+
+// Values of Health.
+const (
+	// Healthy: the probe succeeds.
+	Healthy Health = "Healthy"
+	// Unhealthy: the probe failed FailureThreshold times in a row, or the process does not stay up.
+	Unhealthy Health = "Unhealthy"
+	// Starting: the process is up and the probe has not yet succeeded.
+	Starting Health = "Starting"
+	// Stopped: the process was stopped on request.
+	Stopped Health = "Stopped"
+)
+
+// Report is one pod's state.
+type Report struct {
+	// Health of the middleware.
+	Health Health `json:"health"`
+	// Role as the probe reports it.
+	Role string `json:"role,omitempty"`
+	// Version of the middleware as the probe reads it back.
+	Version string `json:"version,omitempty"`
+	// Message says what is wrong, when something is; stable while the cause is the same.
+	Message string `json:"message,omitempty"`
+	// ConfigDigest is the digest of the plan that the process runs with.
+	ConfigDigest string `json:"configDigest,omitempty"`
+	// Starts counts the starts of the process since the pod was made.
+	Starts int64 `json:"starts,omitempty"`
+	// LastCall is the latest recorded call to the process manager.
+	LastCall *Call `json:"lastCall,omitempty"`
+	// Attributes as the plan's probe defines them.
+	Attributes map[string]string `json:"attributes,omitempty"`
+}
+
+// Call is one call to the process manager and its outcome.
+type Call struct {
+	// Key is the idempotency key.
+	Key string `json:"key"`
+	// Phase: Running, Succeeded or Failed.
+	Phase string `json:"phase"`
+	// Message says why it failed.
+	Message string `json:"message,omitempty"`
+}
+
+// Phases of a Call.
+const (
+	CallRunning   = "Running"
+	CallSucceeded = "Succeeded"
+	CallFailed    = "Failed"
+)
+
+// Parse reads the annotation's value. An empty value gives a zero Report and no error.
+func Parse(value string) (Report, error) {
+	var r Report
+	if value == "" {
+		return r, nil
+	}
+	if err := json.Unmarshal([]byte(value), &r); err != nil {
+		return Report{}, fmt.Errorf("cannot read annotation %q: %w", Annotation, err)
+	}
+	return r, nil
+}
+
+// String returns the annotation's value. The order of fields and keys is fixed.
+func (r Report) String() string {
+	data, err := json.Marshal(r)
+	if err != nil {
+		// A Report holds only strings, numbers and a map of strings.
+		panic(err)
+	}
+	return string(data)
+}

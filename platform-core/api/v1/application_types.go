@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ApplicationSpec describes one instance of a middleware.
+// +kubebuilder:validation:XValidation:rule="self.plugin == oldSelf.plugin",message="plugin is immutable"
+// +kubebuilder:validation:XValidation:rule="self.pluginVersion == oldSelf.pluginVersion",message="pluginVersion is immutable here"
+// +kubebuilder:validation:XValidation:rule="self.topology == oldSelf.topology",message="topology is immutable"
+type ApplicationSpec struct {
+	// plugin that knows the middleware, for example redis. Immutable.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=40
+	Plugin string `json:"plugin"`
+	// pluginVersion is the semantic version of the plugin, for example 1.0.0. Immutable.
+	// +required
+	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
+	// +kubebuilder:validation:MaxLength=40
+	PluginVersion string `json:"pluginVersion"`
+	// version of the middleware, one of those that the plugin supports, for example 7.0.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	Version string `json:"version"`
+	// topology is the deployment mode, one of those that the plugin names, for example standalone. Immutable.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	Topology string `json:"topology"`
+	// components of the topology whose settings differ from the plugin's defaults. The API server's
+	// limit on the cost of the rules of storage allows 7 of them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=7
+	Components []ApplicationComponent `json:"components,omitempty"`
+	// credentials that the user supplies. The engine generates those that the plugin declares and that are not named here.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Credentials []Credential `json:"credentials,omitempty"`
+	// deletionPolicy says what becomes of the volumes when the Application is deleted. Default Retain.
+	// +optional
+	// +kubebuilder:default=Retain
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// ApplicationComponent is what a user sets for one component.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.storage) || has(self.storage)",message="storage cannot be removed"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.storage) || !has(self.storage) || (has(self.storage.storageClassName) == has(oldSelf.storage.storageClassName) && (!has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName))",message="storage.storageClassName is immutable"
+type ApplicationComponent struct {
+	// name of the component within the plugin.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=12
+	Name string `json:"name"`
+	// replicas is the number of pods. The plugin's default when left out, within the plugin's range.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	Replicas *int32 `json:"replicas,omitempty"`
+	// resources of the container that runs the middleware. The plugin's default when left out.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// storage of each pod. The plugin's default when left out; refused for a component without volumes.
+	// A size below that of the volumes that are there is refused with the condition Stalled.
+	// +optional
+	Storage *Storage `json:"storage,omitempty"`
+	// parameters of the middleware; each is checked against the plugin's schema.
+	// +optional
+	Parameters Parameters `json:"parameters,omitempty"`
+	// service says how clients reach this component.
+	// +optional
+	Service *ServiceExposure `json:"service,omitempty"`
+}
+
+// Credential is a user name and password that the plugin declares, taken from a Secret of the user.
+type Credential struct {
+	// name of the credential within the plugin, for example default.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=24
+	Name string `json:"name"`
+	// passwordFrom names the Secret and key that hold the password.
+	// +required
+	PasswordFrom SecretKeyReference `json:"passwordFrom"`
+}
+
+// ApplicationStatus is what the engine knows of an instance.
+type ApplicationStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is one word for printing.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// conditions: Ready, Reconciling, Stalled and Accepted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// plugin pins the bundle in use.
+	// +optional
+	Plugin *PluginReference `json:"plugin,omitempty"`
+	// version of the middleware that runs, as read back; empty while pods disagree or none answers.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// ready counts pods as "ready/wanted".
+	// +optional
+	Ready string `json:"ready,omitempty"`
+	// components and what is known of their pods.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Components []ComponentState `json:"components,omitempty"`
+	// primary is the pod that takes writes, where the topology has just one.
+	// +optional
+	Primary string `json:"primary,omitempty"`
+	// endpoints that clients use.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
+	// binding names the Secret that follows the Service Binding specification.
+	// +optional
+	Binding *Binding `json:"binding,omitempty"`
+}
+
+// Binding names a Secret that follows the Service Binding specification.
+type Binding struct {
+	// name of the Secret, in the same namespace.
+	Name string `json:"name"`
+}
+
+// ComponentState is one component as its Application sees it.
+type ComponentState struct {
+	// name of the component within the plugin.
+	Name string `json:"name"`
+	// phase is one word for printing.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// replicas wanted.
+	Replicas int32 `json:"replicas"`
+	// readyReplicas is the number of pods that are healthy, up to date and take traffic.
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// pods and their roles.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Pods []PodState `json:"pods,omitempty"`
+}
+
+// Application is one instance of a middleware that a user owns.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=zapp,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.plugin`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Topology",type=string,JSONPath=`.spec.topology`
+// +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 38",message="the name of an Application has at most 38 characters"
+type Application struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec ApplicationSpec `json:"spec"`
+	// +optional
+	Status ApplicationStatus `json:"status,omitzero"`
+}
+
+// ApplicationList is a list of Applications.
+// +kubebuilder:object:root=true
+type ApplicationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Application `json:"items"`
+}
+
+// GetConditions implements Conditioned.
+func (a *Application) GetConditions() []metav1.Condition { return a.Status.Conditions }
+
+// SetConditions implements Conditioned.
+func (a *Application) SetConditions(c []metav1.Condition) { a.Status.Conditions = c }
+
+// SetObservedGeneration implements Conditioned.
+func (a *Application) SetObservedGeneration(g int64) { a.Status.ObservedGeneration = g }

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ComponentSpec describes one component of an Application, with every default filled in.
+type ComponentSpec struct {
+	// application that this component is part of.
+	// +required
+	Application string `json:"application"`
+	// component is the name within the plugin.
+	// +required
+	Component string `json:"component"`
+	// plugin pins the bundle.
+	// +required
+	Plugin PluginReference `json:"plugin"`
+	// version of the middleware.
+	// +required
+	Version string `json:"version"`
+	// topology of the Application.
+	// +required
+	Topology string `json:"topology"`
+	// replicas is the number of pods of each set.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Replicas int32 `json:"replicas"`
+	// resources of the container that runs the middleware.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// storage of each pod; absent for a component without volumes.
+	// +optional
+	Storage *Storage `json:"storage,omitempty"`
+	// parameters that the user set.
+	// +optional
+	Parameters Parameters `json:"parameters,omitempty"`
+	// service says how clients reach this component.
+	// +optional
+	Service *ServiceExposure `json:"service,omitempty"`
+	// credentials by name and the Secret that holds each.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Credentials []Credential `json:"credentials,omitempty"`
+	// credentialsRevision changes with the passwords; it gives nothing of them away. A change of it replaces the pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	CredentialsRevision string `json:"credentialsRevision,omitempty"`
+	// deletionPolicy of the volumes.
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// ComponentStatus is what the engine knows of a component.
+type ComponentStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is one word for printing.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// conditions: Ready, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// version of the middleware that runs, as read back.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// readyReplicas is the number of pods that are healthy, up to date and take traffic.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// pods and their roles.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Pods []PodState `json:"pods,omitempty"`
+	// endpoints that clients use.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
+}
+
+// Component is a part of an Application that runs one binary. The engine creates it.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=zcomp,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Application",type=string,JSONPath=`.spec.application`
+// +kubebuilder:printcolumn:name="Component",type=string,JSONPath=`.spec.component`
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Component struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec ComponentSpec `json:"spec"`
+	// +optional
+	Status ComponentStatus `json:"status,omitzero"`
+}
+
+// ComponentList is a list of Components.
+// +kubebuilder:object:root=true
+type ComponentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Component `json:"items"`
+}
+
+// GetConditions implements Conditioned.
+func (c *Component) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions implements Conditioned.
+func (c *Component) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
+
+// SetObservedGeneration implements Conditioned.
+func (c *Component) SetObservedGeneration(g int64) { c.Status.ObservedGeneration = g }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+// Condition types that every object of the suite has (kstatus).
+const (
+	// ReadyCondition is True when the object does what its spec asks, at its observed generation.
+	ReadyCondition = "Ready"
+	// ReconcilingCondition is True while the engine works on the object; absent at rest.
+	ReconcilingCondition = "Reconciling"
+	// StalledCondition is True when nothing will change until someone mends what its message names; absent otherwise.
+	StalledCondition = "Stalled"
+	// AcceptedCondition says whether the inputs of an object (plugin, version, parameters, references) are usable.
+	AcceptedCondition = "Accepted"
+)
+
+// Reasons of the conditions above. A reason is stable and for machines; the
+// message beside it says what to do.
+const (
+	// ReasonReady: all is as asked.
+	ReasonReady = "Ready"
+	// ReasonAccepted: the inputs are usable.
+	ReasonAccepted = "Accepted"
+	// ReasonProgressing: the engine is at work.
+	ReasonProgressing = "Progressing"
+	// ReasonPluginNotFound: no loaded bundle has this plugin name and version.
+	ReasonPluginNotFound = "PluginNotFound"
+	// ReasonPluginInvalid: a bundle is there and was refused.
+	ReasonPluginInvalid = "PluginInvalid"
+	// ReasonPluginMissing: a bundle that a running instance uses is gone; its pods are left alone.
+	ReasonPluginMissing = "PluginMissing"
+	// ReasonPluginChanged: the bundle has another digest than the one pinned.
+	ReasonPluginChanged = "PluginChanged"
+	// ReasonVersionNotSupported: the plugin does not support this version of the middleware.
+	ReasonVersionNotSupported = "VersionNotSupported"
+	// ReasonTopologyNotFound: the plugin has no such topology.
+	ReasonTopologyNotFound = "TopologyNotFound"
+	// ReasonComponentNotFound: the topology has no such component.
+	ReasonComponentNotFound = "ComponentNotFound"
+	// ReasonInvalidParameters: a parameter is unknown or its value is not allowed.
+	ReasonInvalidParameters = "InvalidParameters"
+	// ReasonInvalidSpec: a field has a value that the plugin does not allow.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonSecretNotFound: a Secret or key that the spec names is absent.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonStorageClassNotFound: the StorageClass that the spec names, or a default one, is absent.
+	ReasonStorageClassNotFound = "StorageClassNotFound"
+	// ReasonVolumeShrinkRefused: a volume can only grow.
+	ReasonVolumeShrinkRefused = "VolumeShrinkRefused"
+	// ReasonVolumeExpansionUnsupported: the StorageClass does not allow its volumes to grow.
+	ReasonVolumeExpansionUnsupported = "VolumeExpansionUnsupported"
+	// ReasonRetainedVolumesExist: volumes of an earlier Application with this name are still there.
+	ReasonRetainedVolumesExist = "RetainedVolumesExist"
+	// ReasonNameTaken: an object that is not ours has the name that we need.
+	ReasonNameTaken = "NameTaken"
+	// ReasonPodsNotReady: pods are being made, updated or healed.
+	ReasonPodsNotReady = "PodsNotReady"
+	// ReasonPodUnschedulable: the scheduler finds no node for a pod.
+	ReasonPodUnschedulable = "PodUnschedulable"
+	// ReasonImageUnavailable: a node cannot get an image.
+	ReasonImageUnavailable = "ImageUnavailable"
+	// ReasonProcessFailing: the middleware's process does not stay up.
+	ReasonProcessFailing = "ProcessFailing"
+	// ReasonConfigurationPending: the running process does not yet have the wanted configuration.
+	ReasonConfigurationPending = "ConfigurationPending"
+	// ReasonTargetNotFound: the object that an Operation names is absent.
+	ReasonTargetNotFound = "TargetNotFound"
+	// ReasonTemplateNotFound: the plugin has no Operation template of this name.
+	ReasonTemplateNotFound = "TemplateNotFound"
+	// ReasonDeleting: the object is being deleted.
+	ReasonDeleting = "Deleting"
+)
+
+// Phase is one word for a person who lists objects; programs read the conditions.
+type Phase string
+
+// Phases of Application, Component, WorkloadSet and every typed kind.
+const (
+	PhasePending  Phase = "Pending"
+	PhaseCreating Phase = "Creating"
+	PhaseUpdating Phase = "Updating"
+	PhaseReady    Phase = "Ready"
+	PhaseDegraded Phase = "Degraded"
+	PhaseStalled  Phase = "Stalled"
+	PhaseDeleting Phase = "Deleting"
+)

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of the core API.
+var GroupVersion = schema.GroupVersion{Group: "platform.zeroinfra.github.com", Version: "v1"}
+
+var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+
+// AddToScheme registers the core API with a scheme.
+var AddToScheme = schemeBuilder.AddToScheme
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&Application{}, &ApplicationList{},
+		&Component{}, &ComponentList{},
+		&WorkloadSet{}, &WorkloadSetList{},
+		&Operation{}, &OperationList{},
+		&Plugin{}, &PluginList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+// Labels and annotations that the engine puts on what it owns.
+const (
+	// DomainLabel names the operator that an object belongs to: storage,
+	// database, message, model, common or batch. Immutable once set.
+	DomainLabel = "platform.zeroinfra.github.com/domain"
+	// ApplicationLabel names the Application that an object is part of.
+	ApplicationLabel = "platform.zeroinfra.github.com/application"
+	// ApplicationUIDLabel carries the UID of that Application. It tells a
+	// volume of this Application from one that an earlier one left behind.
+	ApplicationUIDLabel = "platform.zeroinfra.github.com/application-uid"
+	// ComponentLabel names the component, as the plugin calls it.
+	ComponentLabel = "platform.zeroinfra.github.com/component"
+	// SetLabel names the set within the component.
+	SetLabel = "platform.zeroinfra.github.com/set"
+	// OrdinalLabel is the number of a pod within its set, from 0.
+	OrdinalLabel = "platform.zeroinfra.github.com/ordinal"
+	// RoleLabel is the role of a pod. Only the engine writes it; Services select on it.
+	RoleLabel = "platform.zeroinfra.github.com/role"
+	// RevisionLabel is the revision of the pod template that a pod was made from.
+	RevisionLabel = "platform.zeroinfra.github.com/revision"
+	// PluginLabel marks a ConfigMap as a part of the plugin that it names.
+	PluginLabel = "platform.zeroinfra.github.com/plugin"
+
+	// ReportAnnotation is where the status agent of a pod writes its report
+	// (agentproto/v1.Report as JSON), only when something changes.
+	ReportAnnotation = "platform.zeroinfra.github.com/report"
+	// CredentialsAnnotation is on the pods of a component with credentials and changes with their passwords.
+	CredentialsAnnotation = "platform.zeroinfra.github.com/credentials-revision"
+	// AppliedAnnotation is the digest of what the engine last applied to an object.
+	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
+
+	// VolumesFinalizer is on a WorkloadSet whose volumes are to be deleted with it.
+	VolumesFinalizer = "platform.zeroinfra.github.com/volumes"
+
+	// ManagedBy is the value of the label app.kubernetes.io/managed-by on all that the engine owns.
+	ManagedBy = "zeroinfra"
+)
+
+// Well-known labels of Kubernetes that the engine sets.
+const (
+	// ManagedByLabel names the tool that manages an object.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	// InstanceLabel names the Application.
+	InstanceLabel = "app.kubernetes.io/instance"
+	// NameLabel names the middleware, that is the plugin.
+	NameLabel = "app.kubernetes.io/name"
+)

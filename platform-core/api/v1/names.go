@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Longest names that keep every derived name within 63 characters.
+const (
+	// MaxApplicationName is the longest name of an Application.
+	MaxApplicationName = 38
+	// MaxComponentName is the longest name of a component within its plugin.
+	MaxComponentName = 12
+	// MaxSetName is the longest name of a set within its component.
+	MaxSetName = 6
+)
+
+// DefaultSet is the name of the only set of a component that declares none.
+const DefaultSet = "main"
+
+// ApplicationNameFor returns the name of the Application that a typed object
+// compiles to: "<kind>-<name>", the kind in lower case.
+func ApplicationNameFor(kind, name string) string {
+	return strings.ToLower(kind) + "-" + name
+}
+
+// ComponentNameFor returns the name of the Component object of one component.
+func ComponentNameFor(application, component string) string {
+	return application + "-" + component
+}
+
+// WorkloadSetNameFor returns the name of the WorkloadSet object of one set.
+func WorkloadSetNameFor(application, component, set string) string {
+	return application + "-" + component + "-" + set
+}
+
+// PodNameFor returns the name of the pod with the given ordinal of a WorkloadSet.
+func PodNameFor(workloadSet string, ordinal int32) string {
+	return fmt.Sprintf("%s-%d", workloadSet, ordinal)
+}
+
+// ClaimNameFor returns the name of the PersistentVolumeClaim that holds one volume of a pod.
+func ClaimNameFor(volume, pod string) string {
+	return volume + "-" + pod
+}
+
+// AgentCertificateNameFor returns the name of the Secret with the server
+// certificate of the agents of a pod.
+func AgentCertificateNameFor(pod string) string {
+	return pod + "-agent"
+}
+
+// PlanNameFor returns the name of the ConfigMap with the agent plan of a WorkloadSet.
+func PlanNameFor(workloadSet string) string {
+	return workloadSet + "-plan"
+}
+
+// CredentialNameFor returns the name of the Secret that the engine generates
+// for a credential that the user did not supply.
+func CredentialNameFor(application, credential string) string {
+	return application + "-" + credential
+}
+
+// BindingNameFor returns the name of the Secret that follows the Service
+// Binding specification for an Application.
+func BindingNameFor(application string) string {
+	return application + "-binding"
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Conditioned is what every object of the suite offers to the code that reads and writes its status.
+// +kubebuilder:object:generate=false
+type Conditioned interface {
+	metav1.Object
+	// GetConditions returns the conditions of the status.
+	GetConditions() []metav1.Condition
+	// SetConditions replaces the conditions of the status.
+	SetConditions([]metav1.Condition)
+	// SetObservedGeneration records the generation that the status speaks of.
+	SetObservedGeneration(int64)
+}
+
+// ParameterValue is the value of one parameter of a middleware: text or a whole
+// number, kept as text. It holds no line break and no NUL.
+// +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Pattern=`^[^\n\r\x00]*$`
+// +kubebuilder:validation:MaxLength=4096
+type ParameterValue string
+
+// UnmarshalJSON takes a JSON string or a whole number.
+func (p *ParameterValue) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err == nil {
+		*p = ParameterValue(text)
+		return nil
+	}
+	var number json.Number
+	if err := json.Unmarshal(data, &number); err != nil {
+		return fmt.Errorf("cannot read parameter value %s: it must be text or a whole number", data)
+	}
+	*p = ParameterValue(number.String())
+	return nil
+}
+
+// Parameters are settings of a middleware, by the names that the middleware itself uses.
+// +kubebuilder:validation:MaxProperties=512
+type Parameters map[string]ParameterValue
+
+// Storage is the volume that each pod of a component keeps its data on.
+type Storage struct {
+	// size of each volume. It can grow, never shrink.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) > 0",message="size must be greater than 0"
+	Size resource.Quantity `json:"size"`
+	// storageClassName of the volumes; the cluster's default class when left out. Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName *string `json:"storageClassName,omitempty"`
+}
+
+// ServiceExposure says how clients reach a component.
+type ServiceExposure struct {
+	// type of the client Service. Default ClusterIP.
+	// +optional
+	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
+	// +kubebuilder:default=ClusterIP
+	Type corev1.ServiceType `json:"type,omitempty"`
+	// annotations of the client Service, for example for a cloud's load balancer.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// SecretKeyReference names one key of a Secret in the same namespace.
+type SecretKeyReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// key within the Secret. Default password.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:default=password
+	Key string `json:"key,omitempty"`
+}
+
+// DeletionPolicy says what becomes of the volumes when their Application is deleted.
+// +kubebuilder:validation:Enum=Retain;Delete
+type DeletionPolicy string
+
+// Deletion policies.
+const (
+	// DeletionPolicyRetain keeps the volumes; the engine touches them no more.
+	DeletionPolicyRetain DeletionPolicy = "Retain"
+	// DeletionPolicyDelete deletes the volumes with all that is on them.
+	DeletionPolicyDelete DeletionPolicy = "Delete"
+)
+
+// Endpoint is one address that clients use.
+type Endpoint struct {
+	// name of the Service.
+	Name string `json:"name"`
+	// host is the DNS name of the Service inside the cluster.
+	Host string `json:"host"`
+	// port that the Service listens on.
+	Port int32 `json:"port"`
+	// role that the Service selects; empty for every pod.
+	// +optional
+	Role string `json:"role,omitempty"`
+	// type of the Service.
+	// +optional
+	Type corev1.ServiceType `json:"type,omitempty"`
+}
+
+// PodState is what is known of one pod of a set.
+type PodState struct {
+	// name of the pod.
+	Name string `json:"name"`
+	// role that the pod's agent reports and the engine labels.
+	// +optional
+	Role string `json:"role,omitempty"`
+	// health as the pod's agent reports it: Healthy, Unhealthy, Starting or Stopped.
+	// +optional
+	Health string `json:"health,omitempty"`
+	// version of the middleware that runs, as read back from it.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// node that the pod is on.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// message says what is wrong, when something is.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// PluginReference pins the bundle that an instance is made from.
+type PluginReference struct {
+	// name of the plugin.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// version of the plugin, a semantic version such as 1.0.0.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Version string `json:"version"`
+	// digest of the bundle that is pinned: "sha256:" and 64 hexadecimal digits.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// WorkloadSetSpec describes pods with the same resources and configuration, fully rendered:
+// the engine needs no plugin to keep them running.
+type WorkloadSetSpec struct {
+	// application that this set is part of.
+	// +required
+	Application string `json:"application"`
+	// component is the name within the plugin.
+	// +required
+	Component string `json:"component"`
+	// set is the name within the component.
+	// +required
+	Set string `json:"set"`
+	// plugin pins the bundle that the template was rendered from.
+	// +required
+	Plugin PluginReference `json:"plugin"`
+	// version of the middleware.
+	// +required
+	Version string `json:"version"`
+	// replicas is the number of pods.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Replicas int32 `json:"replicas"`
+	// template of the pods (a PodTemplateSpec). A change of it replaces the pods, one at a time.
+	// +required
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	Template runtime.RawExtension `json:"template"`
+	// plan is what the agents in the pods run and watch (agentproto/plan.Plan). A change of its
+	// process or files restarts the process in place; the pods stay.
+	// +required
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	Plan runtime.RawExtension `json:"plan"`
+	// volumes that each pod has of its own.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Volumes []SetVolume `json:"volumes,omitempty"`
+	// roles that pods may report, and whether a pod in it takes writes.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Roles []SetRole `json:"roles,omitempty"`
+	// deletionPolicy of the volumes.
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// SetVolume is a volume that each pod of a set has of its own.
+type SetVolume struct {
+	// name of the volume in the pod template.
+	// +required
+	Name string `json:"name"`
+	// storage to claim.
+	Storage `json:",inline"`
+}
+
+// SetRole is a role that the plugin declares.
+type SetRole struct {
+	// name of the role, for example primary.
+	// +required
+	Name string `json:"name"`
+	// access that a pod in this role gives to clients.
+	// +required
+	// +kubebuilder:validation:Enum=ReadWrite;ReadOnly;None
+	Access RoleAccess `json:"access"`
+}
+
+// RoleAccess is what clients may do at a pod in a role.
+type RoleAccess string
+
+// Kinds of access.
+const (
+	RoleReadWrite RoleAccess = "ReadWrite"
+	RoleReadOnly  RoleAccess = "ReadOnly"
+	RoleNone      RoleAccess = "None"
+)
+
+// WorkloadSetStatus is what the engine knows of a set.
+type WorkloadSetStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is one word for printing.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// conditions: Ready, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// replicas is the number of pods there are.
+	Replicas int32 `json:"replicas"`
+	// readyReplicas is the number of pods that are healthy, up to date and take traffic.
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// updatedReplicas is the number of pods of the current revision.
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// revision of the current template.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// configDigest of the current plan.
+	// +optional
+	ConfigDigest string `json:"configDigest,omitempty"`
+	// selector of the pods, for the scale subresource.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// version of the middleware that runs, as read back.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// pods and their roles.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Pods []PodState `json:"pods,omitempty"`
+}
+
+// WorkloadSet is a group of pods with the same resources and configuration. The engine creates it.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=zset,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Application",type=string,JSONPath=`.spec.application`
+// +kubebuilder:printcolumn:name="Component",type=string,JSONPath=`.spec.component`
+// +kubebuilder:printcolumn:name="Wanted",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type WorkloadSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec WorkloadSetSpec `json:"spec"`
+	// +optional
+	Status WorkloadSetStatus `json:"status,omitzero"`
+}
+
+// WorkloadSetList is a list of WorkloadSets.
+// +kubebuilder:object:root=true
+type WorkloadSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkloadSet `json:"items"`
+}
+
+// GetConditions implements Conditioned.
+func (w *WorkloadSet) GetConditions() []metav1.Condition { return w.Status.Conditions }
+
+// SetConditions implements Conditioned.
+func (w *WorkloadSet) SetConditions(c []metav1.Condition) { w.Status.Conditions = c }
+
+// SetObservedGeneration implements Conditioned.
+func (w *WorkloadSet) SetObservedGeneration(g int64) { w.Status.ObservedGeneration = g }

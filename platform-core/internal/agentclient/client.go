@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agentclient
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+	"github.com/zeroinfra/platform-core/internal/pki"
+)
+
+// CallTimeout is the deadline of one call, the connection included.
+const CallTimeout = 5 * time.Second
+
+// idleTimeout is after how long without a call a connection is closed; the next call opens it again.
+const idleTimeout = 2 * time.Minute
+
+// Process controls the process manager of one pod. Every error is an *Error.
+type Process interface {
+	// Restart stops the process gracefully and starts it again. A plan that is not empty
+	// (JSON of agentproto/plan.Plan) replaces the present one in between. A repeated key does
+	// nothing again and returns the record of the first call.
+	Restart(ctx context.Context, key string, plan []byte) (report.Call, error)
+	// Reload has the process take over the plan as the plan itself declares. Key as in Restart.
+	Reload(ctx context.Context, key string, plan []byte) (report.Call, error)
+	// Status returns the present state; it changes nothing.
+	Status(ctx context.Context) (*agentv1.ProcessStatus, error)
+}
+
+// Dialer finds the process manager of a pod.
+type Dialer interface {
+	// Dial returns the process manager of the pod. It does not wait for a connection: the first call makes it.
+	// It fails when the pod has no address yet.
+	Dial(ctx context.Context, pod *corev1.Pod) (Process, error)
+}
+
+// Connections is the Dialer for real pods. It is safe for concurrent use.
+type Connections struct {
+	authority *pki.Authority
+	port      int
+
+	mu   sync.Mutex
+	open map[types.UID]*connection
+}
+
+type connection struct {
+	address string
+	conn    *grpc.ClientConn
+}
+
+// Option changes how Connections work.
+type Option func(*Connections)
+
+// WithPort has the agents called on a port other than plan.ProcessPort.
+func WithPort(port int) Option {
+	return func(c *Connections) { c.port = port }
+}
+
+// New returns Connections that prove themselves with certificates of the authority.
+func New(authority *pki.Authority, options ...Option) *Connections {
+	c := &Connections{authority: authority, port: plan.ProcessPort, open: map[types.UID]*connection{}}
+	for _, option := range options {
+		option(c)
+	}
+	return c
+}
+
+// Dial implements Dialer. The connection is kept under the pod's UID until Forget.
+func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) {
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if pod.Status.PodIP == "" {
+		return nil, &Error{Pod: name, Method: "Dial", Kind: Unreachable, Problem: "the pod has no address yet: check that it is scheduled and running"}
+	}
+	address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.open[pod.UID]
+	if known != nil && known.address != address {
+		// The pod got another address, as after a reboot of its node.
+		_ = known.conn.Close()
+		known = nil
+	}
+	if known == nil {
+		conn, err := c.connect(address, pki.AgentServerName(pod.Name, pod.Namespace))
+		if err != nil {
+			return nil, &Error{Pod: name, Address: address, Method: "Dial", Kind: Unreachable, Problem: "the connection cannot be set up", Cause: err}
+		}
+		known = &connection{address: address, conn: conn}
+		c.open[pod.UID] = known
+	}
+	return &process{pod: name, address: address, client: agentv1.NewProcessServiceClient(known.conn)}, nil
+}
+
+func (c *Connections) connect(address, serverName string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(credentials.NewTLS(c.authority.ClientTLS(serverName))),
+		grpc.WithNoProxy(),
+		grpc.WithIdleTimeout(idleTimeout),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
+		// A pod that comes back is to be found soon: the default waits up to two minutes.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: CallTimeout,
+		}),
+	)
+}
+
+// Forget closes the connection to the pod with this UID, if there is one.
+func (c *Connections) Forget(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[uid]; known != nil {
+		_ = known.conn.Close()
+		delete(c.open, uid)
+	}
+}
+
+// Handler returns the event handler for the informer of pods that forgets each pod that is gone.
+func (c *Connections) Handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
+		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		if pod, ok := object.(interface{ GetUID() types.UID }); ok {
+			c.Forget(pod.GetUID())
+		}
+	}}
+}
+
+// Close closes every connection.
+func (c *Connections) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uid, known := range c.open {
+		_ = known.conn.Close()
+		delete(c.open, uid)
+	}
+}
+
+// Len returns the number of pods to which a connection is kept.
+func (c *Connections) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}
+
+// process is the Process of one pod.
+type process struct {
+	pod     types.NamespacedName
+	address string
+	client  agentv1.ProcessServiceClient
+}
+
+// Restart implements Process.
+func (p *process) Restart(ctx context.Context, key string, plan []byte) (report.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	response, err := p.client.Restart(ctx, &agentv1.RestartRequest{Header: header(key), Plan: plan})
+	return p.call("Restart", response, err)
+}
+
+// Reload implements Process.
+func (p *process) Reload(ctx context.Context, key string, plan []byte) (report.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	response, err := p.client.Reload(ctx, &agentv1.ReloadRequest{Header: header(key), Plan: plan})
+	return p.call("Reload", response, err)
+}
+
+// Status implements Process.
+func (p *process) Status(ctx context.Context) (*agentv1.ProcessStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	status, err := p.client.GetStatus(ctx, &agentv1.GetStatusRequest{})
+	if err != nil {
+		return nil, p.failure("GetStatus", err)
+	}
+	return status, nil
+}
+
+func (p *process) call(method string, response *agentv1.CallResponse, err error) (report.Call, error) {
+	if err != nil {
+		return report.Call{}, p.failure(method, err)
+	}
+	record := response.GetCall()
+	call := report.Call{Key: record.GetIdempotencyKey(), Message: record.GetMessage()}
+	switch record.GetPhase() {
+	case agentv1.CallPhase_CALL_PHASE_RUNNING:
+		call.Phase = report.CallRunning
+	case agentv1.CallPhase_CALL_PHASE_SUCCEEDED:
+		call.Phase = report.CallSucceeded
+	case agentv1.CallPhase_CALL_PHASE_FAILED:
+		call.Phase = report.CallFailed
+	default:
+		return report.Call{}, &Error{Pod: p.pod, Address: p.address, Method: method, Kind: Refused,
+			Problem: fmt.Sprintf("the agent's answer has phase %s, which this operator does not know: upgrade the operator", record.GetPhase())}
+	}
+	return call, nil
+}
+
+func header(key string) *agentv1.CallHeader { return &agentv1.CallHeader{IdempotencyKey: key} }

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agentclient
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+	"github.com/zeroinfra/platform-core/internal/pki"
+)
+
+// manager is a process manager that answers from a record by key, as the protocol demands.
+type manager struct {
+	agentv1.UnimplementedProcessServiceServer
+	records map[string]*agentv1.CallRecord
+	plans   []string
+	refuse  error
+}
+
+func (m *manager) GetStatus(context.Context, *agentv1.GetStatusRequest) (*agentv1.ProcessStatus, error) {
+	return &agentv1.ProcessStatus{State: agentv1.ProcessState_PROCESS_STATE_RUNNING, Starts: int64(1 + len(m.records))}, nil
+}
+
+func (m *manager) Restart(_ context.Context, request *agentv1.RestartRequest) (*agentv1.CallResponse, error) {
+	if m.refuse != nil {
+		return nil, m.refuse
+	}
+	key := request.GetHeader().GetIdempotencyKey()
+	if known := m.records[key]; known != nil {
+		return &agentv1.CallResponse{Call: &agentv1.CallRecord{IdempotencyKey: key, Phase: agentv1.CallPhase_CALL_PHASE_SUCCEEDED}}, nil
+	}
+	m.plans = append(m.plans, string(request.GetPlan()))
+	m.records[key] = &agentv1.CallRecord{IdempotencyKey: key, Method: "Restart", Phase: agentv1.CallPhase_CALL_PHASE_RUNNING}
+	return &agentv1.CallResponse{Call: m.records[key]}, nil
+}
+
+func newAuthority(t *testing.T) *pki.Authority {
+	t.Helper()
+	data, err := pki.Generate("database", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := pki.Parse("database", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority
+}
+
+// serve runs a process manager for the pod behind mutual TLS and returns its port.
+func serve(t *testing.T, authority *pki.Authority, m *manager, address, serverName string) int {
+	t.Helper()
+	certPEM, keyPEM, _, err := authority.IssueServer([]string{serverName}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority.Bundle())
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
+	})))
+	agentv1.RegisterProcessServiceServer(server, m)
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func podAt(name, ip string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID("uid-of-" + name)},
+		Status:     corev1.PodStatus{PodIP: ip},
+	}
+}
+
+func dial(t *testing.T, authority *pki.Authority, port int, pod *corev1.Pod) (*Connections, Process) {
+	t.Helper()
+	connections := New(authority, WithPort(port))
+	t.Cleanup(connections.Close)
+	p, err := connections.Dial(t.Context(), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connections, p
+}
+
+func TestRestartReachesTheAgentOncePerKey(t *testing.T) {
+	for _, ip := range []string{"127.0.0.1", "::1"} {
+		t.Run(ip, func(t *testing.T) {
+			authority := newAuthority(t)
+			m := &manager{records: map[string]*agentv1.CallRecord{}}
+			port := serve(t, authority, m, ip, pki.AgentServerName("pod-0", "team"))
+			_, p := dial(t, authority, port, podAt("pod-0", ip))
+			first, err := p.Restart(t.Context(), "op/restart/1", []byte(`{"version":1}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := (report.Call{Key: "op/restart/1", Phase: report.CallRunning}); first != want {
+				t.Errorf("first answer is %+v, want %+v", first, want)
+			}
+			again, err := p.Restart(t.Context(), "op/restart/1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again.Phase != report.CallSucceeded {
+				t.Errorf("second answer has phase %q, want %q", again.Phase, report.CallSucceeded)
+			}
+			if len(m.plans) != 1 || m.plans[0] != `{"version":1}` {
+				t.Errorf("the agent took the plans %q, want the one of the first call", m.plans)
+			}
+			state, err := p.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if state.GetStarts() != 2 {
+				t.Errorf("starts = %d, want 2", state.GetStarts())
+			}
+		})
+	}
+}
+
+func TestOnlyTheRightPeersMeet(t *testing.T) {
+	authority, foreign := newAuthority(t), newAuthority(t)
+	m := &manager{records: map[string]*agentv1.CallRecord{}}
+	port := serve(t, authority, m, "127.0.0.1", pki.AgentServerName("pod-0", "team"))
+	for _, tc := range []struct {
+		name      string
+		authority *pki.Authority
+		pod       string
+	}{
+		{"foreign authority", foreign, "pod-0"},
+		{"server of another pod", authority, "pod-1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, p := dial(t, tc.authority, port, podAt(tc.pod, "127.0.0.1"))
+			_, err := p.Restart(t.Context(), "k", nil)
+			if err == nil {
+				t.Fatal("the call succeeds")
+			}
+			if IsRefused(err) || !strings.Contains(err.Error(), tc.pod+"-agent") {
+				t.Errorf("error is %v, want one to repeat that names Secret %s-agent", err, tc.pod)
+			}
+		})
+	}
+	t.Run("no certificate", func(t *testing.T) {
+		config := authority.ClientTLS(pki.AgentServerName("pod-0", "team"))
+		config.GetClientCertificate = nil
+		conn, err := grpc.NewClient("passthrough:///"+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+			grpc.WithTransportCredentials(credentials.NewTLS(config)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := agentv1.NewProcessServiceClient(conn).GetStatus(t.Context(), &agentv1.GetStatusRequest{}); err == nil {
+			t.Error("a client without a certificate is served")
+		}
+	})
+	if len(m.records) != 0 {
+		t.Errorf("the agent took %d calls of strangers", len(m.records))
+	}
+}
+
+func TestErrorsSayWhetherToRepeat(t *testing.T) {
+	authority := newAuthority(t)
+	m := &manager{records: map[string]*agentv1.CallRecord{}}
+	port := serve(t, authority, m, "127.0.0.1", pki.AgentServerName("pod-0", "team"))
+	_, p := dial(t, authority, port, podAt("pod-0", "127.0.0.1"))
+
+	m.refuse = status.Error(codes.FailedPrecondition, "term 3 is older than 4")
+	_, err := p.Restart(t.Context(), "k", nil)
+	if !IsRefused(err) || !strings.Contains(err.Error(), "term 3 is older than 4") || !strings.Contains(err.Error(), "team/pod-0") {
+		t.Errorf("a refusal gave %v", err)
+	}
+	m.refuse = status.Error(codes.Unavailable, "going down")
+	if _, err = p.Restart(t.Context(), "k", nil); err == nil || IsRefused(err) {
+		t.Errorf("an agent that goes down gave %v, want an error to repeat", err)
+	}
+	if _, err = p.Reload(t.Context(), "k", nil); !IsRefused(err) || !strings.Contains(ProblemOf(err), "too old") {
+		t.Errorf("a method that the agent does not know gave %v", err)
+	}
+	var e *Error
+	if _, err = New(authority).Dial(t.Context(), podAt("pod-9", "")); !errors.As(err, &e) || e.Kind != Unreachable {
+		t.Errorf("a pod without an address gave %v", err)
+	}
+}
+
+func TestADeadAgentIsToldByAStableSentence(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	_ = listener.Close()
+	_, p := dial(t, newAuthority(t), port, podAt("pod-0", "127.0.0.1"))
+	_, first := p.Restart(t.Context(), "k", nil)
+	_, second := p.Restart(t.Context(), "k", nil)
+	if first == nil || second == nil {
+		t.Fatal("a call without an agent succeeds")
+	}
+	if IsRefused(first) || ProblemOf(first) != ProblemOf(second) || !strings.Contains(ProblemOf(first), "no connection to 127.0.0.1") {
+		t.Errorf("problems are %q and %q", ProblemOf(first), ProblemOf(second))
+	}
+}
+
+func TestASilentAgentCostsTheDeadlineAtMost(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	_, p := dial(t, newAuthority(t), listener.Addr().(*net.TCPAddr).Port, podAt("pod-0", "127.0.0.1"))
+	begin := time.Now()
+	_, err = p.Status(t.Context())
+	if err == nil || IsRefused(err) {
+		t.Errorf("an agent that accepts and says nothing gave %v", err)
+	}
+	if took := time.Since(begin); took > CallTimeout+time.Second {
+		t.Errorf("the call took %s", took)
+	}
+}
+
+func TestConnectionsAreKeptAndForgotten(t *testing.T) {
+	authority := newAuthority(t)
+	m := &manager{records: map[string]*agentv1.CallRecord{}}
+	port := serve(t, authority, m, "127.0.0.1", pki.AgentServerName("pod-0", "team"))
+	pod := podAt("pod-0", "127.0.0.2")
+	connections, p := dial(t, authority, port, pod)
+	if _, err := p.Status(t.Context()); err == nil {
+		t.Fatal("nobody listens at the first address, and the call succeeds")
+	}
+	pod.Status.PodIP = "127.0.0.1"
+	p, err := connections.Dial(t.Context(), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Status(t.Context()); err != nil {
+		t.Errorf("after the pod's address changed: %v", err)
+	}
+	if got := connections.Len(); got != 1 {
+		t.Errorf("%d connections to one pod", got)
+	}
+	connections.Handler().OnDelete(cache.DeletedFinalStateUnknown{Obj: pod})
+	if got := connections.Len(); got != 0 {
+		t.Errorf("%d connections after the pod went", got)
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agentclient
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// ErrorKind says what a failed call means for the caller.
+type ErrorKind string
+
+// Kinds of Error.
+const (
+	// Unreachable: the agent did not answer, so it is not known what became of the call. Repeat it with the same key.
+	Unreachable ErrorKind = "Unreachable"
+	// Refused: the agent understood the call and will not do it. Repeating it is of no use.
+	Refused ErrorKind = "Refused"
+)
+
+// Error is a call that failed.
+type Error struct {
+	// Pod that was called.
+	Pod types.NamespacedName
+	// Address that was called, host and port.
+	Address string
+	// Method, for example Restart.
+	Method string
+	// Kind says whether to repeat the call.
+	Kind ErrorKind
+	// Problem is a sentence that says what is wrong and what to check. It is the same as long as the cause is.
+	Problem string
+	// Cause as gRPC gives it; nil when there is none.
+	Cause error
+}
+
+// Error returns the pod, the method, the problem and the cause.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("cannot call %s of pod %q: %s", e.Method, e.Pod, e.Problem)
+	if e.Cause != nil {
+		text += " (" + e.Cause.Error() + ")"
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// IsRefused says whether the agent understood the call and will not do it.
+func IsRefused(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Refused
+}
+
+// ProblemOf returns the sentence of an *Error, which is stable while the cause is, or the text of any other error.
+func ProblemOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Problem
+	}
+	return err.Error()
+}
+
+// failure turns an error of gRPC into an *Error.
+func (p *process) failure(method string, err error) error {
+	e := &Error{Pod: p.pod, Address: p.address, Method: method, Kind: Unreachable, Cause: err}
+	s := status.Convert(err)
+	switch s.Code() {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.NotFound, codes.AlreadyExists:
+		e.Kind, e.Cause = Refused, nil
+		e.Problem = "the agent refuses it: " + s.Message()
+	case codes.Unimplemented:
+		e.Kind = Refused
+		e.Problem = "the agent in the pod is too old to know it: delete the pod, so that it comes back with the present agent"
+	case codes.PermissionDenied, codes.Unauthenticated:
+		e.Problem = "the agent does not accept the operator's certificate: check that Secret " +
+			platformv1.AgentCertificateNameFor(p.pod.Name) + " holds the authority of this operator"
+	case codes.DeadlineExceeded:
+		e.Problem = fmt.Sprintf("no answer from %s within %s: check the pod's network and its NetworkPolicies", p.address, CallTimeout)
+	case codes.Canceled:
+		e.Problem = "the call was cancelled by the operator"
+	case codes.Unavailable:
+		e.Problem = p.unavailable(s.Message())
+	default:
+		e.Problem = fmt.Sprintf("the agent fails with %s: %s", s.Code(), s.Message())
+	}
+	return e
+}
+
+// unavailable tells a connection that cannot be made from one whose certificates do not match.
+func (p *process) unavailable(message string) string {
+	if strings.Contains(message, "tls:") || strings.Contains(message, "authentication handshake failed") {
+		return fmt.Sprintf("the certificates of operator and agent do not match: check Secret %s of the pod",
+			platformv1.AgentCertificateNameFor(p.pod.Name))
+	}
+	return fmt.Sprintf("no connection to %s: check that the process manager runs and that no NetworkPolicy is in between", p.address)
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package application
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/secretwatch"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+)
+
+// owner is the field owner of all that this controller applies.
+const owner = "application"
+
+// pluginField indexes Applications by "plugin@version".
+const pluginField = "plugin"
+
+// Deps are what the controller needs from its surroundings.
+type Deps struct {
+	// Index of the loaded plugins.
+	Index *plugin.Index
+	// Secrets watches, by name, the Secrets that users supply.
+	Secrets *secretwatch.Watcher
+	// Digest tells one secret text from another without giving it away.
+	Digest func(text string) string
+	// Gate wraps the reconciler, to hold it back until plugins are loaded.
+	Gate func(reconcile.Reconciler) reconcile.Reconciler
+	// Options of the controller: workers and rate limits.
+	Options controller.Options
+}
+
+// Controller reconciles Applications.
+type Controller struct {
+	Deps
+	client client.Client
+	live   client.Reader
+	apply  *apply.Applier
+}
+
+// Setup registers the controller with a manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	c := &Controller{
+		Deps:   deps,
+		client: mgr.GetClient(),
+		live:   mgr.GetAPIReader(),
+		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Application{}, pluginField, byPlugin); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		For(&platformv1.Application{}).
+		Watches(&platformv1.Component{}, queue.OwnerOf(mgr, &platformv1.Application{})).
+		Owns(&corev1.Secret{}).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
+		// A class that comes or goes can only matter to those that wait for one.
+		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.waitingForClass), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(deps.Secrets.Source()).
+		WithOptions(deps.Options).
+		Complete(deps.Gate(c))
+}
+
+func byPlugin(obj client.Object) []string {
+	spec := obj.(*platformv1.Application).Spec
+	return []string{spec.Plugin + "@" + spec.PluginVersion}
+}
+
+// ofPlugin wakes the Applications that are made from a plugin whose state changed.
+func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
+	spec := obj.(*platformv1.Plugin).Spec
+	return c.requests(ctx, func(*platformv1.Application) bool { return true },
+		client.MatchingFields{pluginField: spec.Plugin + "@" + spec.Version})
+}
+
+func (c *Controller) waitingForClass(ctx context.Context, _ client.Object) []reconcile.Request {
+	return c.requests(ctx, waitsForClass)
+}
+
+func (c *Controller) requests(ctx context.Context, match func(*platformv1.Application) bool, options ...client.ListOption) []reconcile.Request {
+	var list platformv1.ApplicationList
+	if err := c.client.List(ctx, &list, options...); err != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if match(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	return frame.Reconcile(ctx, c.client, request, &platformv1.Application{}, c.work, finish)
+}
+
+func (c *Controller) work(ctx context.Context, app *platformv1.Application) outcome.Outcome {
+	if !app.DeletionTimestamp.IsZero() {
+		c.Secrets.Release(client.ObjectKeyFromObject(app))
+		return outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed")
+	}
+	f, err := c.observe(ctx, app)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	wanted, refused := plan(app, f)
+	report(app, f, refused)
+	if refused != nil {
+		return *refused
+	}
+	if o := c.act(ctx, app, f, wanted); o.Kind() != outcome.KindDone {
+		return o
+	}
+	return settle(f, wanted)
+}

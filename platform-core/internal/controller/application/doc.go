@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package application breaks an Application down into its Components and says how the instance is.
+//
+// Duty: check the spec against the pinned plugin; credentials (generated ones are
+// made once and never changed); Components; the binding Secret; the status that users read.
+//
+// Inputs: the Application, the loaded plugin, the Secrets that it names, its Components.
+//
+// Field owner: application.
+//
+// Conditions: Ready, Reconciling, Stalled, and Accepted, which says whether the
+// inputs are usable. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
+// PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
+// InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound,
+// NameTaken, and the reasons of its Components.
+//
+// A spec that is refused changes nothing: what runs goes on as it was.
+package application

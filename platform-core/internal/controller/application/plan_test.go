@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package application
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+func testApp() *platformv1.Application {
+	return &platformv1.Application{
+		ObjectMeta: metav1.ObjectMeta{Name: "redis-a", Namespace: "ns", Generation: 1},
+		Spec:       platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "standalone"},
+	}
+}
+
+func TestCheckPlugin(t *testing.T) {
+	bundle := &plugin.Bundle{Digest: "sha256:a"}
+	pinned := &platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:a"}
+	other := &platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:b"}
+	broken := plugin.State{Errors: []plugin.LoadError{{File: "redis-components-1.0.0/components.yaml", Line: 7, Message: "field colour is not known"}}}
+	tests := map[string]struct {
+		state  plugin.State
+		pinned *platformv1.PluginReference
+		reason string
+		says   string
+	}{
+		"loaded":                {state: plugin.State{Bundle: bundle}},
+		"loaded and pinned":     {state: plugin.State{Bundle: bundle}, pinned: pinned},
+		"absent":                {reason: platformv1.ReasonPluginNotFound, says: "kubectl get plugins"},
+		"broken":                {state: broken, reason: platformv1.ReasonPluginInvalid, says: "components.yaml:7: field colour"},
+		"gone under a running":  {pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
+		"broken under running":  {state: broken, pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
+		"another digest":        {state: plugin.State{Bundle: bundle}, pinned: other, reason: platformv1.ReasonPluginChanged, says: "new version"},
+		"broken change, loaded": {state: plugin.State{Bundle: bundle, Errors: broken.Errors}, pinned: pinned},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			app := testApp()
+			app.Status.Plugin = test.pinned
+			checkRefusal(t, checkPlugin(app, &facts{state: test.state}), test.reason, test.says)
+		})
+	}
+}
+
+func checkRefusal(t *testing.T, refused *outcome.Outcome, reason, says string) {
+	t.Helper()
+	if reason == "" {
+		if refused != nil {
+			t.Fatalf("refused: %s %s", refused.Reason(), refused.Message())
+		}
+		return
+	}
+	if refused == nil || refused.Kind() != outcome.KindStalled || refused.Reason() != reason || !strings.Contains(refused.Message(), says) {
+		t.Fatalf("got %+v, want reason %s saying %q", refused, reason, says)
+	}
+}
+
+func TestCheckSecrets(t *testing.T) {
+	app := testApp()
+	app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
+	checkRefusal(t, checkSecrets(app, &facts{}), platformv1.ReasonSecretNotFound, `Secret "mine"`)
+	checkRefusal(t, checkSecrets(app, &facts{passwords: map[string]string{"default": "x"}}), "", "")
+}
+
+func TestCheckClassesLooksOnlyAtComponentsToBeMade(t *testing.T) {
+	name := "fast"
+	wanted := []platformv1.ComponentSpec{{Component: "redis", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &name}}}
+	checkRefusal(t, checkClasses(&facts{}, wanted), platformv1.ReasonStorageClassNotFound, `"fast"`)
+	checkRefusal(t, checkClasses(&facts{classes: map[string]bool{"fast": true}}, wanted), "", "")
+	checkRefusal(t, checkClasses(&facts{components: map[string]*platformv1.Component{"redis": {}}}, wanted), "", "")
+	wanted[0].Storage.StorageClassName = nil
+	checkRefusal(t, checkClasses(&facts{}, wanted), platformv1.ReasonStorageClassNotFound, "no default")
+	checkRefusal(t, checkClasses(&facts{classes: map[string]bool{"": true}}, wanted), "", "")
+}
+
+func TestSettleFollowsTheComponents(t *testing.T) {
+	wanted := []platformv1.ComponentSpec{{Component: "redis"}}
+	if o := settle(&facts{}, wanted); o.Kind() != outcome.KindWaiting {
+		t.Errorf("absent component: %v", o.Kind())
+	}
+	component := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "redis-a-redis", Generation: 1}}
+	f := &facts{components: map[string]*platformv1.Component{"redis": component}}
+	conditions.Report(component, outcome.Done(), "fine")
+	if o := settle(f, wanted); o.Kind() != outcome.KindDone {
+		t.Errorf("ready component: %v", o.Kind())
+	}
+	component.Generation = 2
+	if o := settle(f, wanted); o.Kind() != outcome.KindWaiting {
+		t.Errorf("component that has not seen its spec: %v", o.Kind())
+	}
+	conditions.Report(component, outcome.Stalled("VolumeShrinkRefused", "no"), "")
+	if o := settle(f, wanted); o.Kind() != outcome.KindStalled || o.Reason() != "VolumeShrinkRefused" {
+		t.Errorf("stalled component: %v %s", o.Kind(), o.Reason())
+	}
+}
+
+func TestPasswordsAreLongAndDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for _, length := range []int{0, 8, 32, 100} {
+		want := length
+		if want == 0 {
+			want = defaultPasswordLength
+		}
+		password := newPassword(plugin.Credential{Length: length})
+		if len(password) != want || seen[password] {
+			t.Errorf("length %d: got %d characters", length, len(password))
+		}
+		seen[password] = true
+	}
+}

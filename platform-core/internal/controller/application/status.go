@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package application
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// report fills in the status but for Ready, Reconciling, Stalled and the phase.
+func report(app *platformv1.Application, f *facts, refused *outcome.Outcome) {
+	reportAccepted(app, refused)
+	s := &app.Status
+	if refused == nil && s.Plugin == nil {
+		reference := f.state.Bundle.Reference()
+		s.Plugin = &reference
+	}
+	s.Components, s.Endpoints, s.Primary = nil, nil, ""
+	version, ready, wanted := "", int32(0), int32(0)
+	writers := 0
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		component := f.components[name]
+		s.Components = append(s.Components, platformv1.ComponentState{
+			Name: name, Phase: component.Status.Phase, Replicas: component.Spec.Replicas,
+			ReadyReplicas: component.Status.ReadyReplicas, Pods: component.Status.Pods,
+		})
+		s.Endpoints = append(s.Endpoints, component.Status.Endpoints...)
+		ready += component.Status.ReadyReplicas
+		wanted += component.Spec.Replicas
+		if version == "" {
+			version = component.Status.Version
+		}
+		for _, pod := range component.Status.Pods {
+			if f.writes(name, pod.Role) {
+				writers++
+				s.Primary = pod.Name
+			}
+		}
+	}
+	if writers != 1 {
+		s.Primary = ""
+	}
+	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
+	if f.state.Bundle != nil && f.state.Bundle.Components.Binding != nil && len(s.Endpoints) > 0 {
+		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
+	}
+}
+
+// writes says whether the plugin lets a pod of the component in this role take writes.
+func (f *facts) writes(component, role string) bool {
+	if f.state.Bundle == nil || role == "" {
+		return false
+	}
+	declared, ok := f.state.Bundle.Component(component)
+	if !ok {
+		return false
+	}
+	for _, r := range declared.Roles {
+		if r.Name == role {
+			return r.Access == platformv1.RoleReadWrite
+		}
+	}
+	return false
+}
+
+func reportAccepted(app *platformv1.Application, refused *outcome.Outcome) {
+	condition := metav1.Condition{
+		Type: platformv1.AcceptedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonAccepted,
+		Message: "the spec fits the plugin and all that it names is there", ObservedGeneration: app.Generation,
+	}
+	if refused != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, refused.Reason(), refused.Message()
+	}
+	conditions.Set(app, condition)
+}
+
+func finish(app *platformv1.Application, _ outcome.Outcome) {
+	app.Status.Phase = frame.Phase(app, app.Status.Phase, app.Status.Version)
+}

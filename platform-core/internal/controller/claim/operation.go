@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// reasonTargetUnclaimed: the target of an Operation is there, and no operator has claimed it yet.
+const reasonTargetUnclaimed = "TargetUnclaimed"
+
+// reconcileOperation claims an Operation, or fails it when its target is absent.
+func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	op := &platformv1.Operation{}
+	if is, err := c.unclaimedObject(ctx, request.NamespacedName, op); err != nil || !is {
+		return reconcile.Result{}, err
+	}
+	if opsflow.Finished(op) {
+		return c.expire(ctx, op)
+	}
+	target, refusal := opsflow.ParseTarget(op.Spec.TargetRef)
+	if refusal != nil {
+		return reconcile.Result{}, c.fail(ctx, op, refusal)
+	}
+	domain, err := c.domainOf(ctx, op.Namespace, target)
+	switch {
+	case apierrors.IsNotFound(err):
+		v := reportAfter(unknownAfter, c.age(op), platformv1.ReasonTargetNotFound, "")
+		if v.action == actWait {
+			return reconcile.Result{RequeueAfter: v.after}, nil
+		}
+		return reconcile.Result{}, c.fail(ctx, op, target.Absent(op.Namespace))
+	case err != nil:
+		return reconcile.Result{}, err
+	case domain == c.Domain:
+		return reconcile.Result{}, overtaken(c.claim(ctx, op))
+	case domain == "":
+		return c.unserved(ctx, op, target)
+	}
+	return reconcile.Result{}, nil
+}
+
+// unserved has an Operation wait for its target to be claimed, which wakes it.
+func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation, target opsflow.Target) (reconcile.Result, error) {
+	if v := reportAfter(unknownAfter, c.age(op), reasonTargetUnclaimed, ""); v.action == actWait {
+		return reconcile.Result{RequeueAfter: v.after}, nil
+	}
+	if op.Status.Phase != "" {
+		return reconcile.Result{}, nil
+	}
+	before := op.DeepCopy()
+	waiting := outcome.Waiting(reasonTargetUnclaimed, fmt.Sprintf("waiting for an operator to take %s: the conditions of its Application say why none does", target))
+	op.Status = opsflow.Wait(op, target.Application, waiting).Status
+	conditions.Report(op, waiting, "")
+	return reconcile.Result{}, c.writeStatus(ctx, before, op)
+}
+
+// domainOf returns the domain of the target's Application; empty while it has none. The error is NotFound
+// when the target is absent.
+func (c *Controller) domainOf(ctx context.Context, namespace string, target opsflow.Target) (string, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: target.Application}
+	if target.Application == "" {
+		part := metadataOf(string(target.Kind))
+		err := c.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: target.Name}, part)
+		return part.Labels[platformv1.DomainLabel], err
+	}
+	app := &platformv1.Application{}
+	if err := c.live.Get(ctx, key, app); err != nil {
+		return "", err
+	}
+	if !target.Owns(app) {
+		return "", apierrors.NewNotFound(platformv1.GroupVersion.WithResource("applications").GroupResource(), target.Application)
+	}
+	return app.Labels[platformv1.DomainLabel], nil
+}
+
+// fail ends an Operation that nobody can run. Of several operators that do so at once, the first writes.
+func (c *Controller) fail(ctx context.Context, op *platformv1.Operation, refusal *opsflow.Refusal) error {
+	before := op.DeepCopy()
+	op.Status = opsflow.Fail(op, refusal, c.Now()).Status
+	conditions.Report(op, outcome.Stalled(refusal.Reason, refusal.Message), "")
+	return c.writeStatus(ctx, before, op)
+}
+
+// expire deletes an Operation that failed here, when its time to live is over: it has no other author.
+func (c *Controller) expire(ctx context.Context, op *platformv1.Operation) (reconcile.Result, error) {
+	at, expires := opsflow.Expiry(op)
+	if !expires {
+		return reconcile.Result{}, nil
+	}
+	if left := at.Sub(c.Now()); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(c.client.Delete(ctx, op, client.Preconditions{UID: &op.UID}))
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+)
+
+// owner is the field owner of all that this controller applies.
+const owner = "component"
+
+// pluginField indexes Components by "plugin@version".
+const pluginField = "plugin"
+
+// Deps are what the controller needs from its surroundings.
+type Deps struct {
+	// Index of the loaded plugins.
+	Index *plugin.Index
+	// Settings of the operator that rendering depends on.
+	Settings render.Settings
+	// Gate wraps the reconciler, to hold it back until plugins are loaded.
+	Gate func(reconcile.Reconciler) reconcile.Reconciler
+	// Options of the controller: workers and rate limits.
+	Options controller.Options
+}
+
+// Controller reconciles Components.
+type Controller struct {
+	Deps
+	client client.Client
+	apply  *apply.Applier
+}
+
+// Setup registers the controller with a manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	c := &Controller{
+		Deps:   deps,
+		client: mgr.GetClient(),
+		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Component{}, pluginField, byPlugin); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		For(&platformv1.Component{}).
+		Watches(&platformv1.WorkloadSet{}, queue.OwnerOf(mgr, &platformv1.Component{})).
+		Owns(&corev1.Service{}).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
+		WithOptions(deps.Options).
+		Complete(deps.Gate(c))
+}
+
+func byPlugin(obj client.Object) []string {
+	reference := obj.(*platformv1.Component).Spec.Plugin
+	return []string{reference.Name + "@" + reference.Version}
+}
+
+// ofPlugin wakes the Components that are made from a plugin whose state changed.
+func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
+	spec := obj.(*platformv1.Plugin).Spec
+	var list platformv1.ComponentList
+	if err := c.client.List(ctx, &list, client.MatchingFields{pluginField: spec.Plugin + "@" + spec.Version}); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	return frame.Reconcile(ctx, c.client, request, &platformv1.Component{}, c.work, finish)
+}
+
+func (c *Controller) work(ctx context.Context, component *platformv1.Component) outcome.Outcome {
+	if !component.DeletionTimestamp.IsZero() {
+		return outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed")
+	}
+	f, err := c.observe(ctx, component)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	output, refused := c.plan(component, f)
+	report(component, f, output)
+	if refused != nil {
+		return *refused
+	}
+	if o := c.act(ctx, component, f, output); o.Kind() != outcome.KindDone {
+		return o
+	}
+	return settle(f, output)
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// plan renders the component, or says why it cannot. A refusal leaves what runs alone.
+func (c *Controller) plan(component *platformv1.Component, f *facts) (*render.ComponentOutput, *outcome.Outcome) {
+	pinned := component.Spec.Plugin
+	bundle := f.state.Bundle
+	if bundle == nil {
+		o := outcome.Stalled(platformv1.ReasonPluginMissing,
+			fmt.Sprintf("plugin %s version %s is gone or broken: install it again; the pods are left alone", pinned.Name, pinned.Version))
+		return nil, &o
+	}
+	if bundle.Digest != pinned.Digest {
+		o := outcome.Stalled(platformv1.ReasonPluginChanged,
+			fmt.Sprintf("plugin %s version %s has digest %s and this was made with %s: install the original again, and changes under a new version", pinned.Name, pinned.Version, bundle.Digest, pinned.Digest))
+		return nil, &o
+	}
+	output, refusal := render.Component(bundle, c.Settings, render.Meta{
+		Application: component.Spec.Application,
+		Namespace:   component.Namespace,
+		UID:         types.UID(component.Labels[platformv1.ApplicationUIDLabel]),
+		Domain:      component.Labels[platformv1.DomainLabel],
+	}, &component.Spec)
+	if refusal != nil {
+		o := outcome.Stalled(refusal.Reason, refusal.Message)
+		return nil, &o
+	}
+	return output, nil
+}
+
+// settle derives the state of the component from its sets.
+func settle(f *facts, output *render.ComponentOutput) outcome.Outcome {
+	outcomes := make([]outcome.Outcome, 0, len(output.WorkloadSets))
+	for _, wanted := range output.WorkloadSets {
+		set, ok := f.sets[wanted.Name]
+		switch {
+		case !ok:
+			outcomes = append(outcomes, outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("WorkloadSet %s is being made", wanted.Name)))
+		case slices.Contains(f.written, wanted.Name):
+			outcomes = append(outcomes, outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, fmt.Sprintf("WorkloadSet %s takes up the change", wanted.Name)))
+		default:
+			outcomes = append(outcomes, conditions.Outcome(set))
+		}
+	}
+	return outcome.Worst(outcomes...)
+}

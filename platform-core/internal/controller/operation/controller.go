@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+)
+
+// owner names the controller.
+const owner = "operation"
+
+// Deps are what the controller needs from its surroundings.
+type Deps struct {
+	// Index of the loaded plugins.
+	Index *plugin.Index
+	// Dialer reaches the process managers.
+	Dialer agentclient.Dialer
+	// Domain that this operator serves.
+	Domain string
+	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when below 1.
+	Workers int
+	// Gate wraps the reconciler, to hold it back until plugins are loaded; nil for none.
+	Gate func(reconcile.Reconciler) reconcile.Reconciler
+	// Now tells the time; time.Now when nil.
+	Now func() time.Time
+}
+
+// Controller reconciles Operations.
+type Controller struct {
+	Deps
+	client   client.Client
+	live     client.Reader
+	events   *event.Recorder
+	starting claims
+	written  versions
+}
+
+// Setup registers the controller with a manager.
+func Setup(mgr ctrl.Manager, deps Deps) error {
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	c := &Controller{
+		Deps:   deps,
+		client: mgr.GetClient(),
+		live:   mgr.GetAPIReader(),
+		events: event.New(mgr.GetEventRecorder(owner)),
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, unfinishedField, byApplication); err != nil {
+		return fmt.Errorf("cannot index Operations: %w", err)
+	}
+	var reconciler reconcile.Reconciler = c
+	if deps.Gate != nil {
+		reconciler = deps.Gate(c)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		For(&platformv1.Operation{}).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.queuedBehind), builder.WithPredicates(ended)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(podChanged)).
+		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(deleted)).
+		WithOptions(queue.Options(deps.Workers)).
+		Complete(reconciler)
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	op := &platformv1.Operation{}
+	if err := c.client.Get(ctx, request.NamespacedName, op); err != nil {
+		c.written.forget(request.NamespacedName)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	switch {
+	case !op.DeletionTimestamp.IsZero(), c.written.newerThan(op):
+		// It goes away, or the cache is behind our own write, which wakes us again.
+		return reconcile.Result{}, nil
+	case opsflow.Finished(op):
+		return c.expire(ctx, op)
+	}
+	seen, refusal, err := c.observe(ctx, op)
+	switch {
+	case errors.Is(err, errUnclaimed):
+		return reconcile.Result{RequeueAfter: unclaimedRetry}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	case refusal != nil:
+		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
+	case op.Status.Phase == platformv1.OperationRunning:
+		return c.carryOut(ctx, op, seen, opsflow.Next(op, seen.facts))
+	}
+	return c.start(ctx, op, seen)
+}

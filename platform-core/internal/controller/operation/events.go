@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+// Reasons of events.
+const (
+	eventStarted   = "Started"
+	eventSucceeded = "Succeeded"
+	eventFailed    = "Failed"
+)
+
+// tell publishes what happened between two states of an Operation.
+func (c *Controller) tell(before, after *platformv1.Operation) {
+	if before.Status.Phase == after.Status.Phase {
+		return
+	}
+	target := after.Spec.TargetRef
+	switch after.Status.Phase {
+	case platformv1.OperationRunning:
+		c.events.Normal(after, eventStarted, "%s of %s %q started", after.Spec.TemplateRef, target.Kind, target.Name)
+	case platformv1.OperationSucceeded:
+		c.events.Normal(after, eventSucceeded, "%s of %s %q succeeded", after.Spec.TemplateRef, target.Kind, target.Name)
+	case platformv1.OperationFailed:
+		c.events.Warning(after, eventFailed, "%s of %s %q failed: %s", after.Spec.TemplateRef, target.Kind, target.Name, after.Status.Error)
+	}
+}

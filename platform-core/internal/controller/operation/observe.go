@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+)
+
+// unclaimedRetry is when an Operation looks again whose Application no operator has claimed yet.
+const unclaimedRetry = time.Second
+
+// errUnclaimed says that no operator has claimed the Application yet.
+var errUnclaimed = errors.New("the Application has no domain yet")
+
+// observation is all that was read for one Operation.
+type observation struct {
+	// application is the name of the Application that the target is part of.
+	application string
+	// facts to decide on.
+	facts opsflow.Facts
+	// pods by name, to call.
+	pods map[string]*corev1.Pod
+}
+
+// observe reads what an Operation acts on. A refusal says why it can never run.
+func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*observation, *opsflow.Refusal, error) {
+	target, refusal := opsflow.ParseTarget(op.Spec.TargetRef)
+	if refusal != nil {
+		return nil, refusal, nil
+	}
+	application, component, err := c.resolve(ctx, op.Namespace, target)
+	if apierrors.IsNotFound(err) {
+		return nil, target.Absent(op.Namespace), nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	app := &platformv1.Application{}
+	err = c.get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: application}, app)
+	if apierrors.IsNotFound(err) || err == nil && !target.Owns(app) {
+		return nil, target.Absent(op.Namespace), nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if app.DeletionTimestamp.IsZero() && app.Labels[platformv1.DomainLabel] == "" {
+		return nil, nil, errUnclaimed
+	}
+	if refusal := c.available(app, target); refusal != nil {
+		return nil, refusal, nil
+	}
+	seen := &observation{application: application, facts: opsflow.Facts{Now: c.Now(), Target: target.String()}}
+	if refusal := c.findTemplate(op, app, target, component, &seen.facts); refusal != nil {
+		return nil, refusal, nil
+	}
+	return seen, nil, c.observePods(ctx, app, target, component, seen)
+}
+
+// resolve returns the names of the Application and, where the target is part of just one, of the component.
+func (c *Controller) resolve(ctx context.Context, namespace string, target opsflow.Target) (application, component string, err error) {
+	key := types.NamespacedName{Namespace: namespace, Name: target.Name}
+	switch target.Kind {
+	case opsflow.TargetComponent:
+		found := &platformv1.Component{}
+		err = c.get(ctx, key, found)
+		return found.Spec.Application, found.Spec.Component, err
+	case opsflow.TargetWorkloadSet:
+		found := &platformv1.WorkloadSet{}
+		err = c.get(ctx, key, found)
+		return found.Spec.Application, found.Spec.Component, err
+	}
+	return target.Application, "", nil
+}
+
+// get reads an object from the cache and, when it is not there, from the API server: to end an
+// Operation because something is absent, the cache is not enough.
+func (c *Controller) get(ctx context.Context, key types.NamespacedName, obj client.Object) error {
+	err := c.client.Get(ctx, key, obj)
+	if apierrors.IsNotFound(err) {
+		err = c.live.Get(ctx, key, obj)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot read the target of an Operation, %T %q: %w", obj, key, err)
+	}
+	return err
+}
+
+// available refuses an Application that is going or that another operator serves.
+func (c *Controller) available(app *platformv1.Application, target opsflow.Target) *opsflow.Refusal {
+	if !app.DeletionTimestamp.IsZero() {
+		return &opsflow.Refusal{Reason: platformv1.ReasonDeleting, Message: fmt.Sprintf("%s is being deleted", target)}
+	}
+	if domain := app.Labels[platformv1.DomainLabel]; domain != c.Domain {
+		return &opsflow.Refusal{Reason: platformv1.ReasonTargetNotFound, Message: fmt.Sprintf(
+			"%s is not of domain %q: create the Operation without the label %s, so that the operator that serves the target takes it",
+			target, c.Domain, platformv1.DomainLabel)}
+	}
+	return nil
+}
+
+func (c *Controller) findTemplate(op *platformv1.Operation, app *platformv1.Application, target opsflow.Target, component string, facts *opsflow.Facts) *opsflow.Refusal {
+	pinned := opsflow.PinnedTo(app)
+	known := opsflow.Unknown
+	state, found := c.Index.Get(pinned.Name, pinned.Version)
+	if found {
+		known = opsflow.Known
+	}
+	bundle, refusal := opsflow.BundleOf(pinned, state, known)
+	if refusal != nil {
+		return refusal
+	}
+	facts.Template, refusal = opsflow.FindTemplate(op.Spec, bundle)
+	if refusal != nil {
+		return refusal
+	}
+	return opsflow.Check(op.Spec, target, component, facts.Template)
+}
+
+// observePods reads the pods that the sets of the target are to have.
+func (c *Controller) observePods(ctx context.Context, app *platformv1.Application, target opsflow.Target, component string, seen *observation) error {
+	ofApplication := []client.ListOption{client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
+	var sets platformv1.WorkloadSetList
+	if err := c.client.List(ctx, &sets, ofApplication...); err != nil {
+		return fmt.Errorf("cannot list the WorkloadSets of Application %q: %w", app.Name, err)
+	}
+	var pods corev1.PodList
+	if err := c.client.List(ctx, &pods, ofApplication...); err != nil {
+		return fmt.Errorf("cannot list the pods of Application %q: %w", app.Name, err)
+	}
+	seen.pods = map[string]*corev1.Pod{}
+	for i := range pods.Items {
+		seen.pods[pods.Items[i].Name] = &pods.Items[i]
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		if !target.Selects(set, component) || !set.DeletionTimestamp.IsZero() {
+			continue
+		}
+		seen.facts.Sets = append(seen.facts.Sets, set.Name)
+		for ordinal := range set.Spec.Replicas {
+			name := platformv1.PodNameFor(set.Name, ordinal)
+			seen.facts.Pods = append(seen.facts.Pods, factsOf(set, ordinal, name, seen.pods[name]))
+		}
+	}
+	return nil
+}
+
+// factsOf describes one pod of a set; pod is nil while there is none.
+func factsOf(set *platformv1.WorkloadSet, ordinal int32, name string, pod *corev1.Pod) opsflow.Pod {
+	facts := opsflow.Pod{Name: name, Component: set.Spec.Component, Set: set.Spec.Set, Ordinal: ordinal, Presence: presenceOf(pod)}
+	if pod == nil {
+		return facts
+	}
+	facts.UID = pod.UID
+	for _, role := range set.Spec.Roles {
+		if role.Name == pod.Labels[platformv1.RoleLabel] {
+			facts.Access = role.Access
+		}
+	}
+	// A report that cannot be read counts as none: the agent writes the next one whole.
+	facts.Report, _ = report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+	return facts
+}
+
+func presenceOf(pod *corev1.Pod) opsflow.Presence {
+	switch {
+	case pod == nil:
+		return opsflow.PodAbsent
+	case !pod.DeletionTimestamp.IsZero(), pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
+		return opsflow.PodGoing
+	case pod.Status.PodIP == "":
+		return opsflow.PodComing
+	}
+	return opsflow.PodRunning
+}

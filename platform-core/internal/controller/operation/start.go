@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// startRetry is when an Operation looks again while another worker starts one of the same Application.
+const startRetry = 100 * time.Millisecond
+
+// start begins an Operation when it is its turn, else leaves it pending.
+func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
+	first, err := c.ahead(ctx, c.client, op, seen.application)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if first != nil {
+		return c.carryOut(ctx, op, seen, behind(op, first, seen.application))
+	}
+	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
+	if !c.starting.take(key) {
+		return reconcile.Result{RequeueAfter: startRetry}, nil
+	}
+	d, err := c.startOrWait(ctx, op, seen)
+	c.starting.release(key)
+	if err != nil {
+		return reconcile.Result{}, ignoreOvertaken(err)
+	}
+	return c.carryOut(ctx, op, seen, d)
+}
+
+// startOrWait decides on a live list, as the cache may not yet know of an Operation that was
+// started a moment ago, and records the decision.
+func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, seen *observation) (opsflow.Decision, error) {
+	first, err := c.ahead(ctx, c.live, op, seen.application)
+	if err != nil {
+		return opsflow.Decision{}, err
+	}
+	d := opsflow.Start(op, seen.application, seen.facts)
+	if first != nil {
+		d = behind(op, first, seen.application)
+	}
+	err = c.record(ctx, op, d)
+	d.Status = op.Status
+	return d, err
+}
+
+func behind(op, first *platformv1.Operation, application string) opsflow.Decision {
+	return opsflow.Wait(op, application, outcome.Waiting(opsflow.ReasonQueued, opsflow.Behind(first, application)))
+}
+
+// ahead returns the Operation of the same Application that has to end first; nil when there is none.
+func (c *Controller) ahead(ctx context.Context, reader client.Reader, op *platformv1.Operation, application string) (*platformv1.Operation, error) {
+	var list platformv1.OperationList
+	err := reader.List(ctx, &list, client.InNamespace(op.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the Operations beside %q: %w", op.Name, err)
+	}
+	var others []*platformv1.Operation
+	for i := range list.Items {
+		other := &list.Items[i]
+		if !opsflow.Finished(other) && c.applicationOf(ctx, other) == application {
+			others = append(others, other)
+		}
+	}
+	return opsflow.Ahead(op, others), nil
+}
+
+// applicationOf returns the Application that an Operation acts on; empty while that is not known.
+func (c *Controller) applicationOf(ctx context.Context, op *platformv1.Operation) string {
+	if op.Status.Application != "" {
+		return op.Status.Application
+	}
+	target, refusal := opsflow.ParseTarget(op.Spec.TargetRef)
+	if refusal != nil {
+		return ""
+	}
+	application, _, err := c.resolve(ctx, op.Namespace, target)
+	if err != nil {
+		// Its own turn says what is wrong with it.
+		return ""
+	}
+	return application
+}
+
+// claims are the Applications of which an Operation is being started. The zero value is ready.
+type claims struct {
+	mu    sync.Mutex
+	taken map[types.NamespacedName]struct{}
+}
+
+func (c *claims) take(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, is := c.taken[key]; is {
+		return false
+	}
+	if c.taken == nil {
+		c.taken = map[types.NamespacedName]struct{}{}
+	}
+	c.taken[key] = struct{}{}
+	return true
+}
+
+func (c *claims) release(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.taken, key)
+}
+
+// versions remember what was written last, so that a cache that lags is not acted
+// on. The zero value is ready.
+type versions struct {
+	mu   sync.Mutex
+	last map[types.NamespacedName]string
+}
+
+func (v *versions) set(op *platformv1.Operation) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.last == nil {
+		v.last = map[types.NamespacedName]string{}
+	}
+	v.last[client.ObjectKeyFromObject(op)] = op.ResourceVersion
+}
+
+func (v *versions) forget(key types.NamespacedName) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.last, key)
+}
+
+// newerThan says whether we have written the Operation later than what the cache shows.
+func (v *versions) newerThan(op *platformv1.Operation) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	key := client.ObjectKeyFromObject(op)
+	written, is := v.last[key]
+	if !is {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(op.ResourceVersion, written)
+	if err == nil && order < 0 {
+		return true
+	}
+	delete(v.last, key)
+	return false
+}

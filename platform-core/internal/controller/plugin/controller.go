@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/patch"
+)
+
+// owner is the field owner of all that this controller applies.
+const owner = "plugin"
+
+// Deps are what the controller needs from its surroundings.
+type Deps struct {
+	// Index to feed.
+	Index *plugin.Index
+	// Namespace of the operator, where plugins are trusted.
+	Namespace string
+	// Domain that this operator serves.
+	Domain string
+	// Options of the controller: workers and rate limits.
+	Options controller.Options
+	// Now tells the time; time.Now in production.
+	Now func() time.Time
+}
+
+// Controller loads bundles and publishes Plugin objects.
+type Controller struct {
+	Deps
+	*Loader
+	client client.Client
+	live   client.Reader
+	apply  *apply.Applier
+	events *event.Recorder
+}
+
+// Setup registers the loader and the controller with a manager. The loader runs on every
+// replica, publishing only on the leader.
+func Setup(mgr ctrl.Manager, deps Deps) (*Loader, error) {
+	marked, err := labels.NewRequirement(platformv1.PluginLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	// A cache of its own: the manager's selects on the domain label, which plugins do not carry.
+	bundles, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient:        mgr.GetHTTPClient(),
+		Scheme:            mgr.GetScheme(),
+		Mapper:            mgr.GetRESTMapper(),
+		DefaultNamespaces: map[string]cache.Config{deps.Namespace: {}},
+		ByObject:          map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: labels.NewSelector().Add(*marked)}},
+		DefaultTransform:  cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the cache of plugins: %w", err)
+	}
+	if err := mgr.Add(everywhere{bundles.Start}); err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		Deps:   deps,
+		Loader: &Loader{reader: bundles, namespace: deps.Namespace, domain: deps.Domain, index: deps.Index},
+		client: mgr.GetClient(),
+		live:   mgr.GetAPIReader(),
+		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+		events: event.New(mgr.GetEventRecorder(owner)),
+	}
+	first := func(ctx context.Context) error {
+		if !bundles.WaitForCacheSync(ctx) {
+			return ctx.Err()
+		}
+		return c.loadAll(ctx)
+	}
+	if err := mgr.Add(everywhere{first}); err != nil {
+		return nil, err
+	}
+	mapper := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, cm *corev1.ConfigMap) []reconcile.Request {
+		s, ok := plugin.ParseSource(cm)
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{requestOf(key{s.Plugin, s.Version})}
+	})
+	return c.Loader, ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		WatchesRawSource(source.Kind(bundles, &corev1.ConfigMap{}, mapper)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPublished)).
+		WithOptions(deps.Options).
+		Complete(c)
+}
+
+// everywhere runs on every replica, leader or not.
+type everywhere struct{ run manager.RunnableFunc }
+
+// Start implements manager.Runnable.
+func (e everywhere) Start(ctx context.Context) error { return e.run(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everywhere) NeedLeaderElection() bool { return false }
+
+// requestOf packs a version of a plugin into a request; both are DNS-like, so the pair is unambiguous.
+func requestOf(k key) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: k.name, Name: k.version}}
+}
+
+// ofPublished has a Plugin object of this domain that nobody stands behind any more looked at again.
+func (c *Controller) ofPublished(_ context.Context, obj client.Object) []reconcile.Request {
+	spec := obj.(*platformv1.Plugin).Spec
+	if obj.GetLabels()[platformv1.DomainLabel] != c.Domain {
+		return nil
+	}
+	return []reconcile.Request{requestOf(key{spec.Plugin, spec.Version})}
+}
+
+// Reconcile implements reconcile.Reconciler: it loads one version of a plugin and publishes its state.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	k := key{request.Namespace, request.Name}
+	found, newest, err := c.sources(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	sources, ok := found[k]
+	if !ok {
+		c.Index.Delete(k.name, k.version)
+		return reconcile.Result{}, c.withdraw(ctx, k)
+	}
+	state := c.load(k, sources)
+	if age := c.Now().Sub(newest[k]); missing(state) && state.Bundle == nil && age < settling {
+		return reconcile.Result{RequeueAfter: settling - age}, nil
+	}
+	return reconcile.Result{}, c.publish(ctx, k, state)
+}
+
+// publish writes the Plugin object of a bundle.
+func (c *Controller) publish(ctx context.Context, k key, state plugin.State) error {
+	obj := &platformv1.Plugin{
+		ObjectMeta: metav1.ObjectMeta{Name: k.name + "-" + k.version, Labels: map[string]string{
+			platformv1.ManagedByLabel: platformv1.ManagedBy,
+			platformv1.DomainLabel:    c.Domain,
+		}},
+		Spec: platformv1.PluginSpec{Plugin: k.name, Version: k.version},
+	}
+	if state.Bundle != nil {
+		obj.Spec.Domain = state.Bundle.Manifest.Domain
+	}
+	if _, err := c.apply.Apply(ctx, obj); err != nil {
+		return err
+	}
+	// Live, once for each change of a bundle: the cache may not have it yet.
+	current := &platformv1.Plugin{}
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(obj), current); err != nil {
+		return err
+	}
+	before := current.DeepCopy()
+	report(current, state)
+	if err := patch.Status(ctx, c.client, before, current); err != nil {
+		return err
+	}
+	if wasRefused := conditions.IsTrue(before, platformv1.StalledCondition); len(state.Errors) > 0 && !wasRefused {
+		c.events.Warning(current, platformv1.ReasonPluginInvalid, "%s", strings.Join(current.Status.Errors, "; "))
+	}
+	return nil
+}
+
+// report fills in the status of a Plugin.
+func report(obj *platformv1.Plugin, state plugin.State) {
+	s := &obj.Status
+	s.Errors = nil
+	for _, err := range state.Errors {
+		s.Errors = append(s.Errors, err.Error())
+	}
+	if state.Bundle != nil {
+		s.Digest, s.SupportedVersions = state.Bundle.Digest, state.Bundle.Manifest.SupportedVersions
+	}
+	accepted := metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonAccepted, Message: "the bundle is loaded", ObservedGeneration: obj.Generation}
+	o := outcome.Done()
+	if len(s.Errors) > 0 {
+		message := strings.Join(s.Errors, "; ")
+		if state.Bundle != nil {
+			message += "; the version that was loaded before stays in use"
+		}
+		accepted.Status, accepted.Reason, accepted.Message = metav1.ConditionFalse, platformv1.ReasonPluginInvalid, message
+		o = outcome.Stalled(platformv1.ReasonPluginInvalid, message)
+	}
+	conditions.Set(obj, accepted)
+	conditions.Report(obj, o, "the bundle is loaded")
+}
+
+// withdraw deletes the Plugin object of a bundle that is gone, if it is of this domain.
+func (c *Controller) withdraw(ctx context.Context, k key) error {
+	obj := &platformv1.Plugin{}
+	err := c.client.Get(ctx, client.ObjectKey{Name: k.name + "-" + k.version}, obj)
+	if apierrors.IsNotFound(err) || (err == nil && obj.Labels[platformv1.DomainLabel] != c.Domain) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.apply.Delete(ctx, obj)
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plugin loads the plugins that are in the operator's namespace and publishes what became of each.
+//
+// Duty: feed the index of loaded bundles on every replica; on the leader, one
+// cluster-scoped Plugin object per bundle, and an event when one is refused.
+//
+// Inputs: ConfigMaps with the label platform.zeroinfra.github.com/plugin in the operator's namespace.
+//
+// Field owner: plugin.
+//
+// Conditions of a Plugin: Accepted, Ready, Stalled. Reasons: Accepted, PluginInvalid.
+//
+// A broken or changed bundle never harms one that is loaded: the index keeps what it accepted.
+package plugin

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/pki"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// owner is the field owner of all that this controller applies.
+const owner = "workloadset"
+
+// Deps are what the controller needs from its surroundings.
+type Deps struct {
+	// Authority issues the agents' certificates.
+	Authority *pki.Authority
+	// Dialer reaches the process managers.
+	Dialer agentclient.Dialer
+	// Options of the controller: workers and rate limits.
+	Options controller.Options
+	// Now tells the time; time.Now in production.
+	Now func() time.Time
+}
+
+// Controller reconciles WorkloadSets.
+type Controller struct {
+	Deps
+	client client.Client
+	apply  *apply.Applier
+	events *event.Recorder
+}
+
+// Setup registers the controller with a manager.
+func Setup(mgr ctrl.Manager, deps Deps) error {
+	c := &Controller{
+		Deps:   deps,
+		client: mgr.GetClient(),
+		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+		events: event.New(mgr.GetEventRecorder(owner)),
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		For(&platformv1.WorkloadSet{}).
+		Owns(&corev1.Pod{}).
+		Owns(&corev1.Secret{}).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&corev1.ServiceAccount{}).
+		Owns(&rbacv1.Role{}).
+		Owns(&rbacv1.RoleBinding{}).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
+		WithOptions(deps.Options).
+		Complete(c)
+}
+
+// ofClaim maps a claim to its WorkloadSet. Claims have no owner reference, so
+// that they outlive their set.
+func ofClaim(_ context.Context, claim client.Object) []reconcile.Request {
+	labels := claim.GetLabels()
+	name := platformv1.WorkloadSetNameFor(labels[platformv1.ApplicationLabel], labels[platformv1.ComponentLabel], labels[platformv1.SetLabel])
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: claim.GetNamespace(), Name: name}}}
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	return frame.Reconcile(ctx, c.client, request, &platformv1.WorkloadSet{}, c.work, finish)
+}
+
+func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
+	if !set.DeletionTimestamp.IsZero() {
+		return c.delete(ctx, set)
+	}
+	f, err := c.observe(ctx, set)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	report(set, f)
+	steps := rollout.Plan(f.rollout)
+	if o := c.act(ctx, set, f, steps); o.Kind() != outcome.KindDone {
+		return o
+	}
+	return settle(set, f, steps)
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// ensureFinalizer has the set wait for its volumes to be deleted, when the policy
+// asks for that. With Retain there is nothing to do at the end, so no finalizer.
+func (c *Controller) ensureFinalizer(ctx context.Context, set *platformv1.WorkloadSet) error {
+	wanted := set.Spec.DeletionPolicy == platformv1.DeletionPolicyDelete && len(set.Spec.Volumes) > 0
+	if wanted == controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer) {
+		return nil
+	}
+	finalizers := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == platformv1.VolumesFinalizer })
+	if wanted {
+		finalizers = append(finalizers, platformv1.VolumesFinalizer)
+	}
+	return c.patchFinalizers(ctx, set, finalizers)
+}
+
+// patchFinalizers replaces the list, provided that nobody changed the object meanwhile.
+func (c *Controller) patchFinalizers(ctx context.Context, set *platformv1.WorkloadSet, finalizers []string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": set.ResourceVersion,
+		"finalizers":      finalizers,
+	}})
+	if err != nil {
+		return err
+	}
+	patched := set.DeepCopy()
+	if err := c.client.Patch(ctx, patched, client.RawPatch(client.Merge.Type(), body), client.FieldOwner(owner)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	set.Finalizers, set.ResourceVersion = patched.Finalizers, patched.ResourceVersion
+	return nil
+}
+
+// delete ends the pods, then the volumes, then lets the set go. It has work only under the policy Delete.
+func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
+	if !controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer) {
+		return outcome.Waiting(platformv1.ReasonDeleting, "pods are being removed; volumes are kept")
+	}
+	var pods corev1.PodList
+	if err := c.client.List(ctx, &pods, client.InNamespace(set.Namespace), selector(set)); err != nil {
+		return outcome.Failed(err)
+	}
+	for i := range pods.Items {
+		if pods.Items[i].DeletionTimestamp == nil {
+			if err := c.apply.Delete(ctx, &pods.Items[i]); err != nil {
+				return outcome.Failed(err)
+			}
+		}
+	}
+	if len(pods.Items) > 0 {
+		return outcome.Waiting(platformv1.ReasonDeleting, fmt.Sprintf("waiting for %d pods to end before their volumes are deleted", len(pods.Items)))
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.client.List(ctx, &claims, client.InNamespace(set.Namespace), selector(set),
+		client.MatchingLabels{platformv1.ApplicationUIDLabel: set.Labels[platformv1.ApplicationUIDLabel]}); err != nil {
+		return outcome.Failed(err)
+	}
+	for i := range claims.Items {
+		if err := c.apply.Delete(ctx, &claims.Items[i]); err != nil {
+			return outcome.Failed(err)
+		}
+	}
+	remaining := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == platformv1.VolumesFinalizer })
+	if err := c.patchFinalizers(ctx, set, remaining); err != nil {
+		return outcome.Failed(err)
+	}
+	return outcome.Done()
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+)
+
+// facts are what one turn knows.
+type facts struct {
+	// plan that the pods should run.
+	plan plan.Plan
+	// rollout facts: pods, revision and digest.
+	rollout rollout.Facts
+	// pods by name, as they are in the cache.
+	pods map[string]*corev1.Pod
+	// claims by name; absent ones are missing.
+	claims map[string]*corev1.PersistentVolumeClaim
+	// certificates of the agents by name of the Secret.
+	certificates map[string]*corev1.Secret
+	// classes by name.
+	classes map[string]*storagev1.StorageClass
+	// now is when the turn began.
+	now time.Time
+}
+
+func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (*facts, error) {
+	f := &facts{
+		pods:         map[string]*corev1.Pod{},
+		claims:       map[string]*corev1.PersistentVolumeClaim{},
+		certificates: map[string]*corev1.Secret{},
+		classes:      map[string]*storagev1.StorageClass{},
+		now:          c.Now(),
+	}
+	var err error
+	if f.plan, err = render.Plan(set); err != nil {
+		return nil, fmt.Errorf("cannot read plan of WorkloadSet %q: %w", set.Name, err)
+	}
+	f.rollout = rollout.Facts{
+		Name:         set.Name,
+		Replicas:     set.Spec.Replicas,
+		Revision:     render.Revision(&set.Spec),
+		ConfigDigest: f.plan.Digest,
+		Roles:        set.Spec.Roles,
+	}
+	if err := c.observePods(ctx, set, f); err != nil {
+		return nil, err
+	}
+	if err := c.observeVolumes(ctx, set, f); err != nil {
+		return nil, err
+	}
+	for ordinal := range set.Spec.Replicas {
+		name := platformv1.AgentCertificateNameFor(platformv1.PodNameFor(set.Name, ordinal))
+		secret := &corev1.Secret{}
+		switch err := c.client.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, secret); {
+		case err == nil:
+			f.certificates[name] = secret
+		case !apierrors.IsNotFound(err):
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// selector matches what belongs to the set.
+func selector(set *platformv1.WorkloadSet) client.MatchingLabels {
+	return client.MatchingLabels{
+		platformv1.ApplicationLabel: set.Spec.Application,
+		platformv1.ComponentLabel:   set.Spec.Component,
+		platformv1.SetLabel:         set.Spec.Set,
+	}
+}
+
+func (c *Controller) observePods(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
+	var list corev1.PodList
+	if err := c.client.List(ctx, &list, client.InNamespace(set.Namespace), selector(set)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		ordinal, err := strconv.ParseInt(pod.Labels[platformv1.OrdinalLabel], 10, 32)
+		if err != nil || !metav1.IsControlledBy(pod, set) {
+			continue // not ours: creating over it says so
+		}
+		f.pods[pod.Name] = pod
+		f.rollout.Pods = append(f.rollout.Pods, factsOf(pod, int32(ordinal)))
+	}
+	slices.SortFunc(f.rollout.Pods, func(a, b rollout.Pod) int { return int(a.Ordinal - b.Ordinal) })
+	return nil
+}
+
+func factsOf(pod *corev1.Pod, ordinal int32) rollout.Pod {
+	p := rollout.Pod{
+		Name:     pod.Name,
+		Ordinal:  ordinal,
+		Life:     rollout.Alive,
+		Revision: pod.Labels[platformv1.RevisionLabel],
+		Ready:    rollout.NotReady,
+		Role:     pod.Labels[platformv1.RoleLabel],
+	}
+	switch {
+	case pod.DeletionTimestamp != nil:
+		p.Life = rollout.Terminating
+	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
+		p.Life = rollout.Ended
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			p.Ready = rollout.Ready
+		}
+	}
+	// A report that cannot be read counts as none: the agent writes the next one whole.
+	p.Report, _ = agentreport.Parse(pod.Annotations[platformv1.ReportAnnotation])
+	return p
+}
+
+func (c *Controller) observeVolumes(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
+	if len(set.Spec.Volumes) == 0 {
+		return nil
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.client.List(ctx, &claims, client.InNamespace(set.Namespace), selector(set)); err != nil {
+		return err
+	}
+	for i := range claims.Items {
+		f.claims[claims.Items[i].Name] = &claims.Items[i]
+	}
+	var classes storagev1.StorageClassList
+	if err := c.client.List(ctx, &classes); err != nil {
+		return err
+	}
+	for i := range classes.Items {
+		f.classes[classes.Items[i].Name] = &classes.Items[i]
+	}
+	return nil
+}

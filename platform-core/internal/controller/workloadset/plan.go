@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// settle says where the set stands once the steps were taken.
+func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
+	if refused := checkVolumes(set, f); refused != nil {
+		return *refused
+	}
+	if len(steps) > 0 {
+		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(set, steps[0].String()))
+	}
+	if expanding := expandingClaims(set, f); expanding != "" {
+		return outcome.Waiting(platformv1.ReasonProgressing, expanding)
+	}
+	present := int32(0)
+	for _, p := range f.rollout.Pods {
+		if f.rollout.Settled(p) == rollout.Ready && p.Ordinal < set.Spec.Replicas {
+			present++
+			continue
+		}
+		reason, why := explain(f, p)
+		return outcome.Waiting(reason, progress(set, why))
+	}
+	if present < set.Spec.Replicas {
+		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(set, "waiting for pods to be made"))
+	}
+	return outcome.Done()
+}
+
+func progress(set *platformv1.WorkloadSet, what string) string {
+	return fmt.Sprintf("%d of %d ready: %s", set.Status.ReadyReplicas, set.Spec.Replicas, what)
+}
+
+// explain says why a pod is not settled and what to do about it.
+func explain(f *facts, p rollout.Pod) (reason, message string) {
+	pod := f.pods[p.Name]
+	if p.Life == rollout.Terminating {
+		return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to end", p.Name)
+	}
+	if reason, message, ok := explainStart(pod); ok {
+		return reason, message
+	}
+	switch p.Report.Health {
+	case agentreport.Unhealthy:
+		return platformv1.ReasonProcessFailing, fmt.Sprintf("pod %s is unhealthy: %s", p.Name, p.Report.Message)
+	case agentreport.Stopped:
+		return platformv1.ReasonPodsNotReady, fmt.Sprintf("the process in pod %s was stopped on request", p.Name)
+	}
+	if call := p.Report.LastCall; call != nil && call.Phase == agentreport.CallFailed && p.Report.ConfigDigest != f.rollout.ConfigDigest {
+		return platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s does not take the configuration: %s", p.Name, call.Message)
+	}
+	if p.Report.ConfigDigest != "" && p.Report.ConfigDigest != f.rollout.ConfigDigest {
+		return platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s does not yet run with the current configuration", p.Name)
+	}
+	return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to be ready", p.Name)
+}
+
+// explainStart looks for what keeps a pod from starting: no node, no image, a failing container.
+func explainStart(pod *corev1.Pod) (reason, message string, found bool) {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
+			return platformv1.ReasonPodUnschedulable, fmt.Sprintf("no node for pod %s: %s", pod.Name, condition.Message), true
+		}
+	}
+	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	for _, status := range statuses {
+		waiting := status.State.Waiting
+		if waiting == nil {
+			continue
+		}
+		switch waiting.Reason {
+		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName":
+			return platformv1.ReasonImageUnavailable, fmt.Sprintf("pod %s cannot get image %q (%s): make it available to the node or mend the registry setting", pod.Name, status.Image, waiting.Reason), true
+		case "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+			return platformv1.ReasonProcessFailing, fmt.Sprintf("container %s of pod %s does not start (%s): see its log", status.Name, pod.Name, waiting.Reason), true
+		}
+	}
+	return "", "", false
+}
+
+// podStates is the list of pods for the status, in order of ordinal.
+func podStates(f *facts) []platformv1.PodState {
+	states := make([]platformv1.PodState, 0, len(f.rollout.Pods))
+	for _, p := range f.rollout.Pods {
+		state := platformv1.PodState{
+			Name:    p.Name,
+			Role:    p.Role,
+			Health:  string(p.Report.Health),
+			Version: p.Report.Version,
+			Node:    f.pods[p.Name].Spec.NodeName,
+			Message: strings.TrimSpace(p.Report.Message),
+		}
+		states = append(states, state)
+	}
+	return states
+}

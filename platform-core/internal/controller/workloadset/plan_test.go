@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+func pointer[T any](v T) *T { return &v }
+
+func testSet() *platformv1.WorkloadSet {
+	return &platformv1.WorkloadSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "redis-a-redis-main", Namespace: "ns", Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid-1"}},
+		Spec: platformv1.WorkloadSetSpec{
+			Application: "redis-a", Component: "redis", Set: "main", Replicas: 1,
+			Volumes: []platformv1.SetVolume{{Name: "data", Storage: platformv1.Storage{Size: resource.MustParse("2Gi")}}},
+		},
+	}
+}
+
+func testClaim(size string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data-redis-a-redis-main-0", Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid-1"}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: pointer("fast"),
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+	}
+}
+
+func testClass(name string, expansion *bool, isDefault string) *storagev1.StorageClass {
+	return &storagev1.StorageClass{
+		ObjectMeta:           metav1.ObjectMeta{Name: name, Annotations: map[string]string{defaultClassAnnotation: isDefault}},
+		AllowVolumeExpansion: expansion,
+	}
+}
+
+func TestCheckVolumes(t *testing.T) {
+	tests := map[string]struct {
+		claim   *corev1.PersistentVolumeClaim
+		classes []*storagev1.StorageClass
+		class   *string
+		reason  string
+		says    string
+	}{
+		"missing claim, default class":        {classes: []*storagev1.StorageClass{testClass("any", nil, "true")}},
+		"missing claim, no default class":     {classes: []*storagev1.StorageClass{testClass("any", nil, "")}, reason: platformv1.ReasonStorageClassNotFound, says: "no default StorageClass"},
+		"missing claim, named class":          {class: pointer("fast"), classes: []*storagev1.StorageClass{testClass("fast", nil, "")}},
+		"missing claim, named class not here": {class: pointer("fast"), classes: []*storagev1.StorageClass{testClass("slow", nil, "true")}, reason: platformv1.ReasonStorageClassNotFound, says: `"fast"`},
+		"claim as wanted":                     {claim: testClaim("2Gi")},
+		"claim larger than wanted":            {claim: testClaim("3Gi"), reason: platformv1.ReasonVolumeShrinkRefused, says: "at least 3Gi"},
+		"claim smaller, class expands":        {claim: testClaim("1Gi"), classes: []*storagev1.StorageClass{testClass("fast", pointer(true), "")}},
+		"claim smaller, class does not":       {claim: testClaim("1Gi"), classes: []*storagev1.StorageClass{testClass("fast", pointer(false), "")}, reason: platformv1.ReasonVolumeExpansionUnsupported, says: "set the size back to 1Gi"},
+		"claim smaller, class is gone":        {claim: testClaim("1Gi"), reason: platformv1.ReasonVolumeExpansionUnsupported, says: "does not allow expansion"},
+		"claim of an earlier instance": {claim: func() *corev1.PersistentVolumeClaim {
+			c := testClaim("2Gi")
+			c.Labels[platformv1.ApplicationUIDLabel] = "uid-0"
+			return c
+		}(), reason: platformv1.ReasonRetainedVolumesExist, says: "left alone"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			set := testSet()
+			set.Spec.Volumes[0].StorageClassName = test.class
+			f := &facts{claims: map[string]*corev1.PersistentVolumeClaim{}, classes: map[string]*storagev1.StorageClass{}}
+			if test.claim != nil {
+				f.claims[test.claim.Name] = test.claim
+			}
+			for _, class := range test.classes {
+				f.classes[class.Name] = class
+			}
+			refused := checkVolumes(set, f)
+			if test.reason == "" {
+				if refused != nil {
+					t.Fatalf("refused: %s %s", refused.Reason(), refused.Message())
+				}
+				return
+			}
+			if refused == nil || refused.Kind() != outcome.KindStalled || refused.Reason() != test.reason || !strings.Contains(refused.Message(), test.says) {
+				t.Fatalf("got %+v, want reason %s saying %q", refused, test.reason, test.says)
+			}
+		})
+	}
+}
+
+func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
+	settled := rollout.Pod{Name: "redis-a-redis-main-0", Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1",
+		Report: agentreport.Report{Health: agentreport.Healthy, ConfigDigest: "d1"}}
+	tests := map[string]struct {
+		change func(*rollout.Pod, *corev1.Pod)
+		kind   outcome.Kind
+		reason string
+		says   string
+	}{
+		"settled":   {func(*rollout.Pod, *corev1.Pod) {}, outcome.KindDone, "", ""},
+		"not ready": {func(p *rollout.Pod, _ *corev1.Pod) { p.Ready = rollout.NotReady }, outcome.KindWaiting, platformv1.ReasonPodsNotReady, "waiting for pod"},
+		"unhealthy": {func(p *rollout.Pod, _ *corev1.Pod) {
+			p.Report.Health, p.Report.Message = agentreport.Unhealthy, "exit code 1"
+		}, outcome.KindWaiting, platformv1.ReasonProcessFailing, "exit code 1"},
+		"old configuration that was refused": {func(p *rollout.Pod, _ *corev1.Pod) {
+			p.Report.ConfigDigest, p.Report.LastCall = "d0", &agentreport.Call{Phase: agentreport.CallFailed, Message: "secret is missing"}
+		}, outcome.KindWaiting, platformv1.ReasonConfigurationPending, "secret is missing"},
+		"unschedulable": {func(p *rollout.Pod, pod *corev1.Pod) {
+			p.Ready = rollout.NotReady
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes have enough memory"}}
+		}, outcome.KindWaiting, platformv1.ReasonPodUnschedulable, "0/3 nodes"},
+		"no image": {func(p *rollout.Pod, pod *corev1.Pod) {
+			p.Ready = rollout.NotReady
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "redis", Image: "nowhere/redis:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+		}, outcome.KindWaiting, platformv1.ReasonImageUnavailable, "nowhere/redis:1"},
+		"terminating": {func(p *rollout.Pod, _ *corev1.Pod) { p.Life = rollout.Terminating }, outcome.KindWaiting, platformv1.ReasonPodsNotReady, "to end"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			p, pod := settled, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: settled.Name}}
+			test.change(&p, pod)
+			set := testSet()
+			set.Spec.Volumes = nil
+			f := &facts{pods: map[string]*corev1.Pod{pod.Name: pod},
+				rollout: rollout.Facts{Name: set.Name, Replicas: 1, Revision: "r1", ConfigDigest: "d1", Pods: []rollout.Pod{p}}}
+			o := settle(set, f, nil)
+			if o.Kind() != test.kind || o.Reason() != test.reason || !strings.Contains(o.Message(), test.says) {
+				t.Fatalf("got %v %s %q", o.Kind(), o.Reason(), o.Message())
+			}
+		})
+	}
+}
+
+func TestRoleOfTheAgentsNamesEachPod(t *testing.T) {
+	set := testSet()
+	set.Spec.Replicas = 0
+	for _, obj := range sharedObjects(set, nil) {
+		if role, ok := obj.(interface{ GetName() string }); ok && role.GetName() == "" {
+			t.Errorf("%T has no name", obj)
+		}
+	}
+	rules := agentRules(set)
+	for _, rule := range rules {
+		if len(rule.ResourceNames) == 0 {
+			t.Errorf("rule %v grants every object", rule)
+		}
+	}
+	set.Spec.Replicas = 2
+	rules = agentRules(set)
+	if got := strings.Join(rules[1].ResourceNames, " "); got != "redis-a-redis-main-0 redis-a-redis-main-1" {
+		t.Errorf("pods that can be patched: %s", got)
+	}
+}

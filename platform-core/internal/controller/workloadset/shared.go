@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/pki"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// ensureShared applies what all pods of the set stand on: the identity of the
+// status agents and the plan.
+func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadSet) error {
+	plan, err := render.PlanConfigMapData(set)
+	if err != nil {
+		return err
+	}
+	for _, obj := range sharedObjects(set, plan) {
+		if err := controllerutil.SetControllerReference(set, obj, c.client.Scheme()); err != nil {
+			return err
+		}
+		if _, err := c.apply.Apply(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sharedObjects are the ServiceAccount, what it may do, and the plan.
+func sharedObjects(set *platformv1.WorkloadSet, plan map[string]string) []client.Object {
+	automount := false
+	return []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: meta(set, set.Name), AutomountServiceAccountToken: &automount},
+		&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set)},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta(set, set.Name),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: set.Name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: set.Name, Namespace: set.Namespace}},
+		},
+		&corev1.ConfigMap{ObjectMeta: meta(set, platformv1.PlanNameFor(set.Name)), Data: plan},
+	}
+}
+
+// agentRules are what the agents of a set may do. They name each pod, so that an
+// agent can patch no other pod of the namespace.
+func agentRules(set *platformv1.WorkloadSet) []rbacv1.PolicyRule {
+	pods := make([]string, 0, set.Spec.Replicas)
+	for ordinal := range set.Spec.Replicas {
+		pods = append(pods, platformv1.PodNameFor(set.Name, ordinal))
+	}
+	rules := []rbacv1.PolicyRule{
+		{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"workloadsets"}, ResourceNames: []string{set.Name}, Verbs: []string{"get"}},
+	}
+	if len(pods) > 0 {
+		// No names at all would mean every pod.
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: pods, Verbs: []string{"patch"}})
+	}
+	return rules
+}
+
+// meta is the metadata of an object of the set: its namespace and labels.
+func meta(set *platformv1.WorkloadSet, name string) metav1.ObjectMeta {
+	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy}
+	for _, key := range []string{
+		platformv1.InstanceLabel, platformv1.NameLabel, platformv1.DomainLabel, platformv1.ApplicationLabel,
+		platformv1.ApplicationUIDLabel, platformv1.ComponentLabel, platformv1.SetLabel,
+	} {
+		if value, ok := set.Labels[key]; ok {
+			labels[key] = value
+		}
+	}
+	return metav1.ObjectMeta{Namespace: set.Namespace, Name: name, Labels: labels}
+}
+
+// ensureCertificate issues the server certificate of the agents of one pod, and
+// renews it in time; the agents take a new one over without a restart.
+func (c *Controller) ensureCertificate(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32) error {
+	pod := platformv1.PodNameFor(set.Name, ordinal)
+	name := platformv1.AgentCertificateNameFor(pod)
+	existing := f.certificates[name]
+	if existing != nil && metav1.IsControlledBy(existing, set) {
+		renewAt, err := pki.RenewAt(existing.Data[corev1.TLSCertKey])
+		if err == nil && f.now.Before(renewAt) && string(existing.Data[corev1.ServiceAccountRootCAKey]) == string(c.Authority.Bundle()) {
+			return nil
+		}
+	}
+	certificate, key, _, err := c.Authority.IssueServer([]string{pki.AgentServerName(pod, set.Namespace)}, f.now)
+	if err != nil {
+		return fmt.Errorf("cannot issue certificate for pod %q: %w", pod, err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: meta(set, name),
+		Type:       corev1.SecretTypeTLS,
+		Data: map[string][]byte{
+			corev1.TLSCertKey:              certificate,
+			corev1.TLSPrivateKeyKey:        key,
+			corev1.ServiceAccountRootCAKey: c.Authority.Bundle(),
+		},
+	}
+	if err := controllerutil.SetControllerReference(set, secret, c.client.Scheme()); err != nil {
+		return err
+	}
+	if existing == nil {
+		_, err = c.apply.Create(ctx, secret)
+		return err
+	}
+	_, err = c.apply.Apply(ctx, secret)
+	return err
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine puts the controllers of the platform together for one operator.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/controller/application"
+	"github.com/zeroinfra/platform-core/internal/controller/claim"
+	"github.com/zeroinfra/platform-core/internal/controller/component"
+	"github.com/zeroinfra/platform-core/internal/controller/operation"
+	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
+	"github.com/zeroinfra/platform-core/internal/controller/workloadset"
+	"github.com/zeroinfra/platform-core/internal/pki"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/secretwatch"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+)
+
+// notLoadedRetry is how soon a reconcile that came before the plugins is tried again.
+const notLoadedRetry = 200 * time.Millisecond
+
+// Options of the engine in one operator.
+type Options struct {
+	// Domain that the operator serves.
+	Domain string
+	// Namespace of the operator: plugins and the agents' CA are there.
+	Namespace string
+	// AgentImage holds the agent's binary.
+	AgentImage string
+	// ImageRegistry is put in front of the plugins' images when not empty.
+	ImageRegistry string
+	// ClusterDomain of the cluster's DNS.
+	ClusterDomain string
+	// Workers of each controller.
+	Workers int
+}
+
+// Setup registers every controller of the engine with the manager.
+func Setup(mgr ctrl.Manager, o Options) error {
+	ctx, cancel := context.WithTimeout(context.Background(), queue.Deadline)
+	defer cancel()
+	authority, err := pki.Load(ctx, mgr.GetAPIReader(), mgr.GetClient(), o.Namespace, o.Domain)
+	if err != nil {
+		return fmt.Errorf("cannot load the CA of the agents: %w", err)
+	}
+	dialer := agentclient.New(authority)
+	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("cannot watch pods: %w", err)
+	}
+	if _, err := pods.AddEventHandler(dialer.Handler()); err != nil {
+		return fmt.Errorf("cannot watch pods: %w", err)
+	}
+	secrets, err := secretwatch.New(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	index := plugin.NewIndex()
+	loader, err := plugincontroller.Setup(mgr, plugincontroller.Deps{
+		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
+	gate := func(next reconcile.Reconciler) reconcile.Reconciler { return loadedFirst{loader, next} }
+	setups := []func() error{
+		func() error {
+			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
+		},
+		func() error {
+			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.settings(), Gate: gate, Options: queue.Options(o.Workers)})
+		},
+		func() error {
+			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+		},
+		func() error {
+			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate})
+		},
+		func() error {
+			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain, Workers: o.Workers, Gate: gate})
+		},
+	}
+	for _, setup := range setups {
+		if err := setup(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o Options) settings() render.Settings {
+	return render.Settings{AgentImage: o.AgentImage, ImageRegistry: o.ImageRegistry, ClusterDomain: o.ClusterDomain}
+}
+
+// loadedFirst holds reconciles back until the plugins that were there at the start
+// are loaded: an operator that restarts must not say that they are missing.
+type loadedFirst struct {
+	loader *plugincontroller.Loader
+	next   reconcile.Reconciler
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (l loadedFirst) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if !l.loader.Loaded() {
+		return reconcile.Result{RequeueAfter: notLoadedRetry}, nil
+	}
+	return l.next.Reconcile(ctx, request)
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/config/crd"
+	"github.com/zeroinfra/platform-core/internal/engine"
+	"github.com/zeroinfra/platform-core/internal/pluginfolder"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+const (
+	pluginDir = "../../../database-operator/plugins/redis/1.0.0"
+	system    = "zeroinfra-system"
+)
+
+var env *testkit.Env
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}})
+}
+
+// prepare makes what is there before any instance: namespace, plugin and class.
+var prepare = sync.OnceValue(func() error {
+	ctx := context.Background()
+	_, sources, problems := pluginfolder.Load(pluginDir)
+	if len(problems) > 0 {
+		return fmt.Errorf("the plugin is broken: %v", problems)
+	}
+	parts, err := pluginfolder.Package(sources, system)
+	if err != nil {
+		return err
+	}
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}},
+		&storagev1.StorageClass{
+			ObjectMeta:  metav1.ObjectMeta{Name: "standard", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+			Provisioner: "example.com/none",
+		},
+	}
+	for _, part := range parts {
+		objects = append(objects, part.(client.Object))
+	}
+	for _, obj := range objects {
+		if err := env.Client.Create(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+// fuse lets a number of writes through and then kills the engine: the next write does not
+// reach the API server. A negative number never blows.
+type fuse struct {
+	mu     sync.Mutex
+	left   int
+	writes []string
+	blow   context.CancelFunc
+}
+
+var errKilled = errors.New("the engine was killed")
+
+func (f *fuse) spend(request *http.Request) error {
+	if request.Method == http.MethodGet || strings.Contains(request.URL.Path, "/events") || strings.Contains(request.URL.Path, "/leases/") {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left == 0 {
+		f.blow()
+		return errKilled
+	}
+	f.left--
+	f.writes = append(f.writes, request.Method+" "+request.URL.Path)
+	return nil
+}
+
+func (f *fuse) spent() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.writes...)
+}
+
+type fused struct {
+	next http.RoundTripper
+	fuse *fuse
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t fused) RoundTrip(request *http.Request) (*http.Response, error) {
+	if err := t.fuse.spend(request); err != nil {
+		return nil, err
+	}
+	return t.next.RoundTrip(request)
+}
+
+// run starts an engine that survives the given number of writes. The returned
+// function stops it and waits for its end; done closes when it ends by itself.
+func run(t *testing.T, writes int) (f *fuse, done <-chan struct{}, stop func()) {
+	t.Helper()
+	if err := prepare(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f = &fuse{left: writes, blow: cancel}
+	cfg := rest.CopyConfig(env.Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return fused{next, f} })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := runEngine(ctx, cfg); err != nil && ctx.Err() == nil {
+			t.Errorf("the engine ended: %v", err)
+		}
+	}()
+	stop = func() { cancel(); <-ended }
+	t.Cleanup(stop)
+	return f, ended, stop
+}
+
+func runEngine(ctx context.Context, cfg *rest.Config) error {
+	mgr, err := ctrl.NewManager(cfg, manager.Options{
+		Scheme:     env.Scheme,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		// As in an operator: it sees the Applications of its own domain only.
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&platformv1.Application{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: "database"})},
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, AgentImage: "zeroinfra/agent:test", Workers: 4}); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// node plays kubelet and agents for the pods of a namespace: each pod runs at once, and
+// its agent reports the plan that the ConfigMap holds.
+func node(t *testing.T, namespace string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	live, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := live.Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		for e := range pods.ResultChan() {
+			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.PodIP == "" && pod.DeletionTimestamp == nil {
+				if err := start(ctx, pod); err != nil && ctx.Err() == nil {
+					t.Errorf("cannot start pod %s: %v", pod.Name, err)
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); pods.Stop(); <-ended })
+}
+
+func start(ctx context.Context, pod *corev1.Pod) error {
+	sets := &platformv1.WorkloadSetList{}
+	if err := env.Client.List(ctx, sets, client.InNamespace(pod.Namespace)); err != nil {
+		return err
+	}
+	plan, err := render.Plan(&sets.Items[0])
+	if err != nil {
+		return err
+	}
+	reported := pod.DeepCopy()
+	reported.Annotations = map[string]string{platformv1.ReportAnnotation: report.Report{
+		Health: report.Healthy, Role: "primary", Version: "7.0.15", ConfigDigest: plan.Digest, Starts: 1,
+	}.String()}
+	if err := env.Client.Patch(ctx, reported, client.MergeFrom(pod)); err != nil {
+		return err
+	}
+	running := reported.DeepCopy()
+	running.Status.Phase, running.Status.PodIP = corev1.PodRunning, "192.0.2.1"
+	running.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return env.Client.Status().Patch(ctx, running, client.MergeFrom(reported))
+}
+
+func application(namespace string) *platformv1.Application {
+	return testkit.BuildApplication(namespace, "redis-a").Domain("database").
+		Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build()
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package frame is the outline that every controller of the engine shares: get
+// the object, let the controller observe, plan and act, report the outcome in
+// the conditions, and write the status once if it changed.
+package frame
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/patch"
+)
+
+// Recheck is how soon an owner looks again at a child that it wrote: the watch says
+// nothing when the write turned out to change nothing.
+const Recheck = time.Second
+
+// Object is an object whose status the frame writes.
+type Object interface {
+	client.Object
+	platformv1.Conditioned
+}
+
+// Work observes, plans and acts for one object. It may fill in the object's
+// status but for the conditions, which the frame derives from the outcome.
+type Work[T Object] func(ctx context.Context, obj T) outcome.Outcome
+
+// Finish fills in the parts of the status that depend on the conditions, such as the phase.
+type Finish[T Object] func(obj T, o outcome.Outcome)
+
+// Reconcile runs one turn for the object that the request names. obj is an empty object of its type.
+func Reconcile[T Object](ctx context.Context, c client.Client, request reconcile.Request, obj T, work Work[T], finish Finish[T]) (reconcile.Result, error) {
+	if err := c.Get(ctx, request.NamespacedName, obj); err != nil {
+		if apierrors.IsNotFound(err) {
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	before := obj.DeepCopyObject().(client.Object)
+	o := work(ctx, obj)
+	if o.Kind() == outcome.KindFailed && apierrors.IsConflict(o.Err()) {
+		// The cache was behind: the watch brings what changed, nothing is wrong.
+		return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // rate-limited requeue without an error
+	}
+	conditions.Report(obj, o, readyMessage(obj))
+	finish(obj, o)
+	if err := patch.Status(ctx, c, before, obj); err != nil {
+		return reconcile.Result{}, err
+	}
+	return o.Result()
+}
+
+func readyMessage(obj Object) string {
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return "everything that depends on it is gone"
+	}
+	return "everything is as asked"
+}
+
+// Phase returns the word for printing that follows from the conditions, the word
+// that stood there before, and the version that was read back from the middleware, if any.
+func Phase(obj Object, before platformv1.Phase, version string) platformv1.Phase {
+	switch {
+	case !obj.GetDeletionTimestamp().IsZero():
+		return platformv1.PhaseDeleting
+	case conditions.IsTrue(obj, platformv1.ReadyCondition):
+		return platformv1.PhaseReady
+	case conditions.IsTrue(obj, platformv1.StalledCondition):
+		return platformv1.PhaseStalled
+	case before == "" || before == platformv1.PhaseCreating || version == "":
+		return platformv1.PhaseCreating
+	}
+	return platformv1.PhaseUpdating
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const (
+	writer = platformv1.RoleReadWrite
+	reader = platformv1.RoleReadOnly
+)
+
+// stories are runs of an Operation, each told in prose and compared with testdata/<name>.txt.
+var stories = map[string]func() *world{
+	"three-pods-writer-last": func() *world {
+		w := newWorld(restartTemplate(), pod(0, writer), pod(1, reader), pod(2, reader))
+		w.happens("The Operation starts.", nil)
+		w.happens("Pod 1 has restarted.", func(w *world) { w.done(1) })
+		w.happens("Pod 2 restarts and its probe fails.", func(w *world) {
+			w.shows(2, report.CallSucceeded, "", report.Unhealthy)
+			w.at(2).Report.Message = "LOADING"
+		})
+		w.happens("Pod 2 is healthy.", func(w *world) { w.done(2); w.at(2).Report.Message = "" })
+		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
+		w.happens("Something else happens.", nil)
+		return w
+	},
+	"two-steps": func() *world {
+		template := restartTemplate()
+		template.Steps = append(template.Steps, plugin.OperationStep{Name: "reload", Agent: &plugin.AgentStep{Call: plugin.AgentReload}})
+		w := newWorld(template, pod(0, ""))
+		w.happens("The Operation starts.", nil)
+		w.happens("The pod has restarted.", func(w *world) { w.done(0) })
+		w.happens("The pod has reloaded.", func(w *world) { w.done(0) })
+		return w
+	},
+	"crashes": func() *world {
+		w := newWorld(restartTemplate(), pod(0, ""), pod(1, ""))
+		for _, point := range []crashPoint{crashBeforeWrite, crashAfterWrite, crashAfterCall} {
+			w.happens("A controller starts.", func(w *world) { w.crash = point })
+		}
+		w.happens("A controller starts.", nil)
+		w.happens("Pod 0 has restarted, and the controller dies before it records that.", func(w *world) { w.done(0); w.crash = crashBeforeWrite })
+		w.happens("A controller starts, and dies after the next call.", func(w *world) { w.crash = crashAfterCall })
+		w.happens("Pod 1 has restarted while no controller ran; then one starts.", func(w *world) { w.done(1) })
+		return w
+	},
+	"pod-replaced": func() *world {
+		w := newWorld(restartTemplate(), pod(0, ""), pod(1, ""), pod(2, ""))
+		w.happens("The Operation starts.", nil)
+		w.happens("Pod 0 is being deleted.", func(w *world) { w.at(0).Presence = PodGoing })
+		w.happens("Pod 0 is gone.", func(w *world) { w.at(0).Presence, w.at(0).UID = PodAbsent, "" })
+		w.happens("A new pod 0 starts.", func(w *world) { w.at(0).UID = "uid-0"; w.replace(0); w.at(0).Report.Health = report.Starting })
+		w.happens("The new pod 0 is healthy; pod 1 was replaced in the meantime.", func(w *world) {
+			w.at(0).Report.Health = report.Healthy
+			w.replace(1)
+		})
+		w.happens("Pod 2 is removed: its set was scaled in.", func(w *world) { w.facts.Pods = w.facts.Pods[:2] })
+		return w
+	},
+	"call-fails": func() *world {
+		w := newWorld(restartTemplate(), pod(0, ""), pod(1, ""))
+		w.happens("The Operation starts.", nil)
+		w.happens("The restart of pod 0 fails.", func(w *world) {
+			w.shows(0, report.CallFailed, "cannot read plan: version 2 is unknown", report.Healthy)
+		})
+		w.happens("Pod 1 reports.", func(w *world) { w.at(1).Report.Role = "replica" })
+		return w
+	},
+	"agent-refuses": func() *world {
+		w := newWorld(restartTemplate(), pod(0, ""))
+		w.agents["uid-0"].failure, w.agents["uid-0"].problem = FailureRefused, "the agent in the pod is too old to know it: delete the pod"
+		w.happens("The Operation starts.", nil)
+		return w
+	},
+	"agent-unreachable-then-timeout": func() *world {
+		w := newWorld(restartTemplate(), pod(0, ""), pod(1, ""))
+		w.op.Spec.Timeout = &metav1.Duration{Duration: 30 * time.Second}
+		w.agents["uid-0"].failure, w.agents["uid-0"].problem = FailureUnreachable, "no connection to 10.0.0.1:4880"
+		w.happens("The Operation starts.", nil)
+		w.happens("2 s later.", func(w *world) { w.facts.Now = epoch.Add(2 * time.Second) })
+		w.happens("29.5 s later.", func(w *world) { w.facts.Now = epoch.Add(29500 * time.Millisecond) })
+		w.happens("30 s later.", func(w *world) { w.facts.Now = epoch.Add(30 * time.Second) })
+		return w
+	},
+	"overtaken-by-another-call": func() *world {
+		w := newWorld(restartTemplate(), pod(0, ""))
+		w.happens("The Operation starts.", nil)
+		w.happens("Somebody else restarts the process before ours is done.", func(w *world) {
+			a := w.agents["uid-0"]
+			a.latest = "plan/sha256:1/4/uid-0"
+			w.shows(0, report.CallRunning, "", report.Starting)
+		})
+		w.happens("Ours has succeeded; the other one runs.", func(w *world) {
+			a := w.agents["uid-0"]
+			key := "op-uid/restart/uid-0"
+			a.records[key] = report.Call{Key: key, Phase: report.CallSucceeded}
+		})
+		w.happens("The other one has succeeded.", func(w *world) { w.done(0) })
+		return w
+	},
+	"report-lags": func() *world {
+		w := newWorld(restartTemplate(), pod(0, ""))
+		w.crash = crashAfterCall
+		w.happens("The Operation starts.", nil)
+		w.happens("The call has succeeded, and the report is still the old one.", func(w *world) {
+			a := w.agents["uid-0"]
+			a.records[a.latest] = report.Call{Key: a.latest, Phase: report.CallSucceeded}
+		})
+		w.happens("The report has come.", func(w *world) { w.done(0) })
+		return w
+	},
+	"pods-not-there-yet": func() *world {
+		w := newWorld(restartTemplate(), pod(0, ""), pod(1, ""))
+		w.at(1).Presence = PodAbsent
+		w.happens("The Operation starts.", nil)
+		w.happens("Pod 1 is there and waits for a node.", func(w *world) { w.at(1).Presence = PodComing })
+		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
+		w.happens("Pod 1 runs.", func(w *world) { w.at(1).Presence = PodRunning })
+		w.happens("Pod 1 has restarted.", func(w *world) { w.done(1) })
+		return w
+	},
+	"no-pods": func() *world {
+		w := newWorld(restartTemplate())
+		w.happens("The Operation starts.", nil)
+		return w
+	},
+	"other-components-left-alone": func() *world {
+		template := restartTemplate()
+		template.Targets = []string{"redis"}
+		sentinel := pod(1, "")
+		sentinel.Component = "sentinel"
+		w := newWorld(template, pod(0, ""), sentinel)
+		w.happens("The Operation starts.", nil)
+		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
+		return w
+	},
+	"set-deleted-and-made-again": func() *world {
+		w := newWorld(restartTemplate(), pod(0, ""))
+		w.happens("The Operation starts.", nil)
+		saved := *w.at(0)
+		w.happens("The WorkloadSet is deleted.", func(w *world) { w.facts.Sets, w.facts.Pods = nil, nil })
+		w.happens("It is made again with its pod.", func(w *world) {
+			w.facts.Sets, w.facts.Pods = []string{"redis-a-main"}, []Pod{saved}
+			w.replace(0)
+		})
+		return w
+	},
+}
+
+func TestStories(t *testing.T) {
+	for name, story := range stories {
+		t.Run(name, func(t *testing.T) {
+			w := story()
+			w.sane(t)
+			got := w.story.String()
+			if again := story().story.String(); again != got {
+				t.Errorf("told twice, the story differs:\n%s\n%s", got, again)
+			}
+			path := filepath.Join("testdata", name+".txt")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}

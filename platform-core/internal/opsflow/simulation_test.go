@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// agent is a process manager in the simulation: it keeps a record by key.
+type agent struct {
+	records map[string]report.Call
+	latest  string
+	failure Failure
+	problem string
+}
+
+// world is what an Operation acts on in the simulation, and the story so far.
+type world struct {
+	op     *platformv1.Operation
+	facts  Facts
+	agents map[types.UID]*agent
+	story  strings.Builder
+	// crash ends the controller once, at that point.
+	crash crashPoint
+}
+
+type crashPoint string
+
+const (
+	crashNever       crashPoint = ""
+	crashBeforeWrite crashPoint = "before the status is written"
+	crashAfterWrite  crashPoint = "after the status is written, before the call"
+	crashAfterCall   crashPoint = "after the call"
+)
+
+func restartTemplate() plugin.OperationTemplate {
+	return plugin.OperationTemplate{Name: "Restart", Steps: []plugin.OperationStep{
+		{Name: "restart", Agent: &plugin.AgentStep{Call: plugin.AgentRestart}},
+	}}
+}
+
+func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
+	w := &world{
+		op:     &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "op", UID: "op-uid"}},
+		facts:  Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},
+		agents: map[types.UID]*agent{},
+	}
+	for _, pod := range pods {
+		w.agents[pod.UID] = &agent{records: map[string]report.Call{}}
+	}
+	return w
+}
+
+func pod(ordinal int32, access platformv1.RoleAccess) Pod {
+	name := fmt.Sprintf("redis-a-main-%d", ordinal)
+	return Pod{Name: name, Component: "redis", Set: "main", Ordinal: ordinal, Access: access,
+		UID: types.UID(fmt.Sprintf("uid-%d", ordinal)), Presence: PodRunning, Report: report.Report{Health: report.Healthy}}
+}
+
+// at returns the pod with the ordinal.
+func (w *world) at(ordinal int) *Pod {
+	for i := range w.facts.Pods {
+		if int(w.facts.Pods[i].Ordinal) == ordinal {
+			return &w.facts.Pods[i]
+		}
+	}
+	return nil
+}
+
+// shows has the report of a pod show its latest call in a phase, and a health.
+func (w *world) shows(ordinal int, phase, message string, health report.Health) {
+	p := w.at(ordinal)
+	a := w.agents[p.UID]
+	call := report.Call{Key: a.latest, Phase: phase, Message: message}
+	a.records[a.latest] = call
+	p.Report.LastCall, p.Report.Health = &call, health
+}
+
+// done has the latest call of a pod succeed and its report say so.
+func (w *world) done(ordinal int) { w.shows(ordinal, report.CallSucceeded, "", report.Healthy) }
+
+// replace puts another pod under the name of one.
+func (w *world) replace(ordinal int) {
+	p := w.at(ordinal)
+	p.UID += "-new"
+	p.Presence = PodRunning
+	p.Report = report.Report{Health: report.Healthy}
+	w.agents[p.UID] = &agent{records: map[string]report.Call{}}
+}
+
+// call carries out a call as a process manager does.
+func (w *world) call(call *Call) *Answer {
+	a := w.agents[call.UID]
+	if a.failure != "" {
+		w.tell("  call %s of %s: %s", call.Method, call.Pod, a.failure)
+		return &Answer{Failure: a.failure, Problem: a.problem}
+	}
+	record, known := a.records[call.Key]
+	if !known {
+		record = report.Call{Key: call.Key, Phase: report.CallRunning}
+		a.records[call.Key], a.latest = record, call.Key
+		w.tell("  call %s of %s with key %s: begins", call.Method, call.Pod, call.Key)
+	} else {
+		w.tell("  call %s of %s with the same key: %s", call.Method, call.Pod, record.Phase)
+	}
+	return &Answer{Call: record, Latest: a.latest}
+}
+
+// turn is one reconcile: as the controller does it, with crashes where the story wants them.
+func (w *world) turn() {
+	for range 10 {
+		var d Decision
+		if w.op.Status.Phase == "" || w.op.Status.Phase == platformv1.OperationPending {
+			d = Start(w.op, "redis-a", w.facts)
+		} else {
+			d = Next(w.op, w.facts)
+		}
+		if w.crashes(crashBeforeWrite) {
+			return
+		}
+		w.write(d)
+		if d.Call == nil || w.crashes(crashAfterWrite) {
+			return
+		}
+		answer := w.call(d.Call)
+		if w.crashes(crashAfterCall) {
+			return
+		}
+		for i := range w.facts.Pods {
+			if w.facts.Pods[i].UID == d.Call.UID {
+				w.facts.Pods[i].Answer = answer
+			}
+		}
+	}
+	w.tell("  the controller goes round in circles")
+}
+
+func (w *world) crashes(at crashPoint) bool {
+	if w.crash != at {
+		return false
+	}
+	w.crash = crashNever
+	w.tell("  the controller dies %s", at)
+	return true
+}
+
+func (w *world) write(d Decision) {
+	was, is := describe(&w.op.Status), describe(&d.Status)
+	w.op.Status = d.Status
+	if was != is {
+		w.tell("  status: %s", is)
+	}
+	if clock := d.Outcome.After(); d.Call == nil && clock > 0 && clock < time.Minute {
+		w.tell("  looks again after %s", clock)
+	}
+}
+
+func describe(s *platformv1.OperationStatus) string {
+	text := fmt.Sprintf("%s, progress %q", s.Phase, s.Progress)
+	for _, step := range s.Steps {
+		text += fmt.Sprintf("; step %s %s", step.Name, step.Phase)
+		for _, target := range step.Targets {
+			text += fmt.Sprintf(", %s(%s) %s", target.Name, target.UID, target.Phase)
+		}
+		if step.Message != "" && s.Error == "" {
+			text += fmt.Sprintf(": %s", step.Message)
+		}
+	}
+	if s.Error != "" {
+		text += "; error: " + s.Error
+	}
+	return text
+}
+
+func (w *world) tell(format string, args ...any) { fmt.Fprintf(&w.story, format+"\n", args...) }
+
+// happens tells of an event, has it happen, and lets the controller look.
+func (w *world) happens(what string, do func(w *world)) {
+	w.tell("%s", what)
+	if do != nil {
+		do(w)
+	}
+	for i := range w.facts.Pods {
+		w.facts.Pods[i].Answer = nil
+	}
+	if Finished(w.op) {
+		w.tell("  (finished: left alone)")
+		return
+	}
+	w.turn()
+}
+
+// sane checks what must hold in every story.
+func (w *world) sane(t *testing.T) {
+	t.Helper()
+	begun := strings.Count(w.story.String(), ": begins")
+	keys := map[string]bool{}
+	for _, a := range w.agents {
+		for key := range a.records {
+			if strings.HasPrefix(key, "op-uid/") {
+				keys[key] = true
+			}
+		}
+	}
+	if begun != len(keys) {
+		t.Errorf("%d calls began for %d keys", begun, len(keys))
+	}
+	if Finished(w.op) && w.op.Status.CompletionTime == nil {
+		t.Error("finished without a completionTime")
+	}
+	if int(w.op.Status.CurrentStep) > len(w.op.Status.Steps) {
+		t.Errorf("currentStep is %d of %d", w.op.Status.CurrentStep, len(w.op.Status.Steps))
+	}
+}

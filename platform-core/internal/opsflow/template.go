@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// Refusal is why an Operation cannot run, for good.
+type Refusal struct {
+	// Reason is one of platformv1.Reason… or of this package.
+	Reason string
+	// Message is a sentence that says what to do.
+	Message string
+}
+
+// Error returns the message.
+func (r *Refusal) Error() string { return r.Message }
+
+func refuse(reason, message string, args ...any) *Refusal {
+	return &Refusal{Reason: reason, Message: fmt.Sprintf(message, args...)}
+}
+
+// PinnedTo returns the bundle that an Application uses: the one that its status pins, else the one that its spec names.
+func PinnedTo(app *platformv1.Application) platformv1.PluginReference {
+	if app.Status.Plugin != nil {
+		return *app.Status.Plugin
+	}
+	return platformv1.PluginReference{Name: app.Spec.Plugin, Version: app.Spec.PluginVersion}
+}
+
+// Knowledge says whether something is known at all.
+type Knowledge string
+
+// Values of Knowledge.
+const (
+	Known   Knowledge = "Known"
+	Unknown Knowledge = "Unknown"
+)
+
+// BundleOf checks that the bundle that an Application uses is loaded and is the one that is pinned.
+// state is what the index of plugins knows; known says whether that is anything.
+func BundleOf(pinned platformv1.PluginReference, state plugin.State, known Knowledge) (*plugin.Bundle, *Refusal) {
+	switch {
+	case known == Unknown:
+		return nil, refuse(platformv1.ReasonPluginMissing, "plugin %q version %q of the target is not loaded: install it again", pinned.Name, pinned.Version)
+	case state.Bundle == nil:
+		return nil, refuse(platformv1.ReasonPluginInvalid, "plugin %q version %q of the target was refused: kubectl describe plugin %s-%s says why",
+			pinned.Name, pinned.Version, pinned.Name, pinned.Version)
+	case pinned.Digest != "" && state.Bundle.Digest != pinned.Digest:
+		return nil, refuse(platformv1.ReasonPluginChanged, "plugin %q version %q is loaded with digest %s, and the target is pinned to %s: install the bundle that it was made from",
+			pinned.Name, pinned.Version, state.Bundle.Digest, pinned.Digest)
+	}
+	return state.Bundle, nil
+}
+
+// FindTemplate returns the template that an Operation names, from the bundle of its target.
+func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.OperationTemplate, *Refusal) {
+	name := spec.TemplateRef
+	if source, rest, qualified := strings.Cut(spec.TemplateRef, "/"); qualified {
+		own := bundle.Manifest.Name + "@" + bundle.Manifest.Version
+		if source != own {
+			return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound,
+				"templateRef %q is of another plugin than the target, which uses %s: write %q or just %q", spec.TemplateRef, own, own+"/"+rest, rest)
+		}
+		name = rest
+	}
+	template, found := bundle.Operations[name]
+	if !found {
+		return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound, "plugin %q version %q has no Operation template %q; it has: %s",
+			bundle.Manifest.Name, bundle.Manifest.Version, name, list(slices.Sorted(maps.Keys(bundle.Operations))))
+	}
+	if len(template.Steps) == 0 {
+		return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid, "template %q of plugin %q has no steps", name, bundle.Manifest.Name)
+	}
+	for _, step := range template.Steps {
+		if kindOf(step) == nil {
+			return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid, "step %q of template %q is of a type that this operator does not know", step.Name, name)
+		}
+	}
+	return template, nil
+}
+
+// Check refuses what a spec asks for and its template does not offer.
+func Check(spec platformv1.OperationSpec, target Target, component string, template plugin.OperationTemplate) *Refusal {
+	if names := slices.Sorted(maps.Keys(spec.Parameters)); len(names) > 0 {
+		return refuse(platformv1.ReasonInvalidParameters, "template %q takes no parameters: remove %s", template.Name, list(names))
+	}
+	if spec.Timeout != nil && spec.Timeout.Duration <= 0 {
+		return refuse(platformv1.ReasonInvalidSpec, "timeout %s is not allowed: it must be greater than 0", spec.Timeout.Duration)
+	}
+	if component != "" && len(template.Targets) > 0 && !slices.Contains(template.Targets, component) {
+		return refuse(platformv1.ReasonInvalidSpec, "template %q cannot act on %s, which is of component %q; it can act on: %s",
+			template.Name, target, component, list(template.Targets))
+	}
+	return nil
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	quoted := make([]string, 0, len(names))
+	for _, name := range names {
+		quoted = append(quoted, fmt.Sprintf("%q", name))
+	}
+	return strings.Join(quoted, ", ")
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+func bundle() *plugin.Bundle {
+	return &plugin.Bundle{
+		Manifest:   plugin.Manifest{Name: "redis", Version: "1.0.0", Domain: "database"},
+		Operations: map[string]plugin.OperationTemplate{"Restart": restartTemplate(), "Odd": {Name: "Odd", Steps: []plugin.OperationStep{{Name: "x"}}}, "Empty": {Name: "Empty"}},
+		Digest:     "sha256:1",
+	}
+}
+
+// expect checks that a refusal has a reason and holds a text, or that there is none when reason is empty.
+func expect(t *testing.T, got *Refusal, reason, text string) {
+	t.Helper()
+	switch {
+	case reason == "" && got != nil:
+		t.Errorf("refused: %s", got.Message)
+	case reason != "" && got == nil:
+		t.Errorf("not refused, want %s", reason)
+	case reason != "" && (got.Reason != reason || !strings.Contains(got.Message, text)):
+		t.Errorf("refused with %s: %s; want %s: …%s…", got.Reason, got.Message, reason, text)
+	}
+}
+
+func TestFindTemplate(t *testing.T) {
+	for ref, want := range map[string][2]string{
+		"Restart":             {},
+		"redis@1.0.0/Restart": {},
+		"redis@1.0.1/Restart": {platformv1.ReasonTemplateNotFound, `write "redis@1.0.0/Restart" or just "Restart"`},
+		"kafka@1.0.0/Restart": {platformv1.ReasonTemplateNotFound, "another plugin"},
+		"Explode":             {platformv1.ReasonTemplateNotFound, `it has: "Empty", "Odd", "Restart"`},
+		"redis@1.0.0/Explode": {platformv1.ReasonTemplateNotFound, `no Operation template "Explode"`},
+		"Odd":                 {platformv1.ReasonPluginInvalid, "does not know"},
+		"Empty":               {platformv1.ReasonPluginInvalid, "no steps"},
+	} {
+		t.Run(ref, func(t *testing.T) {
+			template, refusal := FindTemplate(platformv1.OperationSpec{TemplateRef: ref}, bundle())
+			expect(t, refusal, want[0], want[1])
+			if refusal == nil && template.Name != "Restart" {
+				t.Errorf("found template %q", template.Name)
+			}
+		})
+	}
+}
+
+func TestBundleOf(t *testing.T) {
+	pinned := platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:1"}
+	changed := pinned
+	changed.Digest = "sha256:2"
+	for name, tc := range map[string]struct {
+		pinned platformv1.PluginReference
+		state  plugin.State
+		known  Knowledge
+		reason string
+	}{
+		"loaded":  {pinned, plugin.State{Bundle: bundle()}, Known, ""},
+		"missing": {pinned, plugin.State{}, Unknown, platformv1.ReasonPluginMissing},
+		"refused": {pinned, plugin.State{}, Known, platformv1.ReasonPluginInvalid},
+		"changed": {changed, plugin.State{Bundle: bundle()}, Known, platformv1.ReasonPluginChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, refusal := BundleOf(tc.pinned, tc.state, tc.known)
+			expect(t, refusal, tc.reason, `"redis"`)
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	restricted := restartTemplate()
+	restricted.Targets = []string{"redis"}
+	target := Target{Kind: TargetComponent, ObjectKind: "Component", Name: "redis-a-sentinel"}
+	for name, tc := range map[string]struct {
+		spec      platformv1.OperationSpec
+		component string
+		reason    string
+		text      string
+	}{
+		"plain":           {},
+		"parameters":      {spec: platformv1.OperationSpec{Parameters: platformv1.Parameters{"b": "1", "a": "2"}}, reason: platformv1.ReasonInvalidParameters, text: `remove "a", "b"`},
+		"no time":         {spec: platformv1.OperationSpec{Timeout: &metav1.Duration{}}, reason: platformv1.ReasonInvalidSpec, text: "greater than 0"},
+		"negative time":   {spec: platformv1.OperationSpec{Timeout: &metav1.Duration{Duration: -time.Second}}, reason: platformv1.ReasonInvalidSpec, text: "timeout -1s"},
+		"right component": {component: "redis"},
+		"wrong component": {component: "sentinel", reason: platformv1.ReasonInvalidSpec, text: `it can act on: "redis"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, Check(tc.spec, target, tc.component, restricted), tc.reason, tc.text)
+		})
+	}
+}
+
+func TestParseTarget(t *testing.T) {
+	for name, tc := range map[string]struct {
+		apiVersion, kind string
+		want             TargetKind
+		application      string
+	}{
+		"application":   {"platform.zeroinfra.github.com/v1", "Application", TargetApplication, "a"},
+		"component":     {"platform.zeroinfra.github.com/v1", "Component", TargetComponent, ""},
+		"set":           {"platform.zeroinfra.github.com/v1", "WorkloadSet", TargetWorkloadSet, ""},
+		"typed":         {"database.zeroinfra.github.com/v1", "Redis", TargetTyped, "redis-a"},
+		"operation":     {"platform.zeroinfra.github.com/v1", "Operation", "", ""},
+		"other version": {"platform.zeroinfra.github.com/v2", "Application", "", ""},
+		"core object":   {"v1", "Pod", "", ""},
+		"nonsense":      {"a/b/c", "Redis", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target, refusal := ParseTarget(platformv1.TargetReference{APIVersion: tc.apiVersion, Kind: tc.kind, Name: "a"})
+			if tc.want == "" {
+				expect(t, refusal, platformv1.ReasonTargetNotFound, tc.apiVersion)
+				return
+			}
+			expect(t, refusal, "", "")
+			if target.Kind != tc.want || target.Application != tc.application {
+				t.Errorf("got %+v", target)
+			}
+		})
+	}
+}
+
+func TestOwns(t *testing.T) {
+	controller := true
+	target := Target{Kind: TargetTyped, Group: "database.zeroinfra.github.com", ObjectKind: "Redis", Name: "a", Application: "redis-a"}
+	app := func(apiVersion, kind, name string) *platformv1.Application {
+		return &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "redis-a", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: apiVersion, Kind: kind, Name: name, UID: "1", Controller: &controller}}}}
+	}
+	for name, tc := range map[string]struct {
+		app  *platformv1.Application
+		owns bool
+	}{
+		"its own":       {app("database.zeroinfra.github.com/v1", "Redis", "a"), true},
+		"other version": {app("database.zeroinfra.github.com/v2", "Redis", "a"), true},
+		"other group":   {app("example.com/v1", "Redis", "a"), false},
+		"other kind":    {app("database.zeroinfra.github.com/v1", "Valkey", "a"), false},
+		"other name":    {app("database.zeroinfra.github.com/v1", "Redis", "b"), false},
+		"nobody's":      {&platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "redis-a"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := target.Owns(tc.app); got != tc.owns {
+				t.Errorf("Owns is %t", got)
+			}
+		})
+	}
+}
+
+func TestAhead(t *testing.T) {
+	op := func(name string, minute int, phase platformv1.OperationPhase) *platformv1.Operation {
+		return &platformv1.Operation{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(epoch.Add(time.Duration(minute) * time.Minute))},
+			Status:     platformv1.OperationStatus{Phase: phase},
+		}
+	}
+	deleted := op("deleted", 0, platformv1.OperationRunning)
+	now := metav1.NewTime(epoch)
+	deleted.DeletionTimestamp = &now
+	all := []*platformv1.Operation{
+		op("old-and-done", 0, platformv1.OperationSucceeded), op("old-and-failed", 0, platformv1.OperationFailed), deleted,
+		op("b", 1, platformv1.OperationPending), op("a", 1, ""), op("late-but-running", 5, platformv1.OperationRunning),
+	}
+	turn := func(name string) string {
+		for _, candidate := range all {
+			if candidate.Name == name {
+				if first := Ahead(candidate, all); first != nil {
+					return first.Name
+				}
+			}
+		}
+		return ""
+	}
+	for name, want := range map[string]string{"a": "late-but-running", "b": "late-but-running", "late-but-running": ""} {
+		if got := turn(name); got != want {
+			t.Errorf("ahead of %s is %q, want %q", name, got, want)
+		}
+	}
+	all = all[:5]
+	for name, want := range map[string]string{"a": "", "b": "a"} {
+		if got := turn(name); got != want {
+			t.Errorf("ahead of %s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	ttl, at := int32(60), metav1.NewTime(epoch)
+	done := &platformv1.Operation{Spec: platformv1.OperationSpec{TTLSecondsAfterFinished: &ttl},
+		Status: platformv1.OperationStatus{Phase: platformv1.OperationFailed, CompletionTime: &at}}
+	if when, expires := Expiry(done); !expires || !when.Equal(epoch.Add(time.Minute)) {
+		t.Errorf("expires %t at %v", expires, when)
+	}
+	running := done.DeepCopy()
+	running.Status.Phase = platformv1.OperationRunning
+	kept := done.DeepCopy()
+	kept.Spec.TTLSecondsAfterFinished = nil
+	for _, op := range []*platformv1.Operation{running, kept} {
+		if _, expires := Expiry(op); expires {
+			t.Errorf("%+v expires", op.Status)
+		}
+	}
+}

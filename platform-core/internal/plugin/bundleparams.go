@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// ParameterError is one parameter that is refused.
+type ParameterError struct {
+	// Name of the parameter.
+	Name string
+	// Value that was given.
+	Value string
+	// Message is one sentence that names the parameter, its value and what is allowed.
+	Message string
+}
+
+// Error returns the message.
+func (e ParameterError) Error() string { return e.Message }
+
+// CheckParameters checks what a user set for a component against the plugin's
+// schema for a version of the middleware. It returns every error, in order of name.
+func (b *Bundle) CheckParameters(component, version string, user platformv1.Parameters) []ParameterError {
+	var errs []ParameterError
+	var parameters *Parameters
+	if c, ok := b.Component(component); ok {
+		parameters = b.Parameters(c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(user)) {
+		value := string(user[name])
+		message := fmt.Sprintf("parameter %q cannot be set: component %q has no parameters", name, component)
+		if parameters != nil {
+			message = parameters.check(version, name, value)
+		}
+		if message != "" {
+			errs = append(errs, ParameterError{Name: name, Value: value, Message: message})
+		}
+	}
+	return errs
+}
+
+// ParametersInForce returns the plugin's defaults, with placeholders filled in, and over
+// them what the user set. Defaults that the version does not know are left out. The
+// defaults are checked, since they may depend on what the user set elsewhere; the user's own
+// values are taken as CheckParameters passed them.
+func (b *Bundle) ParametersInForce(component *Component, v placeholder.Values, user platformv1.Parameters) (map[string]string, error) {
+	inForce := map[string]string{}
+	for name, value := range user {
+		inForce[name] = string(value)
+	}
+	file, ok := b.parameters[component.Parameters]
+	if !ok {
+		return inForce, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(file.defaults)) {
+		if _, ok := inForce[name]; ok {
+			continue
+		}
+		if _, ok := file.byVersion[v.App.Version][name]; !ok {
+			continue
+		}
+		value, err := file.defaults[name].Eval(v)
+		if err != nil {
+			return nil, fmt.Errorf("cannot compute the default of parameter %q: %w", name, err)
+		}
+		text := placeholder.FormatValue(value)
+		if message := file.check(v.App.Version, name, text); message != "" {
+			return nil, errors.New("the plugin's default is not allowed: " + message)
+		}
+		inForce[name] = text
+	}
+	return inForce, nil
+}
+
+// words splits the value of a parameter that is a list.
+func (p *Parameters) words(name, value string) []string {
+	if !slices.Contains(p.set.Lists, name) {
+		return []string{value}
+	}
+	if words := strings.Fields(value); len(words) > 0 {
+		return words
+	}
+	return []string{""}
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volumes map[string]bool) {
+	mounted, seen, found := map[string]bool{}, map[string]bool{}, false
+	check := func(path document.Path, list []corev1.Container) {
+		for i := range list {
+			c := &list[i]
+			at := path.Index(i)
+			if seen[c.Name] || c.Name == InitContainer || c.Name == StatusContainer {
+				p.wrong(at.With("name"), "is %q, which is taken: names must differ", c.Name)
+			}
+			seen[c.Name] = true
+			p.checkContainer(at, c)
+			for j, m := range c.VolumeMounts {
+				mounted[m.Name] = true
+				p.checkMount(at.With("volumeMounts").Index(j), m, volumes)
+			}
+		}
+	}
+	check(spec.With("initContainers"), pod.InitContainers)
+	check(spec.With("containers"), pod.Containers)
+	for i := range pod.Containers {
+		if pod.Containers[i].Name == p.component.Container {
+			found = true
+			p.unset(spec.With("containers").Index(i), "image", "imagePullPolicy", "command", "args", "ports", "resources",
+				"livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "stdin", "tty", "stdinOnce",
+				"terminationMessagePath", "restartPolicy", "resizePolicy")
+		} else if pod.Containers[i].Image == "" {
+			p.wrong(spec.With("containers").Index(i).With("image"), "is missing: the engine knows the image of container %q only", p.component.Container)
+		}
+	}
+	for i := range pod.InitContainers {
+		if pod.InitContainers[i].Image == "" {
+			p.wrong(spec.With("initContainers").Index(i).With("image"), "is missing")
+		}
+	}
+	if !found {
+		p.wrong(spec.With("containers"), "has no container %q, which component %q names", p.component.Container, p.component.Name)
+	}
+	for _, v := range p.component.Volumes {
+		if !mounted[v.Name] {
+			p.wrong(spec.With("containers"), "mounts the volume %q of component %q nowhere", v.Name, p.component.Name)
+		}
+	}
+}
+
+func (p *podLint) checkContainer(path document.Path, c *corev1.Container) {
+	for i, env := range c.Env {
+		if env.Name == "POD_NAME" || env.Name == "POD_NAMESPACE" {
+			p.wrong(path.With("env").Index(i), "has the name %s: it is set by the engine", env.Name)
+		}
+	}
+	for i, port := range c.Ports {
+		if port.HostPort != 0 || port.HostIP != "" {
+			p.wrong(path.With("ports").Index(i), "takes a port of the node: that is not allowed")
+		}
+	}
+	s := c.SecurityContext
+	if s == nil {
+		return
+	}
+	at := path.With("securityContext")
+	isTrue := func(b *bool) bool { return b != nil && *b }
+	isFalse := func(b *bool) bool { return b != nil && !*b }
+	const unconfined = "is not allowed: the pod would not be confined (Pod Security restricted)"
+	if isTrue(s.Privileged) {
+		p.wrong(at.With("privileged"), unconfined)
+	}
+	if isTrue(s.AllowPrivilegeEscalation) {
+		p.wrong(at.With("allowPrivilegeEscalation"), unconfined)
+	}
+	if s.Capabilities != nil && len(s.Capabilities.Add) > 0 {
+		p.wrong(at.With("capabilities").With("add"), unconfined)
+	}
+	if isFalse(s.ReadOnlyRootFilesystem) {
+		p.wrong(at.With("readOnlyRootFilesystem"), "is false: mount an emptyDir volume where the process writes")
+	}
+	if isFalse(s.RunAsNonRoot) || s.RunAsUser != nil && *s.RunAsUser == 0 {
+		p.wrong(at, "runs as root: pods never do")
+	}
+	p.checkSeccomp(at.With("seccompProfile"), s.SeccompProfile)
+	p.refused(at, "the pod would not be confined (Pod Security restricted)", "procMount", "seLinuxOptions", "windowsOptions", "appArmorProfile")
+}
+
+func (p *podLint) checkMount(path document.Path, m corev1.VolumeMount, volumes map[string]bool) {
+	if !volumes[m.Name] {
+		known := make([]string, 0, len(volumes))
+		for name := range volumes {
+			known = append(known, name)
+		}
+		slices.Sort(known)
+		p.wrong(path.With("name"), "is %q, which is not there: there is %s", m.Name, strings.Join(known, ", "))
+	}
+	if m.MountPath == "/zeroinfra" || strings.HasPrefix(m.MountPath, "/zeroinfra/") {
+		p.wrong(path.With("mountPath"), "is %q: what is below /zeroinfra is the engine's", m.MountPath)
+	}
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+// checkServiceNames: the Services of all components share the names of the Application.
+func (l *loader) checkServiceNames() {
+	const application = "x"
+	taken := map[string]document.Path{}
+	for i, c := range l.components.Components.Components {
+		taken[HeadlessServiceName(application, c.Name)] = componentPath(i)
+	}
+	for i, c := range l.components.Components.Components {
+		for j, s := range c.Services {
+			path := componentPath(i, "services").Index(j)
+			name := ServiceNameFor(application, s.Name)
+			if first, ok := taken[name]; ok {
+				l.wrong(path, "has the name %q, which %s has already: names of Services must differ", s.Name, first)
+				continue
+			}
+			taken[name] = path
+		}
+	}
+}
+
+func (l *loader) checkTopologies() {
+	components := names(l.components.Components.Components, func(c Component) string { return c.Name })
+	used := map[string]bool{}
+	for i, t := range l.components.Topologies {
+		path := document.Path{"topologies"}.Index(i).With("components")
+		unique(l, path, t.Components, func(c TopologyComponent) string { return c.Name })
+		for j, c := range t.Components {
+			l.oneOf(path.Index(j).With("name"), c.Name, "component", components)
+			used[c.Name] = true
+			if c.Replicas != nil {
+				l.checkRange(path.Index(j).With("replicas"), *c.Replicas)
+			}
+		}
+	}
+	for i, name := range components {
+		if !used[name] {
+			l.wrong(componentPath(i), "is part of no topology: add %q to one, or take it out", name)
+		}
+	}
+}
+
+func (l *loader) checkBinding() {
+	binding := l.components.Binding
+	if binding == nil {
+		return
+	}
+	path := document.Path{"binding"}
+	l.oneOf(path.With("credential"), binding.Credential, "credential", l.credentialNames())
+	all := l.components.Components.Components
+	index := slices.IndexFunc(all, func(c Component) bool { return c.Name == binding.Component })
+	if index < 0 {
+		l.oneOf(path.With("component"), binding.Component, "component", names(all, func(c Component) string { return c.Name }))
+		return
+	}
+	services := all[index].Services
+	at := slices.IndexFunc(services, func(s Service) bool { return s.Name == binding.Service })
+	switch {
+	case at < 0:
+		l.oneOf(path.With("service"), binding.Service, "Service", names(services, func(s Service) string { return s.Name }))
+	case services[at].Exposure == ExposureInternal:
+		l.wrong(path.With("service"), "names the Service %q, which is not for clients: its exposure must be Client", binding.Service)
+	default:
+		l.oneOf(path.With("port"), binding.Port, "port of this Service", slices.Clone(services[at].Ports))
+	}
+}
+
+// checkUnused refuses what no component uses: most likely a name is spelled differently.
+func (l *loader) checkUnused() {
+	templates, sets, credentials := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, c := range l.components.Components.Components {
+		templates[c.PodTemplate] = true
+		sets[c.Parameters] = true
+		for _, name := range c.Credentials {
+			credentials[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.templates)) {
+		if !templates[name] {
+			l.fail(PartPodTemplates, l.templates[name].key, 1, "no component uses this pod template: take it out")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.parameters)) {
+		if !sets[name] {
+			l.fail(PartParams, l.parameters[name].file, 1, "no component uses this parameter set: take it out")
+		}
+	}
+	for i, c := range l.components.Credentials {
+		if !credentials[c.Name] {
+			l.wrong(document.Path{"credentials"}.Index(i), "is used by no component: add %q to the credentials of one, or take it out", c.Name)
+		}
+	}
+}
+
+func (l *loader) checkOperations() {
+	all := l.components.Components.Components
+	known := names(all, func(c Component) string { return c.Name })
+	for _, name := range slices.Sorted(maps.Keys(l.operations)) {
+		o := l.operations[name]
+		fail := func(path document.Path, format string, args ...any) {
+			l.fail(PartOperations, o.key, o.document.Line(path), path.String()+" "+format, args...)
+		}
+		for i, target := range o.Targets {
+			if !slices.Contains(known, target) {
+				fail(document.Path{"targets"}.Index(i), "names the component %q, which is not there", target)
+			}
+		}
+		seen := map[string]bool{}
+		for i, step := range o.Steps {
+			path := document.Path{"steps"}.Index(i)
+			if seen[step.Name] {
+				fail(path.With("name"), "is %q, which another step has: names must differ", step.Name)
+			}
+			seen[step.Name] = true
+			for _, c := range all {
+				if step.Agent != nil && step.Agent.Call == AgentReload && c.Process.Reload == nil && o.acts(c.Name) {
+					fail(path, "calls Reload, and component %q has no process.reload", c.Name)
+				}
+			}
+		}
+	}
+}
+
+// acts says whether an Operation can act on a component.
+func (o *OperationTemplate) acts(component string) bool {
+	return len(o.Targets) == 0 || slices.Contains(o.Targets, component)
+}

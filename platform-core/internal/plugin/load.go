@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+// Load parses and checks a bundle. It returns the bundle, or every error that it
+// finds; never both. The same sources always give the same errors in the same order.
+func Load(sources map[Part]Source) (*Bundle, []LoadError) {
+	l := &loader{
+		sources:    sources,
+		templates:  map[string]*podTemplate{},
+		parameters: map[string]*parameterFile{},
+		operations: map[string]operationFile{},
+	}
+	l.checkSources()
+	l.loadManifest()
+	l.loadComponents()
+	l.loadPodTemplates()
+	l.loadParameters()
+	l.loadOperations()
+	if l.components.document != nil {
+		l.checkReferences()
+	}
+	if len(l.errs) > 0 {
+		return nil, sortErrors(l.errs)
+	}
+	b := l.bundle()
+	// What each version and topology renders to is the last check: it needs all parts to be right.
+	l.checkRendering(b)
+	if len(l.errs) > 0 {
+		return nil, sortErrors(l.errs)
+	}
+	return b, nil
+}
+
+// loader collects what the parts hold, and every error.
+type loader struct {
+	sources    map[Part]Source
+	manifest   Manifest
+	components componentsFile
+	templates  map[string]*podTemplate
+	parameters map[string]*parameterFile
+	operations map[string]operationFile
+	errs       []LoadError
+}
+
+func (l *loader) fail(part Part, key string, line int, format string, args ...any) {
+	file := l.sourceName(part)
+	if key != "" {
+		file += "/" + key
+	}
+	l.errs = append(l.errs, LoadError{File: file, Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+// part returns the data of a part; nil when it is absent.
+func (l *loader) part(part Part) map[string]string { return l.sources[part].Data }
+
+// identity returns the name and version that the ConfigMaps carry: the manifest's, else any other's.
+func (l *loader) identity() (name, version string) {
+	for _, part := range Parts() {
+		if source, ok := l.sources[part]; ok {
+			return source.Plugin, source.Version
+		}
+	}
+	return "", ""
+}
+
+func (l *loader) sourceName(part Part) string {
+	if source, ok := l.sources[part]; ok {
+		return source.Name
+	}
+	name, version := l.identity()
+	return SourceName(name, part, version)
+}
+
+func (l *loader) checkSources() {
+	name, version := l.identity()
+	for _, part := range Parts() {
+		source, ok := l.sources[part]
+		if !ok {
+			l.errs = append(l.errs, LoadError{
+				File: l.sourceName(part), Missing: part,
+				Message: fmt.Sprintf("the %s part is missing: add the ConfigMap %q", part, l.sourceName(part)),
+			})
+			continue
+		}
+		if source.Plugin != name || source.Version != version || source.Part != part {
+			l.fail(part, "", 0, "it is the %s part of %s %s: the bundle is %s %s", source.Part, source.Plugin, source.Version, name, version)
+		}
+		if !source.Immutable {
+			l.fail(part, "", 0, "the ConfigMap is not immutable: set immutable: true")
+		}
+	}
+}
+
+// parse reads a YAML key of a part. It returns nil when it is wrong.
+func (l *loader) parse(part Part, key, text string) *document.Document {
+	doc, problems := document.Parse(text)
+	for _, p := range problems {
+		l.fail(part, key, p.Line, "%s", p.Message)
+	}
+	return doc
+}
+
+// decode checks a document against a Go type and our schema, and fills target. It says whether all is right.
+func (l *loader) decode(part Part, key string, doc *document.Document, definition string, target any, leaf document.Leaf) bool {
+	problems := doc.Check(reflect.TypeOf(target).Elem(), leaf)
+	for _, p := range problems {
+		l.fail(part, key, p.Line, "%s", p.Message)
+	}
+	if len(problems) > 0 {
+		return false
+	}
+	violations := constraint.Bundle().Validate(definition, doc.Value())
+	for _, v := range violations {
+		path := document.Path(v.Path)
+		l.fail(part, key, doc.Line(path), "%s %s", path, v.Message)
+	}
+	if len(violations) > 0 {
+		return false
+	}
+	if err := doc.Decode(target); err != nil {
+		l.fail(part, key, 1, "cannot be read: %v", err)
+		return false
+	}
+	return true
+}
+
+func (l *loader) bundle() *Bundle {
+	b := &Bundle{
+		Manifest:   l.manifest,
+		Components: l.components.Components,
+		Operations: map[string]OperationTemplate{},
+		Digest:     digest(l.sources),
+		plans:      l.components.tree,
+		templates:  l.templates,
+		parameters: l.parameters,
+	}
+	for name, file := range l.operations {
+		b.Operations[name] = file.OperationTemplate
+	}
+	return b
+}
+
+// digest is over the data of all parts, in order of part and key.
+func digest(sources map[Part]Source) string {
+	data := map[Part]map[string]string{}
+	for part, source := range sources {
+		data[part] = source.Data
+	}
+	// encoding/json writes maps in order of their keys.
+	canonical, err := json.Marshal(data)
+	if err != nil {
+		// Maps of text can always be written.
+		panic(err)
+	}
+	sum := sha256.Sum256(canonical)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// componentsKey is the only key of the components part.
+const componentsKey = "components.yaml"
+
+// componentsFile is components.yaml as it was read.
+type componentsFile struct {
+	Components
+	document *document.Document
+	// tree has the templates of process, files and probe of each component.
+	tree *tree
+}
+
+func (l *loader) loadComponents() {
+	if _, ok := l.sources[PartComponents]; !ok {
+		return
+	}
+	data := l.part(PartComponents)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if key != componentsKey {
+			l.fail(PartComponents, key, 0, "the key is not known: this part has the one key %s", componentsKey)
+		}
+	}
+	text, ok := data[componentsKey]
+	if !ok {
+		l.fail(PartComponents, componentsKey, 0, "the key is missing: it holds the components")
+		return
+	}
+	doc := l.parse(PartComponents, componentsKey, text)
+	if doc == nil {
+		return
+	}
+	templates := newTree()
+	templates.value = doc.Value()
+	var components Components
+	leaf := func(path document.Path, text string, kind reflect.Kind) (bool, error) {
+		if !inPlan(path) {
+			return false, refusePlaceholder(text)
+		}
+		return templates.compile(path, text, kind, placeholder.Plan)
+	}
+	if l.decode(PartComponents, componentsKey, doc, "#Components", &components, leaf) {
+		l.components = componentsFile{Components: components, document: doc, tree: templates}
+	}
+}
+
+// inPlan says whether a path leads to a text of the agent plan that may hold
+// placeholders: components[i].process, .files and .probe but its expressions.
+func inPlan(path document.Path) bool {
+	if len(path) < 4 || path[0] != "components" {
+		return false
+	}
+	switch path[2] {
+	case "process", "files":
+		return true
+	case "probe":
+		return path[3] == "command" || path[3] == "env"
+	}
+	return false
+}
+
+// componentPath is the path of a component in components.yaml.
+func componentPath(index int, keys ...string) document.Path {
+	return append(document.Path{"components"}.Index(index), keys...)
+}
+
+// operationFile is a "<Name>.yaml" of the operations part as it was read.
+type operationFile struct {
+	OperationTemplate
+	key      string
+	document *document.Document
+}
+
+func (l *loader) loadOperations() {
+	data := l.part(PartOperations)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		name, ok := strings.CutSuffix(key, ".yaml")
+		if !ok {
+			l.fail(PartOperations, key, 0, "the key is not known: this part has keys <Name>.yaml")
+			continue
+		}
+		doc := l.parse(PartOperations, key, data[key])
+		if doc == nil {
+			continue
+		}
+		file := operationFile{key: key, document: doc}
+		leaf := func(_ document.Path, text string, _ reflect.Kind) (bool, error) {
+			return false, refusePlaceholder(text)
+		}
+		if !l.decode(PartOperations, key, doc, "#Operation", &file.OperationTemplate, leaf) {
+			continue
+		}
+		if file.Name != name {
+			l.fail(PartOperations, key, doc.Line(document.Path{"name"}), "name is %q: it must be %q as in the key", file.Name, name)
+		}
+		l.operations[name] = file
+	}
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placeholder
+
+import (
+	"errors"
+	"strings"
+)
+
+const (
+	opening = "${"
+	escaped = "$${"
+)
+
+// piece is a stretch of literal text, or the source of one expression.
+type piece struct {
+	text       string
+	expression bool
+}
+
+// In says whether a text holds a placeholder or an escaped one.
+func In(text string) bool { return strings.Contains(text, opening) }
+
+// Escape returns a text that, compiled, gives the text itself.
+func Escape(text string) string { return strings.ReplaceAll(text, opening, escaped) }
+
+// scan splits a text into literal and expression pieces.
+func scan(text string) ([]piece, error) {
+	var pieces []piece
+	var literal strings.Builder
+	flush := func() {
+		if literal.Len() > 0 {
+			pieces = append(pieces, piece{text: literal.String()})
+			literal.Reset()
+		}
+	}
+	for text != "" {
+		at := strings.Index(text, opening)
+		if at < 0 {
+			literal.WriteString(text)
+			break
+		}
+		if at > 0 && text[at-1] == '$' {
+			literal.WriteString(text[:at-1] + opening)
+			text = text[at+len(opening):]
+			continue
+		}
+		literal.WriteString(text[:at])
+		text = text[at+len(opening):]
+		end, err := expressionEnd(text)
+		if err != nil {
+			return nil, err
+		}
+		source := strings.TrimSpace(text[:end])
+		if source == "" {
+			return nil, errors.New(`the placeholder "${}" is empty: write an expression, or "$${" for a literal "${"`)
+		}
+		flush()
+		pieces = append(pieces, piece{text: source, expression: true})
+		text = text[end+1:]
+	}
+	flush()
+	return pieces, nil
+}
+
+// expressionEnd returns the index of the brace that closes an expression. Braces
+// within the expression nest, and those within its quoted text do not count.
+func expressionEnd(text string) (int, error) {
+	depth := 0
+	for i := 0; i < len(text); {
+		switch c := text[i]; c {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return i, nil
+			}
+			depth--
+		case '\'', '"':
+			raw := i > 0 && (text[i-1] == 'r' || text[i-1] == 'R')
+			length := quotedLength(text[i:], raw)
+			if length == 0 {
+				return 0, errors.New(`a placeholder holds text whose quote is not closed`)
+			}
+			i += length
+			continue
+		}
+		i++
+	}
+	return 0, errors.New(`a placeholder is not closed: "}" is missing; write "$${" for a literal "${"`)
+}
+
+// quotedLength returns the length of the quoted text that a string begins with, or 0 when it does not end.
+func quotedLength(text string, raw bool) int {
+	quote := text[:1]
+	if triple := strings.Repeat(quote, 3); strings.HasPrefix(text, triple) {
+		quote = triple
+	}
+	for i := len(quote); i < len(text); {
+		switch {
+		case text[i] == '\\' && !raw:
+			i += 2
+		case strings.HasPrefix(text[i:], quote):
+			return i + len(quote)
+		default:
+			i++
+		}
+	}
+	return 0
+}

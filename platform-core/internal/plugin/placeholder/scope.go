@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placeholder
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/ext"
+)
+
+// App is the variable app: the Application.
+type App struct {
+	Name      string `cel:"name"`
+	Namespace string `cel:"namespace"`
+	// Version of the middleware.
+	Version  string `cel:"version"`
+	Topology string `cel:"topology"`
+}
+
+// Component is the variable component.
+type Component struct {
+	Name string `cel:"name"`
+	// Replicas is the number of pods of each set. A pod template cannot use it: scaling would replace every pod.
+	Replicas int64 `cel:"replicas"`
+	// Headless is the DNS name of the headless Service.
+	Headless string `cel:"headless"`
+	// MemoryLimit of the middleware's container in bytes; 0 when there is none.
+	MemoryLimit int64 `cel:"memoryLimit"`
+	// CPULimit of the middleware's container in thousandths of a core; 0 when there is none.
+	CPULimit int64 `cel:"cpuLimit"`
+}
+
+// Set is the variable set.
+type Set struct {
+	Name string `cel:"name"`
+}
+
+// Pod is the variable pod, in pod templates only. An expression that uses it can use nothing else.
+type Pod struct {
+	Name    string `cel:"name"`
+	Ordinal int64  `cel:"ordinal"`
+	// FQDN is the pod's own DNS name through the headless Service.
+	FQDN string `cel:"fqdn"`
+}
+
+// Values are what expressions see.
+type Values struct {
+	App       App
+	Component Component
+	Set       Set
+	// Params in force: the plugin's defaults and what the user set.
+	Params map[string]string
+}
+
+// Scope says which variables an expression can use.
+type Scope string
+
+// Scopes.
+const (
+	// Defaults of parameters: app, component, set.
+	Defaults Scope = "defaults"
+	// Plan of the agents: app, component, set, params.
+	Plan Scope = "plan"
+	// PodTemplate: the same, and pod.
+	PodTemplate Scope = "podtemplate"
+	// Late: pod alone, once the other variables are filled in.
+	Late Scope = "late"
+)
+
+// Limits of an expression.
+const (
+	costLimit      = 100_000
+	maxTextLength  = 4096
+	maxParameters  = 512
+	maxExpressions = 4096
+)
+
+var variables = map[Scope][]string{
+	Defaults:    {"app", "component", "set"},
+	Plan:        {"app", "component", "set", "params"},
+	PodTemplate: {"app", "component", "set", "params", "pod"},
+	Late:        {"pod"},
+}
+
+// environments are made once; a cel.Env is safe for concurrent use.
+var environments = map[Scope]func() *cel.Env{
+	Defaults:    sync.OnceValue(func() *cel.Env { return newEnvironment(Defaults) }),
+	Plan:        sync.OnceValue(func() *cel.Env { return newEnvironment(Plan) }),
+	PodTemplate: sync.OnceValue(func() *cel.Env { return newEnvironment(PodTemplate) }),
+	Late:        sync.OnceValue(func() *cel.Env { return newEnvironment(Late) }),
+}
+
+func newEnvironment(scope Scope) *cel.Env {
+	types := map[string]*cel.Type{
+		"app":       cel.ObjectType("placeholder.App"),
+		"component": cel.ObjectType("placeholder.Component"),
+		"set":       cel.ObjectType("placeholder.Set"),
+		"params":    cel.MapType(cel.StringType, cel.StringType),
+		"pod":       cel.ObjectType("placeholder.Pod"),
+	}
+	options := []cel.EnvOption{
+		ext.NativeTypes(ext.ParseStructTags(true),
+			reflect.TypeFor[App](), reflect.TypeFor[Component](), reflect.TypeFor[Set](), reflect.TypeFor[Pod]()),
+		ext.Strings(ext.StringsVersion(4)),
+		ext.Math(),
+	}
+	for _, name := range variables[scope] {
+		options = append(options, cel.Variable(name, types[name]))
+	}
+	env, err := cel.NewEnv(options...)
+	if err != nil {
+		// The options are constants of this package.
+		panic(fmt.Sprintf("cannot make the environment of placeholders: %v", err))
+	}
+	return env
+}
+
+// known lists the variables of a scope for messages.
+func known(scope Scope) string { return strings.Join(variables[scope], ", ") }
+
+// sizes bounds what the cost estimate assumes of texts and maps.
+type sizes struct{}
+
+func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
+	limit := uint64(maxTextLength)
+	if node.Type() != nil && node.Type().Kind() == cel.MapKind {
+		limit = maxParameters
+	}
+	return &checker.SizeEstimate{Min: 0, Max: limit}
+}
+
+func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placeholder
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+)
+
+// Kind is the type of what a Template gives.
+type Kind string
+
+// Kinds.
+const (
+	Text   Kind = "text"
+	Int    Kind = "a whole number"
+	Number Kind = "a number"
+	Bool   Kind = "true or false"
+)
+
+// Template is one compiled text. It is safe for concurrent use.
+type Template struct {
+	segments []segment
+	kind     Kind
+	usesFQDN bool
+}
+
+// segment is a literal, or an expression with its program; the program of a late one is compiled by Late.
+type segment struct {
+	literal string
+	source  string
+	program cel.Program
+	late    bool
+}
+
+// Compile parses and type-checks a text.
+func Compile(text string, scope Scope) (*Template, error) {
+	pieces, err := scan(text)
+	if err != nil {
+		return nil, err
+	}
+	t := &Template{kind: Text}
+	for _, p := range pieces {
+		if !p.expression {
+			t.segments = append(t.segments, segment{literal: p.text})
+			continue
+		}
+		compiled, kind, err := t.compile(p.text, scope)
+		if err != nil {
+			return nil, fmt.Errorf("placeholder %q: %w", "${"+p.text+"}", err)
+		}
+		if len(pieces) == 1 {
+			t.kind = kind
+		}
+		t.segments = append(t.segments, compiled)
+	}
+	return t, nil
+}
+
+// Kind of the outcome: that of the expression when the text is just one, else Text.
+func (t *Template) Kind() Kind { return t.kind }
+
+// Late says whether a part of the text waits for the pod.
+func (t *Template) Late() bool {
+	for _, s := range t.segments {
+		if s.late {
+			return true
+		}
+	}
+	return false
+}
+
+// UsesFQDN says whether the text needs the pod's DNS name.
+func (t *Template) UsesFQDN() bool { return t.usesFQDN }
+
+func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
+	if len(source) > maxTextLength {
+		return segment{}, "", fmt.Errorf("the expression has %d characters: at most %d are allowed", len(source), maxTextLength)
+	}
+	env := environments[scope]()
+	checked, issues := env.Compile(source)
+	if issues.Err() != nil {
+		return segment{}, "", fmt.Errorf("%s; known here: %s", issues.Errors()[0].Message, known(scope))
+	}
+	kind, err := kindOf(checked.OutputType())
+	if err != nil {
+		return segment{}, "", err
+	}
+	uses := usesOf(checked)
+	if scope == PodTemplate && uses.replicas {
+		return segment{}, "", errors.New("a pod template cannot use component.replicas: scaling would replace every pod")
+	}
+	t.usesFQDN = t.usesFQDN || uses.fqdn
+	if scope == PodTemplate && uses.pod {
+		if _, issues := environments[Late]().Compile(source); issues.Err() != nil {
+			return segment{}, "", errors.New("an expression that uses pod cannot use anything else: write two placeholders")
+		}
+		return segment{source: source, late: true}, kind, nil
+	}
+	estimate, err := env.EstimateCost(checked, sizes{})
+	if err != nil {
+		return segment{}, "", fmt.Errorf("cannot estimate its cost: %w", err)
+	}
+	if estimate.Max > costLimit {
+		return segment{}, "", fmt.Errorf("it may cost %d steps: at most %d are allowed", estimate.Max, costLimit)
+	}
+	program, err := env.Program(checked, cel.CostLimit(costLimit))
+	if err != nil {
+		return segment{}, "", err
+	}
+	return segment{source: source, program: program}, kind, nil
+}
+
+// Eval gives the value of a text: string, int64, float64 or bool. Parts that
+// wait for the pod make it an error; Partial keeps them.
+func (t *Template) Eval(v Values) (any, error) {
+	return t.run(func(s segment) (any, error) {
+		if s.late {
+			return nil, fmt.Errorf("placeholder %q: pod is not known yet", "${"+s.source+"}")
+		}
+		return s.eval(v.bindings())
+	})
+}
+
+// Partial fills in all but what waits for the pod. Text comes out escaped, ready to be compiled for scope Late.
+func (t *Template) Partial(v Values) (any, error) {
+	if len(t.segments) == 1 && !t.segments[0].late {
+		value, err := t.Eval(v)
+		if text, ok := value.(string); ok {
+			return Escape(text), err
+		}
+		return value, err
+	}
+	var out, run strings.Builder
+	for _, s := range t.segments {
+		switch {
+		case s.late:
+			out.WriteString(escapeBefore(run.String()))
+			run.Reset()
+			out.WriteString(opening + s.source + "}")
+		case s.program == nil:
+			run.WriteString(s.literal)
+		default:
+			value, err := s.eval(v.bindings())
+			if err != nil {
+				return nil, err
+			}
+			run.WriteString(text(value))
+		}
+	}
+	out.WriteString(Escape(run.String()))
+	return out.String(), nil
+}
+
+// escapeBefore escapes a text that a placeholder follows: a "$" at its end would
+// make a literal of that, and becomes a placeholder of its own.
+func escapeBefore(text string) string {
+	rest := strings.TrimRight(text, "$")
+	if dollars := text[len(rest):]; dollars != "" {
+		return Escape(rest) + opening + strconv.Quote(dollars) + "}"
+	}
+	return Escape(text)
+}
+
+func (t *Template) run(eval func(segment) (any, error)) (any, error) {
+	var out strings.Builder
+	for _, s := range t.segments {
+		if s.source == "" {
+			out.WriteString(s.literal)
+			continue
+		}
+		value, err := eval(s)
+		if err != nil {
+			return nil, err
+		}
+		if len(t.segments) == 1 {
+			return value, nil
+		}
+		out.WriteString(text(value))
+	}
+	return out.String(), nil
+}
+
+func (s segment) eval(bindings map[string]any) (any, error) {
+	out, _, err := s.program.Eval(bindings)
+	if err != nil {
+		return nil, fmt.Errorf("placeholder %q cannot be evaluated: %w", "${"+s.source+"}", err)
+	}
+	value := out.Value()
+	if str, ok := value.(string); ok && len(str) > maxTextLength {
+		return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", "${"+s.source+"}", len(str), maxTextLength)
+	}
+	return value, nil
+}
+
+func (v Values) bindings() map[string]any {
+	params := v.Params
+	if params == nil {
+		params = map[string]string{}
+	}
+	return map[string]any{"app": v.App, "component": v.Component, "set": v.Set, "params": params}
+}
+
+// FormatValue writes a value of Eval as text.
+func FormatValue(value any) string { return text(value) }
+
+func text(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+func kindOf(t *cel.Type) (Kind, error) {
+	switch t.Kind() {
+	case cel.StringKind:
+		return Text, nil
+	case cel.IntKind:
+		return Int, nil
+	case cel.DoubleKind:
+		return Number, nil
+	case cel.BoolKind:
+		return Bool, nil
+	}
+	return "", fmt.Errorf("it gives %s: a placeholder gives a string, an int, a double or a bool", t)
+}
+
+// uses says what an expression looks at.
+type uses struct{ pod, fqdn, replicas bool }
+
+func usesOf(checked *cel.Ast) uses {
+	var u uses
+	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.IdentKind:
+			u.pod = u.pod || e.AsIdent() == "pod"
+		case ast.SelectKind:
+			field := e.AsSelect().FieldName()
+			u.fqdn = u.fqdn || field == "fqdn"
+			u.replicas = u.replicas || field == "replicas"
+		}
+	}))
+	return u
+}

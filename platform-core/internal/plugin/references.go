@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+// checkReferences checks what the schema of one document cannot: names that
+// must be unique, and names that must be there.
+func (l *loader) checkReferences() {
+	c := &l.components.Components
+	unique(l, document.Path{"components"}, c.Components, func(x Component) string { return x.Name })
+	unique(l, document.Path{"topologies"}, c.Topologies, func(x Topology) string { return x.Name })
+	unique(l, document.Path{"credentials"}, c.Credentials, func(x Credential) string { return x.Name })
+	for i := range c.Components {
+		l.checkComponent(i, &c.Components[i])
+	}
+	l.checkServiceNames()
+	l.checkTopologies()
+	l.checkBinding()
+	l.checkUnused()
+	l.checkOperations()
+}
+
+// wrong notes an error at a path of components.yaml.
+func (l *loader) wrong(path document.Path, format string, args ...any) {
+	l.fail(PartComponents, componentsKey, l.components.document.Line(path), "%s %s", path, fmt.Sprintf(format, args...))
+}
+
+// unique refuses two elements of a list with the same name.
+func unique[T any](l *loader, path document.Path, list []T, name func(T) string) {
+	seen := map[string]int{}
+	for i, element := range list {
+		if first, ok := seen[name(element)]; ok {
+			l.wrong(path.Index(i), "has the name %q of %s: names must differ", name(element), path.Index(first))
+			continue
+		}
+		seen[name(element)] = i
+	}
+}
+
+// oneOf notes an error unless a name is among those that are known.
+func (l *loader) oneOf(path document.Path, name, what string, known []string) {
+	if slices.Contains(known, name) {
+		return
+	}
+	slices.Sort(known)
+	hint := "there is none"
+	if len(known) > 0 {
+		hint = "there is " + strings.Join(known, ", ")
+	}
+	l.wrong(path, "names the %s %q, which is not there: %s", what, name, hint)
+}
+
+func names[T any](list []T, name func(T) string) []string {
+	all := make([]string, 0, len(list))
+	for _, element := range list {
+		all = append(all, name(element))
+	}
+	return all
+}
+
+func (l *loader) credentialNames() []string {
+	return names(l.components.Credentials, func(c Credential) string { return c.Name })
+}
+
+func portNames(c *Component) []string { return names(c.Ports, func(p Port) string { return p.Name }) }
+
+func (l *loader) checkComponent(i int, c *Component) {
+	at := componentPath(i)
+	unique(l, at.With("ports"), c.Ports, func(p Port) string { return p.Name })
+	unique(l, at.With("ports"), c.Ports, func(p Port) string { return strconv.Itoa(int(p.Port)) })
+	unique(l, at.With("volumes"), c.Volumes, func(v Volume) string { return v.Name })
+	unique(l, at.With("roles"), c.Roles, func(r Role) string { return r.Name })
+	unique(l, at.With("files"), c.Files, func(f File) string { return f.Path })
+	if _, ok := l.sources[PartPodTemplates]; ok {
+		l.oneOf(at.With("podTemplate"), c.PodTemplate, "pod template", slices.Collect(maps.Keys(l.templates)))
+	}
+	if _, ok := l.part(PartParams)[c.Parameters+".yaml"]; c.Parameters != "" && !ok {
+		l.oneOf(at.With("parameters"), c.Parameters, "parameter set", slices.Collect(maps.Keys(l.parameters)))
+	}
+	for j, name := range c.Credentials {
+		l.oneOf(at.With("credentials").Index(j), name, "credential", l.credentialNames())
+	}
+	l.checkImages(at.With("images"), c)
+	l.checkRange(at.With("replicas"), c.Replicas)
+	if len(c.Volumes) > 1 {
+		l.wrong(at.With("volumes"), "has %d volumes: a component has at most one", len(c.Volumes))
+	}
+	for j, v := range c.Volumes {
+		if v.Size.Sign() <= 0 {
+			l.wrong(at.With("volumes").Index(j).With("size"), "is %s: it must be greater than 0", v.Size.String())
+		}
+	}
+	for j, s := range c.Services {
+		path := at.With("services").Index(j)
+		if s.Role != "" {
+			l.oneOf(path.With("role"), s.Role, "role", names(c.Roles, func(r Role) string { return r.Name }))
+		}
+		for k, port := range s.Ports {
+			l.oneOf(path.With("ports").Index(k), port, "port", portNames(c))
+		}
+	}
+	l.checkProcess(at.With("process"), c)
+	l.checkFiles(at.With("files"), c)
+	l.checkProbe(at.With("probe"), c)
+}
+
+func (l *loader) checkImages(path document.Path, c *Component) {
+	for _, version := range l.manifest.SupportedVersions {
+		if c.Images[version] == "" {
+			l.wrong(path, "has no image for %q, which supported-versions names: add it", version)
+		}
+	}
+	for _, version := range slices.Sorted(maps.Keys(c.Images)) {
+		if !slices.Contains(l.manifest.SupportedVersions, version) {
+			l.wrong(path.With(version), "is the image of a version that supported-versions does not name: take it out or name it")
+		}
+	}
+}
+
+func (l *loader) checkRange(path document.Path, r Range) {
+	if r.Min > r.Default || r.Default > r.Max {
+		l.wrong(path, "has min %d, default %d and max %d: they must grow in this order", r.Min, r.Default, r.Max)
+	}
+}
+
+func (l *loader) checkProcess(path document.Path, c *Component) {
+	l.checkEnv(path.With("env"), c, c.Process.Env)
+	reload := c.Process.Reload
+	if reload == nil {
+		return
+	}
+	if (reload.Signal == "") == (len(reload.Command) == 0) {
+		l.wrong(path.With("reload"), "must have one of signal and command")
+	}
+	l.checkEnv(path.With("reload").With("env"), c, reload.Env)
+}
+
+func (l *loader) checkEnv(path document.Path, c *Component, list []plan.EnvVar) {
+	unique(l, path, list, func(e plan.EnvVar) string { return e.Name })
+	for i, env := range list {
+		if env.Value != "" && env.Secret != nil {
+			l.wrong(path.Index(i), "has a value and a secret: it can have one of them")
+		}
+		l.checkSecret(path.Index(i).With("secret"), c, env.Secret)
+	}
+}
+
+// checkSecret: only credentials that the component mounts can be read in its pods.
+func (l *loader) checkSecret(path document.Path, c *Component, ref *plan.SecretRef) {
+	if ref != nil {
+		l.oneOf(path.With("credential"), ref.Credential, "credential of this component", slices.Clone(c.Credentials))
+	}
+}
+
+func (l *loader) checkFiles(path document.Path, c *Component) {
+	file := l.parameters[c.Parameters]
+	for i, f := range c.Files {
+		if f.Parameters == FileParametersAll && c.Parameters == "" {
+			l.wrong(path.Index(i).With("parameters"), "is All, and the component has no parameters: name its set")
+		}
+		for j, entry := range f.Entries {
+			at := path.Index(i).With("entries").Index(j)
+			l.checkSecret(at.With("secret"), c, entry.Secret)
+			if f.Parameters != FileParametersAll || file == nil {
+				continue
+			}
+			if slices.ContainsFunc(l.manifest.SupportedVersions, func(v string) bool { return file.Allowed(v, entry.Key) != "" }) {
+				l.wrong(at.With("key"), "is %q, which users may set too: take it out of the schema and reserve it", entry.Key)
+			}
+		}
+	}
+}

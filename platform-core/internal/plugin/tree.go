@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// tree is a document whose texts may be templates, by the key of their path.
+type tree struct {
+	value     any
+	templates map[string]leafTemplate
+}
+
+// leafTemplate is a compiled text; asText when the field that it is for is text.
+type leafTemplate struct {
+	*placeholder.Template
+	asText bool
+}
+
+// leafError is an evaluation that failed, and where.
+type leafError struct {
+	path document.Path
+	err  error
+}
+
+func (e *leafError) Error() string { return fmt.Sprintf("%s: %v", e.path, e.err) }
+func (e *leafError) Unwrap() error { return e.err }
+
+func newTree() *tree { return &tree{templates: map[string]leafTemplate{}} }
+
+// compile notes the template of a text. It says whether its value is of the field's kind, and known only later.
+func (t *tree) compile(path document.Path, text string, kind reflect.Kind, scope placeholder.Scope) (bool, error) {
+	if !placeholder.In(text) {
+		return false, nil
+	}
+	template, err := placeholder.Compile(text, scope)
+	if err != nil {
+		return false, err
+	}
+	if err := fits(template, kind); err != nil {
+		return false, err
+	}
+	t.templates[path.Key()] = leafTemplate{Template: template, asText: kind == reflect.String}
+	return true, nil
+}
+
+// fits says whether a template gives what a field of this kind takes.
+func fits(template *placeholder.Template, kind reflect.Kind) error {
+	want := placeholder.Kind("")
+	switch kind {
+	case reflect.String:
+		return nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		want = placeholder.Int
+	case reflect.Float32, reflect.Float64:
+		want = placeholder.Number
+	case reflect.Bool:
+		want = placeholder.Bool
+	case reflect.Map, reflect.Slice:
+		return errors.New("a placeholder cannot give a map or a list")
+	}
+	if template.Late() {
+		return errors.New("a placeholder that uses pod is only allowed where the field is text")
+	}
+	if want != "" && template.Kind() != want {
+		return fmt.Errorf("the placeholder gives %s: the field takes %s", template.Kind(), want)
+	}
+	return nil
+}
+
+// at returns the part of a tree below a path; nil when there is none.
+func (t *tree) at(path document.Path) any {
+	value := t.value
+	for _, key := range path {
+		switch node := value.(type) {
+		case map[string]any:
+			value = node[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i >= len(node) {
+				return nil
+			}
+			value = node[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// evaluate copies the part of a tree below a path, with every template replaced by what eval gives.
+func (t *tree) evaluate(path document.Path, eval func(*placeholder.Template) (any, error)) (any, error) {
+	return t.copy(t.at(path), path, eval)
+}
+
+func (t *tree) copy(value any, path document.Path, eval func(*placeholder.Template) (any, error)) (any, error) {
+	switch node := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(node))
+		for key, child := range node {
+			copied, err := t.copy(child, path.With(key), eval)
+			if err != nil {
+				return nil, err
+			}
+			out[key] = copied
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(node))
+		for i, child := range node {
+			copied, err := t.copy(child, path.Index(i), eval)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = copied
+		}
+		return out, nil
+	}
+	template, ok := t.templates[path.Key()]
+	if !ok {
+		return value, nil
+	}
+	result, err := eval(template.Template)
+	if err != nil {
+		return nil, &leafError{path: path, err: err}
+	}
+	if template.asText {
+		result = placeholder.FormatValue(result)
+	}
+	return result, nil
+}
+
+// refusePlaceholder is for the texts that are taken as they are.
+func refusePlaceholder(text string) error {
+	if placeholder.In(text) {
+		return errors.New(`a placeholder is not allowed here`)
+	}
+	return nil
+}

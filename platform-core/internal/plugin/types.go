@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// Part is one of the five kinds of ConfigMap that a bundle consists of. The
+// ConfigMap is named "<plugin>-<part>-<version>".
+type Part string
+
+// Parts of a bundle.
+const (
+	// PartManifest has the keys version, domain, supported-versions,
+	// allowed-upgrade-from and one "<part>-ref" for each other part.
+	PartManifest Part = "manifest"
+	// PartComponents has the one key components.yaml.
+	PartComponents Part = "components"
+	// PartPodTemplates has a key "<template>.yaml" for each pod template.
+	PartPodTemplates Part = "podtemplates"
+	// PartParams has the keys "<parameters>.yaml" (ParameterSet) and "<parameters>.cue" (its schema) for each set of parameters.
+	PartParams Part = "params"
+	// PartOperations has a key "<Name>.yaml" for each Operation template.
+	PartOperations Part = "operations"
+)
+
+// Manifest is the content of the manifest part.
+type Manifest struct {
+	// Name of the plugin: the value of the label platform.zeroinfra.github.com/plugin.
+	Name string
+	// Version is semantic, without a leading v.
+	Version string
+	// Domain of the operator that loads it.
+	Domain string
+	// SupportedVersions of the middleware, in the order written.
+	SupportedVersions []string
+	// AllowedUpgradeFrom names plugin versions that an instance can come from.
+	AllowedUpgradeFrom []string
+	// Refs names the ConfigMap of each other part.
+	Refs map[Part]string
+}
+
+// Authority says who decides which pod may write.
+type Authority string
+
+// Authorities.
+const (
+	AuthorityEngine     Authority = "engine"
+	AuthorityMiddleware Authority = "middleware"
+)
+
+// Components is the content of components.yaml.
+type Components struct {
+	Components  []Component  `json:"components"`
+	Topologies  []Topology   `json:"topologies"`
+	Credentials []Credential `json:"credentials,omitempty"`
+	Binding     *Binding     `json:"binding,omitempty"`
+}
+
+// Component is one binary of the middleware.
+type Component struct {
+	// Name, at most 12 characters.
+	Name string `json:"name"`
+	// Authority over who writes.
+	Authority Authority `json:"authority"`
+	// PodTemplate is the key of its pod template, without .yaml.
+	PodTemplate string `json:"podTemplate"`
+	// Container of the pod template that runs the process.
+	Container string `json:"container"`
+	// Images by version of the middleware; one for each supported version.
+	Images map[string]string `json:"images"`
+	// Replicas of each set.
+	Replicas Range `json:"replicas"`
+	// Resources of the container when the user sets none.
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// Volumes that each pod has of its own.
+	Volumes []Volume `json:"volumes,omitempty"`
+	// Ports of the container.
+	Ports []Port `json:"ports"`
+	// Roles that the probe may report.
+	Roles []Role `json:"roles,omitempty"`
+	// Services in front of the pods. A headless one named "<app>-<component>-headless" is always made.
+	Services []Service `json:"services,omitempty"`
+	// Process, Files and Probe become the agent plan. Strings in them may hold placeholders.
+	Process plan.Process `json:"process"`
+	Files   []File       `json:"files,omitempty"`
+	Probe   plan.Probe   `json:"probe"`
+	// Parameters is the key of its parameter set; empty when there is nothing to set.
+	Parameters string `json:"parameters,omitempty"`
+	// Credentials that are mounted into its pods, by name.
+	Credentials []string `json:"credentials,omitempty"`
+}
+
+// Range of a number of pods.
+type Range struct {
+	Default int32 `json:"default"`
+	Min     int32 `json:"min"`
+	Max     int32 `json:"max"`
+}
+
+// Volume that each pod has of its own. The engine adds the claim; the pod template mounts it by name.
+type Volume struct {
+	Name string `json:"name"`
+	// Size when the user sets none.
+	Size resource.Quantity `json:"size"`
+}
+
+// Port of the container.
+type Port struct {
+	Name string `json:"name"`
+	Port int32  `json:"port"`
+}
+
+// Role that a pod may have.
+type Role struct {
+	Name   string                `json:"name"`
+	Access platformv1.RoleAccess `json:"access"`
+}
+
+// Service in front of the pods of a component.
+type Service struct {
+	// Name: "<application>" when empty, else "<application>-<name>".
+	Name string `json:"name,omitempty"`
+	// Role that it selects; every pod when empty.
+	Role string `json:"role,omitempty"`
+	// Ports by name.
+	Ports []string `json:"ports"`
+	// Exposure: Client (type and annotations as the user asks) or Internal (always ClusterIP). Default Client.
+	Exposure Exposure `json:"exposure,omitempty"`
+}
+
+// Exposure of a Service.
+type Exposure string
+
+// Exposures.
+const (
+	ExposureClient   Exposure = "Client"
+	ExposureInternal Exposure = "Internal"
+)
+
+// File is a configuration file of the plan, with the option to append the parameters in force.
+type File struct {
+	plan.File `json:",inline"`
+	// Parameters, when All, appends the defaults and what the user set, in order of name.
+	Parameters FileParameters `json:"parameters,omitempty"`
+}
+
+// FileParameters says which parameters a file takes in.
+type FileParameters string
+
+// FileParametersAll appends all parameters in force.
+const FileParametersAll FileParameters = "All"
+
+// Topology is a deployment mode.
+type Topology struct {
+	Name       string              `json:"name"`
+	Components []TopologyComponent `json:"components"`
+}
+
+// TopologyComponent is a component within a topology.
+type TopologyComponent struct {
+	Name string `json:"name"`
+	// Replicas in this topology; the component's own when absent.
+	Replicas *Range `json:"replicas,omitempty"`
+}
+
+// Credential is a user of the middleware whose password is in a Secret.
+type Credential struct {
+	Name     string `json:"name"`
+	Username string `json:"username"`
+	// Length of a generated password. Default 32.
+	Length int `json:"length,omitempty"`
+}
+
+// Binding describes the Secret after the Service Binding specification: type,
+// host, port, username and password, filled in from Service and Credential.
+type Binding struct {
+	// Type of the service, for example redis.
+	Type string `json:"type"`
+	// Component that has the Service.
+	Component string `json:"component"`
+	// Service that clients use: the Service's name in its component, with exposure Client.
+	Service string `json:"service,omitempty"`
+	// Port of the Service, by name.
+	Port string `json:"port"`
+	// Credential whose username and password are bound.
+	Credential string `json:"credential"`
+	// URIScheme, when set, adds "uri": scheme://username:password@host:port.
+	URIScheme string `json:"uriScheme,omitempty"`
+}
+
+// ParameterSet is the content of a "<parameters>.yaml" of the params part.
+type ParameterSet struct {
+	// Defaults that differ from the middleware's own, by parameter. Values may hold placeholders.
+	Defaults map[string]platformv1.ParameterValue `json:"defaults,omitempty"`
+	// Lists are parameters whose value is several words: it is split at blanks when the file is written.
+	Lists []string `json:"lists,omitempty"`
+	// Reserved are parameters that nobody may set, each with the end of the sentence "it …" that
+	// says why, for example "is set by the engine". A name that ends with * stands for all that begin so.
+	Reserved map[string]string `json:"reserved,omitempty"`
+}
+
+// OperationTemplate is the content of a "<Name>.yaml" of the operations part.
+type OperationTemplate struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Targets are the components whose pods it can act on; all when empty.
+	Targets []string        `json:"targets,omitempty"`
+	Steps   []OperationStep `json:"steps"`
+}
+
+// OperationStep is one step of a template.
+type OperationStep struct {
+	Name string `json:"name"`
+	// Agent calls the process manager of each pod of the target, one pod after the other.
+	Agent *AgentStep `json:"agent,omitempty"`
+}
+
+// AgentStep is a call to the process manager.
+type AgentStep struct {
+	// Call: Restart or Reload.
+	Call AgentCall `json:"call"`
+}
+
+// AgentCall names a method of the process manager.
+type AgentCall string
+
+// Calls.
+const (
+	AgentRestart AgentCall = "Restart"
+	AgentReload  AgentCall = "Reload"
+)

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pluginfolder works on the folder form of a plugin, "<name>/<version>", without a
+// cluster: check, render, test against golden files, and package as ConfigMaps. It is what
+// zictl and the tests of the plugins share.
+package pluginfolder
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// Settings that goldens and previews are rendered with.
+func Settings() render.Settings {
+	return render.Settings{AgentImage: "zeroinfra/agent:preview"}
+}
+
+// Name returns the plugin's name, which is that of the folder above.
+func Name(dir string) (string, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("cannot find folder %q: %w", dir, err)
+	}
+	if info, err := os.Stat(absolute); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("cannot read folder %q: it is no folder", dir)
+	}
+	return filepath.Base(filepath.Dir(absolute)), nil
+}
+
+// Load reads and checks a plugin. Errors name the files of the folder.
+func Load(dir string) (*plugin.Bundle, map[plugin.Part]plugin.Source, []plugin.LoadError) {
+	name, err := Name(dir)
+	if err != nil {
+		return nil, nil, []plugin.LoadError{{File: dir, Message: err.Error()}}
+	}
+	sources, errs := plugin.LoadFolder(os.DirFS(dir), name)
+	var bundle *plugin.Bundle
+	if len(errs) == 0 {
+		bundle, errs = plugin.Load(sources)
+		for i := range errs {
+			errs[i].File = plugin.FolderFile(errs[i].File)
+		}
+	}
+	if version := filepath.Base(filepath.Clean(dir)); bundle != nil && version != bundle.Manifest.Version {
+		errs = append(errs, plugin.LoadError{
+			File:    "manifest.yaml",
+			Message: fmt.Sprintf("version is %q and the folder is called %q: they must be the same", bundle.Manifest.Version, version),
+		})
+		bundle = nil
+	}
+	for i := range errs {
+		errs[i].File = filepath.Join(dir, errs[i].File)
+	}
+	return bundle, sources, errs
+}
+
+// ReadApplication reads an Application; unknown fields are errors.
+func ReadApplication(data []byte, file string) (*platformv1.Application, error) {
+	app := &platformv1.Application{}
+	if err := yaml.UnmarshalStrict(data, app); err != nil {
+		return nil, fmt.Errorf("cannot read Application %q: %w", file, err)
+	}
+	if app.Kind != "Application" || app.APIVersion != platformv1.GroupVersion.String() {
+		return nil, fmt.Errorf("cannot read Application %q: it is %s %s, not %s Application", file, app.APIVersion, app.Kind, platformv1.GroupVersion)
+	}
+	if app.Name == "" {
+		return nil, fmt.Errorf("cannot read Application %q: metadata.name is missing", file)
+	}
+	if app.Namespace == "" {
+		app.Namespace = "default"
+	}
+	return app, nil
+}
+
+// Render returns what an Application becomes, or the refusal, as YAML documents.
+func Render(bundle *plugin.Bundle, app *platformv1.Application) ([]byte, *render.Refusal, error) {
+	if app.Spec.Plugin != bundle.Manifest.Name || app.Spec.PluginVersion != bundle.Manifest.Version {
+		return nil, nil, fmt.Errorf("cannot render Application %q: it asks for plugin %s %s, and this is %s %s",
+			app.Name, app.Spec.Plugin, app.Spec.PluginVersion, bundle.Manifest.Name, bundle.Manifest.Version)
+	}
+	objects, refusal := render.Objects(bundle, Settings(), app)
+	if refusal != nil {
+		data, err := yaml.Marshal(map[string]any{"refused": map[string]string{"reason": refusal.Reason, "message": refusal.Message}})
+		return data, refusal, err
+	}
+	data, err := Write(objects)
+	return data, nil, err
+}
+
+// Write writes objects as YAML documents, without the empty fields that the Go types add.
+func Write(objects []runtime.Object) ([]byte, error) {
+	var out bytes.Buffer
+	for _, object := range objects {
+		data, err := json.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		var tree map[string]any
+		if err := json.Unmarshal(data, &tree); err != nil {
+			return nil, err
+		}
+		prune(tree)
+		if data, err = yaml.Marshal(tree); err != nil {
+			return nil, err
+		}
+		out.WriteString("---\n")
+		out.Write(data)
+	}
+	return out.Bytes(), nil
+}
+
+// prune drops empty maps, but those that mean something by being there, and nulls.
+func prune(tree map[string]any) {
+	for key, value := range tree {
+		switch node := value.(type) {
+		case nil:
+			delete(tree, key)
+		case map[string]any:
+			prune(node)
+			if len(node) == 0 && key != "emptyDir" {
+				delete(tree, key)
+			}
+		case []any:
+			for _, element := range node {
+				if child, ok := element.(map[string]any); ok {
+					prune(child)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// Volumes of the engine in every pod.
+const (
+	volumeBin     = plugin.VolumePrefix + "bin"
+	volumeRun     = plugin.VolumePrefix + "run"
+	volumeConfig  = plugin.VolumePrefix + "config"
+	volumePlan    = plugin.VolumePrefix + "plan"
+	volumeSecrets = plugin.VolumePrefix + "secrets"
+	volumeTLS     = plugin.VolumePrefix + "tls"
+	volumeToken   = plugin.VolumePrefix + "token"
+)
+
+const (
+	// tokenDir is where clients of the API look for their token.
+	tokenDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// tokenSeconds is the life of a token; the kubelet renews it well before.
+	tokenSeconds = 3600
+	// secretMode lets the pod's group read secrets, which the kubelet gives to fsGroup.
+	secretMode = 0o440
+	// caConfigMap is what Kubernetes keeps in every namespace.
+	caConfigMap = "kube-root-ca.crt"
+)
+
+// podIdentity tells a container which pod it is in.
+func podIdentity() []corev1.EnvVar {
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path},
+		}}
+	}
+	return []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")}
+}
+
+// agentResources of the containers that run nothing but the agent and a probe.
+func agentResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("10m"),
+			corev1.ResourceMemory: resource.MustParse("24Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+	}
+}
+
+// initContainer copies the agent's binary into the pod.
+func (c *context) initContainer() corev1.Container {
+	return corev1.Container{
+		Name:         plugin.InitContainer,
+		Image:        c.settings.AgentImage,
+		Command:      []string{agentImagePath, "init"},
+		Resources:    agentResources(),
+		VolumeMounts: []corev1.VolumeMount{{Name: volumeBin, MountPath: plan.BinDir}},
+	}
+}
+
+// statusContainer runs the probe in the middleware's own image, so that its tools are there. It
+// alone has the token that lets it write the pod's report.
+func (c *context) statusContainer(image string) corev1.Container {
+	container := corev1.Container{
+		Name:      plugin.StatusContainer,
+		Image:     image,
+		Command:   []string{plan.AgentPath, "status"},
+		Env:       podIdentity(),
+		Ports:     []corev1.ContainerPort{tcpPort("agent-status", plan.StatusPort)},
+		Resources: agentResources(),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: volumeBin, MountPath: plan.BinDir, ReadOnly: true},
+			{Name: volumeRun, MountPath: plan.RunDir},
+			{Name: volumePlan, MountPath: plan.PlanDir, ReadOnly: true},
+			{Name: volumeToken, MountPath: tokenDir, ReadOnly: true},
+		},
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+				Path: "/readyz", Port: intstr.FromInt32(plan.StatusPort), Scheme: corev1.URISchemeHTTP,
+			}},
+			PeriodSeconds:    2,
+			TimeoutSeconds:   2,
+			SuccessThreshold: 1,
+			FailureThreshold: 3,
+		},
+	}
+	c.mountSecrets(&container)
+	return container
+}
+
+func (c *context) volumes() []corev1.Volume {
+	volumes := []corev1.Volume{
+		scratch(volumeBin, corev1.StorageMediumDefault, "128Mi"),
+		scratch(volumeRun, corev1.StorageMediumDefault, "16Mi"),
+		// Files with secrets never reach a disk.
+		scratch(volumeConfig, corev1.StorageMediumMemory, "4Mi"),
+		{Name: volumePlan, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: platformv1.PlanNameFor(c.name)},
+			DefaultMode:          new(int32(0o444)),
+		}}},
+		{Name: volumeTLS, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName:  platformv1.AgentCertificateNameFor("${pod.name}"),
+			DefaultMode: new(int32(secretMode)),
+		}}},
+		tokenVolume(),
+	}
+	if secrets := c.secretSources(); len(secrets) > 0 {
+		volumes = append(volumes, corev1.Volume{Name: volumeSecrets, VolumeSource: corev1.VolumeSource{
+			Projected: &corev1.ProjectedVolumeSource{Sources: secrets, DefaultMode: new(int32(secretMode))},
+		}})
+	}
+	return volumes
+}
+
+// secretSources projects the password of each credential that the component uses to
+// "<credential>/password". User names are no secrets: they are part of the plan.
+func (c *context) secretSources() []corev1.VolumeProjection {
+	var sources []corev1.VolumeProjection
+	for _, name := range c.declared.Credentials {
+		i := slices.IndexFunc(c.spec.Credentials, func(have platformv1.Credential) bool { return have.Name == name })
+		reference := platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(c.owner.Application, name)}
+		if i >= 0 {
+			reference = c.spec.Credentials[i].PasswordFrom
+		}
+		if reference.Key == "" {
+			reference.Key = plugin.SecretKeyPassword
+		}
+		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+			// What a user wrote is never a placeholder.
+			LocalObjectReference: corev1.LocalObjectReference{Name: placeholder.Escape(reference.Name)},
+			Items:                []corev1.KeyToPath{{Key: placeholder.Escape(reference.Key), Path: name + "/" + plugin.SecretKeyPassword}},
+		}})
+	}
+	return sources
+}
+
+func scratch(name string, medium corev1.StorageMedium, size string) corev1.Volume {
+	limit := resource.MustParse(size)
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium, SizeLimit: &limit},
+	}}
+}
+
+// tokenVolume is what automountServiceAccountToken would mount, for the status container alone.
+func tokenVolume() corev1.Volume {
+	return corev1.Volume{Name: volumeToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: new(int32(secretMode)),
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(tokenSeconds))}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: caConfigMap},
+				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+				Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+			}}}},
+		},
+	}}}
+}

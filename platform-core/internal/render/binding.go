@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// Binding returns the data of the Secret that follows the Service Binding
+// specification; nil when the plugin declares none or its Service is not among the endpoints.
+func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoint, username, password string) map[string][]byte {
+	binding := b.Components.Binding
+	if binding == nil {
+		return nil
+	}
+	component, ok := b.Component(binding.Component)
+	if !ok {
+		return nil
+	}
+	service := plugin.ServiceNameFor(application, binding.Service)
+	i := slices.IndexFunc(endpoints, func(e platformv1.Endpoint) bool { return e.Name == service })
+	j := slices.IndexFunc(component.Ports, func(p plugin.Port) bool { return p.Name == binding.Port })
+	if i < 0 || j < 0 {
+		return nil
+	}
+	host, port := endpoints[i].Host, strconv.Itoa(int(component.Ports[j].Port))
+	data := map[string][]byte{
+		"type":     []byte(binding.Type),
+		"provider": []byte(platformv1.ManagedBy),
+		"host":     []byte(host),
+		"port":     []byte(port),
+		"username": []byte(username),
+		"password": []byte(password),
+	}
+	if binding.URIScheme != "" {
+		uri := url.URL{Scheme: binding.URIScheme, User: url.UserPassword(username, password), Host: net.JoinHostPort(host, port)}
+		data["uri"] = []byte(uri.String())
+	}
+	return data
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// Components checks an Application against the plugin and returns the spec of each of
+// its components, in the topology's order, with every default filled in.
+func Components(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.ComponentSpec, *Refusal) {
+	if length := len(app.Name); length > platformv1.MaxApplicationName {
+		return nil, refuse(platformv1.ReasonInvalidSpec, "the name %q has %d characters: at most %d are allowed", app.Name, length, platformv1.MaxApplicationName)
+	}
+	if r := checkVersion(b, app.Spec.Version); r != nil {
+		return nil, r
+	}
+	topology, ok := b.Topology(app.Spec.Topology)
+	if !ok {
+		return nil, refuse(platformv1.ReasonTopologyNotFound, "plugin %q has no topology %q: it has %s",
+			b.Manifest.Name, app.Spec.Topology, listTopologies(b))
+	}
+	if r := checkComponentNames(topology, app); r != nil {
+		return nil, r
+	}
+	credentials, r := credentials(b, app)
+	if r != nil {
+		return nil, r
+	}
+	specs := make([]platformv1.ComponentSpec, 0, len(topology.Components))
+	for _, tc := range topology.Components {
+		spec, r := componentSpec(b, app, tc)
+		if r != nil {
+			return nil, r
+		}
+		spec.Credentials = credentials
+		specs = append(specs, *spec)
+	}
+	return specs, nil
+}
+
+func checkVersion(b *plugin.Bundle, version string) *Refusal {
+	if slices.Contains(b.Manifest.SupportedVersions, version) {
+		return nil
+	}
+	return refuse(platformv1.ReasonVersionNotSupported, "plugin %q %s does not support version %q: it supports %s",
+		b.Manifest.Name, b.Manifest.Version, version, strings.Join(b.Manifest.SupportedVersions, ", "))
+}
+
+func listTopologies(b *plugin.Bundle) string {
+	var list []string
+	for _, t := range b.Components.Topologies {
+		list = append(list, t.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+func checkComponentNames(topology *plugin.Topology, app *platformv1.Application) *Refusal {
+	var known []string
+	for _, c := range topology.Components {
+		known = append(known, c.Name)
+	}
+	for _, c := range app.Spec.Components {
+		if !slices.Contains(known, c.Name) {
+			return refuse(platformv1.ReasonComponentNotFound, "topology %q has no component %q: it has %s",
+				topology.Name, c.Name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// credentials lists each credential of the plugin with the user's Secret, or the one that the engine makes.
+func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Credential, *Refusal) {
+	own := map[string]platformv1.SecretKeyReference{}
+	for _, c := range app.Spec.Credentials {
+		if _, ok := b.Credential(c.Name); !ok {
+			return nil, refuse(platformv1.ReasonInvalidSpec, "plugin %q has no credential %q: it has %s", b.Manifest.Name, c.Name, listCredentials(b))
+		}
+		if problems := validation.IsDNS1123Subdomain(c.PasswordFrom.Name); len(problems) > 0 {
+			return nil, refuse(platformv1.ReasonInvalidSpec, "credential %q has passwordFrom.name %q, which is no name of a Secret", c.Name, c.PasswordFrom.Name)
+		}
+		if problems := validation.IsConfigMapKey(c.PasswordFrom.Key); c.PasswordFrom.Key != "" && len(problems) > 0 {
+			return nil, refuse(platformv1.ReasonInvalidSpec, "credential %q has passwordFrom.key %q, which is no key of a Secret", c.Name, c.PasswordFrom.Key)
+		}
+		own[c.Name] = c.PasswordFrom
+	}
+	var list []platformv1.Credential
+	for _, c := range b.Components.Credentials {
+		reference, ok := own[c.Name]
+		if !ok {
+			reference.Name = platformv1.CredentialNameFor(app.Name, c.Name)
+		}
+		if reference.Key == "" {
+			reference.Key = plugin.SecretKeyPassword
+		}
+		list = append(list, platformv1.Credential{Name: c.Name, PasswordFrom: reference})
+	}
+	return list, nil
+}
+
+func listCredentials(b *plugin.Bundle) string {
+	var list []string
+	for _, c := range b.Components.Credentials {
+		list = append(list, c.Name)
+	}
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.TopologyComponent) (*platformv1.ComponentSpec, *Refusal) {
+	declared, ok := b.Component(tc.Name)
+	if !ok {
+		return nil, refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name, tc.Name)
+	}
+	var set platformv1.ApplicationComponent
+	if i := slices.IndexFunc(app.Spec.Components, func(c platformv1.ApplicationComponent) bool { return c.Name == tc.Name }); i >= 0 {
+		set = app.Spec.Components[i]
+	}
+	spec := &platformv1.ComponentSpec{
+		Application:    app.Name,
+		Component:      tc.Name,
+		Plugin:         b.Reference(),
+		Version:        app.Spec.Version,
+		Topology:       app.Spec.Topology,
+		Parameters:     maps.Clone(set.Parameters),
+		DeletionPolicy: app.Spec.DeletionPolicy,
+	}
+	if spec.DeletionPolicy == "" {
+		spec.DeletionPolicy = platformv1.DeletionPolicyRetain
+	}
+	for _, fill := range []func() *Refusal{
+		func() *Refusal { return fillReplicas(spec, declared, tc, set.Replicas) },
+		func() *Refusal { return fillResources(spec, declared, set.Resources) },
+		func() *Refusal { return fillStorage(spec, declared, set.Storage) },
+		func() *Refusal { return fillService(spec, declared, set.Service) },
+		func() *Refusal { return checkParameters(b, spec) },
+	} {
+		if r := fill(); r != nil {
+			return nil, r
+		}
+	}
+	return spec, nil
+}
+
+func fillReplicas(spec *platformv1.ComponentSpec, declared *plugin.Component, tc plugin.TopologyComponent, wanted *int32) *Refusal {
+	allowed := declared.Replicas
+	if tc.Replicas != nil {
+		allowed = *tc.Replicas
+	}
+	spec.Replicas = allowed.Default
+	if wanted != nil {
+		spec.Replicas = *wanted
+	}
+	if spec.Replicas >= allowed.Min && spec.Replicas <= allowed.Max {
+		return nil
+	}
+	limits := fmt.Sprintf("%d to %d", allowed.Min, allowed.Max)
+	if allowed.Min == allowed.Max {
+		limits = fmt.Sprintf("exactly %d", allowed.Min)
+	}
+	return refuse(platformv1.ReasonInvalidSpec, "component %q has %d replicas: topology %q takes %s", tc.Name, spec.Replicas, spec.Topology, limits)
+}
+
+func fillResources(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted corev1.ResourceRequirements) *Refusal {
+	spec.Resources = *declared.Resources.DeepCopy()
+	if len(wanted.Requests)+len(wanted.Limits)+len(wanted.Claims) > 0 {
+		spec.Resources = *wanted.DeepCopy()
+	}
+	if len(spec.Resources.Claims) > 0 {
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has resource claims, which are not supported: take them out", spec.Component)
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.Resources.Limits)) {
+		limit := spec.Resources.Limits[name]
+		if request, ok := spec.Resources.Requests[name]; ok && request.Cmp(limit) > 0 {
+			return refuse(platformv1.ReasonInvalidSpec, "component %q requests %s of %s and has a limit of %s: the limit must be at least the request",
+				spec.Component, request.String(), name, limit.String())
+		}
+		if limit.Sign() <= 0 {
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has a limit of %s of %s: it must be greater than 0", spec.Component, limit.String(), name)
+		}
+	}
+	return nil
+}
+
+func fillStorage(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted *platformv1.Storage) *Refusal {
+	switch {
+	case len(declared.Volumes) == 0 && wanted != nil:
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage set: it keeps no data on volumes, take it out", spec.Component)
+	case len(declared.Volumes) == 0:
+		return nil
+	case wanted == nil:
+		spec.Storage = &platformv1.Storage{Size: declared.Volumes[0].Size.DeepCopy()}
+	case wanted.Size.Sign() <= 0:
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage of size %s: it must be greater than 0", spec.Component, wanted.Size.String())
+	default:
+		spec.Storage = wanted.DeepCopy()
+	}
+	return nil
+}
+
+func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted *platformv1.ServiceExposure) *Refusal {
+	client := slices.ContainsFunc(declared.Services, func(s plugin.Service) bool { return s.Exposure != plugin.ExposureInternal })
+	switch {
+	case !client && wanted != nil:
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has service set: it has no Service for clients, take it out", spec.Component)
+	case !client:
+		return nil
+	case wanted == nil:
+		spec.Service = &platformv1.ServiceExposure{}
+	default:
+		spec.Service = wanted.DeepCopy()
+	}
+	if spec.Service.Type == "" {
+		spec.Service.Type = corev1.ServiceTypeClusterIP
+	}
+	return nil
+}
+
+func checkParameters(b *plugin.Bundle, spec *platformv1.ComponentSpec) *Refusal {
+	errs := b.CheckParameters(spec.Component, spec.Version, spec.Parameters)
+	if len(errs) == 0 {
+		return nil
+	}
+	const most = 5
+	var list []string
+	for i, err := range errs {
+		if i == most {
+			list = append(list, fmt.Sprintf("and %d more", len(errs)-most))
+			break
+		}
+		list = append(list, err.Message)
+	}
+	return refuse(platformv1.ReasonInvalidParameters, "%s", strings.Join(list, "; "))
+}

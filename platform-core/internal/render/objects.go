@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// Objects returns what an Application becomes, for people to look at and for golden
+// files: its Components, WorkloadSets, Services, plans, Pods and the binding Secret. Passwords are
+// shown as the text "password".
+func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runtime.Object, *Refusal) {
+	specs, r := Components(b, app)
+	if r != nil {
+		return nil, r
+	}
+	owner := Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: b.Manifest.Domain}
+	var objects []runtime.Object
+	var endpoints []platformv1.Endpoint
+	for i := range specs {
+		component := &platformv1.Component{
+			TypeMeta: typeMeta("Component"),
+			ObjectMeta: metav1.ObjectMeta{
+				Name: platformv1.ComponentNameFor(app.Name, specs[i].Component), Namespace: app.Namespace,
+			},
+			Spec: specs[i],
+		}
+		// The digest changes with each edit of the plugin and would drown what matters.
+		component.Spec.Plugin.Digest = ""
+		output, r := Component(b, s, owner, &component.Spec)
+		if r != nil {
+			return nil, r
+		}
+		objects = append(objects, component)
+		for _, service := range output.Services {
+			objects = append(objects, service)
+		}
+		endpoints = append(endpoints, output.Endpoints...)
+		for _, set := range output.WorkloadSets {
+			list, err := setObjects(app, set)
+			if err != nil {
+				return nil, refuse(platformv1.ReasonInvalidSpec, "%v", err)
+			}
+			objects = append(objects, list...)
+		}
+	}
+	if secret := bindingSecret(b, app, endpoints); secret != nil {
+		objects = append(objects, secret)
+	}
+	return objects, nil
+}
+
+func setObjects(app *platformv1.Application, set WorkloadSetOutput) ([]runtime.Object, error) {
+	ws := &platformv1.WorkloadSet{
+		TypeMeta:   typeMeta("WorkloadSet"),
+		ObjectMeta: metav1.ObjectMeta{Name: set.Name, Namespace: app.Namespace},
+		Spec:       set.Spec,
+	}
+	data, err := PlanConfigMapData(ws)
+	if err != nil {
+		return nil, err
+	}
+	objects := []runtime.Object{ws, &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: platformv1.PlanNameFor(ws.Name), Namespace: app.Namespace},
+		Data:       data,
+	}}
+	for ordinal := range ws.Spec.Replicas {
+		pod, err := Pod(ws, ordinal)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, pod)
+	}
+	return objects, nil
+}
+
+func bindingSecret(b *plugin.Bundle, app *platformv1.Application, endpoints []platformv1.Endpoint) *corev1.Secret {
+	if b.Components.Binding == nil {
+		return nil
+	}
+	credential, _ := b.Credential(b.Components.Binding.Credential)
+	if credential == nil {
+		return nil
+	}
+	data := Binding(b, app.Name, endpoints, credential.Username, "password")
+	if data == nil {
+		return nil
+	}
+	secret := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: platformv1.BindingNameFor(app.Name), Namespace: app.Namespace},
+		Type:       BindingSecretType(b),
+		StringData: map[string]string{},
+	}
+	for key, value := range data {
+		secret.StringData[key] = string(value)
+	}
+	return secret
+}
+
+// BindingSecretType is the type of the Secret that follows the Service Binding specification.
+func BindingSecretType(b *plugin.Bundle) corev1.SecretType {
+	if b.Components.Binding == nil {
+		return corev1.SecretTypeOpaque
+	}
+	return corev1.SecretType("servicebinding.io/" + b.Components.Binding.Type)
+}
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: platformv1.GroupVersion.String(), Kind: kind}
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// Plan returns the agent plan of a set.
+func Plan(ws *platformv1.WorkloadSet) (plan.Plan, error) {
+	var p plan.Plan
+	decoder := json.NewDecoder(bytes.NewReader(ws.Spec.Plan.Raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&p); err != nil {
+		return plan.Plan{}, fmt.Errorf("cannot read the plan of WorkloadSet %q: %w", ws.Name, err)
+	}
+	return p, nil
+}
+
+// PlanConfigMapData returns the data of the ConfigMap that the pods of a set mount: the key plan.json.
+func PlanConfigMapData(ws *platformv1.WorkloadSet) (map[string]string, error) {
+	data, err := canonicalJSON(ws.Spec.Plan.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the plan of WorkloadSet %q: %w", ws.Name, err)
+	}
+	return map[string]string{plan.PlanFile: string(data)}, nil
+}
+
+// planDigest is over what a change of has the process restarted: the process and its files.
+func planDigest(p *plan.Plan) string {
+	// The types hold only texts, numbers, lists and ordered structs.
+	data, err := json.Marshal(struct {
+		Process plan.Process `json:"process"`
+		Files   []plan.File  `json:"files"`
+	}{p.Process, p.Files})
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// decodeTree reads JSON into maps, lists and scalars; numbers stay as they are written.
+func decodeTree(data []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var tree any
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, fmt.Errorf("there is more after the end of the JSON value")
+	}
+	return tree, nil
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// domainAnnotation carries the DNS domain of the pods from the rendering of the set to that of
+// its pods, when the template uses pod.fqdn.
+const domainAnnotation = "platform.zeroinfra.github.com/pod-domain"
+
+// Pod renders the pod with this ordinal of a set. It needs no plugin. The owner reference is left to the caller.
+func Pod(ws *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, error) {
+	name := platformv1.PodNameFor(ws.Name, ordinal)
+	fail := func(err error) (*corev1.Pod, error) {
+		return nil, fmt.Errorf("cannot render pod %q: %w", name, err)
+	}
+	var raw corev1.PodTemplateSpec
+	if err := json.Unmarshal(ws.Spec.Template.Raw, &raw); err != nil {
+		return fail(err)
+	}
+	tree, err := decodeTree(ws.Spec.Template.Raw)
+	if err != nil {
+		return fail(err)
+	}
+	tree, err = placeholder.ExpandPod(tree, placeholder.Pod{
+		Name: name, Ordinal: int64(ordinal), FQDN: name + "." + raw.Annotations[domainAnnotation],
+	})
+	if err != nil {
+		return fail(err)
+	}
+	data, err := json.Marshal(tree)
+	if err != nil {
+		return fail(err)
+	}
+	var template corev1.PodTemplateSpec
+	if err := json.Unmarshal(data, &template); err != nil {
+		return fail(err)
+	}
+	pod := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: ws.Namespace, Labels: template.Labels, Annotations: template.Annotations,
+		},
+		Spec: template.Spec,
+	}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[platformv1.OrdinalLabel] = strconv.Itoa(int(ordinal))
+	pod.Labels[platformv1.RevisionLabel] = Revision(&ws.Spec)
+	pod.Spec.Hostname = name
+	for _, v := range ws.Spec.Volumes {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+			Name: v.Name,
+			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+				ClaimName: platformv1.ClaimNameFor(v.Name, name),
+			}},
+		})
+	}
+	return pod, nil
+}
+
+// Revision is the hash of what makes a pod need replacement: the template and the
+// names of the volumes. Replicas, the plan and the agent's init container are no part of it.
+func Revision(spec *platformv1.WorkloadSetSpec) string {
+	volumes := make([]string, 0, len(spec.Volumes))
+	for _, v := range spec.Volumes {
+		volumes = append(volumes, v.Name)
+	}
+	slices.Sort(volumes)
+	var template any = string(spec.Template.Raw)
+	if tree, err := decodeTree(spec.Template.Raw); err == nil {
+		dropInitContainer(tree)
+		template = tree
+	}
+	// Maps are written in order of their keys.
+	data, err := json.Marshal(map[string]any{"template": template, "volumes": volumes})
+	if err != nil {
+		// A decoded tree can always be written again.
+		panic(err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])[:16]
+}
+
+// dropInitContainer takes the agent's init container out, so that another agent image replaces no pod.
+func dropInitContainer(tree any) {
+	template, _ := tree.(map[string]any)
+	spec, _ := template["spec"].(map[string]any)
+	list, _ := spec["initContainers"].([]any)
+	if list == nil {
+		return
+	}
+	spec["initContainers"] = slices.DeleteFunc(list, func(element any) bool {
+		container, _ := element.(map[string]any)
+		return container["name"] == plugin.InitContainer
+	})
+}

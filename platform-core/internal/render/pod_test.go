@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+func TestPodOfEachOrdinal(t *testing.T) {
+	b := redis(t, "    - name: redis\n      volumeMounts", "    - name: redis\n      env:\n        - {name: SELF, value: \"${pod.fqdn}:${component.headless}\"}\n        - {name: N, value: \"${pod.ordinal}\"}\n        - {name: COST, value: \"$${pod.name}\"}\n      volumeMounts")
+	ws, _ := render(t, b, settings, application(nil))
+	for ordinal, name := range map[int32]string{0: "cache-redis-main-0", 12: "cache-redis-main-12"} {
+		p := pod(t, ws, ordinal)
+		if p.Name != name || p.Spec.Hostname != name || p.Spec.Subdomain != "cache-redis-headless" || p.Namespace != "shop" {
+			t.Errorf("pod is %s, hostname %s.%s", p.Name, p.Spec.Hostname, p.Spec.Subdomain)
+		}
+		env := map[string]string{}
+		for _, e := range p.Spec.Containers[0].Env {
+			env[e.Name] = e.Value
+		}
+		domain := "cache-redis-headless.shop.svc.cluster.local"
+		if env["SELF"] != name+"."+domain+":"+domain || env["N"] != strings.TrimPrefix(name, "cache-redis-main-") || env["COST"] != "${pod.name}" {
+			t.Errorf("environment is %v", env)
+		}
+		volumes := map[string]corev1.Volume{}
+		for _, v := range p.Spec.Volumes {
+			volumes[v.Name] = v
+		}
+		if got := volumes["data"].PersistentVolumeClaim.ClaimName; got != "data-"+name {
+			t.Errorf("claim is %q", got)
+		}
+		if got := volumes["zeroinfra-tls"].Secret.SecretName; got != name+"-agent" {
+			t.Errorf("certificate is %q", got)
+		}
+		if p.Labels[platformv1.RevisionLabel] != Revision(&ws.Spec) || p.Labels[platformv1.OrdinalLabel] == "" || p.Labels[platformv1.DomainLabel] != "database" {
+			t.Errorf("labels are %v", p.Labels)
+		}
+		if _, ok := p.Labels[platformv1.RoleLabel]; ok {
+			t.Error("a new pod has a role")
+		}
+	}
+	ws.Spec.Template.Raw = []byte("{")
+	if _, err := Pod(ws, 0); err == nil || !strings.Contains(err.Error(), `cannot render pod "cache-redis-main-0"`) {
+		t.Errorf("a broken template gives %v", err)
+	}
+}
+
+func TestClusterDomain(t *testing.T) {
+	b := redis(t, "    - name: redis\n      volumeMounts", "    - name: redis\n      env: [{name: SELF, value: \"${pod.fqdn}\"}]\n      volumeMounts")
+	s := settings
+	s.ClusterDomain = "corp.example"
+	ws, _ := render(t, b, s, application(nil))
+	if got := pod(t, ws, 0).Spec.Containers[0].Env; got[len(got)-1].Value != "cache-redis-main-0.cache-redis-headless.shop.svc.corp.example" {
+		t.Errorf("environment is %v", got)
+	}
+}
+
+// A parameter value is a value: it changes no shape, and is no placeholder in a pod either.
+func TestParameterValuesStayValues(t *testing.T) {
+	b := redis(t, "    - name: redis\n      volumeMounts", "    - name: redis\n      env: [{name: TITLE, value: \"${'proc-title-template' in params ? params['proc-title-template'] : ''}\"}]\n      volumeMounts")
+	const hostile = "${port} $${title}"
+	ws, _ := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
+		c.Parameters = platformv1.Parameters{"proc-title-template": hostile}
+	})))
+	env := pod(t, ws, 0).Spec.Containers[0].Env
+	if got := env[len(env)-1].Value; got != hostile {
+		t.Errorf("the value became %q; want %q", got, hostile)
+	}
+	p, err := Plan(ws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := p.Files[0].Entries[len(p.Files[0].Entries)-1]
+	if last.Key != "proc-title-template" || len(last.Args) != 1 || last.Args[0] != hostile {
+		t.Errorf("the entry is %+v", last)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	b := redis(t)
+	for _, tc := range []struct {
+		own  *platformv1.SecretKeyReference
+		want platformv1.SecretKeyReference
+	}{
+		{nil, platformv1.SecretKeyReference{Name: "cache-default", Key: "password"}},
+		{&platformv1.SecretKeyReference{Name: "mine"}, platformv1.SecretKeyReference{Name: "mine", Key: "password"}},
+		{&platformv1.SecretKeyReference{Name: "mine", Key: "redis"}, platformv1.SecretKeyReference{Name: "mine", Key: "redis"}},
+	} {
+		app := application(func(a *platformv1.Application) {
+			if tc.own != nil {
+				a.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: *tc.own}}
+			}
+		})
+		specs, refusal := Components(b, app)
+		if refusal != nil || specs[0].Credentials[0].PasswordFrom != tc.want {
+			t.Errorf("got %+v, %v; want %+v", specs, refusal, tc.want)
+		}
+		ws, _ := render(t, b, settings, app)
+		found := false
+		for _, v := range pod(t, ws, 0).Spec.Volumes {
+			if v.Name == "zeroinfra-secrets" {
+				s := v.Projected.Sources[0].Secret
+				found = s.Name == tc.want.Name && s.Items[0].Key == tc.want.Key && s.Items[0].Path == "default/password"
+			}
+		}
+		if !found {
+			t.Errorf("the Secret %+v is not mounted", tc.want)
+		}
+	}
+}
+
+func TestServicesAndBinding(t *testing.T) {
+	b := redis(t)
+	annotations := map[string]string{"a": "b"}
+	_, output := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
+		c.Service = &platformv1.ServiceExposure{Type: corev1.ServiceTypeNodePort, Annotations: annotations}
+	})))
+	headless, client := output.Services[0], output.Services[1]
+	if headless.Name != "cache-redis-headless" || headless.Spec.ClusterIP != "None" || !headless.Spec.PublishNotReadyAddresses || headless.Spec.Selector[platformv1.RoleLabel] != "" {
+		t.Errorf("headless Service is %+v", headless)
+	}
+	if client.Name != "cache" || client.Spec.Type != corev1.ServiceTypeNodePort || client.Annotations["a"] != "b" || client.Spec.Selector[platformv1.RoleLabel] != "primary" {
+		t.Errorf("client Service is %+v", client)
+	}
+	want := []platformv1.Endpoint{{Name: "cache", Host: "cache.shop.svc", Port: 6379, Role: "primary", Type: corev1.ServiceTypeNodePort}}
+	if !reflect.DeepEqual(output.Endpoints, want) {
+		t.Errorf("endpoints are %+v", output.Endpoints)
+	}
+	data := Binding(b, "cache", output.Endpoints, "default", "p@ss:/word")
+	for key, value := range map[string]string{
+		"type": "redis", "provider": "zeroinfra", "host": "cache.shop.svc", "port": "6379",
+		"username": "default", "password": "p@ss:/word", "uri": "redis://default:p%40ss%3A%2Fword@cache.shop.svc:6379",
+	} {
+		if string(data[key]) != value {
+			t.Errorf("%s is %q; want %q", key, data[key], value)
+		}
+	}
+	if Binding(b, "cache", nil, "u", "p") != nil {
+		t.Error("there is a binding without an endpoint")
+	}
+}

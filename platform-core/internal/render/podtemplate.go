@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// graceSeconds is what the process manager has for itself after the process has stopped.
+const graceSeconds = 5
+
+// agentImagePath is the agent's binary in its own image.
+const agentImagePath = "/agent"
+
+// inject completes a plugin's pod template with all that is the engine's.
+func (c *context) inject(t *corev1.PodTemplateSpec, p *plan.Plan) *Refusal {
+	if c.settings.AgentImage == "" {
+		return refuse(platformv1.ReasonInvalidSpec, "the operator's settings name no agent image: set agentImage")
+	}
+	c.injectMeta(t)
+	spec := &t.Spec
+	spec.ServiceAccountName = c.name
+	spec.AutomountServiceAccountToken = new(false)
+	spec.EnableServiceLinks = new(false)
+	spec.RestartPolicy = corev1.RestartPolicyAlways
+	spec.Subdomain = plugin.HeadlessServiceName(c.owner.Application, c.spec.Component)
+	stop := int64(p.Process.Stop.TimeoutSeconds)
+	if stop == 0 {
+		stop = plugin.DefaultStopTimeoutSeconds
+	}
+	if spec.TerminationGracePeriodSeconds == nil || *spec.TerminationGracePeriodSeconds < stop+graceSeconds {
+		spec.TerminationGracePeriodSeconds = new(stop + graceSeconds)
+	}
+	image := c.image(c.declared.Images[c.spec.Version])
+	for i := range spec.InitContainers {
+		spec.InitContainers[i].Image = c.image(spec.InitContainers[i].Image)
+	}
+	for i := range spec.Containers {
+		container := &spec.Containers[i]
+		if container.Name == c.declared.Container {
+			c.injectProcess(container, image)
+			continue
+		}
+		container.Image = c.image(container.Image)
+	}
+	// The agent's binary is there before any init container of the plugin's runs.
+	spec.InitContainers = append([]corev1.Container{c.initContainer()}, spec.InitContainers...)
+	spec.Containers = append(spec.Containers, c.statusContainer(image))
+	spec.Volumes = append(spec.Volumes, c.volumes()...)
+	confine(spec)
+	return nil
+}
+
+func (c *context) injectMeta(t *corev1.PodTemplateSpec) {
+	if t.Labels == nil {
+		t.Labels = map[string]string{}
+	}
+	maps.Copy(t.Labels, c.labels())
+	t.Labels[platformv1.SetLabel] = c.set
+	if t.Annotations == nil {
+		t.Annotations = map[string]string{}
+	}
+	if c.bundle.UsesPodFQDN(c.declared) {
+		t.Annotations[domainAnnotation] = c.headlessDomain()
+	}
+	if c.spec.CredentialsRevision != "" {
+		t.Annotations[platformv1.CredentialsAnnotation] = c.spec.CredentialsRevision
+	}
+}
+
+// image applies the operator's registry to the name of an image. A registry that the name
+// begins with (it has a dot or a colon, or is localhost) is replaced.
+func (c *context) image(name string) string {
+	if c.settings.ImageRegistry == "" {
+		return name
+	}
+	if first, rest, ok := strings.Cut(name, "/"); ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
+		name = rest
+	}
+	return strings.TrimSuffix(c.settings.ImageRegistry, "/") + "/" + name
+}
+
+// injectProcess makes the process manager the entry of the middleware's container.
+func (c *context) injectProcess(container *corev1.Container, image string) {
+	container.Image = image
+	container.Command = []string{plan.AgentPath, "run"}
+	container.Resources = *c.spec.Resources.DeepCopy()
+	container.Env = append(podIdentity(), container.Env...)
+	for _, port := range c.declared.Ports {
+		container.Ports = append(container.Ports, tcpPort(port.Name, port.Port))
+	}
+	container.Ports = append(container.Ports, tcpPort("agent", plan.ProcessPort))
+	container.VolumeMounts = append(container.VolumeMounts,
+		corev1.VolumeMount{Name: volumeBin, MountPath: plan.BinDir, ReadOnly: true},
+		corev1.VolumeMount{Name: volumeRun, MountPath: plan.RunDir},
+		corev1.VolumeMount{Name: volumeConfig, MountPath: plan.ConfigDir},
+		corev1.VolumeMount{Name: volumePlan, MountPath: plan.PlanDir, ReadOnly: true},
+		corev1.VolumeMount{Name: volumeTLS, MountPath: plan.TLSDir, ReadOnly: true},
+	)
+	c.mountSecrets(container)
+}
+
+func (c *context) mountSecrets(container *corev1.Container) {
+	if len(c.declared.Credentials) > 0 {
+		container.VolumeMounts = append(container.VolumeMounts,
+			corev1.VolumeMount{Name: volumeSecrets, MountPath: plan.SecretsDir, ReadOnly: true})
+	}
+}
+
+// confine makes a pod pass the restricted level of Pod Security, with a read-only root in each container.
+func confine(spec *corev1.PodSpec) {
+	pod := spec.SecurityContext
+	if pod == nil {
+		pod = &corev1.PodSecurityContext{}
+		spec.SecurityContext = pod
+	}
+	pod.RunAsNonRoot = new(true)
+	pod.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	if pod.FSGroupChangePolicy == nil {
+		pod.FSGroupChangePolicy = new(corev1.FSGroupChangeOnRootMismatch)
+	}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			s := list[i].SecurityContext
+			if s == nil {
+				s = &corev1.SecurityContext{}
+				list[i].SecurityContext = s
+			}
+			s.AllowPrivilegeEscalation = new(false)
+			s.ReadOnlyRootFilesystem = new(true)
+			s.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
+		}
+	}
+}
+
+func tcpPort(name string, port int32) corev1.ContainerPort {
+	return corev1.ContainerPort{Name: name, ContainerPort: port, Protocol: corev1.ProtocolTCP}
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package render turns a plugin and a spec into objects. It is pure: it reads
+// nothing but its arguments, and the same arguments always give the same bytes.
+//
+// Components checks an Application and fills in every default; Component renders
+// the sets and Services of one component from that; Pod, Plan and Revision need the
+// rendered WorkloadSet only, so that pods are kept running without their plugin.
+package render
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// Refusal says why a spec cannot be rendered. Nothing of a running service is touched for it.
+type Refusal struct {
+	// Reason is one of the constants platformv1.Reason….
+	Reason string
+	// Message says what is wrong and what to do.
+	Message string
+}
+
+// Error returns the message.
+func (r *Refusal) Error() string { return r.Message }
+
+func refuse(reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// DefaultClusterDomain is the domain of the cluster's DNS when the settings name none.
+const DefaultClusterDomain = "cluster.local"
+
+// Settings of the operator that rendering depends on.
+type Settings struct {
+	// AgentImage holds the agent's binary. It is outside the pod's revision.
+	AgentImage string
+	// ImageRegistry is put in front of the plugin's images when not empty, for example
+	// registry.example.com/mirror. A registry that an image names itself is replaced.
+	ImageRegistry string
+	// ClusterDomain of the cluster's DNS. Default cluster.local.
+	ClusterDomain string
+}
+
+// Meta is what a rendered object needs to know of its Application.
+type Meta struct {
+	// Application is its name.
+	Application string
+	// Namespace that it is in.
+	Namespace string
+	// UID of the Application.
+	UID types.UID
+	// Domain of the operator.
+	Domain string
+}
+
+// WorkloadSetOutput is one set to apply.
+type WorkloadSetOutput struct {
+	// Name of the WorkloadSet.
+	Name string
+	// Spec of the WorkloadSet.
+	Spec platformv1.WorkloadSetSpec
+}
+
+// ComponentOutput is all that a Component consists of.
+type ComponentOutput struct {
+	// WorkloadSets to apply.
+	WorkloadSets []WorkloadSetOutput
+	// Services to apply, the headless one first.
+	Services []*corev1.Service
+	// Endpoints that clients use: one for each Service with exposure Client.
+	Endpoints []platformv1.Endpoint
+}

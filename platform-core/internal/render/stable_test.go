@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// reorder does to JSON what an API server may do: other order of keys, other blanks.
+func reorder(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var tree any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.MarshalIndent(reversed(tree), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// reversed writes the keys of maps in falling order.
+func reversed(value any) any {
+	switch node := value.(type) {
+	case map[string]any:
+		pairs := reversedMap{}
+		for key, child := range node {
+			pairs[key] = reversed(child)
+		}
+		return pairs
+	case []any:
+		for i := range node {
+			node[i] = reversed(node[i])
+		}
+	}
+	return value
+}
+
+type reversedMap map[string]any
+
+func (m reversedMap) MarshalJSON() ([]byte, error) {
+	keys := slices.Sorted(maps.Keys(m))
+	slices.Reverse(keys)
+	var parts []string
+	for _, key := range keys {
+		value, err := json.Marshal(m[key])
+		if err != nil {
+			return nil, err
+		}
+		name, err := json.Marshal(key)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, string(name)+":"+string(value))
+	}
+	return []byte("{" + strings.Join(parts, ",") + "}"), nil
+}
+
+func TestRevision(t *testing.T) {
+	b := redis(t)
+	base, _ := render(t, b, settings, application(nil))
+	want := Revision(&base.Spec)
+	if len(want) != 16 {
+		t.Errorf("revision is %q", want)
+	}
+	same := map[string]*platformv1.WorkloadSet{}
+	s := settings
+	s.AgentImage = "elsewhere/agent:2"
+	same["agent image"], _ = render(t, b, s, application(nil))
+	same["parameters"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) { c.Parameters = platformv1.Parameters{"hz": "20"} })))
+	same["storage size"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
+		c.Storage = &platformv1.Storage{Size: resource.MustParse("9Gi")}
+	})))
+	same["deletion policy"], _ = render(t, b, settings, application(func(a *platformv1.Application) { a.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete }))
+	same["service"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
+		c.Service = &platformv1.ServiceExposure{Type: corev1.ServiceTypeNodePort}
+	})))
+	same["plugin's digest"], _ = render(t, redis(t, "# The user redis of the image.", "# A user."), settings, application(nil))
+	same["order of keys"] = base.DeepCopy()
+	same["order of keys"].Spec.Template.Raw = reorder(t, base.Spec.Template.Raw)
+	same["replicas"] = base.DeepCopy()
+	same["replicas"].Spec.Replicas = 7
+	for name, ws := range same {
+		if got := Revision(&ws.Spec); got != want {
+			t.Errorf("%s: the revision changes from %s to %s", name, want, got)
+		}
+	}
+	different := map[string]*platformv1.WorkloadSet{}
+	different["version"], _ = render(t, b, settings, application(func(a *platformv1.Application) { a.Spec.Version = "8.0" }))
+	different["resources"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
+		c.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("1Gi")}
+	})))
+	different["pod template"], _ = render(t, redis(t, "runAsGroup: 999", "runAsGroup: 998"), settings, application(nil))
+	different["volume names"] = base.DeepCopy()
+	different["volume names"].Spec.Volumes[0].Name = "other"
+	for name, ws := range different {
+		if got := Revision(&ws.Spec); got == want {
+			t.Errorf("%s: the revision stays %s", name, got)
+		}
+	}
+	if got := pod(t, same["order of keys"], 0); !reflect.DeepEqual(got, pod(t, base, 0)) {
+		t.Error("the order of keys changes the pod")
+	}
+}
+
+func digestOf(t *testing.T, ws *platformv1.WorkloadSet) string {
+	t.Helper()
+	p, err := Plan(ws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Digest
+}
+
+func TestPlanDigest(t *testing.T) {
+	b := redis(t)
+	base, _ := render(t, b, settings, application(nil))
+	want := digestOf(t, base)
+	if !strings.HasPrefix(want, "sha256:") || len(want) != 71 {
+		t.Errorf("digest is %q", want)
+	}
+	probe, _ := render(t, redis(t, "intervalSeconds: 2", "intervalSeconds: 3"), settings, application(nil))
+	if got := digestOf(t, probe); got != want {
+		t.Errorf("another probe changes the digest: the process would be restarted")
+	}
+	version, _ := render(t, b, settings, application(func(a *platformv1.Application) { a.Spec.Version = "8.0" }))
+	if got := digestOf(t, version); got != want {
+		t.Errorf("another version with the same files changes the digest")
+	}
+	for name, change := range map[string]func(*platformv1.ApplicationComponent){
+		"parameter": func(c *platformv1.ApplicationComponent) { c.Parameters = platformv1.Parameters{"hz": "20"} },
+	} {
+		ws, _ := render(t, b, settings, application(component(change)))
+		if got := digestOf(t, ws); got == want {
+			t.Errorf("%s: the digest stays the same", name)
+		}
+	}
+	stop, _ := render(t, redis(t, "timeoutSeconds: 60", "timeoutSeconds: 61"), settings, application(nil))
+	if digestOf(t, stop) == want {
+		t.Error("another stop leaves the digest the same")
+	}
+}
+
+func TestPlanConfigMap(t *testing.T) {
+	ws, _ := render(t, redis(t), settings, application(nil))
+	data, err := PlanConfigMapData(ws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p plan.Plan
+	if err := json.Unmarshal([]byte(data[plan.PlanFile]), &p); err != nil || p.Version != 1 || p.Process.Command[0] != "redis-server" {
+		t.Errorf("plan is %+v, %v", p, err)
+	}
+	moved := ws.DeepCopy()
+	moved.Spec.Plan.Raw = reorder(t, ws.Spec.Plan.Raw)
+	if again, err := PlanConfigMapData(moved); err != nil || again[plan.PlanFile] != data[plan.PlanFile] {
+		t.Errorf("the order of keys changes the ConfigMap: %v", err)
+	}
+	for _, raw := range []string{"", "{", "{}{}", `{"colour": 1}`} {
+		moved.Spec.Plan.Raw = []byte(raw)
+		if _, err := Plan(moved); raw != "{}{}" && err == nil {
+			t.Errorf("Plan of %q is accepted", raw)
+		}
+		if _, err := PlanConfigMapData(moved); raw != `{"colour": 1}` && err == nil {
+			t.Errorf("PlanConfigMapData of %q is accepted", raw)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+func TestHas(t *testing.T) {
+	type object = map[string]any
+	type list = []any
+	tests := map[string]struct {
+		live, want any
+		has        bool
+	}{
+		"the same":                       {object{"a": "1"}, object{"a": "1"}, true},
+		"a default beside it":            {object{"a": "1", "b": "2"}, object{"a": "1"}, true},
+		"another value":                  {object{"a": "1"}, object{"a": "2"}, false},
+		"a field that is gone":           {object{}, object{"a": "1"}, false},
+		"zero is a value":                {object{"replicas": int64(3)}, object{"replicas": int64(0)}, false},
+		"false is a value":               {object{}, object{"on": false}, false},
+		"an empty text is a value":       {object{}, object{"a": ""}, false},
+		"an empty map for none":          {object{}, object{"resources": object{}}, true},
+		"empty maps within for none":     {object{}, object{"a": object{"b": object{}}}, true},
+		"an empty list for none":         {object{}, object{"items": list{}}, true},
+		"an empty list for a full one":   {object{"items": list{"a"}}, object{"items": list{}}, false},
+		"a default in an item":           {list{object{"port": 1, "protocol": "TCP"}}, list{object{"port": 1}}, true},
+		"another order":                  {list{"a", "b"}, list{"b", "a"}, false},
+		"an item too many":               {list{"a", "b"}, list{"a"}, false},
+		"an item too few":                {list{"a"}, list{"a", "b"}, false},
+		"a map where there was a string": {object{"a": "x"}, object{"a": object{"b": "c"}}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := has(test.live, test.want); got != test.has {
+				t.Errorf("has(%v, %v) = %v", test.live, test.want, got)
+			}
+		})
+	}
+}
+
+func TestContainsLeavesOthersInSharedSets(t *testing.T) {
+	live := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Finalizers:      []string{"theirs", "ours"},
+		OwnerReferences: []metav1.OwnerReference{{UID: "2"}, {UID: "1"}},
+		Labels:          map[string]string{"a": "1", "b": "2"},
+	}}
+	want := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Finalizers: []string{"ours"}, OwnerReferences: []metav1.OwnerReference{{UID: "1"}}, Labels: map[string]string{"a": "1"},
+	}}
+	if !contains(content(t, live), content(t, want)) {
+		t.Error("finalizers and owners of others count as drift")
+	}
+	live.Finalizers = []string{"theirs"}
+	if contains(content(t, live), content(t, want)) {
+		t.Error("a finalizer of ours that is gone does not count as drift")
+	}
+}
+
+func TestContentSpellsValuesInOneWay(t *testing.T) {
+	set := func(size string) *platformv1.Application {
+		return &platformv1.Application{Spec: platformv1.ApplicationSpec{Components: []platformv1.ApplicationComponent{{
+			Name: "redis", Storage: &platformv1.Storage{Size: quantity(t, size)},
+		}}}}
+	}
+	if a, b := fingerprint(content(t, set("1024Mi"))), fingerprint(content(t, set("1Gi"))); a != b {
+		t.Errorf("the same quantity has digests %s and %s", a, b)
+	}
+	if a, b := fingerprint(content(t, set("1Gi"))), fingerprint(content(t, set("2Gi"))); a == b {
+		t.Error("two quantities have one digest")
+	}
+}
+
+func TestDigestIsOfTheDesiredPartOnly(t *testing.T) {
+	bare := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 6379}}}}
+	full := bare.DeepCopy()
+	full.ResourceVersion, full.UID, full.Generation = "7", "u", 3
+	full.Annotations = map[string]string{platformv1.AppliedAnnotation: "old"}
+	full.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}
+	a, b := content(t, bare), content(t, full)
+	if !contains(b, a) || len(b["metadata"].(map[string]any)) != 1 {
+		t.Errorf("content is %v and %v", a, b)
+	}
+	if _, found := b["status"]; found {
+		t.Error("the status is part of the content")
+	}
+}
+
+func TestCheckOwner(t *testing.T) {
+	type meta = metav1.ObjectMeta
+	controlled := func(name string, uid types.UID) meta {
+		return meta{OwnerReferences: []metav1.OwnerReference{{Kind: "Redis", Name: name, UID: uid, Controller: ptr.To(true)}}}
+	}
+	labelled := func(labels ...string) meta {
+		m := meta{Labels: map[string]string{}}
+		for i := 0; i < len(labels); i += 2 {
+			m.Labels[labels[i]] = labels[i+1]
+		}
+		return m
+	}
+	deleted := controlled("b", "2")
+	deleted.DeletionTimestamp = ptr.To(metav1.Now())
+
+	tests := map[string]struct {
+		want, live meta
+		kind       outcome.Kind
+	}{
+		"our controller":                  {controlled("a", "1"), controlled("a", "1"), outcome.KindDone},
+		"another controller":              {controlled("a", "1"), controlled("b", "2"), outcome.KindStalled},
+		"another, being deleted":          {controlled("a", "1"), deleted, outcome.KindWaiting},
+		"an earlier one of the same name": {controlled("a", "1"), controlled("a", "0"), outcome.KindWaiting},
+		"a controller where we want none": {meta{}, controlled("b", "2"), outcome.KindStalled},
+		"nobody's":                        {controlled("a", "1"), meta{}, outcome.KindStalled},
+		"orphaned, with our label":        {controlled("a", "1"), labelled(platformv1.ManagedByLabel, platformv1.ManagedBy), outcome.KindDone},
+		"managed by another tool":         {controlled("a", "1"), labelled(platformv1.ManagedByLabel, "Helm"), outcome.KindStalled},
+		"of another domain": {
+			labelled(platformv1.DomainLabel, "database"),
+			labelled(platformv1.ManagedByLabel, platformv1.ManagedBy, platformv1.DomainLabel, "message"), outcome.KindStalled,
+		},
+		"of an earlier Application": {
+			labelled(platformv1.ApplicationUIDLabel, "2"),
+			labelled(platformv1.ManagedByLabel, platformv1.ManagedBy, platformv1.ApplicationUIDLabel, "1"), outcome.KindStalled,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := checkOwner(clientgoscheme.Scheme, &corev1.Service{ObjectMeta: test.want}, &corev1.Service{ObjectMeta: test.live})
+			o := Outcome(err)
+			if o.Kind() != test.kind {
+				t.Fatalf("got %v (%v), want %v", o.Kind(), err, test.kind)
+			}
+			if err != nil && (o.Reason() != platformv1.ReasonNameTaken || o.Message() != err.Error()) {
+				t.Errorf("reason %q, message %q", o.Reason(), o.Message())
+			}
+		})
+	}
+}
+
+func TestOutcomeOfOtherErrors(t *testing.T) {
+	if got := Outcome(nil).Kind(); got != outcome.KindDone {
+		t.Errorf("no error: %v", got)
+	}
+	if got := Outcome(errors.New("boom")).Kind(); got != outcome.KindFailed {
+		t.Errorf("an error: %v", got)
+	}
+}
+
+func content(t *testing.T, obj client.Object) map[string]any {
+	t.Helper()
+	c, err := contentOf(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func quantity(t *testing.T, text string) resource.Quantity {
+	t.Helper()
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conditions reads and writes the conditions of an object's status, and
+// is the only place that turns an outcome into Ready, Reconciling and Stalled.
+//
+// Conditions are sorted by type, so that the same facts always give the same
+// status and a status patch is sent only when something changes.
+package conditions
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// maxMessage is the longest message that the schema of a condition allows, in bytes.
+const maxMessage = 32768
+
+// Get returns a copy of the condition of this type; nil when there is none.
+func Get(obj platformv1.Conditioned, conditionType string) *metav1.Condition {
+	found := meta.FindStatusCondition(obj.GetConditions(), conditionType)
+	if found == nil {
+		return nil
+	}
+	condition := *found
+	return &condition
+}
+
+// IsTrue says whether the condition of this type is there and True.
+func IsTrue(obj platformv1.Conditioned, conditionType string) bool {
+	return meta.IsStatusConditionTrue(obj.GetConditions(), conditionType)
+}
+
+// Set puts a condition in its place. lastTransitionTime stays when the status
+// does, else it is now, unless the condition brings one. An observedGeneration
+// of 0 stands for that of the object. A longer message than a condition may hold
+// is cut.
+func Set(obj platformv1.Conditioned, condition metav1.Condition) {
+	if condition.ObservedGeneration == 0 {
+		condition.ObservedGeneration = obj.GetGeneration()
+	}
+	if len(condition.Message) > maxMessage {
+		condition.Message = strings.ToValidUTF8(condition.Message[:maxMessage-3], "") + "..."
+	}
+	// The slice may be shared with the image that a status patch is compared with.
+	all := slices.Clone(obj.GetConditions())
+	meta.SetStatusCondition(&all, condition)
+	slices.SortFunc(all, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	obj.SetConditions(all)
+}
+
+// Remove takes the condition of this type away, if it is there.
+func Remove(obj platformv1.Conditioned, conditionType string) {
+	all := slices.Clone(obj.GetConditions())
+	if meta.RemoveStatusCondition(&all, conditionType) {
+		obj.SetConditions(all)
+	}
+}
+
+// Report writes an outcome into the status: Ready, Reconciling and Stalled, and
+// the generation that they speak of. readyMessage is the sentence of Ready when
+// the outcome is Done; it may be empty.
+//
+//	Done     Ready=True (reason Ready)
+//	Waiting  Ready=False, Reconciling=True, with the outcome's reason and message
+//	Stalled  Ready=False, Stalled=True, with the outcome's reason and message
+//	Failed   Ready=False, Reconciling=True, with the error's reason and text
+//
+// Reconciling and Stalled are absent otherwise.
+func Report(obj platformv1.Conditioned, o outcome.Outcome, readyMessage string) {
+	obj.SetObservedGeneration(obj.GetGeneration())
+	if o.Kind() == outcome.KindDone {
+		set(obj, platformv1.ReadyCondition, metav1.ConditionTrue, platformv1.ReasonReady, readyMessage)
+		Remove(obj, platformv1.ReconcilingCondition)
+		Remove(obj, platformv1.StalledCondition)
+		return
+	}
+	set(obj, platformv1.ReadyCondition, metav1.ConditionFalse, o.Reason(), o.Message())
+	if o.Kind() == outcome.KindStalled {
+		set(obj, platformv1.StalledCondition, metav1.ConditionTrue, o.Reason(), o.Message())
+		Remove(obj, platformv1.ReconcilingCondition)
+		return
+	}
+	set(obj, platformv1.ReconcilingCondition, metav1.ConditionTrue, o.Reason(), o.Message())
+	Remove(obj, platformv1.StalledCondition)
+}
+
+// Mirror copies the conditions of these types from one object to another, which
+// keeps its own lastTransitionTime and speaks of its own generation. What the
+// source does not have is removed.
+func Mirror(to, from platformv1.Conditioned, conditionTypes ...string) {
+	for _, conditionType := range conditionTypes {
+		condition := Get(from, conditionType)
+		if condition == nil {
+			Remove(to, conditionType)
+			continue
+		}
+		set(to, conditionType, condition.Status, condition.Reason, condition.Message)
+	}
+}
+
+func set(obj platformv1.Conditioned, conditionType string, status metav1.ConditionStatus, reason, message string) {
+	Set(obj, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message})
+}

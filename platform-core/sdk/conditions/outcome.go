@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conditions
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// Outcome reads an outcome back from the conditions of an object that somebody
+// else reconciles, so that its owner can pass it on. Conditions of an older
+// generation, or none, mean that the object is still waiting for its turn.
+func Outcome(obj platformv1.Conditioned) outcome.Outcome {
+	ready := Get(obj, platformv1.ReadyCondition)
+	if ready == nil || ready.ObservedGeneration != obj.GetGeneration() {
+		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("%s is being worked on", obj.GetName()))
+	}
+	switch {
+	case ready.Status == metav1.ConditionTrue:
+		return outcome.Done()
+	case IsTrue(obj, platformv1.StalledCondition):
+		return outcome.Stalled(ready.Reason, ready.Message)
+	}
+	return outcome.Waiting(ready.Reason, ready.Message)
+}

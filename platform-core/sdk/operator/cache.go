@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+)
+
+// ofDomain are the kinds of which an operator holds only the objects of its domain.
+func ofDomain() []client.Object {
+	return []client.Object{
+		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{},
+		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
+		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+	}
+}
+
+// whole are the kinds of which an operator holds every object: those that belong
+// to no domain, and its own typed kinds.
+func whole(kinds []typed.Registration) []client.Object {
+	objects := []client.Object{&storagev1.StorageClass{}, &platformv1.Plugin{}}
+	for _, kind := range kinds {
+		objects = append(objects, kind.Object())
+	}
+	return objects
+}
+
+// cacheOptions has memory grow with the objects of the domain, not with the cluster.
+func cacheOptions(domain string) cache.Options {
+	selected := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: domain})}
+	byObject := map[client.Object]cache.ByObject{}
+	for _, object := range ofDomain() {
+		byObject[object] = selected
+	}
+	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}
+}
+
+// watch begins to watch everything that reconciles read, so that no reconcile is
+// the first to do so and waits for it, and so that every replica is warm before
+// it becomes the leader.
+func watch(ctx context.Context, c cache.Cache, kinds []typed.Registration) error {
+	for _, object := range append(ofDomain(), whole(kinds)...) {
+		if _, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("cannot watch %T: %w", object, err)
+		}
+	}
+	return nil
+}

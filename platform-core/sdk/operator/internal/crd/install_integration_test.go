@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package crd
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corecrd "github.com/zeroinfra/platform-core/config/crd"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+var env *testkit.Env
+
+func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{}) }
+
+// thing is a definition that goes when the test ends; the description tells revisions apart.
+func thing(t *testing.T, kind string, revision int, description string) Definition {
+	plural := strings.ToLower(kind) + "s"
+	d := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.org", Annotations: map[string]string{RevisionAnnotation: itoa(revision)}},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.org", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: strings.ToLower(kind)},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Description: description}}}},
+		},
+	}
+	t.Cleanup(func() {
+		if err := env.Client.Delete(context.Background(), d.DeepCopy()); client.IgnoreNotFound(err) != nil {
+			t.Errorf("cannot remove %q: %v", d.Name, err)
+		}
+		if err := wait.PollUntilContextTimeout(context.Background(), look, testkit.Patience, true, func(ctx context.Context) (bool, error) {
+			return apierrors.IsNotFound(env.Client.Get(ctx, client.ObjectKeyFromObject(d), d.DeepCopy())), nil
+		}); err != nil {
+			t.Errorf("%q does not go: %v", d.Name, err)
+		}
+	})
+	return Definition{d, revision}
+}
+
+func itoa(n int) string { return string(rune('0' + n)) }
+
+func ensure(t *testing.T, mode Mode, patience time.Duration, definitions ...Definition) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return (&Installer{Client: env.Client, Mode: mode, Log: testr.New(t)}).Ensure(ctx, definitions)
+}
+
+// expect checks which revision is in the cluster and returns the definition.
+func expect(t *testing.T, d Definition, description string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	live := &apiextensionsv1.CustomResourceDefinition{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: d.Name}, live); err != nil {
+		t.Fatal(err)
+	}
+	if got := live.Spec.Versions[0].Schema.OpenAPIV3Schema.Description; got != description || !isEstablished(live) {
+		t.Errorf("%q is there (established: %v), want %q", got, isEstablished(live), description)
+	}
+	return live
+}
+
+func TestOnlyAHigherRevisionIsApplied(t *testing.T) {
+	for _, step := range []struct {
+		revision    int
+		description string
+		want        string
+	}{{2, "second", "second"}, {3, "third", "third"}, {3, "another third", "third"}, {1, "first", "third"}} {
+		d := thing(t, "Apple", step.revision, step.description)
+		if err := ensure(t, Install, testkit.Patience, d); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, d, step.want)
+	}
+}
+
+func TestTheSameRevisionWritesNothing(t *testing.T) {
+	d := thing(t, "Berry", 1, "first")
+	if err := ensure(t, Install, testkit.Patience, d); err != nil {
+		t.Fatal(err)
+	}
+	before := expect(t, d, "first").ResourceVersion
+	if err := ensure(t, Install, testkit.Patience, d); err != nil {
+		t.Fatal(err)
+	}
+	if after := expect(t, d, "first").ResourceVersion; after != before {
+		t.Errorf("resourceVersion went from %s to %s", before, after)
+	}
+}
+
+// Replicas of several versions start at once, over and over: the highest revision stays.
+func TestOfManyAtOnceTheHighestWins(t *testing.T) {
+	var wg sync.WaitGroup
+	for round := range 4 {
+		for _, revision := range []int{3, 1, 2, 3} {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				if err := ensure(t, Install, testkit.Patience, thing(t, "Cherry", revision, itoa(revision))); err != nil {
+					t.Errorf("round %d, revision %d: %v", round, revision, err)
+				}
+			}()
+		}
+	}
+	wg.Wait()
+	expect(t, thing(t, "Cherry", 3, ""), "3")
+}
+
+func TestAwaitWaitsForAnAdministrator(t *testing.T) {
+	d := thing(t, "Date", 2, "second")
+	err := ensure(t, Await, time.Second, d)
+	if err == nil || !strings.Contains(err.Error(), d.Name) || !strings.Contains(err.Error(), "--install-crds") {
+		t.Errorf("with nobody to apply it: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- ensure(t, Await, testkit.Patience, d) }()
+	if err := env.Client.Create(t.Context(), thing(t, "Date", 1, "first").CustomResourceDefinition); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("an older revision was enough: %v", err)
+	case <-time.After(4 * look):
+	}
+	if err := ensure(t, Install, testkit.Patience, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARefusedDefinitionIsAnError(t *testing.T) {
+	if err := ensure(t, Install, testkit.Patience, thing(t, "Elder", 1, "first")); err != nil {
+		t.Fatal(err)
+	}
+	clash := thing(t, "Fig", 1, "clash")
+	clash.Spec.Names.Kind, clash.Spec.Names.ListKind = "Elder", "ElderList"
+	clash.Spec.Names.Singular = "elder"
+	err := ensure(t, Install, testkit.Patience, clash)
+	if err == nil || !strings.Contains(err.Error(), clash.Name) || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a name that is taken: %v", err)
+	}
+}
+
+func TestTheCoreDefinitionsAreServed(t *testing.T) {
+	definitions, err := Load(corecrd.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ensure(t, Install, testkit.Patience, definitions...); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package operator_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/zeroinfra/platform-core/sdk/operator"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+	"github.com/zeroinfra/platform-core/sdk/testkit/example"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+)
+
+// asOperator has this test binary be the operator instead of testing it.
+const asOperator = "TEST_RUNS_AS_OPERATOR"
+
+var env *testkit.Env
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asOperator) != "" {
+		operator.Main(operator.Options{
+			Domain:      "database",
+			AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme},
+			Kinds:       []typed.Registration{typed.Register(example.Kind{})},
+			CRDs:        []fs.FS{example.CRDs},
+			Version:     "1.2.3",
+		})
+		return
+	}
+	testkit.Main(m, &env, testkit.EnvOptions{AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}})
+}
+
+// process is a running operator.
+type process struct {
+	*testing.T
+	command        *exec.Cmd
+	output         *lockedBuffer
+	health, metric string
+	ended          chan struct{}
+}
+
+// run starts an operator as a process of its own.
+func run(t *testing.T, namespace string, arguments ...string) *process {
+	t.Helper()
+	p := &process{T: t, output: &lockedBuffer{}, health: freeAddress(t), metric: freeAddress(t), ended: make(chan struct{})}
+	p.command = exec.Command(os.Args[0], append([]string{
+		"--kubeconfig=" + env.Kubeconfig(t), "--namespace=" + namespace, "--agent-image=agent:test",
+		"--health-probe-bind-address=" + p.health, "--metrics-bind-address=" + p.metric, "--log-format=console",
+	}, arguments...)...)
+	p.command.Env = append(os.Environ(), asOperator+"=1")
+	p.command.Stdout, p.command.Stderr = p.output, p.output
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.command.Wait() // Its code is read from ProcessState.
+	}()
+	t.Cleanup(func() {
+		p.end(syscall.SIGKILL)
+		if t.Failed() {
+			t.Logf("the operator said:\n%s", p.output)
+		}
+	})
+	return p
+}
+
+// end sends a signal, waits for the end and returns the exit code.
+func (p *process) end(signal syscall.Signal) int {
+	p.Helper()
+	select {
+	case <-p.ended:
+	default:
+		if err := p.command.Process.Signal(signal); err != nil {
+			p.Logf("cannot signal the operator: %v", err)
+		}
+	}
+	return p.exitCode()
+}
+
+func (p *process) exitCode() int {
+	p.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(testkit.Patience):
+		p.Errorf("the operator did not end within %v", testkit.Patience)
+		_ = p.command.Process.Kill() // What it left of it.
+		<-p.ended
+	}
+	return p.command.ProcessState.ExitCode()
+}
+
+func (p *process) waitReady() {
+	p.Helper()
+	testkit.Eventually(p, "/readyz", func(ctx context.Context) error {
+		select {
+		case <-p.ended:
+			p.Fatalf("the operator ended:\n%s", p.output)
+		default:
+		}
+		_, err := get(ctx, "http://"+p.health+"/readyz")
+		return err
+	})
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return string(body), err
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// lockedBuffer takes the output of a process while the test reads it.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(data []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(data)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	corecrd "github.com/zeroinfra/platform-core/config/crd"
+	"github.com/zeroinfra/platform-core/internal/engine"
+	"github.com/zeroinfra/platform-core/sdk/operator/internal/crd"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+)
+
+// crdPatience is how long an operator waits for its CustomResourceDefinitions
+// before it gives up and is restarted.
+const crdPatience = 2 * time.Minute
+
+// probePatience is how long a readiness probe waits for the caches.
+const probePatience = 500 * time.Millisecond
+
+// run runs the operator until the context ends.
+func run(ctx context.Context, o Options, s settings) error {
+	logger, err := s.logger()
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger.WithName("client-go"))
+	logger.Info("starting", telemetry.KeyDomain, o.Domain, telemetry.KeyVersion, o.Version, telemetry.KeyNamespace, s.namespace)
+	telemetry.Build(o.Domain, o.Version)
+
+	cfg, err := s.restConfig(o)
+	if err != nil {
+		return err
+	}
+	scheme, err := schemeOf(o)
+	if err != nil {
+		return err
+	}
+	if err := ensureCRDs(ctx, cfg, scheme, o, s); err != nil {
+		return err
+	}
+	mgr, err := newManager(ctx, cfg, scheme, o, s)
+	if err != nil {
+		return err
+	}
+	if err := setup(mgr, o, s); err != nil {
+		return err
+	}
+	remove, err := countConditions(mgr, o)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	return mgr.Start(ctx)
+}
+
+func schemeOf(o Options) (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	add := []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme}
+	for _, f := range append(add, o.AddToScheme...) {
+		if err := f(scheme); err != nil {
+			return nil, fmt.Errorf("cannot register types: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// ensureCRDs returns once the definitions of the core API and of the operator's kinds are served.
+func ensureCRDs(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Options, s settings) error {
+	definitions, err := crd.Load(append([]fs.FS{corecrd.FS}, o.CRDs...)...)
+	if err != nil {
+		return err
+	}
+	live, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+	mode := crd.Await
+	if s.installCRDs {
+		mode = crd.Install
+	}
+	ctx, cancel := context.WithTimeout(ctx, crdPatience)
+	defer cancel()
+	installer := &crd.Installer{Client: live, Mode: mode, Log: ctrl.Log.WithName("crds")}
+	return installer.Ensure(ctx, definitions)
+}
+
+// newManager returns a manager whose caches, once started, have what reconciles read.
+func newManager(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Options, s settings) (manager.Manager, error) {
+	lock, err := newLock(cfg, o.Domain, s.namespace)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, manager.Options{
+		Scheme:                 scheme,
+		Cache:                  cacheOptions(o.Domain),
+		Metrics:                metricsserver.Options{BindAddress: s.metricsAddr},
+		HealthProbeBindAddress: s.probeAddr,
+		LeaderElection:         s.leaderElect,
+		RenewDeadline:          ptr.To(renewDeadline),
+		// The process ends right after the manager, so that the lease may go early.
+		LeaderElectionReleaseOnCancel:       true,
+		LeaderElectionResourceLockInterface: lock,
+		Controller: controllerconfig.Controller{
+			MaxConcurrentReconciles: s.workers,
+			ReconciliationTimeout:   queue.Deadline,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the manager: %w", err)
+	}
+	if err := watch(ctx, mgr.GetCache(), o.Kinds); err != nil {
+		return nil, err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache()))
+}
+
+// cachesSynced is ready once the caches have what they watch.
+func cachesSynced(c cache.Cache) healthz.Checker {
+	return func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), probePatience)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("the caches are not filled yet")
+		}
+		return nil
+	}
+}
+
+// setup adds the controllers of the engine and of the typed kinds.
+func setup(mgr manager.Manager, o Options, s settings) error {
+	err := engine.Setup(mgr, engine.Options{
+		Domain:        o.Domain,
+		Namespace:     s.namespace,
+		AgentImage:    s.agentImage,
+		ImageRegistry: s.imageRegistry,
+		ClusterDomain: s.clusterDomain,
+		Workers:       s.workers,
+	})
+	if err != nil {
+		return fmt.Errorf("cannot set up the engine: %w", err)
+	}
+	return typed.Setup(mgr, typed.Settings{Domain: o.Domain, Workers: s.workers}, o.Kinds...)
+}
+
+// countConditions publishes the conditions of all objects of the operator as metrics.
+func countConditions(mgr manager.Manager, o Options) (remove func(), err error) {
+	objects := slices.DeleteFunc(append(ofDomain(), whole(o.Kinds)...), func(object client.Object) bool {
+		_, conditioned := object.(platformv1.Conditioned)
+		return !conditioned
+	})
+	collector, err := telemetry.NewConditions(mgr.GetCache(), mgr.GetScheme(), objects...)
+	if err != nil {
+		return nil, err
+	}
+	if err := metrics.Registry.Register(collector); err != nil {
+		return nil, fmt.Errorf("cannot publish conditions as metrics: %w", err)
+	}
+	return func() { metrics.Registry.Unregister(collector) }, nil
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/zeroinfra/platform-core/sdk/queue"
+)
+
+// settings are the flags of every operator.
+type settings struct {
+	namespace     string
+	leaderElect   bool
+	metricsAddr   string
+	probeAddr     string
+	agentImage    string
+	imageRegistry string
+	clusterDomain string
+	installCRDs   bool
+	workers       int
+	qps           float32
+	burst         int
+	logLevel      string
+	logFormat     string
+	kubeconfig    string
+}
+
+// bind declares the flags and their defaults.
+func (s *settings) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&s.namespace, "namespace", os.Getenv("POD_NAMESPACE"),
+		"namespace of the operator, where its plugins and its lease are (default: environment variable POD_NAMESPACE)")
+	flags.BoolVar(&s.leaderElect, "leader-elect", true, "let only one of several replicas act")
+	flags.StringVar(&s.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
+	flags.StringVar(&s.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&s.agentImage, "agent-image", "", "image of the agents that run in every pod (required)")
+	flags.StringVar(&s.imageRegistry, "image-registry", "", "registry to take all images of plugins from, in place of their own")
+	flags.StringVar(&s.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster")
+	flags.BoolVar(&s.installCRDs, "install-crds", true,
+		"apply the embedded CustomResourceDefinitions where the cluster has none or older ones; when off, wait for an administrator to do it")
+	flags.IntVar(&s.workers, "workers", queue.DefaultWorkers, "objects of each kind that are reconciled at a time")
+	flags.Float32Var(&s.qps, "kube-api-qps", 50, "requests per second to the API server")
+	flags.IntVar(&s.burst, "kube-api-burst", 100, "requests to the API server that may come at once")
+	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
+	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "file with the address and credentials of the cluster (default: those of the pod, else the environment variable KUBECONFIG)")
+}
+
+// check refuses values that cannot work, before anything is started.
+func (s *settings) check() error {
+	switch {
+	case s.namespace == "":
+		return fmt.Errorf("cannot tell the operator's namespace: set --namespace or the environment variable POD_NAMESPACE")
+	case s.agentImage == "":
+		return fmt.Errorf("cannot make pods without an image of the agents: set --agent-image")
+	case s.clusterDomain == "":
+		return fmt.Errorf("cannot name services without a DNS domain: --cluster-domain must not be empty")
+	case s.workers < 1:
+		return fmt.Errorf("cannot work with %d workers: --workers must be at least 1", s.workers)
+	case s.qps <= 0 || s.burst < 1:
+		return fmt.Errorf("cannot limit requests to %v per second, %d at once: --kube-api-qps and --kube-api-burst must be above 0", s.qps, s.burst)
+	}
+	_, err := s.logger()
+	return err
+}
+
+// logger returns the logger that the flags ask for.
+func (s *settings) logger() (logr.Logger, error) {
+	level, err := zapcore.ParseLevel(s.logLevel)
+	if err != nil || level < zapcore.DebugLevel || level > zapcore.ErrorLevel {
+		return logr.Logger{}, fmt.Errorf("cannot log at level %q: --log-level must be debug, info, warn or error", s.logLevel)
+	}
+	options := []zap.Opts{zap.Level(level)}
+	switch s.logFormat {
+	case "json":
+		options = append(options, zap.UseDevMode(false))
+	case "console":
+		options = append(options, zap.ConsoleEncoder(func(c *zapcore.EncoderConfig) { c.EncodeTime = zapcore.ISO8601TimeEncoder }))
+	default:
+		return logr.Logger{}, fmt.Errorf("cannot log as %q: --log-format must be json or console", s.logFormat)
+	}
+	return zap.New(options...), nil
+}
+
+// restConfig returns how to reach the API server, within the limits of the flags.
+func (s *settings) restConfig(o Options) (*rest.Config, error) {
+	var cfg *rest.Config
+	var err error
+	if s.kubeconfig != "" {
+		cfg, err = clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	} else {
+		cfg, err = config.GetConfig()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the cluster (set --kubeconfig outside of one): %w", err)
+	}
+	cfg.QPS, cfg.Burst = s.qps, s.burst
+	cfg.UserAgent = o.Domain + "-operator/" + o.Version
+	return cfg, nil
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// Values that cannot work are refused before anything is started, and the error names the flag.
+func TestBadFlagsAreRefused(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "")
+	good := []string{"--namespace=zeroinfra", "--agent-image=agent:1"}
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"no namespace":    {[]string{"--agent-image=agent:1"}, "POD_NAMESPACE"},
+		"no agent image":  {[]string{"--namespace=zeroinfra"}, "--agent-image"},
+		"no domain":       {append(good, "--cluster-domain="), "--cluster-domain"},
+		"no workers":      {append(good, "--workers=0"), "--workers"},
+		"no requests":     {append(good, "--kube-api-qps=0"), "--kube-api-qps"},
+		"no burst":        {append(good, "--kube-api-burst=0"), "--kube-api-burst"},
+		"unknown level":   {append(good, "--log-level=loud"), "--log-level"},
+		"a level too far": {append(good, "--log-level=fatal"), "--log-level"},
+		"unknown format":  {append(good, "--log-format=xml"), "--log-format"},
+		"unknown flag":    {append(good, "--colour"), "--colour"},
+		"an argument":     {append(good, "now"), "now"},
+		"no such file":    {append(good, "--kubeconfig=/nowhere/at/all"), "/nowhere/at/all"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			command := Command(Options{Domain: "database", Version: "1.2.3"})
+			command.SetArgs(test.args)
+			err := command.ExecuteContext(t.Context())
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want something about %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestTheNamespaceComesFromThePod(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "from-pod")
+	command := Command(Options{Domain: "database"})
+	if got, err := command.Flags().GetString("namespace"); err != nil || got != "from-pod" {
+		t.Errorf("namespace is %q, %v", got, err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	command := Command(Options{Domain: "database", Version: "1.2.3"})
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetArgs([]string{"--version"})
+	if err := command.Execute(); err != nil || !strings.Contains(out.String(), "1.2.3") {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+}

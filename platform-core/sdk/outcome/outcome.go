@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package outcome is the result algebra of every reconcile and of its steps.
+//
+// A step says what became of it with one of four kinds and never touches a
+// requeue, a condition or a back-off itself: Result turns an Outcome into what
+// controller-runtime wants, and package conditions turns it into status.
+package outcome
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Kind tells the four outcomes apart. A higher kind is worse.
+type Kind int
+
+// The kinds, from best to worst.
+const (
+	// KindDone: all is as asked.
+	KindDone Kind = iota
+	// KindWaiting: something is under way; a watch or a clock wakes us.
+	KindWaiting
+	// KindStalled: nothing changes until someone mends what the message names.
+	KindStalled
+	// KindFailed: a surprise; try again with back-off.
+	KindFailed
+)
+
+// String returns the kind in lower case, as metrics and logs use it.
+func (k Kind) String() string {
+	switch k {
+	case KindDone:
+		return "done"
+	case KindWaiting:
+		return "waiting"
+	case KindStalled:
+		return "stalled"
+	case KindFailed:
+		return "failed"
+	default:
+		return fmt.Sprintf("kind(%d)", int(k))
+	}
+}
+
+// ReasonFailed is the reason of a failure whose error names no reason of its own.
+const ReasonFailed = "ReconcileFailed"
+
+// Reasoned is an error that knows its reason, a CamelCase word for conditions.
+type Reasoned interface {
+	error
+	// ConditionReason returns the reason.
+	ConditionReason() string
+}
+
+// Outcome is what became of a reconcile or of a step of it. The zero value is Done.
+type Outcome struct {
+	kind    Kind
+	reason  string
+	message string
+	after   time.Duration
+	err     error
+}
+
+// Done says that all is as asked.
+func Done() Outcome { return Outcome{} }
+
+// Waiting says that something is under way and that a watch will wake us. The
+// reason is a CamelCase word, the message one sentence.
+func Waiting(reason, message string) Outcome {
+	return Outcome{kind: KindWaiting, reason: reason, message: message}
+}
+
+// WaitingFor is Waiting with a clock too: the object is looked at again after
+// the given time, which counts as none when it is not positive.
+func WaitingFor(after time.Duration, reason, message string) Outcome {
+	return Outcome{kind: KindWaiting, reason: reason, message: message, after: max(after, 0)}
+}
+
+// Stalled says that nothing changes until someone mends what the message names.
+func Stalled(reason, message string) Outcome {
+	return Outcome{kind: KindStalled, reason: reason, message: message}
+}
+
+// StalledFor is Stalled with a clock too, for what no watch tells of: the object is
+// looked at again after the given time.
+func StalledFor(after time.Duration, reason, message string) Outcome {
+	return Outcome{kind: KindStalled, reason: reason, message: message, after: max(after, 0)}
+}
+
+// Failed says that err came as a surprise and that the work is to be tried again
+// with back-off. The reason is that of the error, when it is Reasoned, else
+// ReasonFailed. A nil error gives Done.
+func Failed(err error) Outcome {
+	if err == nil {
+		return Done()
+	}
+	reason := ReasonFailed
+	var reasoned Reasoned
+	if errors.As(err, &reasoned) {
+		reason = reasoned.ConditionReason()
+	}
+	return Outcome{kind: KindFailed, reason: reason, message: err.Error(), err: err}
+}
+
+// Kind returns which of the four it is.
+func (o Outcome) Kind() Kind { return o.kind }
+
+// Reason returns the CamelCase word for conditions; empty when Done.
+func (o Outcome) Reason() string { return o.reason }
+
+// Message returns the sentence for people; empty when Done.
+func (o Outcome) Message() string { return o.message }
+
+// Err returns the error of a failure; nil for every other kind.
+func (o Outcome) Err() error { return o.err }
+
+// After returns the time until the object is to be looked at again; 0 for none.
+func (o Outcome) After() time.Duration { return o.after }
+
+// Result returns what controller-runtime wants: an error for a failure, so that
+// it backs off, and a requeue for a clock.
+func (o Outcome) Result() (reconcile.Result, error) {
+	if o.kind == KindFailed {
+		return reconcile.Result{}, o.err
+	}
+	return reconcile.Result{RequeueAfter: o.after}, nil
+}
+
+// Worst sums up outcomes: failed before stalled before waiting before done, the
+// first of the worst kind speaking for all. The clock is the shortest of any, so
+// that a step that waits for a clock is not forgotten beside a stalled one. The
+// errors of all failures are joined.
+func Worst(outcomes ...Outcome) Outcome {
+	var worst Outcome
+	var after time.Duration
+	var failures []error
+	for _, o := range outcomes {
+		if o.kind > worst.kind {
+			worst = o
+		}
+		if o.after > 0 && (after == 0 || o.after < after) {
+			after = o.after
+		}
+		if o.kind == KindFailed {
+			failures = append(failures, o.err)
+		}
+	}
+	worst.after = after
+	if len(failures) > 1 {
+		worst.err = errors.Join(failures...)
+	}
+	return worst
+}

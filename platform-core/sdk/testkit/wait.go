@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+const (
+	// Patience is how long waits last before they fail the test.
+	Patience = 30 * time.Second
+	// look is how often a wait looks.
+	look = 50 * time.Millisecond
+)
+
+// Eventually waits until check returns no error, and fails the test with its last
+// error after Patience.
+func Eventually(t testing.TB, what string, check func(ctx context.Context) error) {
+	t.Helper()
+	last := fmt.Errorf("it was never looked at")
+	err := wait.PollUntilContextTimeout(t.Context(), look, Patience, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("waited %v for %s: %v", Patience, what, last)
+	}
+}
+
+// WaitFor waits until the object, read anew each time, is as check wants it. A nil
+// check wants it to exist.
+func WaitFor(t testing.TB, c client.Reader, obj client.Object, what string, check func() error) {
+	t.Helper()
+	key := client.ObjectKeyFromObject(obj)
+	Eventually(t, fmt.Sprintf("%T %q: %s", obj, key, what), func(ctx context.Context) error {
+		if err := c.Get(ctx, key, obj); err != nil || check == nil {
+			return err
+		}
+		return check()
+	})
+}
+
+// WaitForCondition waits until the object, read anew each time, has a condition of
+// this status at its present generation.
+func WaitForCondition[T interface {
+	client.Object
+	platformv1.Conditioned
+}](t testing.TB, c client.Reader, obj T, conditionType string, status metav1.ConditionStatus) {
+	t.Helper()
+	WaitFor(t, c, obj, conditionType+"="+string(status), func() error {
+		found := meta.FindStatusCondition(obj.GetConditions(), conditionType)
+		if found == nil || found.Status != status || found.ObservedGeneration != obj.GetGeneration() {
+			return fmt.Errorf("generation %d has conditions %+v", obj.GetGeneration(), obj.GetConditions())
+		}
+		return nil
+	})
+}
+
+// WaitForReady waits until the object is Ready at its present generation.
+func WaitForReady[T interface {
+	client.Object
+	platformv1.Conditioned
+}](t testing.TB, c client.Reader, obj T) {
+	t.Helper()
+	WaitForCondition(t, c, obj, platformv1.ReadyCondition, metav1.ConditionTrue)
+}
+
+// WaitGone waits until there is no such object.
+func WaitGone(t testing.TB, c client.Reader, obj client.Object) {
+	t.Helper()
+	key := client.ObjectKeyFromObject(obj)
+	Eventually(t, fmt.Sprintf("the end of %T %q", obj, key), func(ctx context.Context) error {
+		err := c.Get(ctx, key, obj)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil {
+			return fmt.Errorf("it is still there")
+		}
+		return err
+	})
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package typed is the frame of every typed kind: a domain API such as Redis that
+// compiles to an Application of the core API.
+//
+// A kind says how to compile and what to report; the one reconciler here does the
+// rest: it reads the object, compiles it, applies the Application under the field
+// owner "typed/<kind>", mirrors the Application's conditions and phase, and
+// patches the status once, only when it changed.
+//
+// Conditions of a typed object: Ready, Reconciling, Stalled and Accepted as the
+// Application has them, with reasons of the Application; or, when there is nothing
+// to mirror, Stalled with reason InvalidSpec (it does not compile) or NameTaken
+// (an object that is not ours has the Application's name), and Reconciling with
+// reason Progressing (the Application has not been looked at yet). Suspended is
+// True while the spec asks for that; nothing else is touched then.
+package typed
+
+import (
+	"errors"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// SuspendedCondition is True while the spec has the engine do nothing at all; absent otherwise.
+const SuspendedCondition = "Suspended"
+
+// Object is what every typed object offers: the status fields of the suite's shape.
+type Object interface {
+	client.Object
+	platformv1.Conditioned
+	// SetPhase records the one word for printing in the status.
+	SetPhase(platformv1.Phase)
+}
+
+// Kind teaches the frame one typed kind. All methods are pure: no client, no
+// clock, no random; the same object gives the same result.
+type Kind[T Object] interface {
+	// Name is the kind in CamelCase, for example Redis.
+	Name() string
+	// New returns an empty object.
+	New() T
+	// Compile turns the object into an Application: its spec, and labels and
+	// annotations if any. The frame sets its name, namespace, domain label and
+	// owner reference. An error stalls the object with the text as its message:
+	// name the field and say what is allowed. See Refuse for a reason of one's own.
+	Compile(T) (*platformv1.Application, error)
+	// Report fills in the kind's own status fields from the Application's status.
+	// The frame sees to the conditions, the phase and observedGeneration.
+	Report(T, *platformv1.Application)
+}
+
+// Suspender is a capability of a kind whose spec can have the engine do nothing
+// for an object. Without it, objects of the kind are never suspended.
+type Suspender[T Object] interface {
+	// Suspended says whether the spec asks for that.
+	Suspended(T) bool
+}
+
+// Refusal is an error of Compile with a reason of its own.
+type Refusal struct {
+	// Reason is a CamelCase word, one of platformv1.Reason….
+	Reason string
+	// Message is one sentence that says what to do.
+	Message string
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Message }
+
+// Refuse returns an error for Compile that stalls the object with this reason and message.
+func Refuse(reason, message string) error { return &Refusal{Reason: reason, Message: message} }
+
+// reasonOf returns the reason of an error of Compile.
+func reasonOf(err error) string {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return refusal.Reason
+	}
+	return platformv1.ReasonInvalidSpec
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package typed
+
+import (
+	"fmt"
+	"strings"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+)
+
+// Settings are what the frame needs to know of its operator.
+type Settings struct {
+	// Domain that the operator serves; its label is on every Application made.
+	Domain string
+	// Workers is how many objects of a kind are reconciled at a time; queue.DefaultWorkers when below 1.
+	Workers int
+}
+
+// Registration is a kind that an operator serves. Register makes one.
+type Registration interface {
+	// Object returns an empty object of the kind.
+	Object() client.Object
+	setup(mgr ctrl.Manager, settings Settings) error
+}
+
+// Register returns the registration of a kind, for operator.Options.
+func Register[T Object](kind Kind[T]) Registration { return registration[T]{kind} }
+
+// Setup adds the controllers of all registered kinds to a manager.
+func Setup(mgr ctrl.Manager, settings Settings, registrations ...Registration) error {
+	for _, r := range registrations {
+		if err := r.setup(mgr, settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type registration[T Object] struct{ kind Kind[T] }
+
+// Object implements Registration.
+func (r registration[T]) Object() client.Object { return r.kind.New() }
+
+func (r registration[T]) setup(mgr ctrl.Manager, settings Settings) error {
+	owner := "typed/" + strings.ToLower(r.kind.Name())
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		For(r.kind.New()).
+		Watches(&platformv1.Application{}, queue.OwnerOf(mgr, r.kind.New())).
+		WithOptions(queue.Options(settings.Workers)).
+		Complete(&reconciler[T]{
+			kind:   r.kind,
+			owner:  owner,
+			domain: settings.Domain,
+			client: mgr.GetClient(),
+			apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+			events: event.New(mgr.GetEventRecorder(owner)),
+		})
+	if err != nil {
+		return fmt.Errorf("cannot set up the controller of kind %q: %w", r.kind.Name(), err)
+	}
+	return nil
+}

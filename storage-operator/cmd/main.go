@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command manager is the storage operator: the engine with the kinds of the group
+// storage.zeroinfra.github.com.
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/zeroinfra/platform-core/sdk/operator"
+
+	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
+)
+
+// version is set at build time.
+var version = "dev"
+
+func main() {
+	operator.Main(operator.Options{
+		Domain:      "storage",
+		AddToScheme: []func(*runtime.Scheme) error{storagev1.AddToScheme},
+		Version:     version,
+	})
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// snapshot is what an installation must not change: the definitions and the running instance.
+type snapshot struct {
+	definitions map[string]types.UID
+	redis       types.UID
+	footprint   footprint
+}
+
+// definitions returns the CRDs of the suite by name.
+func (s *space) definitions() map[string]types.UID {
+	s.Helper()
+	var list apiextensionsv1.CustomResourceDefinitionList
+	if err := world.client.List(s.ctx, &list); err != nil {
+		s.Fatal(err)
+	}
+	found := map[string]types.UID{}
+	for _, definition := range list.Items {
+		if strings.HasSuffix(definition.Spec.Group, ".zeroinfra.github.com") {
+			found[definition.Name] = definition.UID
+		}
+	}
+	return found
+}
+
+func (i *instance) snapshot() snapshot {
+	i.Helper()
+	s := snapshot{definitions: i.definitions(), redis: i.object().UID, footprint: i.footprint()}
+	for _, plural := range []string{"applications", "components", "workloadsets", "operations", "plugins"} {
+		if s.definitions[plural+"."+platformv1.GroupVersion.Group] == "" {
+			i.Fatalf("the definition of %s is not there: %v", plural, keysOf(s.definitions))
+		}
+	}
+	return s
+}
+
+// same has the test fail when a definition is gone or new, or the instance was touched.
+func (i *instance) same(before snapshot) {
+	i.Helper()
+	now := i.snapshot()
+	for name, uid := range before.definitions {
+		if now.definitions[name] != uid {
+			i.Errorf("definition %q had UID %s and has %q: with it went every object of its kind", name, uid, now.definitions[name])
+		}
+	}
+	if now.redis != before.redis {
+		i.Errorf("the Redis had UID %s and has %s", before.redis, now.redis)
+	}
+	if err := before.footprint.sameProcess(now.footprint); err != nil {
+		i.Error(err)
+	}
+}
+
+// managed proves that somebody looks after the instance: a change is carried out.
+func (i *instance) managed(maxclients string) {
+	i.Helper()
+	i.update(parameter("maxclients", maxclients))
+	i.ready()
+	i.want(map[string]string{"maxclients": maxclients})
+}
+
+// TestChartUpgrade proves that other values of the chart replace the operator's pods and no instance's.
+func TestChartUpgrade(t *testing.T) {
+	s := newSpace(t, "upgrade")
+	s.restoreOperator()
+	i := s.redis("db")
+	i.ready()
+	before, operator := i.snapshot(), s.mustLeader()
+	s.mustInstall(operatorName, "logLevel=debug", "workers=3", "logFormat=console")
+	if now := s.mustLeader(); now == operator {
+		t.Errorf("the operator's pod is still %q: the values did nothing", now)
+	}
+	pods, err := operatorPods(s.ctx)
+	if err != nil || len(pods) == 0 {
+		t.Fatalf("the operator has no pods: %v", err)
+	}
+	arguments := strings.Join(pods[0].Spec.Containers[0].Args, " ")
+	for _, want := range []string{"--log-level=debug", "--workers=3"} {
+		if !strings.Contains(arguments, want) {
+			t.Errorf("the operator runs with %q, want %s", arguments, want)
+		}
+	}
+	s.throughout(quietFor, "the instance is left alone", func() error { return before.footprint.samePod(i.footprint()) })
+	i.same(before)
+	i.managed("222")
+}
+
+// TestChartReinstall proves that instances run on without an operator, and that a new installation takes them over as they are.
+func TestChartReinstall(t *testing.T) {
+	s := newSpace(t, "reinstall")
+	s.restoreOperator()
+	i := s.redis("db", safe())
+	i.ready()
+	i.must("SET", "kept", "yes")
+	before := i.snapshot()
+	s.mustUninstall(operatorName)
+	if pods, err := operatorPods(s.ctx); err != nil || len(pods) > 0 {
+		t.Errorf("the operator still has %d pods: %v", len(pods), err)
+	}
+	i.same(before)
+	// Without an operator, the agents go on with their duty.
+	i.kill9(i.info("process_id"))
+	i.eventually(settleIn, "redis-server is back without an operator", func() error {
+		_, err := i.do("PING")
+		return err
+	})
+	if got := i.must("GET", "kept"); got != "yes" {
+		t.Errorf("the key is %q, want yes", got)
+	}
+	before = i.snapshot()
+	s.mustInstall(operatorName)
+	i.ready()
+	i.same(before)
+	i.managed("223")
+}
+
+// TestUninstallRefused proves that an operator is not taken away from objects that only it can finish deleting, that the
+// refusal names them, and that nothing has happened then.
+func TestUninstallRefused(t *testing.T) {
+	s := newSpace(t, "refuse")
+	s.restoreOperator()
+	i := s.redis("db", deletionPolicy(platformv1.DeletionPolicyDelete))
+	i.ready()
+	before, operator := i.footprint(), s.mustLeader()
+	err := uninstall(s.ctx, operatorName)
+	if err == nil {
+		t.Fatal("the operator was uninstalled, and the volume of the instance can never be deleted")
+	}
+	if !strings.Contains(err.Error(), i.workloadSet()) && !strings.Contains(err.Error(), i.application()) {
+		t.Errorf("the refusal does not name the instance: %v", err)
+	}
+	t.Logf("refused: %v", err)
+	if now := s.mustLeader(); now != operator {
+		t.Errorf("the leader was %q and is %q", operator, now)
+	}
+	if err := before.sameProcess(i.footprint()); err != nil {
+		t.Error(err)
+	}
+	i.managed("225")
+	i.deleteAndWait(nil)
+	// What was refused goes through once its cause is gone; Helm upgrades no release that is half uninstalled.
+	s.mustUninstall(operatorName)
+}
+
+// TestTwoCharts proves that two charts can be installed and removed in any order: the definitions that they share stay as long
+// as anyone may need them, and neither takes the other's plugins or instances.
+func TestTwoCharts(t *testing.T) {
+	s := newSpace(t, "charts")
+	s.restoreOperator()
+	s.Cleanup(func() {
+		if err := uninstall(context.Background(), otherOperator); err != nil {
+			t.Error(err)
+		}
+	})
+	i := s.redis("db")
+	i.ready()
+	before := i.snapshot()
+	for _, step := range []struct {
+		name string
+		do   func(s *space)
+	}{
+		{"other chart beside ours", func(s *space) { s.mustInstall(otherOperator) }},
+		{"ours removed first", func(s *space) { s.mustUninstall(operatorName) }},
+		{"ours installed second", func(s *space) { s.mustInstall(operatorName) }},
+		{"other removed", func(s *space) { s.mustUninstall(otherOperator) }},
+		{"ours removed, none left", func(s *space) { s.mustUninstall(operatorName) }},
+		{"other installed alone", func(s *space) { s.mustInstall(otherOperator) }},
+		{"other removed again", func(s *space) { s.mustUninstall(otherOperator) }},
+		{"ours installed alone", func(s *space) { s.mustInstall(operatorName) }},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			i := &instance{space: s.in(t), name: i.name}
+			step.do(i.space)
+			i.same(before)
+			plugin := &platformv1.Plugin{}
+			if err := world.client.Get(i.ctx, client.ObjectKey{Name: "redis-" + originalVersion}, plugin); err != nil {
+				t.Errorf("the published plugin is gone: %v", err)
+			} else if message := describe(plugin.Status.Conditions); strings.Contains(message, "False") {
+				t.Errorf("the plugin is refused now: %s", message)
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("no need to go on after %q", step.name)
+		}
+	}
+	i.managed("224")
+	var parts corev1.ConfigMapList
+	if err := world.client.List(s.ctx, &parts, client.InNamespace(operatorNamespace), client.MatchingLabels{platformv1.PluginLabel: "redis"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range parts.Items {
+		if part.Immutable == nil || !*part.Immutable {
+			t.Errorf("ConfigMap %q of the plugin is not immutable", part.Name)
+		}
+	}
+}

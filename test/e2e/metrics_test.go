@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestMetricsAndHealth proves that the operator's probes and metrics answer and that the metrics follow what happens.
+func TestMetricsAndHealth(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "metrics")
+	i := s.redis("db")
+	i.ready()
+	bad := s.redis("bad", version("6.2"))
+	bad.stalled(stall{reason: "VersionNotSupported"})
+	pod := s.mustLeader()
+	for _, path := range []string{"healthz", "readyz"} {
+		if out, err := fetch(s.ctx, pod, probesPort, path); err != nil || !strings.HasPrefix(out, "ok") {
+			t.Errorf("/%s answers %q: %v", path, out, err)
+		}
+	}
+	page, err := scrape(s.ctx, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		metric string
+		labels []string
+		least  float64
+	}{
+		{"leader_election_master_status", nil, 1},
+		{"controller_runtime_reconcile_total", []string{`controller="workloadset"`}, 1},
+		{"controller_runtime_reconcile_total", []string{`controller="application"`}, 1},
+		{"zeroinfra_reconcile_outcomes_total", nil, 2},
+		{"workqueue_adds_total", nil, 1},
+		{"rest_client_requests_total", nil, 1},
+		{"process_resident_memory_bytes", nil, 1 << 20},
+	} {
+		if value, found := sample(page, want.metric, want.labels...); !found || value < want.least {
+			t.Errorf("metric %s%v is %v (there: %t), want at least %v", want.metric, want.labels, value, found, want.least)
+		}
+	}
+	resident, _ := sample(page, "process_resident_memory_bytes")
+	t.Logf("operator: %.1f MiB resident", resident/(1<<20))
+	s.checkMetricsService(pod)
+}
+
+// checkMetricsService proves that the metrics are reached by the name that the chart gives them.
+func (s *space) checkMetricsService(pod string) {
+	s.Helper()
+	service := &corev1.Service{}
+	key := client.ObjectKey{Namespace: operatorNamespace, Name: operatorName + "-metrics"}
+	if err := world.client.Get(s.ctx, key, service); err != nil {
+		s.Fatal(err)
+	}
+	host := fmt.Sprintf("%s.%s.svc:%s", service.Name, service.Namespace, strconv.Itoa(int(service.Spec.Ports[0].Port)))
+	out, err := run(s.ctx, s.name, s.clientPod(), "client", "", "wget", "-q", "-O", "-", "http://"+host+"/metrics")
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, found := sample(out, "controller_runtime_reconcile_total"); !found {
+		s.Errorf("the Service %q does not lead to the metrics of pod %q", service.Name, pod)
+	}
+}

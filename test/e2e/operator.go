@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// Where the operator serves metrics and probes.
+const (
+	metricsPort = 8080
+	probesPort  = 8081
+)
+
+// leaderIn is when a test gives up on a new leader after the old one was killed: a Lease that nobody
+// gave back lasts 15 s; the test logs what it took.
+const leaderIn = time.Minute
+
+// operatorPods returns the pods of the operator that are not being deleted.
+func operatorPods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := world.client.List(ctx, &pods, client.InNamespace(operatorNamespace),
+		client.MatchingLabels{"app.kubernetes.io/name": operatorName}); err != nil {
+		return nil, err
+	}
+	var live []corev1.Pod
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp == nil {
+			live = append(live, pod)
+		}
+	}
+	return live, nil
+}
+
+// leader returns the name of the pod that holds the operator's Lease, when that pod is there.
+func leader(ctx context.Context) (string, error) {
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: operatorNamespace, Name: operatorName + ".zeroinfra.github.com"}
+	if err := world.client.Get(ctx, key, lease); err != nil {
+		return "", err
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return "", errors.New("nobody holds the operator's Lease")
+	}
+	// The identity is "<pod>_<uuid>".
+	holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	pods, err := operatorPods(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range pods {
+		if pod.Name == holder {
+			return holder, nil
+		}
+	}
+	return "", fmt.Errorf("the Lease is held by %q, which is gone", holder)
+}
+
+// operatorServes waits until a leader is at work and the plugin redis is loaded.
+func operatorServes(ctx context.Context) error {
+	_, err := poll(ctx, time.Minute, "the operator leads and has loaded the plugin redis", func() error {
+		if _, err := leader(ctx); err != nil {
+			return err
+		}
+		plugin := &platformv1.Plugin{}
+		if err := world.client.Get(ctx, client.ObjectKey{Name: "redis-1.0.0"}, plugin); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(plugin.Status.Conditions, platformv1.AcceptedCondition) {
+			return fmt.Errorf("plugin %q is not accepted: %s", plugin.Name, describe(plugin.Status.Conditions))
+		}
+		return nil
+	})
+	return err
+}
+
+// mustLeader waits for a leader and returns its pod.
+func (s *space) mustLeader() string {
+	s.Helper()
+	var name string
+	s.eventually(time.Minute, "there is a leader", func() (err error) {
+		name, err = leader(s.ctx)
+		return err
+	})
+	return name
+}
+
+// deleteOperator deletes all pods of the operator as "kubectl delete --force" does. The kubelet still gives them a moment, in which
+// a leader gives its Lease back.
+func (s *space) deleteOperator() {
+	s.Helper()
+	err := world.kube.CoreV1().Pods(operatorNamespace).DeleteCollection(s.ctx,
+		*metav1.NewDeleteOptions(0), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + operatorName})
+	if err != nil {
+		s.Fatalf("cannot delete the operator's pods: %v", err)
+	}
+}
+
+// aimAtOperator returns what kills every replica of the operator with SIGKILL. The pods are deleted then, so that the kubelet's growing
+// delay before it starts a container again is not what is measured.
+func (s *space) aimAtOperator() (shoot func()) {
+	s.Helper()
+	pods, err := operatorPods(s.ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	kill := s.aimAtPods(pods...)
+	return func() {
+		kill()
+		s.deleteOperator()
+	}
+}
+
+// aimAtPods returns what kills the first process of every running container of pods.
+func (s *space) aimAtPods(pods ...corev1.Pod) (shoot func()) {
+	s.Helper()
+	var ids []string
+	for _, pod := range pods {
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.State.Running != nil {
+				ids = append(ids, status.ContainerID)
+			}
+		}
+	}
+	return s.aimFromNode(ids...)
+}
+
+// scrape reads the metrics of a pod of the operator.
+func scrape(ctx context.Context, pod string) (string, error) {
+	return fetch(ctx, pod, metricsPort, "metrics")
+}
+
+// fetch reads a page of a pod of the operator through the API server.
+func fetch(ctx context.Context, pod string, port int, path string) (string, error) {
+	data, err := world.kube.CoreV1().RESTClient().Get().Namespace(operatorNamespace).Resource("pods").
+		Name(fmt.Sprintf("%s:%d", pod, port)).SubResource("proxy").Suffix(path).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("cannot read /%s of pod %q: %w", path, pod, err)
+	}
+	return string(data), nil
+}
+
+// sample sums the values of all series of a metric whose labels contain all of the given texts.
+// It says whether there was one.
+func sample(page, metric string, labels ...string) (sum float64, found bool) {
+	for line := range strings.Lines(page) {
+		series, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || (series != metric && !strings.HasPrefix(series, metric+"{")) {
+			continue
+		}
+		wanted := true
+		for _, label := range labels {
+			wanted = wanted && strings.Contains(series, label)
+		}
+		var number float64
+		if _, err := fmt.Sscan(value, &number); wanted && err == nil {
+			sum, found = sum+number, true
+		}
+	}
+	return sum, found
+}

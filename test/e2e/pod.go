@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// stream runs a command in a container until it ends, with its input and output connected.
+func stream(ctx context.Context, namespace, pod, container string, command []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	url := world.kube.CoreV1().RESTClient().Post().
+		Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: container, Command: command,
+			Stdin: stdin != nil, Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec).URL()
+	primary, err := remotecommand.NewWebSocketExecutor(world.config, http.MethodGet, url.String())
+	if err != nil {
+		return err
+	}
+	secondary, err := remotecommand.NewSPDYExecutor(world.config, http.MethodPost, url)
+	if err != nil {
+		return err
+	}
+	executor, err := remotecommand.NewFallbackExecutor(primary, secondary, httpstream.IsUpgradeFailure)
+	if err != nil {
+		return err
+	}
+	return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+}
+
+// run runs a command in a container and returns what it printed, without the last line break.
+func run(ctx context.Context, namespace, pod, container, stdin string, command ...string) (string, error) {
+	var in io.Reader
+	if stdin != "" {
+		in = strings.NewReader(stdin)
+	}
+	var stdout, stderr bytes.Buffer
+	err := stream(ctx, namespace, pod, container, command, in, &stdout, &stderr)
+	out := strings.TrimSuffix(stdout.String(), "\n")
+	if err != nil {
+		return out, fmt.Errorf("cannot run %s in container %q of pod %q: %w: %s%s", command[0], container, pod, err, stderr.String(), stdout.String())
+	}
+	return out, nil
+}
+
+// logs returns all that a container has logged since it was started.
+func logs(ctx context.Context, namespace, pod, container string) (string, error) {
+	data, err := world.kube.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container}).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the log of container %q of pod %q: %w", container, pod, err)
+	}
+	return string(data), nil
+}
+
+// forward opens a way to a port of a pod and returns its local address. It is closed at the end of the test.
+func (s *space) forward(namespace, pod string, port int) string {
+	s.Helper()
+	transport, upgrader, err := spdy.RoundTripperFor(world.config)
+	if err != nil {
+		s.Fatal(err)
+	}
+	url := world.kube.CoreV1().RESTClient().Post().
+		Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	stop, ready := make(chan struct{}), make(chan struct{})
+	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, io.Discard)
+	if err != nil {
+		s.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- forwarder.ForwardPorts() }()
+	s.Cleanup(func() { close(stop) })
+	select {
+	case <-ready:
+	case err := <-failed:
+		s.Fatalf("cannot forward to port %d of pod %q: %v", port, pod, err)
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local)
+}
+
+// restarts returns the number of restarts of each container of a pod, init containers included.
+func restarts(pod *corev1.Pod) map[string]int32 {
+	counts := map[string]int32{}
+	for _, status := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
+		counts[status.Name] = status.RestartCount
+	}
+	return counts
+}

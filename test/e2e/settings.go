@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Names that the product is installed under.
+const (
+	operatorNamespace = "zeroinfra-system"
+	operatorName      = "database-operator"
+	// otherOperator is the second chart, for what the charts share.
+	otherOperator = "storage-operator"
+	// redisImage holds the Redis client tools.
+	redisImage = "zeroinfra/redis:7.0"
+)
+
+// settings are what the environment says.
+type settings struct {
+	// kubeconfig names the cluster (KUBECONFIG).
+	kubeconfig string
+	// helm is the helm program (HELM).
+	helm string
+	// charts is the folder of the charts (CHARTS).
+	charts string
+	// samples is the folder of the database operator's samples.
+	samples string
+	// devcluster is the devcluster program with its flags (DEVCLUSTER, DEVCLUSTER_NAME); empty when there is none.
+	devcluster []string
+	// install is false when E2E_SKIP_INSTALL=1.
+	install bool
+	// helmArgs are added to every installation (E2E_HELM_ARGS, split at blanks).
+	helmArgs []string
+	// idle is how long nothing may be written at rest (E2E_IDLE).
+	idle time.Duration
+	// killRounds is how often the operator is killed during a creation (E2E_KILL_ROUNDS).
+	killRounds int
+	// processKills is how often redis-server is killed under load (E2E_PROCESS_KILLS).
+	processKills int
+	// parallel is how many tests run at the same time (E2E_PARALLEL).
+	parallel string
+	// keep leaves the namespaces of failed tests (E2E_KEEP=1).
+	keep bool
+}
+
+func readSettings() (settings, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return settings{}, err
+	}
+	path := func(name, fallback string) string {
+		value := os.Getenv(name)
+		if value == "" {
+			value = fallback
+		}
+		if filepath.IsAbs(value) {
+			return value
+		}
+		return filepath.Join(root, value)
+	}
+	s := settings{
+		kubeconfig: os.Getenv("KUBECONFIG"),
+		helm:       path("HELM", "../bin/helm"),
+		charts:     path("CHARTS", "../charts"),
+		samples:    filepath.Join(root, "../database-operator/config/samples"),
+		install:    os.Getenv("E2E_SKIP_INSTALL") != "1",
+		helmArgs:   strings.Fields(os.Getenv("E2E_HELM_ARGS")),
+		parallel:   orDefault(os.Getenv("E2E_PARALLEL"), "4"),
+		keep:       os.Getenv("E2E_KEEP") == "1",
+	}
+	if s.kubeconfig == "" {
+		return s, fmt.Errorf("cannot find a cluster: set KUBECONFIG, for example to the output of \"devcluster kubeconfig\"")
+	}
+	if _, err := os.Stat(s.helm); err != nil {
+		found, lookErr := exec.LookPath("helm")
+		if lookErr != nil || os.Getenv("HELM") != "" {
+			return s, fmt.Errorf("cannot find helm: build it with \"make -C hack/tools helm\" or set HELM: %w", err)
+		}
+		s.helm = found
+	}
+	if os.Getenv("DEVCLUSTER") != "" {
+		s.devcluster = []string{path("DEVCLUSTER", "")}
+		if name := os.Getenv("DEVCLUSTER_NAME"); name != "" {
+			s.devcluster = append(s.devcluster, "--name", name)
+		}
+	}
+	if s.idle, err = time.ParseDuration(orDefault(os.Getenv("E2E_IDLE"), "60s")); err != nil {
+		return s, fmt.Errorf("cannot read E2E_IDLE: %w", err)
+	}
+	if s.killRounds, err = strconv.Atoi(orDefault(os.Getenv("E2E_KILL_ROUNDS"), "8")); err != nil {
+		return s, fmt.Errorf("cannot read E2E_KILL_ROUNDS: %w", err)
+	}
+	if s.processKills, err = strconv.Atoi(orDefault(os.Getenv("E2E_PROCESS_KILLS"), "3")); err != nil {
+		return s, fmt.Errorf("cannot read E2E_PROCESS_KILLS: %w", err)
+	}
+	return s, nil
+}
+
+// moduleRoot is the folder that relative paths start from: the one above this package.
+func moduleRoot() (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Dir(here), nil
+}
+
+func orDefault(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package unit has the suite-wide checks that need nothing but the files of the repository.
+package unit
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// maxDefinition keeps a definition small enough for "kubectl apply", which stores it a second time in an annotation of
+// at most 256 KiB.
+const maxDefinition = 256 << 10
+
+// TestDefinitionsAreSmall looks at every file of the repository that is a CustomResourceDefinition.
+func TestDefinitionsAreSmall(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			switch entry.Name() {
+			case ".git", "bin", "dist", "node_modules":
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) != ".yaml" {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var head struct {
+			Kind     string
+			Metadata struct{ Name string }
+		}
+		// Templates of charts are no YAML, and no definitions either.
+		if yaml.Unmarshal(data, &head) != nil || head.Kind != "CustomResourceDefinition" {
+			return nil
+		}
+		found++
+		if len(data) > maxDefinition {
+			t.Errorf("%s: definition %q has %d bytes, want at most %d", path, head.Metadata.Name, len(data), maxDefinition)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Five kinds of the core and Redis, each at its source.
+	if found < 6 {
+		t.Errorf("only %d definitions were found: the search is broken", found)
+	}
+}
