@@ -41,7 +41,13 @@ type Plan struct {
 	// Digest of Process and Files, made by the engine: "sha256:" and 64
 	// hexadecimal digits. The agents report it and never compute it.
 	Digest string `json:"digest"`
-	// Process to run.
+	// RestartDigest is the same over Process and Files without their dynamic entries: as long as a process runs with this
+	// digest, a reload takes over what changed.
+	RestartDigest string `json:"restartDigest"`
+	// Domain is the DNS domain of the pods: a pod's own name is "<pod>.<domain>".
+	Domain string `json:"domain,omitempty"`
+	// Process to run. In its texts, and in those of Files and Probe, the agents replace ${pod.name}, ${pod.ordinal} and
+	// ${pod.fqdn} by what is true of their pod; $${ is a literal ${ (package podtext).
 	Process Process `json:"process"`
 	// Files to write before the process starts.
 	Files []File `json:"files,omitempty"`
@@ -75,15 +81,18 @@ type Stop struct {
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 }
 
-// Reload is one of a signal or a command.
+// Reload is one of a signal, a command, or a command for each changed entry. Files are written first.
 type Reload struct {
 	// Signal by name.
 	Signal string `json:"signal,omitempty"`
 	// Command and arguments, run beside the process; exit code 0 is success.
 	Command []string `json:"command,omitempty"`
+	// Each is a command that is run once for each dynamic entry that was added or changed, with the key and then the
+	// arguments of the entry, joined by blanks, appended as two arguments. An entry that is gone needs a restart.
+	Each []string `json:"each,omitempty"`
 	// Env of the command.
 	Env []EnvVar `json:"env,omitempty"`
-	// TimeoutSeconds of the command. Default 10.
+	// TimeoutSeconds of each run of the command. Default 10.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 }
 
@@ -146,6 +155,8 @@ type Entry struct {
 	Args []string `json:"args,omitempty"`
 	// Secret is appended to Args when the file is written.
 	Secret *SecretRef `json:"secret,omitempty"`
+	// Dynamic says that a reload takes over a change of this entry.
+	Dynamic bool `json:"dynamic,omitempty"`
 }
 
 // Probe is a command whose outcome says how the middleware is.

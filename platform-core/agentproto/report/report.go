@@ -42,6 +42,8 @@ type Report struct {
 	Message string `json:"message,omitempty"`
 	// ConfigDigest is the digest of the plan that the process runs with.
 	ConfigDigest string `json:"configDigest,omitempty"`
+	// RestartDigest is the part of that plan that only a restart can change.
+	RestartDigest string `json:"restartDigest,omitempty"`
 	// Starts counts the starts of the process since the pod was made.
 	Starts int64 `json:"starts,omitempty"`
 	// LastCall is the latest recorded call to the process manager.
@@ -56,9 +58,14 @@ type Call struct {
 	Key string `json:"key"`
 	// Phase: Running, Succeeded or Failed.
 	Phase string `json:"phase"`
+	// Reason of a failure, for machines: ReasonRestartRequired or empty.
+	Reason string `json:"reason,omitempty"`
 	// Message says why it failed.
 	Message string `json:"message,omitempty"`
 }
+
+// ReasonRestartRequired says that a reload cannot take over the change.
+const ReasonRestartRequired = "RestartRequired"
 
 // Phases of a Call.
 const (

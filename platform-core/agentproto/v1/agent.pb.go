@@ -567,7 +567,9 @@ type CallRecord struct {
 	Method string    `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	Phase  CallPhase `protobuf:"varint,3,opt,name=phase,proto3,enum=zeroinfra.agent.v1.CallPhase" json:"phase,omitempty"`
 	// message says why a call failed.
-	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// reason of a failure, for machines: RestartRequired when a reload cannot take over the change; else empty.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -630,6 +632,13 @@ func (x *CallRecord) GetMessage() string {
 	return ""
 }
 
+func (x *CallRecord) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ProcessStatus is all that the process manager knows.
 type ProcessStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -649,7 +658,9 @@ type ProcessStatus struct {
 	// message says what is wrong, when something is.
 	Message string `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
 	// term is the highest seen.
-	Term          uint64 `protobuf:"varint,9,opt,name=term,proto3" json:"term,omitempty"`
+	Term uint64 `protobuf:"varint,9,opt,name=term,proto3" json:"term,omitempty"`
+	// restart_digest is the part of that plan that only a restart can change.
+	RestartDigest string `protobuf:"bytes,10,opt,name=restart_digest,json=restartDigest,proto3" json:"restart_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -747,6 +758,13 @@ func (x *ProcessStatus) GetTerm() uint64 {
 	return 0
 }
 
+func (x *ProcessStatus) GetRestartDigest() string {
+	if x != nil {
+		return x.RestartDigest
+	}
+	return ""
+}
+
 var File_agentproto_v1_agent_proto protoreflect.FileDescriptor
 
 const file_agentproto_v1_agent_proto_rawDesc = "" +
@@ -772,13 +790,14 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x06header\x18\x01 \x01(\v2\x1e.zeroinfra.agent.v1.CallHeaderR\x06header\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\tR\x06signal\"B\n" +
 	"\fCallResponse\x122\n" +
-	"\x04call\x18\x01 \x01(\v2\x1e.zeroinfra.agent.v1.CallRecordR\x04call\"\x9c\x01\n" +
+	"\x04call\x18\x01 \x01(\v2\x1e.zeroinfra.agent.v1.CallRecordR\x04call\"\xb4\x01\n" +
 	"\n" +
 	"CallRecord\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x123\n" +
 	"\x05phase\x18\x03 \x01(\x0e2\x1d.zeroinfra.agent.v1.CallPhaseR\x05phase\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\xcb\x02\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xf2\x02\n" +
 	"\rProcessStatus\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .zeroinfra.agent.v1.ProcessStateR\x05state\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x16\n" +
@@ -788,7 +807,9 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\tlast_exit\x18\x06 \x01(\tR\blastExit\x12;\n" +
 	"\tlast_call\x18\a \x01(\v2\x1e.zeroinfra.agent.v1.CallRecordR\blastCall\x12\x18\n" +
 	"\amessage\x18\b \x01(\tR\amessage\x12\x12\n" +
-	"\x04term\x18\t \x01(\x04R\x04term*p\n" +
+	"\x04term\x18\t \x01(\x04R\x04term\x12%\n" +
+	"\x0erestart_digest\x18\n" +
+	" \x01(\tR\rrestartDigest*p\n" +
 	"\tCallPhase\x12\x1a\n" +
 	"\x16CALL_PHASE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12CALL_PHASE_RUNNING\x10\x01\x12\x18\n" +

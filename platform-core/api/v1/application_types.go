@@ -45,10 +45,28 @@ type ApplicationSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Credentials []Credential `json:"credentials,omitempty"`
+	// running is false for an instance that is stopped: its pods are gone; volumes, Services and Secrets are kept. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Running *bool `json:"running,omitempty"`
+	// suspend has the engine do nothing at all with this instance, healing included.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+	// networkPolicy, when set, lets only pods of this instance and the operator reach what is not meant for clients.
+	// +optional
+	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
 	// deletionPolicy says what becomes of the volumes when the Application is deleted. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// deletionProtection has the API server refuse to delete this object.
+	// +optional
+	DeletionProtection bool `json:"deletionProtection,omitempty"`
+	// adoptVolumes is the UID of an earlier Application of this name whose retained volumes this one takes over. Plugin, major
+	// version and topology have to be the same.
+	// +optional
+	// +kubebuilder:validation:MaxLength=36
+	AdoptVolumes string `json:"adoptVolumes,omitempty"`
 }
 
 // ApplicationComponent is what a user sets for one component.
@@ -78,6 +96,19 @@ type ApplicationComponent struct {
 	// service says how clients reach this component.
 	// +optional
 	Service *ServiceExposure `json:"service,omitempty"`
+	// sets of the component, where the plugin allows more than one; each can differ from the component in what it names.
+	// The plugin's default number of them, named 0, 1 and so on, when left out.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Sets []ComponentSet `json:"sets,omitempty"`
+	// scheduling says where the pods may run. Pods are spread over nodes and zones as far as that goes, also without it.
+	// +optional
+	Scheduling *Scheduling `json:"scheduling,omitempty"`
+	// podDisruptionBudget limits how many pods of each set a drained node may take at once. Default 1.
+	// +optional
+	PodDisruptionBudget *PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
 }
 
 // Credential is a user name and password that the plugin declares, taken from a Secret of the user.

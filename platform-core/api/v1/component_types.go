@@ -24,10 +24,37 @@ type ComponentSpec struct {
 	// topology of the Application.
 	// +required
 	Topology string `json:"topology"`
-	// replicas is the number of pods of each set.
+	// replicas is the number of pods of each set that does not say otherwise.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
+	// sets of the component, at least one.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Sets []ComponentSet `json:"sets"`
+	// running is false for a component that is stopped, or that waits for another one. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Running *bool `json:"running,omitempty"`
+	// suspend has the engine do nothing at all with this component.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+	// scheduling says where the pods may run.
+	// +optional
+	Scheduling *Scheduling `json:"scheduling,omitempty"`
+	// podDisruptionBudget limits how many pods of each set a drained node may take at once. Default 1.
+	// +optional
+	PodDisruptionBudget *PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+	// networkPolicy of the Application.
+	// +optional
+	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
+	// adoptVolumes is the UID of an earlier Application whose retained volumes this component takes over.
+	// +optional
+	// +kubebuilder:validation:MaxLength=36
+	AdoptVolumes string `json:"adoptVolumes,omitempty"`
 	// resources of the container that runs the middleware.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`

@@ -133,6 +133,9 @@ type PodState struct {
 	// node that the pod is on.
 	// +optional
 	Node string `json:"node,omitempty"`
+	// set that the pod is part of, in the status of a Component or an Application.
+	// +optional
+	Set string `json:"set,omitempty"`
 	// message says what is wrong, when something is.
 	// +optional
 	Message string `json:"message,omitempty"`

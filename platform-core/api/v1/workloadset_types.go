@@ -29,7 +29,36 @@ type WorkloadSetSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// template of the pods (a PodTemplateSpec). A change of it replaces the pods, one at a time.
+	// excludedOrdinals are numbers that no pod has: the pods have the first numbers from 0 that are not in this list. To
+	// remove a named pod, put its ordinal here and lower replicas.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1000
+	ExcludedOrdinals []int32 `json:"excludedOrdinals,omitempty"`
+	// running is false for a set that is stopped: its pods are gone, its volumes are kept. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Running *bool `json:"running,omitempty"`
+	// suspend has the engine do nothing at all with this set.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+	// podManagementPolicy: Parallel makes missing pods all at once, OrderedReady one after the other, each when the one
+	// before is ready. Default Parallel.
+	// +optional
+	// +kubebuilder:default=Parallel
+	PodManagementPolicy PodManagementPolicy `json:"podManagementPolicy,omitempty"`
+	// authority over who writes: engine or middleware.
+	// +optional
+	// +kubebuilder:validation:Enum=engine;middleware
+	Authority string `json:"authority,omitempty"`
+	// revision of the template but for images and resources. Only another revision replaces pods: what a newer engine adds to
+	// the template of an unchanged instance comes with each pod's next replacement.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision"`
+	// template of the pods (a PodTemplateSpec). Other images are put into the pods that run, other resources are given to them
+	// where the server can resize pods in place.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -56,7 +85,20 @@ type WorkloadSetSpec struct {
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// adoptVolumes is the UID of an earlier Application whose retained volumes this set may use.
+	// +optional
+	AdoptVolumes string `json:"adoptVolumes,omitempty"`
 }
+
+// PodManagementPolicy says how the missing pods of a set are made.
+// +kubebuilder:validation:Enum=Parallel;OrderedReady
+type PodManagementPolicy string
+
+// Pod management policies, with the meaning that they have for a StatefulSet.
+const (
+	PodManagementParallel     PodManagementPolicy = "Parallel"
+	PodManagementOrderedReady PodManagementPolicy = "OrderedReady"
+)
 
 // SetVolume is a volume that each pod of a set has of its own.
 type SetVolume struct {

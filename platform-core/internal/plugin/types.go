@@ -74,8 +74,17 @@ type Component struct {
 	Container string `json:"container"`
 	// Images by version of the middleware; one for each supported version.
 	Images map[string]string `json:"images"`
+	// Sets is how many sets the component may have. Default exactly 1, named "main"; more are named by the user, or "0", "1"
+	// and so on.
+	Sets *Range `json:"sets,omitempty"`
 	// Replicas of each set.
 	Replicas Range `json:"replicas"`
+	// Scaling: Online (the default), or Fixed when replicas and sets cannot change once they are made.
+	Scaling Scaling `json:"scaling,omitempty"`
+	// PodManagementPolicy of the sets. Default Parallel.
+	PodManagementPolicy platformv1.PodManagementPolicy `json:"podManagementPolicy,omitempty"`
+	// Needs are components of the same topology that have to be ready before this one is started.
+	Needs []string `json:"needs,omitempty"`
 	// Resources of the container when the user sets none.
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 	// Volumes that each pod has of its own.
@@ -96,7 +105,16 @@ type Component struct {
 	Credentials []string `json:"credentials,omitempty"`
 }
 
-// Range of a number of pods.
+// Scaling says whether the number of pods can change.
+type Scaling string
+
+// Values of Scaling.
+const (
+	ScalingOnline Scaling = "Online"
+	ScalingFixed  Scaling = "Fixed"
+)
+
+// Range of a number of pods or sets.
 type Range struct {
 	Default int32 `json:"default"`
 	Min     int32 `json:"min"`
@@ -114,7 +132,19 @@ type Volume struct {
 type Port struct {
 	Name string `json:"name"`
 	Port int32  `json:"port"`
+	// Access: Client (the default), or Peers for a port that only pods of the same Application may reach where a
+	// NetworkPolicy is wanted.
+	Access PortAccess `json:"access,omitempty"`
 }
+
+// PortAccess says who may reach a port.
+type PortAccess string
+
+// Values of PortAccess.
+const (
+	PortClient PortAccess = "Client"
+	PortPeers  PortAccess = "Peers"
+)
 
 // Role that a pod may have.
 type Role struct {
@@ -198,6 +228,9 @@ type Binding struct {
 type ParameterSet struct {
 	// Defaults that differ from the middleware's own, by parameter. Values may hold placeholders.
 	Defaults map[string]platformv1.ParameterValue `json:"defaults,omitempty"`
+	// Dynamic are the parameters that a reload takes over; all others need a restart of the process. A name that ends with *
+	// stands for all that begin so.
+	Dynamic []string `json:"dynamic,omitempty"`
 	// Lists are parameters whose value is several words: it is split at blanks when the file is written.
 	Lists []string `json:"lists,omitempty"`
 	// Reserved are parameters that nobody may set, each with the end of the sentence "it …" that

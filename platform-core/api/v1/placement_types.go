@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// ComponentSet is one set of a component: pods with the same resources and configuration.
+type ComponentSet struct {
+	// name of the set.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=6
+	Name string `json:"name"`
+	// replicas is the number of pods. The component's when left out.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	Replicas *int32 `json:"replicas,omitempty"`
+	// excludedOrdinals are numbers that no pod of the set has. To remove a named pod, put its ordinal here and lower replicas.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1000
+	ExcludedOrdinals []int32 `json:"excludedOrdinals,omitempty"`
+	// resources of the container that runs the middleware. The component's when left out.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// storageSize of each volume. The component's when left out.
+	// +optional
+	StorageSize *resource.Quantity `json:"storageSize,omitempty"`
+	// parameters of this set, over those of the component.
+	// +optional
+	Parameters Parameters `json:"parameters,omitempty"`
+	// scheduling of this set in place of the component's.
+	// +optional
+	Scheduling *Scheduling `json:"scheduling,omitempty"`
+}
+
+// Scheduling says where pods may run, in the terms of Kubernetes.
+type Scheduling struct {
+	// nodeSelector that nodes have to match.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// tolerations of taints.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// affinity to nodes and pods.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// topologySpreadConstraints in place of the engine's own, which spread the pods of a set over nodes and zones as far as
+	// that goes. A constraint without labelSelector is about the pods of its set.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	// priorityClassName of the pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+}
+
+// PodDisruptionBudget limits voluntary disruptions of the pods of a set.
+type PodDisruptionBudget struct {
+	// maxUnavailable pods of each set, a number or a percentage.
+	// +required
+	// +kubebuilder:validation:XIntOrString
+	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
+}
+
+// NetworkPolicy says who may reach an instance over the network.
+type NetworkPolicy struct {
+	// from lists who may reach the ports that are meant for clients. Anyone when left out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
+}
