@@ -81,6 +81,8 @@ type space struct {
 	ctx context.Context
 	// client is the pod that redis-cli runs in, the same for all subtests.
 	client *clientPod
+	// failures of the test and its subtests.
+	failures *failures
 }
 
 // clientPod is made when it is first needed.
@@ -99,7 +101,7 @@ var removals struct {
 // that it went is checked at the end of all tests, since Kubernetes takes its time.
 func newSpace(t *testing.T, purpose string) *space {
 	t.Helper()
-	s := &space{T: t, name: "e2e-" + purpose + "-" + rand.String(5), ctx: t.Context(), client: &clientPod{}}
+	s := &space{T: t, name: "e2e-" + purpose + "-" + rand.String(5), ctx: t.Context(), client: &clientPod{}, failures: &failures{}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name, Labels: map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted",
 	}}}
@@ -109,6 +111,7 @@ func newSpace(t *testing.T, purpose string) *space {
 	t.Cleanup(func() {
 		if t.Failed() {
 			diagnose(t, s.name)
+			t.Logf("what failed, once more:\n%s", s.failures)
 			if set.keep {
 				return
 			}

@@ -4,8 +4,9 @@ package e2e
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,7 @@ import (
 )
 
 // lastLines is how much of a log a failed test prints.
-const lastLines = 80
+const lastLines = 40
 
 // diagnose prints what a person would look at first when a test has failed.
 func diagnose(t *testing.T, namespace string) {
@@ -61,8 +62,55 @@ func diagnose(t *testing.T, namespace string) {
 		t.Log(err)
 	}
 	for _, pod := range operators {
-		printLog(ctx, t, operatorNamespace, pod.Name, "")
+		printOperatorLog(ctx, t, pod.Name, namespace)
 	}
+}
+
+// failures are what a test complained about. They are printed again below the diagnosis, where people look first.
+type failures struct {
+	sync.Mutex
+	messages []string
+}
+
+func (f *failures) add(message string) {
+	f.Lock()
+	defer f.Unlock()
+	f.messages = append(f.messages, strings.TrimSpace(message))
+}
+
+// String joins the messages, a line each.
+func (f *failures) String() string {
+	f.Lock()
+	defer f.Unlock()
+	return strings.Join(f.messages, "\n")
+}
+
+// Error is that of testing.T; so are the three below.
+func (s *space) Error(args ...any) {
+	s.Helper()
+	s.failures.add(fmt.Sprintln(args...))
+	s.T.Error(args...)
+}
+
+// Errorf complains and goes on.
+func (s *space) Errorf(format string, args ...any) {
+	s.Helper()
+	s.failures.add(fmt.Sprintf(format, args...))
+	s.T.Errorf(format, args...)
+}
+
+// Fatal complains and ends the test.
+func (s *space) Fatal(args ...any) {
+	s.Helper()
+	s.failures.add(fmt.Sprintln(args...))
+	s.T.Fatal(args...)
+}
+
+// Fatalf complains and ends the test.
+func (s *space) Fatalf(format string, args ...any) {
+	s.Helper()
+	s.failures.add(fmt.Sprintf(format, args...))
+	s.T.Fatalf(format, args...)
 }
 
 func printStatus(t *testing.T, list client.ObjectList) {
@@ -107,8 +155,24 @@ func printLog(ctx context.Context, t *testing.T, namespace, pod, container strin
 		t.Log(err)
 		return
 	}
-	lines := slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool {
-		return strings.Contains(line, `"msg":"Starting `)
-	})
-	t.Logf("end of the log of %s:\n%s", strings.TrimSuffix(pod+"/"+container, "/"), strings.Join(lines, "\n"))
+	t.Logf("end of the log of %s/%s:\n%s", pod, container, data)
+}
+
+// printOperatorLog prints what the operator last said of one namespace, without the stacks.
+func printOperatorLog(ctx context.Context, t *testing.T, pod, about string) {
+	t.Helper()
+	data, err := logs(ctx, operatorNamespace, pod, "")
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	var lines []string
+	for line := range strings.Lines(data) {
+		if strings.Contains(line, about) {
+			line, _, _ = strings.Cut(line, `,"stacktrace"`)
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	lines = lines[max(0, len(lines)-lastLines):]
+	t.Logf("what %s said of namespace %s:\n%s", pod, about, strings.Join(lines, "\n"))
 }

@@ -145,7 +145,7 @@ func (b *bundle) refused() []string {
 		}
 		return err
 	})
-	shown := (&space{T: b.T, ctx: b.ctx}).columns(platformv1.GroupVersion.WithResource("plugins"), b.pluginName())
+	shown := (&space{T: b.T, ctx: b.ctx, failures: &failures{}}).columns(platformv1.GroupVersion.WithResource("plugins"), b.pluginName())
 	if shown["Accepted"] != "False" || shown["Message"] == "" {
 		b.Errorf("kubectl get plugins -o wide shows %v", shown)
 	}

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,10 +86,12 @@ func (s *space) texts() map[string]string {
 		s.Fatal(err)
 	}
 	places := map[string]string{}
-	lists, err := world.kube.Discovery().ServerPreferredNamespacedResources()
-	if err != nil {
-		s.Fatal(err)
-	}
+	var lists []*metav1.APIResourceList
+	// An aggregated API can be away for a moment; then the list is not whole.
+	s.eventually(spreadIn, "every API says what it serves", func() (err error) {
+		lists, err = world.kube.Discovery().ServerPreferredNamespacedResources()
+		return err
+	})
 	for _, list := range lists {
 		group, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -98,13 +101,18 @@ func (s *space) texts() map[string]string {
 			if resource.Name == "secrets" {
 				continue
 			}
-			items, err := objects.Resource(group.WithResource(resource.Name)).Namespace(s.name).List(s.ctx, metav1.ListOptions{})
-			if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
-				continue
-			}
-			if err != nil {
-				s.Fatalf("cannot list %s: %v", resource.Name, err)
-			}
+			items := &unstructured.UnstructuredList{}
+			s.eventually(spreadIn, "there is a list of "+resource.Name, func() error {
+				found, err := objects.Resource(group.WithResource(resource.Name)).Namespace(s.name).List(s.ctx, metav1.ListOptions{})
+				if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				items = found
+				return nil
+			})
 			for _, item := range items.Items {
 				data, err := json.Marshal(item.Object)
 				if err != nil {
