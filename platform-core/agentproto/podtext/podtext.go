@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podtext puts what is true of one pod into the texts of a plan that many pods share.
+//
+//	${pod.name}     the pod's name
+//	${pod.ordinal}  the number after the name's last dash
+//	${pod.fqdn}     the name, a dot and the plan's domain
+//	$${             a literal ${
+//
+// Any other ${ is an error; a $ elsewhere is just a dollar sign. There is no nesting, and what was put in is not read again.
+//
+// The package imports the standard library only, so that both sides can use it.
+package podtext
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const (
+	open    = "${"
+	escaped = "$${"
+	// maxQuoted bounds what an error repeats of a text.
+	maxQuoted = 40
+)
+
+// Pod is what texts can ask for.
+type Pod struct {
+	// Name of the pod; empty when it is not known.
+	Name string
+	// Ordinal of the pod in its set; negative when the name has none.
+	Ordinal int
+	// FQDN is the pod's own DNS name; empty when it has none.
+	FQDN string
+}
+
+// PodOf tells the ordinal and the DNS name from the pod's name and the domain of its plan, which may both be empty.
+func PodOf(name, domain string) Pod {
+	pod := Pod{Name: name, Ordinal: ordinal(name)}
+	if name != "" && domain != "" {
+		pod.FQDN = name + "." + domain
+	}
+	return pod
+}
+
+func ordinal(name string) int {
+	digits := name[strings.LastIndexByte(name, '-')+1:]
+	n, err := strconv.Atoi(digits)
+	// "-+1" and "-01" are no names that the engine gives.
+	if err != nil || len(digits) == len(name) || strconv.Itoa(n) != digits {
+		return -1
+	}
+	return n
+}
+
+// Expand puts in what the text asks for. What the pod does not have is an error where the text asks for it, and only there.
+func Expand(text string, pod Pod) (string, error) {
+	var b strings.Builder
+	for {
+		at := strings.Index(text, open)
+		if at < 0 {
+			b.WriteString(text)
+			return b.String(), nil
+		}
+		if at > 0 && text[at-1] == '$' {
+			b.WriteString(text[:at-1] + open)
+			text = text[at+len(open):]
+			continue
+		}
+		b.WriteString(text[:at])
+		text = text[at:]
+		end := strings.IndexByte(text, '}')
+		if end < 0 {
+			return "", fmt.Errorf("%q has no closing brace; write %s for a literal %s", shorten(text), escaped, open)
+		}
+		value, err := pod.value(text[:end+1])
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(value)
+		text = text[end+1:]
+	}
+}
+
+// value is what one reference stands for.
+func (p Pod) value(reference string) (string, error) {
+	switch reference {
+	case "${pod.name}":
+		if p.Name == "" {
+			return "", fmt.Errorf("%s is not known here; is POD_NAME set?", reference)
+		}
+		return p.Name, nil
+	case "${pod.ordinal}":
+		if p.Ordinal < 0 {
+			return "", fmt.Errorf("%s is not known: the pod's name %q does not end in a dash and a number", reference, p.Name)
+		}
+		return strconv.Itoa(p.Ordinal), nil
+	case "${pod.fqdn}":
+		if p.FQDN == "" {
+			return "", fmt.Errorf("%s is not known: the plan has no domain, or the pod no name", reference)
+		}
+		return p.FQDN, nil
+	}
+	return "", fmt.Errorf("%q is unknown; known are ${pod.name}, ${pod.ordinal} and ${pod.fqdn}; write %s for a literal %s", shorten(reference), escaped, open)
+}
+
+// Escape returns a text that Expand turns into the given one, whatever that is. Escape a literal as one piece, and put no
+// reference right behind one that ends in $: the two would read as an escape.
+func Escape(text string) string { return strings.ReplaceAll(text, open, escaped) }
+
+// Check says whether Expand knows all that the text asks for, given a pod that has everything.
+func Check(text string) error {
+	_, err := Expand(text, Pod{Name: "pod-0", FQDN: "pod-0.domain"})
+	return err
+}
+
+func shorten(text string) string {
+	if len(text) <= maxQuoted {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxQuoted], "") + "..."
+}
