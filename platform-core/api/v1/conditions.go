@@ -69,6 +69,16 @@ const (
 	ReasonTemplateNotFound = "TemplateNotFound"
 	// ReasonDeleting: the object is being deleted.
 	ReasonDeleting = "Deleting"
+	// ReasonStopped: the pods are gone since running is false; the volumes are kept.
+	ReasonStopped = "Stopped"
+	// ReasonSuspended: the engine does nothing since suspend is true.
+	ReasonSuspended = "Suspended"
+	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
+	ReasonAdoptionRefused = "AdoptionRefused"
+	// ReasonResizePending: a node has not yet given a pod its new resources.
+	ReasonResizePending = "ResizePending"
+	// ReasonResizeInfeasible: no node has room for the new resources of a pod.
+	ReasonResizeInfeasible = "ResizeInfeasible"
 )
 
 // Phase is one word for a person who lists objects; programs read the conditions.
@@ -76,11 +86,13 @@ type Phase string
 
 // Phases of Application, Component, WorkloadSet and every typed kind.
 const (
-	PhasePending  Phase = "Pending"
-	PhaseCreating Phase = "Creating"
-	PhaseUpdating Phase = "Updating"
-	PhaseReady    Phase = "Ready"
-	PhaseDegraded Phase = "Degraded"
-	PhaseStalled  Phase = "Stalled"
-	PhaseDeleting Phase = "Deleting"
+	PhasePending   Phase = "Pending"
+	PhaseCreating  Phase = "Creating"
+	PhaseUpdating  Phase = "Updating"
+	PhaseReady     Phase = "Ready"
+	PhaseDegraded  Phase = "Degraded"
+	PhaseStalled   Phase = "Stalled"
+	PhaseStopped   Phase = "Stopped"
+	PhaseSuspended Phase = "Suspended"
+	PhaseDeleting  Phase = "Deleting"
 )

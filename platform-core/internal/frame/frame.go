@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -50,6 +51,10 @@ func Reconcile[T Object](ctx context.Context, c client.Client, request reconcile
 		// The cache was behind: the watch brings what changed, nothing is wrong.
 		return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // rate-limited requeue without an error
 	}
+	if o.Kind() == outcome.KindFailed && apierrors.HasStatusCause(o.Err(), corev1.NamespaceTerminatingCause) {
+		// Nothing can be made there any more, and all that is there goes without us.
+		return reconcile.Result{}, nil
+	}
 	conditions.Report(obj, o, readyMessage(obj))
 	finish(obj, o)
 	if err := patch.Status(ctx, c, before, obj); err != nil {
@@ -71,6 +76,10 @@ func Phase(obj Object, before platformv1.Phase, version string) platformv1.Phase
 	switch {
 	case !obj.GetDeletionTimestamp().IsZero():
 		return platformv1.PhaseDeleting
+	case isReadyFor(obj, platformv1.ReasonSuspended):
+		return platformv1.PhaseSuspended
+	case isReadyFor(obj, platformv1.ReasonStopped) && conditions.IsTrue(obj, platformv1.ReadyCondition):
+		return platformv1.PhaseStopped
 	case conditions.IsTrue(obj, platformv1.ReadyCondition):
 		return platformv1.PhaseReady
 	case conditions.IsTrue(obj, platformv1.StalledCondition):
@@ -79,4 +88,10 @@ func Phase(obj Object, before platformv1.Phase, version string) platformv1.Phase
 		return platformv1.PhaseCreating
 	}
 	return platformv1.PhaseUpdating
+}
+
+// isReadyFor says whether Ready, whatever its status, has this reason.
+func isReadyFor(obj Object, reason string) bool {
+	ready := conditions.Get(obj, platformv1.ReadyCondition)
+	return ready != nil && ready.Reason == reason
 }

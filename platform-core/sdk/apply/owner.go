@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,10 +51,13 @@ func (e *NameTakenError) Error() string {
 func (e *NameTakenError) ConditionReason() string { return platformv1.ReasonNameTaken }
 
 // Outcome sorts an error of an Applier: a taken name stalls, one whose holder is
-// leaving waits, nil is done, and everything else is a failure.
+// leaving waits, as does a namespace that is being deleted, nil is done, and
+// everything else is a failure.
 func Outcome(err error) outcome.Outcome {
 	var taken *NameTakenError
 	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return outcome.Waiting(platformv1.ReasonDeleting, "the namespace is being deleted")
 	case !errors.As(err, &taken):
 		return outcome.Failed(err)
 	case taken.Leaving:

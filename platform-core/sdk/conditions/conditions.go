@@ -66,7 +66,8 @@ func Remove(obj platformv1.Conditioned, conditionType string) {
 // the generation that they speak of. readyMessage is the sentence of Ready when
 // the outcome is Done; it may be empty.
 //
-//	Done     Ready=True (reason Ready)
+//	Done     Ready=True (reason Ready, or the outcome's own reason and message)
+//	Held     Ready as it was, with the outcome's reason and message; Stalled=True when that is not True
 //	Waiting  Ready=False, Reconciling=True, with the outcome's reason and message
 //	Stalled  Ready=False, Stalled=True, with the outcome's reason and message
 //	Failed   Ready=False, Reconciling=True, with the error's reason and text
@@ -74,14 +75,18 @@ func Remove(obj platformv1.Conditioned, conditionType string) {
 // Reconciling and Stalled are absent otherwise.
 func Report(obj platformv1.Conditioned, o outcome.Outcome, readyMessage string) {
 	obj.SetObservedGeneration(obj.GetGeneration())
-	if o.Kind() == outcome.KindDone {
-		set(obj, platformv1.ReadyCondition, metav1.ConditionTrue, platformv1.ReasonReady, readyMessage)
+	ready, reason, message := o.Kind() == outcome.KindDone, o.Reason(), o.Message()
+	if ready && reason == "" {
+		reason, message = platformv1.ReasonReady, readyMessage
+	}
+	if ready || o.Kind() == outcome.KindHeld && IsTrue(obj, platformv1.ReadyCondition) {
+		set(obj, platformv1.ReadyCondition, metav1.ConditionTrue, reason, message)
 		Remove(obj, platformv1.ReconcilingCondition)
 		Remove(obj, platformv1.StalledCondition)
 		return
 	}
 	set(obj, platformv1.ReadyCondition, metav1.ConditionFalse, o.Reason(), o.Message())
-	if o.Kind() == outcome.KindStalled {
+	if o.Kind() == outcome.KindStalled || o.Kind() == outcome.KindHeld {
 		set(obj, platformv1.StalledCondition, metav1.ConditionTrue, o.Reason(), o.Message())
 		Remove(obj, platformv1.ReconcilingCondition)
 		return

@@ -20,6 +20,10 @@ func Outcome(obj platformv1.Conditioned) outcome.Outcome {
 		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("%s is being worked on", obj.GetName()))
 	}
 	switch {
+	case ready.Reason == platformv1.ReasonSuspended:
+		return outcome.Held(ready.Reason, ready.Message)
+	case ready.Status == metav1.ConditionTrue && ready.Reason != platformv1.ReasonReady:
+		return outcome.DoneAs(ready.Reason, ready.Message)
 	case ready.Status == metav1.ConditionTrue:
 		return outcome.Done()
 	case IsTrue(obj, platformv1.StalledCondition):

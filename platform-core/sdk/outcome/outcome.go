@@ -2,7 +2,7 @@
 
 // Package outcome is the result algebra of every reconcile and of its steps.
 //
-// A step says what became of it with one of four kinds and never touches a
+// A step says what became of it with one of five kinds and never touches a
 // requeue, a condition or a back-off itself: Result turns an Outcome into what
 // controller-runtime wants, and package conditions turns it into status.
 package outcome
@@ -15,13 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Kind tells the four outcomes apart. A higher kind is worse.
+// Kind tells the five outcomes apart. A higher kind is worse.
 type Kind int
 
 // The kinds, from best to worst.
 const (
 	// KindDone: all is as asked.
 	KindDone Kind = iota
+	// KindHeld: nothing is done, since someone asked for that.
+	KindHeld
 	// KindWaiting: something is under way; a watch or a clock wakes us.
 	KindWaiting
 	// KindStalled: nothing changes until someone mends what the message names.
@@ -35,6 +37,8 @@ func (k Kind) String() string {
 	switch k {
 	case KindDone:
 		return "done"
+	case KindHeld:
+		return "held"
 	case KindWaiting:
 		return "waiting"
 	case KindStalled:
@@ -67,6 +71,16 @@ type Outcome struct {
 
 // Done says that all is as asked.
 func Done() Outcome { return Outcome{} }
+
+// DoneAs is Done with a reason of its own for Ready and a sentence that explains it,
+// for example when all is as asked since nothing is to run.
+func DoneAs(reason, message string) Outcome { return Outcome{reason: reason, message: message} }
+
+// Held says that nothing is done since someone asked for that. What was so before still
+// counts: Ready keeps its status and takes this reason and sentence.
+func Held(reason, message string) Outcome {
+	return Outcome{kind: KindHeld, reason: reason, message: message}
+}
 
 // Waiting says that something is under way and that a watch will wake us. The
 // reason is a CamelCase word, the message one sentence.
@@ -130,7 +144,7 @@ func (o Outcome) Result() (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: o.after}, nil
 }
 
-// Worst sums up outcomes: failed before stalled before waiting before done, the
+// Worst sums up outcomes: failed before stalled before waiting before held before done, the
 // first of the worst kind speaking for all. The clock is the shortest of any, so
 // that a step that waits for a clock is not forgotten beside a stalled one. The
 // errors of all failures are joined.
