@@ -81,6 +81,23 @@ type ComponentSpec struct {
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
+// ReplicasOf returns the number of pods of one of the sets.
+func (c *ComponentSpec) ReplicasOf(set *ComponentSet) int32 {
+	if set.Replicas != nil {
+		return *set.Replicas
+	}
+	return c.Replicas
+}
+
+// Pods returns the number of pods of all sets.
+func (c *ComponentSpec) Pods() int32 {
+	pods := int32(0)
+	for i := range c.Sets {
+		pods += c.ReplicasOf(&c.Sets[i])
+	}
+	return pods
+}
+
 // ComponentStatus is what the engine knows of a component.
 type ComponentStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.

@@ -3,6 +3,8 @@
 package v1
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -81,4 +83,15 @@ type NetworkPolicy struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
+}
+
+// OrdinalsOf returns the ordinals that the pods of a set have: the first numbers from 0 that are not excluded.
+func OrdinalsOf(replicas int32, excluded []int32) []int32 {
+	ordinals := make([]int32, 0, max(replicas, 0))
+	for ordinal := int32(0); int32(len(ordinals)) < replicas; ordinal++ {
+		if !slices.Contains(excluded, ordinal) {
+			ordinals = append(ordinals, ordinal)
+		}
+	}
+	return ordinals
 }

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,7 +100,7 @@ func (c *context) statusContainer(image string) corev1.Container {
 	return container
 }
 
-func (c *context) volumes() []corev1.Volume {
+func (c *setContext) volumes() []corev1.Volume {
 	volumes := []corev1.Volume{
 		scratch(volumeBin, corev1.StorageMediumDefault, "128Mi"),
 		scratch(volumeRun, corev1.StorageMediumDefault, "16Mi"),
@@ -128,14 +129,7 @@ func (c *context) volumes() []corev1.Volume {
 func (c *context) secretSources() []corev1.VolumeProjection {
 	var sources []corev1.VolumeProjection
 	for _, name := range c.declared.Credentials {
-		i := slices.IndexFunc(c.spec.Credentials, func(have platformv1.Credential) bool { return have.Name == name })
-		reference := platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(c.owner.Application, name)}
-		if i >= 0 {
-			reference = c.spec.Credentials[i].PasswordFrom
-		}
-		if reference.Key == "" {
-			reference.Key = plugin.SecretKeyPassword
-		}
+		reference := c.secretOf(name)
 		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
 			// What a user wrote is never a placeholder.
 			LocalObjectReference: corev1.LocalObjectReference{Name: placeholder.Escape(reference.Name)},
@@ -143,6 +137,17 @@ func (c *context) secretSources() []corev1.VolumeProjection {
 		}})
 	}
 	return sources
+}
+
+// secretOf says where the password of a credential is: in the user's Secret, or the one that the engine makes.
+func (c *context) secretOf(credential string) platformv1.SecretKeyReference {
+	reference := platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(c.owner.Application, credential)}
+	i := slices.IndexFunc(c.spec.Credentials, func(have platformv1.Credential) bool { return have.Name == credential })
+	if i >= 0 {
+		reference = c.spec.Credentials[i].PasswordFrom
+	}
+	reference.Key = cmp.Or(reference.Key, plugin.SecretKeyPassword)
+	return reference
 }
 
 func scratch(name string, medium corev1.StorageMedium, size string) corev1.Volume {

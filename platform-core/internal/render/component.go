@@ -4,6 +4,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,52 +24,71 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	if r := checkVersion(b, spec.Version); r != nil {
 		return nil, r
 	}
-	if r := checkParameters(b, spec); r != nil {
+	if r := checkParameters(b, spec, spec.Parameters); r != nil {
 		return nil, r
+	}
+	for _, set := range spec.Sets {
+		if r := checkParameters(b, spec, set.Parameters); r != nil {
+			return nil, r
+		}
 	}
 	if s.ClusterDomain == "" {
 		s.ClusterDomain = DefaultClusterDomain
 	}
-	c := &context{
-		bundle: b, settings: s, owner: owner, spec: spec, declared: declared,
-		set:  platformv1.DefaultSet,
-		name: platformv1.WorkloadSetNameFor(owner.Application, spec.Component, platformv1.DefaultSet),
+	c := &context{bundle: b, settings: s, owner: owner, spec: spec, declared: declared}
+	output := &ComponentOutput{}
+	for i := range spec.Sets {
+		set := c.of(&spec.Sets[i])
+		ws, r := set.workloadSet()
+		if r != nil {
+			return nil, r
+		}
+		output.WorkloadSets = append(output.WorkloadSets, WorkloadSetOutput{Name: set.name, Spec: *ws})
+		if budget := set.budget(); budget != nil {
+			output.Budgets = append(output.Budgets, budget)
+		}
 	}
-	set, r := c.workloadSet()
-	if r != nil {
-		return nil, r
-	}
-	services, endpoints := c.services()
-	return &ComponentOutput{
-		WorkloadSets: []WorkloadSetOutput{{Name: c.name, Spec: *set}},
-		Services:     services,
-		Endpoints:    endpoints,
-	}, nil
+	output.NetworkPolicy = c.networkPolicy()
+	output.Services, output.Endpoints = c.services()
+	return output, nil
 }
 
-// context is what the rendering of one set works with.
+// context is what the rendering of one component works with.
 type context struct {
 	bundle   *plugin.Bundle
 	settings Settings
 	owner    Meta
 	spec     *platformv1.ComponentSpec
 	declared *plugin.Component
-	// set is the name of the set within the component, name that of its WorkloadSet.
-	set, name string
 }
 
-func (c *context) values() placeholder.Values {
+// setContext is what the rendering of one set works with.
+type setContext struct {
+	*context
+	set setSpec
+	// name of the WorkloadSet.
+	name string
+}
+
+func (c *context) of(set *platformv1.ComponentSet) *setContext {
+	return &setContext{
+		context: c, set: resolve(c.spec, set),
+		name: platformv1.WorkloadSetNameFor(c.owner.Application, c.spec.Component, set.Name),
+	}
+}
+
+func (c *setContext) values() placeholder.Values {
 	v := placeholder.Values{
 		App: placeholder.App{
 			Name: c.owner.Application, Namespace: c.owner.Namespace, Version: c.spec.Version, Topology: c.spec.Topology,
 		},
 		Component: placeholder.Component{Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain()},
-		Set:       placeholder.Set{Name: c.set},
+		Set:       placeholder.Set{Name: c.set.name},
 	}
-	if limit, ok := c.spec.Resources.Limits[corev1.ResourceMemory]; ok {
+	if limit, ok := c.set.resources.Limits[corev1.ResourceMemory]; ok {
 		v.Component.MemoryLimit = limit.Value()
 	}
-	if limit, ok := c.spec.Resources.Limits[corev1.ResourceCPU]; ok {
+	if limit, ok := c.set.resources.Limits[corev1.ResourceCPU]; ok {
 		v.Component.CPULimit = limit.MilliValue()
 	}
 	return v
@@ -79,51 +99,80 @@ func (c *context) headlessDomain() string {
 	return plugin.HeadlessServiceName(c.owner.Application, c.spec.Component) + "." + c.owner.Namespace + ".svc." + c.settings.ClusterDomain
 }
 
-func (c *context) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
+func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
+	failed := func(err error) (*platformv1.WorkloadSetSpec, *Refusal) {
+		return nil, refuse(platformv1.ReasonInvalidSpec, "component %q cannot be rendered: %v", c.spec.Component, err)
+	}
 	values := c.values()
-	params, err := c.bundle.ParametersInForce(c.declared, values, c.spec.Parameters)
+	params, err := c.bundle.ParametersInForce(c.declared, values, c.set.parameters)
 	if err != nil {
 		return nil, refuse(platformv1.ReasonInvalidParameters, "component %q: %v", c.spec.Component, err)
 	}
 	values.Params = params
 	p, err := c.bundle.RenderPlan(c.spec.Component, values)
 	if err != nil {
-		return nil, refuse(platformv1.ReasonInvalidSpec, "component %q cannot be rendered: %v", c.spec.Component, err)
+		return failed(err)
 	}
-	p.Digest = planDigest(&p)
+	p.Domain = c.headlessDomain()
+	p.Digest, p.RestartDigest = planDigests(&p)
 	template, err := c.bundle.RenderPodTemplate(c.declared, values)
 	if err != nil {
-		return nil, refuse(platformv1.ReasonInvalidSpec, "component %q cannot be rendered: %v", c.spec.Component, err)
+		return failed(err)
+	}
+	set := c.shell()
+	if set.Revision, err = c.revision(&template, &p); err != nil {
+		return failed(err)
 	}
 	if r := c.inject(&template, &p); r != nil {
 		return nil, r
 	}
-	set := &platformv1.WorkloadSetSpec{
-		Application:    c.owner.Application,
-		Component:      c.spec.Component,
-		Set:            c.set,
-		Plugin:         c.spec.Plugin,
-		Version:        c.spec.Version,
-		Replicas:       c.spec.Replicas,
-		DeletionPolicy: c.spec.DeletionPolicy,
+	if err := c.schedule(&template.Spec); err != nil {
+		return failed(err)
 	}
-	for _, v := range c.declared.Volumes {
+	for target, value := range map[*runtime.RawExtension]any{&set.Template: template, &set.Plan: p} {
+		if target.Raw, err = canonical(value); err != nil {
+			return failed(err)
+		}
+	}
+	return set, nil
+}
+
+// shell is all of the spec but template, revision and plan.
+func (c *setContext) shell() *platformv1.WorkloadSetSpec {
+	set := &platformv1.WorkloadSetSpec{
+		Application:         c.owner.Application,
+		Component:           c.spec.Component,
+		Set:                 c.set.name,
+		Plugin:              c.spec.Plugin,
+		Version:             c.spec.Version,
+		Replicas:            c.set.replicas,
+		ExcludedOrdinals:    c.set.excluded,
+		Running:             new(isRunning(c.spec.Running)),
+		Suspend:             c.spec.Suspend,
+		PodManagementPolicy: cmp.Or(c.declared.PodManagementPolicy, platformv1.PodManagementParallel),
+		Authority:           string(c.declared.Authority),
+		DeletionPolicy:      c.spec.DeletionPolicy,
+		AdoptVolumes:        c.spec.AdoptVolumes,
+	}
+	for i, v := range c.declared.Volumes {
 		storage := platformv1.Storage{Size: v.Size.DeepCopy()}
-		if c.spec.Storage != nil {
-			storage = *c.spec.Storage.DeepCopy()
+		if c.set.storage != nil {
+			storage.StorageClassName = c.set.storage.StorageClassName
+			// The size that a user gives is that of the first volume; the others have the plugin's.
+			if i == 0 {
+				storage.Size = c.set.storage.Size.DeepCopy()
+			}
 		}
 		set.Volumes = append(set.Volumes, platformv1.SetVolume{Name: v.Name, Storage: storage})
 	}
 	for _, role := range c.declared.Roles {
 		set.Roles = append(set.Roles, platformv1.SetRole{Name: role.Name, Access: role.Access})
 	}
-	for target, value := range map[*runtime.RawExtension]any{&set.Template: template, &set.Plan: p} {
-		if target.Raw, err = canonical(value); err != nil {
-			return nil, refuse(platformv1.ReasonInvalidSpec, "component %q cannot be rendered: %v", c.spec.Component, err)
-		}
-	}
-	return set, nil
+	return set
 }
+
+// isRunning reads a field that is true when left out.
+func isRunning(running *bool) bool { return running == nil || *running }
 
 // canonical is JSON with all keys in order, however the value holds them.
 func canonical(value any) ([]byte, error) {

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -134,17 +135,30 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		Version:        app.Spec.Version,
 		Topology:       app.Spec.Topology,
 		Parameters:     maps.Clone(set.Parameters),
-		DeletionPolicy: app.Spec.DeletionPolicy,
+		Running:        new(isRunning(app.Spec.Running)),
+		Suspend:        app.Spec.Suspend,
+		Scheduling:     set.Scheduling.DeepCopy(),
+		NetworkPolicy:  app.Spec.NetworkPolicy.DeepCopy(),
+		AdoptVolumes:   app.Spec.AdoptVolumes,
+		DeletionPolicy: cmp.Or(app.Spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
+
+		PodDisruptionBudget: set.PodDisruptionBudget.DeepCopy(),
 	}
-	if spec.DeletionPolicy == "" {
-		spec.DeletionPolicy = platformv1.DeletionPolicyRetain
+	allowed := declared.Replicas
+	if tc.Replicas != nil {
+		allowed = *tc.Replicas
 	}
 	for _, fill := range []func() *Refusal{
-		func() *Refusal { return fillReplicas(spec, declared, tc, set.Replicas) },
+		func() *Refusal { return fillReplicas(spec, allowed, set.Replicas) },
 		func() *Refusal { return fillResources(spec, declared, set.Resources) },
 		func() *Refusal { return fillStorage(spec, declared, set.Storage) },
 		func() *Refusal { return fillService(spec, declared, set.Service) },
-		func() *Refusal { return checkParameters(b, spec) },
+		func() *Refusal { return checkParameters(b, spec, spec.Parameters) },
+		func() *Refusal {
+			return checkScheduling(fmt.Sprintf("component %q", spec.Component), spec.Scheduling)
+		},
+		func() *Refusal { return checkBudget(spec) },
+		func() *Refusal { return fillSets(b, spec, declared, allowed, set.Sets) },
 	} {
 		if r := fill(); r != nil {
 			return nil, r
@@ -153,11 +167,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 	return spec, nil
 }
 
-func fillReplicas(spec *platformv1.ComponentSpec, declared *plugin.Component, tc plugin.TopologyComponent, wanted *int32) *Refusal {
-	allowed := declared.Replicas
-	if tc.Replicas != nil {
-		allowed = *tc.Replicas
-	}
+func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *int32) *Refusal {
 	spec.Replicas = allowed.Default
 	if wanted != nil {
 		spec.Replicas = *wanted
@@ -165,29 +175,29 @@ func fillReplicas(spec *platformv1.ComponentSpec, declared *plugin.Component, tc
 	if spec.Replicas >= allowed.Min && spec.Replicas <= allowed.Max {
 		return nil
 	}
-	limits := fmt.Sprintf("%d to %d", allowed.Min, allowed.Max)
-	if allowed.Min == allowed.Max {
-		limits = fmt.Sprintf("exactly %d", allowed.Min)
-	}
-	return refuse(platformv1.ReasonInvalidSpec, "component %q has %d replicas: topology %q takes %s", tc.Name, spec.Replicas, spec.Topology, limits)
+	return refuse(platformv1.ReasonInvalidSpec, "component %q has %d replicas: topology %q takes %s", spec.Component, spec.Replicas, spec.Topology, limits(allowed))
 }
 
 func fillResources(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted corev1.ResourceRequirements) *Refusal {
 	spec.Resources = *declared.Resources.DeepCopy()
-	if len(wanted.Requests)+len(wanted.Limits)+len(wanted.Claims) > 0 {
+	if hasResources(wanted) {
 		spec.Resources = *wanted.DeepCopy()
 	}
-	if len(spec.Resources.Claims) > 0 {
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has resource claims, which are not supported: take them out", spec.Component)
+	return checkResources(fmt.Sprintf("component %q", spec.Component), spec.Resources)
+}
+
+func checkResources(where string, r corev1.ResourceRequirements) *Refusal {
+	if len(r.Claims) > 0 {
+		return refuse(platformv1.ReasonInvalidSpec, "%s has resource claims, which are not supported: take them out", where)
 	}
-	for _, name := range slices.Sorted(maps.Keys(spec.Resources.Limits)) {
-		limit := spec.Resources.Limits[name]
-		if request, ok := spec.Resources.Requests[name]; ok && request.Cmp(limit) > 0 {
-			return refuse(platformv1.ReasonInvalidSpec, "component %q requests %s of %s and has a limit of %s: the limit must be at least the request",
-				spec.Component, request.String(), name, limit.String())
+	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+		limit := r.Limits[name]
+		if request, ok := r.Requests[name]; ok && request.Cmp(limit) > 0 {
+			return refuse(platformv1.ReasonInvalidSpec, "%s requests %s of %s and has a limit of %s: the limit must be at least the request",
+				where, request.String(), name, limit.String())
 		}
 		if limit.Sign() <= 0 {
-			return refuse(platformv1.ReasonInvalidSpec, "component %q has a limit of %s of %s: it must be greater than 0", spec.Component, limit.String(), name)
+			return refuse(platformv1.ReasonInvalidSpec, "%s has a limit of %s of %s: it must be greater than 0", where, limit.String(), name)
 		}
 	}
 	return nil
@@ -227,8 +237,8 @@ func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component, wan
 	return nil
 }
 
-func checkParameters(b *plugin.Bundle, spec *platformv1.ComponentSpec) *Refusal {
-	errs := b.CheckParameters(spec.Component, spec.Version, spec.Parameters)
+func checkParameters(b *plugin.Bundle, spec *platformv1.ComponentSpec, parameters platformv1.Parameters) *Refusal {
+	errs := b.CheckParameters(spec.Component, spec.Version, parameters)
 	if len(errs) == 0 {
 		return nil
 	}

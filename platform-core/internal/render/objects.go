@@ -12,7 +12,7 @@ import (
 )
 
 // Objects returns what an Application becomes, for people to look at and for golden
-// files: its Components, WorkloadSets, Services, plans, Pods and the binding Secret. Passwords are
+// files: its Components, Services, PodDisruptionBudgets, NetworkPolicies, WorkloadSets, plans, Pods and the binding Secret. Passwords are
 // shown as the text "password".
 func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runtime.Object, *Refusal) {
 	specs, r := Components(b, app)
@@ -39,6 +39,12 @@ func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runti
 		objects = append(objects, component)
 		for _, service := range output.Services {
 			objects = append(objects, service)
+		}
+		for _, budget := range output.Budgets {
+			objects = append(objects, budget)
+		}
+		if output.NetworkPolicy != nil {
+			objects = append(objects, output.NetworkPolicy)
 		}
 		endpoints = append(endpoints, output.Endpoints...)
 		for _, set := range output.WorkloadSets {
@@ -70,7 +76,7 @@ func setObjects(app *platformv1.Application, set WorkloadSetOutput) ([]runtime.O
 		ObjectMeta: metav1.ObjectMeta{Name: platformv1.PlanNameFor(ws.Name), Namespace: app.Namespace},
 		Data:       data,
 	}}
-	for ordinal := range ws.Spec.Replicas {
+	for _, ordinal := range platformv1.OrdinalsOf(ws.Spec.Replicas, ws.Spec.ExcludedOrdinals) {
 		pod, err := Pod(ws, ordinal)
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -34,13 +35,23 @@ func PlanConfigMapData(ws *platformv1.WorkloadSet) (map[string]string, error) {
 	return map[string]string{plan.PlanFile: string(data)}, nil
 }
 
-// planDigest is over what a change of has the process restarted: the process and its files.
-func planDigest(p *plan.Plan) string {
+// planDigests are over what has the process take something over: digest over the process and its files, restart over
+// the same without what a reload takes over.
+func planDigests(p *plan.Plan) (digest, restart string) {
+	fixed := make([]plan.File, 0, len(p.Files))
+	for _, file := range p.Files {
+		file.Entries = slices.DeleteFunc(slices.Clone(file.Entries), func(e plan.Entry) bool { return e.Dynamic })
+		fixed = append(fixed, file)
+	}
+	return filesDigest(p.Process, p.Files), filesDigest(p.Process, fixed)
+}
+
+func filesDigest(process plan.Process, files []plan.File) string {
 	// The types hold only texts, numbers, lists and ordered structs.
 	data, err := json.Marshal(struct {
 		Process plan.Process `json:"process"`
 		Files   []plan.File  `json:"files"`
-	}{p.Process, p.Files})
+	}{process, files})
 	if err != nil {
 		panic(err)
 	}

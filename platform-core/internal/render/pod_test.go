@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
@@ -38,7 +39,7 @@ func TestPodOfEachOrdinal(t *testing.T) {
 		if got := volumes["zeroinfra-tls"].Secret.SecretName; got != name+"-agent" {
 			t.Errorf("certificate is %q", got)
 		}
-		if p.Labels[platformv1.RevisionLabel] != Revision(&ws.Spec) || p.Labels[platformv1.OrdinalLabel] == "" || p.Labels[platformv1.DomainLabel] != "database" {
+		if p.Labels[platformv1.RevisionLabel] == "" || p.Labels[platformv1.OrdinalLabel] == "" || p.Labels[platformv1.DomainLabel] != "database" {
 			t.Errorf("labels are %v", p.Labels)
 		}
 		if _, ok := p.Labels[platformv1.RoleLabel]; ok {
@@ -77,8 +78,11 @@ func TestParameterValuesStayValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := p.Files[0].Entries[len(p.Files[0].Entries)-1]
-	if last.Key != "proc-title-template" || len(last.Args) != 1 || last.Args[0] != hostile {
-		t.Errorf("the entry is %+v", last)
+	if last.Key != "proc-title-template" || len(last.Args) != 1 {
+		t.Fatalf("the entry is %+v", last)
+	}
+	if got, err := podtext.Expand(last.Args[0], podtext.PodOf("cache-redis-main-0", p.Domain)); err != nil || got != hostile {
+		t.Errorf("the agents make %q of %q: %v; want %q", got, last.Args[0], err, hostile)
 	}
 }
 

@@ -20,7 +20,7 @@ const graceSeconds = 5
 const agentImagePath = "/agent"
 
 // inject completes a plugin's pod template with all that is the engine's.
-func (c *context) inject(t *corev1.PodTemplateSpec, p *plan.Plan) *Refusal {
+func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan) *Refusal {
 	if c.settings.AgentImage == "" {
 		return refuse(platformv1.ReasonInvalidSpec, "the operator's settings name no agent image: set agentImage")
 	}
@@ -58,12 +58,12 @@ func (c *context) inject(t *corev1.PodTemplateSpec, p *plan.Plan) *Refusal {
 	return nil
 }
 
-func (c *context) injectMeta(t *corev1.PodTemplateSpec) {
+func (c *setContext) injectMeta(t *corev1.PodTemplateSpec) {
 	if t.Labels == nil {
 		t.Labels = map[string]string{}
 	}
 	maps.Copy(t.Labels, c.labels())
-	t.Labels[platformv1.SetLabel] = c.set
+	t.Labels[platformv1.SetLabel] = c.set.name
 	if t.Annotations == nil {
 		t.Annotations = map[string]string{}
 	}
@@ -88,10 +88,10 @@ func (c *context) image(name string) string {
 }
 
 // injectProcess makes the process manager the entry of the middleware's container.
-func (c *context) injectProcess(container *corev1.Container, image string) {
+func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	container.Image = image
 	container.Command = []string{plan.AgentPath, "run"}
-	container.Resources = *c.spec.Resources.DeepCopy()
+	container.Resources = *c.set.resources.DeepCopy()
 	container.Env = append(podIdentity(), container.Env...)
 	for _, port := range c.declared.Ports {
 		container.Ports = append(container.Ports, tcpPort(port.Name, port.Port))

@@ -12,6 +12,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -44,6 +46,8 @@ type Settings struct {
 	ImageRegistry string
 	// ClusterDomain of the cluster's DNS. Default cluster.local.
 	ClusterDomain string
+	// OperatorNamespace is where the agents are called from.
+	OperatorNamespace string
 }
 
 // Meta is what a rendered object needs to know of its Application.
@@ -72,6 +76,10 @@ type ComponentOutput struct {
 	WorkloadSets []WorkloadSetOutput
 	// Services to apply, the headless one first.
 	Services []*corev1.Service
+	// Budgets to apply: one for each set of at least two pods.
+	Budgets []*policyv1.PodDisruptionBudget
+	// NetworkPolicy to apply; nil when none is wanted.
+	NetworkPolicy *networkingv1.NetworkPolicy
 	// Endpoints that clients use: one for each Service with exposure Client.
 	Endpoints []platformv1.Endpoint
 }

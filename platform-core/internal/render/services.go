@@ -38,6 +38,13 @@ func (c *context) selector(role string) map[string]string {
 	return labels
 }
 
+// setSelector finds the pods of the set.
+func (c *setContext) setSelector() map[string]string {
+	labels := c.selector("")
+	labels[platformv1.SetLabel] = c.set.name
+	return labels
+}
+
 // services renders the headless Service, then those that the plugin declares.
 func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
 	headless := c.service(plugin.HeadlessServiceName(c.owner.Application, c.spec.Component), c.selector(""), c.declared.Ports)

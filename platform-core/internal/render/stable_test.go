@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
 // reorder does to JSON what an API server may do: other order of keys, other blanks.
@@ -68,51 +69,85 @@ func (m reversedMap) MarshalJSON() ([]byte, error) {
 	return []byte("{" + strings.Join(parts, ",") + "}"), nil
 }
 
+// What can be given to a running pod, and what belongs to the engine or the operator's settings, is
+// no part of the revision: it would replace every pod.
 func TestRevision(t *testing.T) {
 	b := redis(t)
 	base, _ := render(t, b, settings, application(nil))
-	want := Revision(&base.Spec)
+	want := base.Spec.Revision
 	if len(want) != 16 {
 		t.Errorf("revision is %q", want)
 	}
 	same := map[string]*platformv1.WorkloadSet{}
-	s := settings
-	s.AgentImage = "elsewhere/agent:2"
-	same["agent image"], _ = render(t, b, s, application(nil))
-	same["parameters"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) { c.Parameters = platformv1.Parameters{"hz": "20"} })))
-	same["storage size"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
-		c.Storage = &platformv1.Storage{Size: resource.MustParse("9Gi")}
-	})))
-	same["deletion policy"], _ = render(t, b, settings, application(func(a *platformv1.Application) { a.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete }))
-	same["service"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
-		c.Service = &platformv1.ServiceExposure{Type: corev1.ServiceTypeNodePort}
-	})))
+	s := Settings{AgentImage: "elsewhere/agent:2", ImageRegistry: "r.example.com", OperatorNamespace: "elsewhere"}
+	same["settings of the operator"], _ = render(t, b, s, application(nil))
+	same["version"], _ = render(t, b, settings, application(func(a *platformv1.Application) { a.Spec.Version = "8.0" }))
+	for name, change := range map[string]func(*platformv1.ApplicationComponent){
+		"resources": func(c *platformv1.ApplicationComponent) {
+			c.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("1Gi")}
+		},
+		"parameters": func(c *platformv1.ApplicationComponent) { c.Parameters = platformv1.Parameters{"hz": "20"} },
+		"storage size": func(c *platformv1.ApplicationComponent) {
+			c.Storage = &platformv1.Storage{Size: resource.MustParse("9Gi")}
+		},
+		"service": func(c *platformv1.ApplicationComponent) {
+			c.Service = &platformv1.ServiceExposure{Type: corev1.ServiceTypeNodePort}
+		},
+		"empty scheduling": func(c *platformv1.ApplicationComponent) { c.Scheduling = &platformv1.Scheduling{} },
+	} {
+		same[name], _ = render(t, b, settings, application(component(change)))
+	}
+	for name, change := range map[string]func(*platformv1.Application){
+		"deletion policy": func(a *platformv1.Application) { a.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete },
+		"running":         func(a *platformv1.Application) { a.Spec.Running = new(false) },
+		"suspend":         func(a *platformv1.Application) { a.Spec.Suspend = true },
+		"network policy":  func(a *platformv1.Application) { a.Spec.NetworkPolicy = &platformv1.NetworkPolicy{} },
+		"adopted volumes": func(a *platformv1.Application) { a.Spec.AdoptVolumes = "u" },
+	} {
+		same[name], _ = render(t, b, settings, application(change))
+	}
 	same["plugin's digest"], _ = render(t, redis(t, "# The user redis of the image.", "# A user."), settings, application(nil))
-	same["order of keys"] = base.DeepCopy()
-	same["order of keys"].Spec.Template.Raw = reorder(t, base.Spec.Template.Raw)
-	same["replicas"] = base.DeepCopy()
-	same["replicas"].Spec.Replicas = 7
 	for name, ws := range same {
-		if got := Revision(&ws.Spec); got != want {
+		if got := ws.Spec.Revision; got != want {
 			t.Errorf("%s: the revision changes from %s to %s", name, want, got)
 		}
 	}
 	different := map[string]*platformv1.WorkloadSet{}
-	different["version"], _ = render(t, b, settings, application(func(a *platformv1.Application) { a.Spec.Version = "8.0" }))
-	different["resources"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
-		c.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("1Gi")}
-	})))
 	different["pod template"], _ = render(t, redis(t, "runAsGroup: 999", "runAsGroup: 998"), settings, application(nil))
-	different["volume names"] = base.DeepCopy()
-	different["volume names"].Spec.Volumes[0].Name = "other"
+	different["port"], _ = render(t, redis(t, "        port: 6379", "        port: 6380"), settings, application(nil))
+	different["volume"], _ = render(t, redis(t, "      - name: data\n        size", "      - name: other\n        size", "        - name: data\n", "        - name: other\n"), settings, application(nil))
+	different["time to stop"], _ = render(t, redis(t, "timeoutSeconds: 60", "timeoutSeconds: 61"), settings, application(nil))
+	different["Secret"], _ = render(t, b, settings, application(func(a *platformv1.Application) {
+		a.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine"}}}
+	}))
+	different["scheduling"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
+		c.Scheduling = &platformv1.Scheduling{NodeSelector: map[string]string{"disk": "fast"}}
+	})))
+	different["credentials"] = withCredentials(t, b, "r2")
 	for name, ws := range different {
-		if got := Revision(&ws.Spec); got == want {
+		if got := ws.Spec.Revision; got == want {
 			t.Errorf("%s: the revision stays %s", name, got)
 		}
 	}
-	if got := pod(t, same["order of keys"], 0); !reflect.DeepEqual(got, pod(t, base, 0)) {
+	moved := base.DeepCopy()
+	moved.Spec.Template.Raw = reorder(t, base.Spec.Template.Raw)
+	if got := pod(t, moved, 0); !reflect.DeepEqual(got, pod(t, base, 0)) {
 		t.Error("the order of keys changes the pod")
 	}
+}
+
+func withCredentials(t *testing.T, b *plugin.Bundle, revision string) *platformv1.WorkloadSet {
+	t.Helper()
+	specs, refusal := Components(b, application(nil))
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	specs[0].CredentialsRevision = revision
+	output, refusal := Component(b, settings, Meta{Application: "cache", Namespace: "shop", UID: "u", Domain: "database"}, &specs[0])
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	return &platformv1.WorkloadSet{Spec: output.WorkloadSets[0].Spec}
 }
 
 func digestOf(t *testing.T, ws *platformv1.WorkloadSet) string {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// structure is what a pod has to be replaced for when it changes: what plugin and user say of
+// the shape of a pod, before the engine adds anything. What can be given to a running pod is no part of
+// it (images, resources, the plan), nor is anything that another version of the engine, or other
+// settings of the operator, may do differently: an upgrade of an operator replaces no pod.
+type structure struct {
+	// Template of the plugin with the placeholders filled in.
+	Template any `json:"template"`
+	// Container that runs the process.
+	Container string `json:"container"`
+	// Volumes by name.
+	Volumes []string `json:"volumes,omitempty"`
+	// Ports of the container.
+	Ports []structurePort `json:"ports,omitempty"`
+	// Scheduling as the user wrote it.
+	Scheduling *platformv1.Scheduling `json:"scheduling,omitempty"`
+	// Secrets that are mounted, by credential.
+	Secrets []structureSecret `json:"secrets,omitempty"`
+	// CredentialsRevision changes with the passwords.
+	CredentialsRevision string `json:"credentialsRevision,omitempty"`
+	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
+	StopSeconds int `json:"stopSeconds,omitempty"`
+}
+
+type structurePort struct {
+	Name string `json:"name"`
+	Port int32  `json:"port"`
+}
+
+type structureSecret struct {
+	Credential string `json:"credential"`
+	Name       string `json:"name"`
+	Key        string `json:"key"`
+}
+
+// revision is the hash of the structure. t is the template as the plugin's rendering gave it.
+func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan) (string, error) {
+	data, err := canonical(t)
+	if err != nil {
+		return "", err
+	}
+	template, err := decodeTree(data)
+	if err != nil {
+		return "", err
+	}
+	s := structure{
+		Template:            withoutUpdatable(template),
+		Container:           c.declared.Container,
+		CredentialsRevision: c.spec.CredentialsRevision,
+		StopSeconds:         p.Process.Stop.TimeoutSeconds,
+	}
+	for _, v := range c.declared.Volumes {
+		s.Volumes = append(s.Volumes, v.Name)
+	}
+	slices.Sort(s.Volumes)
+	for _, port := range c.declared.Ports {
+		s.Ports = append(s.Ports, structurePort{port.Name, port.Port})
+	}
+	if wanted := c.set.scheduling; wanted != nil && !equality.Semantic.DeepEqual(*wanted, platformv1.Scheduling{}) {
+		s.Scheduling = wanted
+	}
+	for _, name := range c.declared.Credentials {
+		reference := c.secretOf(name)
+		s.Secrets = append(s.Secrets, structureSecret{name, reference.Name, reference.Key})
+	}
+	if data, err = canonical(s); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])[:16], nil
+}
+
+// withoutUpdatable takes images and resources out of a template, and what says nothing: nulls
+// and empty values, which another version of the types of Kubernetes may write or leave out.
+func withoutUpdatable(tree any) any {
+	template, _ := tree.(map[string]any)
+	spec, _ := template["spec"].(map[string]any)
+	for _, key := range []string{"initContainers", "containers"} {
+		list, _ := spec[key].([]any)
+		for _, element := range list {
+			if container, ok := element.(map[string]any); ok {
+				delete(container, "image")
+				delete(container, "resources")
+			}
+		}
+	}
+	return withoutEmpty(template)
+}
+
+func withoutEmpty(tree map[string]any) map[string]any {
+	for key, value := range tree {
+		switch node := value.(type) {
+		case nil:
+			delete(tree, key)
+		case map[string]any:
+			// A volume is an emptyDir by having that key.
+			if len(withoutEmpty(node)) == 0 && key != "emptyDir" {
+				delete(tree, key)
+			}
+		case []any:
+			for _, element := range node {
+				if child, ok := element.(map[string]any); ok {
+					withoutEmpty(child)
+				}
+			}
+		}
+	}
+	return tree
+}
