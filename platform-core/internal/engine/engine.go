@@ -42,8 +42,8 @@ type Options struct {
 	ImageRegistry string
 	// ClusterDomain of the cluster's DNS.
 	ClusterDomain string
-	// Workers of each controller.
-	Workers int
+	// Workers of each controller; queue.DefaultWorkers when nil.
+	Workers *queue.Limit
 }
 
 // Setup registers every controller of the engine with the manager.

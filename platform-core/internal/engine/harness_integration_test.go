@@ -34,6 +34,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -159,7 +160,7 @@ func runEngine(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, AgentImage: "zeroinfra/agent:test", Workers: 4}); err != nil {
+	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, AgentImage: "zeroinfra/agent:test", Workers: queue.NewLimit(4)}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

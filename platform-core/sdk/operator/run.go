@@ -127,8 +127,7 @@ func newManager(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o
 		LeaderElectionReleaseOnCancel:       true,
 		LeaderElectionResourceLockInterface: lock,
 		Controller: controllerconfig.Controller{
-			MaxConcurrentReconciles: s.workers,
-			ReconciliationTimeout:   queue.Deadline,
+			ReconciliationTimeout: queue.Deadline,
 		},
 	})
 	if err != nil {
@@ -157,18 +156,19 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 
 // setup adds the controllers of the engine and of the typed kinds.
 func setup(mgr manager.Manager, o Options, s settings) error {
+	workers := queue.NewLimit(s.workers)
 	err := engine.Setup(mgr, engine.Options{
 		Domain:        o.Domain,
 		Namespace:     s.namespace,
 		AgentImage:    s.agentImage,
 		ImageRegistry: s.imageRegistry,
 		ClusterDomain: s.clusterDomain,
-		Workers:       s.workers,
+		Workers:       workers,
 	})
 	if err != nil {
 		return fmt.Errorf("cannot set up the engine: %w", err)
 	}
-	return typed.Setup(mgr, typed.Settings{Domain: o.Domain, Workers: s.workers}, o.Kinds...)
+	return typed.Setup(mgr, typed.Settings{Domain: o.Domain, Workers: workers}, o.Kinds...)
 }
 
 // countConditions publishes the conditions of all objects of the operator as metrics.

@@ -51,7 +51,7 @@ func start(t *testing.T) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := typed.Setup(mgr, typed.Settings{Domain: "database", Workers: 2}, typed.Register(example.Kind{})); err != nil {
+	if err := typed.Setup(mgr, typed.Settings{Domain: "database"}, typed.Register(example.Kind{})); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -19,8 +19,8 @@ import (
 type Settings struct {
 	// Domain that the operator serves; its label is on every Application made.
 	Domain string
-	// Workers is how many objects of a kind are reconciled at a time; queue.DefaultWorkers when below 1.
-	Workers int
+	// Workers is how many objects of a kind are reconciled at a time; queue.DefaultWorkers when nil.
+	Workers *queue.Limit
 }
 
 // Registration is a kind that an operator serves. Register makes one.

@@ -37,8 +37,8 @@ type Deps struct {
 	Index *plugin.Index
 	// Domain that this operator serves.
 	Domain string
-	// Workers of each of the two controllers; queue.DefaultWorkers when below 1.
-	Workers int
+	// Workers of each of the two controllers; queue.DefaultWorkers when nil.
+	Workers *queue.Limit
 	// Gate wraps the reconcilers, to hold them back until plugins are loaded; nil for none.
 	Gate func(reconcile.Reconciler) reconcile.Reconciler
 	// Now tells the time; time.Now when nil.

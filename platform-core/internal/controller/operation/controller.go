@@ -35,8 +35,8 @@ type Deps struct {
 	Dialer agentclient.Dialer
 	// Domain that this operator serves.
 	Domain string
-	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when below 1.
-	Workers int
+	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when nil.
+	Workers *queue.Limit
 	// Gate wraps the reconciler, to hold it back until plugins are loaded; nil for none.
 	Gate func(reconcile.Reconciler) reconcile.Reconciler
 	// Now tells the time; time.Now when nil.

@@ -368,7 +368,7 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Dialer: dialer, Domain: testDomain, Workers: 4}); err != nil {
+	if err := Setup(manager, Deps{Index: f.index, Dialer: dialer, Domain: testDomain}); err != nil {
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(f.t.Context())
