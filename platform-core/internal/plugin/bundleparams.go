@@ -80,6 +80,9 @@ func (b *Bundle) ParametersInForce(component *Component, v placeholder.Values, u
 	return inForce, nil
 }
 
+// Dynamic says whether a reload takes over a change of this parameter.
+func (p *Parameters) Dynamic(name string) bool { return matchesAny(p.set.Dynamic, name) }
+
 // words splits the value of a parameter that is a list.
 func (p *Parameters) words(name, value string) []string {
 	if !slices.Contains(p.set.Lists, name) {

@@ -11,13 +11,15 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/configfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
 // RenderPlan fills in the placeholders of a component's process, files and probe, appends the
 // parameters to the files that take them, and replaces references to user names, which
-// are no secrets, by their text. The digest is left to the caller.
+// are no secrets, by their text. The digests and the domain are left to the caller. In the texts that the
+// agents expand, what the plugin's own ${pod.name}, ${pod.ordinal} and ${pod.fqdn} do not say is escaped.
 func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, error) {
 	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
 	if index < 0 {
@@ -34,7 +36,12 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		if b.plans.at(path) == nil {
 			continue
 		}
-		value, err := b.plans.evaluate(path, func(t *placeholder.Template) (any, error) { return t.Eval(v) })
+		value, err := b.plans.evaluate(path, func(path document.Path, t *placeholder.Template) (any, error) {
+			if perPod(path) {
+				return t.Partial(v)
+			}
+			return t.Eval(v)
+		})
 		if err != nil {
 			return plan.Plan{}, err
 		}
@@ -48,27 +55,48 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		p.Files = append(p.Files, b.withParameters(&b.Components.Components[index], file, v))
 	}
 	b.resolveUsernames(&p)
-	return p, checkFiles(p.Files)
-}
-
-// checkFiles has the encoders that the agent uses write each file, so that what a format
-// cannot hold is refused here and not in the pod.
-func checkFiles(files []plan.File) error {
-	for _, file := range files {
-		lookup := func(plan.SecretRef) (string, error) { return "password", nil }
-		if _, err := configfile.Encode(file.Format, file.Entries, lookup); err != nil {
-			return fmt.Errorf("cannot write file %q: %w", file.Path, err)
+	for i, file := range p.Files {
+		if err := checkFile(file); err != nil {
+			return plan.Plan{}, &leafError{path: componentPath(index, "files").Index(i), err: fmt.Errorf("cannot write file %q: %w", file.Path, err)}
 		}
 	}
-	return nil
+	return p, nil
+}
+
+// checkFile has the encoder that the agent uses write a file, so that what a format
+// cannot hold is refused here and not in the pod.
+func checkFile(file plan.File) error {
+	lookup := func(plan.SecretRef) (string, error) { return "password", nil }
+	pod := podtext.PodOf("sample-component-main-0", "sample.example")
+	entries := slices.Clone(file.Entries)
+	for i := range entries {
+		entries[i].Args = slices.Clone(entries[i].Args)
+		for j, arg := range entries[i].Args {
+			text, err := podtext.Expand(arg, pod)
+			if err != nil {
+				return err
+			}
+			entries[i].Args[j] = text
+		}
+	}
+	_, err := configfile.Encode(file.Format, entries, lookup)
+	return err
 }
 
 func (b *Bundle) withParameters(component *Component, file File, v placeholder.Values) plan.File {
 	parameters := b.Parameters(component)
-	if file.Parameters == FileParametersAll && parameters != nil {
-		for _, name := range slices.Sorted(maps.Keys(v.Params)) {
-			file.Entries = append(file.Entries, plan.Entry{Key: name, Args: parameters.words(name, v.Params[name])})
+	if file.Parameters.None() || parameters == nil {
+		return file.File
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Params)) {
+		if !file.Parameters.Takes(name) {
+			continue
 		}
+		entry := plan.Entry{Key: name, Dynamic: parameters.Dynamic(name)}
+		for _, word := range parameters.words(name, v.Params[name]) {
+			entry.Args = append(entry.Args, podtext.Escape(word))
+		}
+		file.Entries = append(file.Entries, entry)
 	}
 	return file.File
 }
@@ -89,14 +117,14 @@ func (b *Bundle) resolveUsernames(p *plan.Plan) {
 	for _, list := range lists {
 		for i := range list {
 			if name, ok := username(list[i].Secret); ok {
-				list[i].Value, list[i].Secret = name, nil
+				list[i].Value, list[i].Secret = podtext.Escape(name), nil
 			}
 		}
 	}
 	for _, file := range p.Files {
 		for i := range file.Entries {
 			if name, ok := username(file.Entries[i].Secret); ok {
-				file.Entries[i].Args, file.Entries[i].Secret = append(file.Entries[i].Args, name), nil
+				file.Entries[i].Args, file.Entries[i].Secret = append(file.Entries[i].Args, podtext.Escape(name)), nil
 			}
 		}
 	}
@@ -116,7 +144,7 @@ func (b *Bundle) RenderPodTemplate(component *Component, v placeholder.Values) (
 	if !ok {
 		return rendered, fmt.Errorf("cannot render component %q: there is no pod template %q", component.Name, component.PodTemplate)
 	}
-	value, err := template.evaluate(nil, func(t *placeholder.Template) (any, error) { return t.Partial(v) })
+	value, err := template.evaluate(nil, func(_ document.Path, t *placeholder.Template) (any, error) { return t.Partial(v) })
 	if err != nil {
 		return rendered, err
 	}

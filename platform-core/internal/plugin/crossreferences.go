@@ -29,27 +29,6 @@ func (l *loader) checkServiceNames() {
 	}
 }
 
-func (l *loader) checkTopologies() {
-	components := names(l.components.Components.Components, func(c Component) string { return c.Name })
-	used := map[string]bool{}
-	for i, t := range l.components.Topologies {
-		path := document.Path{"topologies"}.Index(i).With("components")
-		unique(l, path, t.Components, func(c TopologyComponent) string { return c.Name })
-		for j, c := range t.Components {
-			l.oneOf(path.Index(j).With("name"), c.Name, "component", components)
-			used[c.Name] = true
-			if c.Replicas != nil {
-				l.checkRange(path.Index(j).With("replicas"), *c.Replicas)
-			}
-		}
-	}
-	for i, name := range components {
-		if !used[name] {
-			l.wrong(componentPath(i), "is part of no topology: add %q to one, or take it out", name)
-		}
-	}
-}
-
 func (l *loader) checkBinding() {
 	binding := l.components.Binding
 	if binding == nil {

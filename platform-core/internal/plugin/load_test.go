@@ -64,6 +64,8 @@ func lineOf(t testing.TB, text, part string) int {
 
 // broken is one change that must be refused with one message at the line of a text.
 type broken struct {
+	// plugin is redis, or relay.
+	plugin   string
 	part     Part
 	key      string
 	old, new string
@@ -75,6 +77,9 @@ type broken struct {
 func (b broken) check(t *testing.T) {
 	t.Helper()
 	sources := redisSources(t)
+	if b.plugin == "relay" {
+		sources = relaySources(t)
+	}
 	edit(t, sources, b.part, b.key, b.old, b.new)
 	bundle, errs := Load(sources)
 	if bundle != nil || len(errs) == 0 {
@@ -84,7 +89,7 @@ func (b broken) check(t *testing.T) {
 	if b.at != "" {
 		line = lineOf(t, sources[b.part].Data[b.key], b.at)
 	}
-	want := SourceName("redis", b.part, "1.0.0") + "/" + b.key
+	want := SourceName(sources[b.part].Plugin, b.part, "1.0.0") + "/" + b.key
 	for _, err := range errs {
 		if err.File == want && err.Line == line && strings.Contains(err.Message, b.says) {
 			return

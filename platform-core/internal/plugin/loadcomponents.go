@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -49,7 +50,11 @@ func (l *loader) loadComponents() {
 		if !inPlan(path) {
 			return false, refusePlaceholder(text)
 		}
-		return templates.compile(path, text, kind, placeholder.Plan)
+		later, err := templates.compile(path, text, kind, placeholder.Plan)
+		if err == nil && later && !perPod(path) && templates.templates[path.Key()].Late() {
+			return false, errors.New("a placeholder that uses pod is not allowed here: the agents fill it in in commands, values of env and args of entries")
+		}
+		return later, err
 	}
 	if l.decode(PartComponents, componentsKey, doc, "#Components", &components, leaf) {
 		l.components = componentsFile{Components: components, document: doc, tree: templates}
@@ -67,6 +72,33 @@ func inPlan(path document.Path) bool {
 		return true
 	case "probe":
 		return path[3] == "command" || path[3] == "env"
+	}
+	return false
+}
+
+// perPod says whether the agents expand the text at a path of components.yaml for their pod.
+func perPod(path document.Path) bool {
+	if len(path) < 5 || path[0] != "components" {
+		return false
+	}
+	at := path[3:]
+	switch path[2] {
+	case "files":
+		// files[i].entries[j].args[k]
+		return len(at) == 5 && at[1] == "entries" && at[3] == "args"
+	case "process":
+		if at[0] == "reload" {
+			at = at[1:]
+		}
+	case "probe":
+	default:
+		return false
+	}
+	switch {
+	case len(at) == 2:
+		return at[0] == "command" || at[0] == "each"
+	case len(at) == 3:
+		return at[0] == "env" && at[2] == "value"
 	}
 	return false
 }

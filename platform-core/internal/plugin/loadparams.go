@@ -94,20 +94,10 @@ func (l *loader) loadParameterSet(name, text, schema string) {
 
 // checkParameterNames checks the names that a set uses against its schema.
 func (l *loader) checkParameterNames(file *parameterFile) {
-	known := map[string]bool{}
-	for _, version := range l.manifest.SupportedVersions {
-		for _, name := range file.Names(version) {
-			known[name] = true
-		}
-	}
-	names := slices.Sorted(maps.Keys(known))
+	names := l.parameterNames(file)
 	check := func(name string, path document.Path) {
-		if !known[name] {
-			hint := ""
-			if nearest := document.Nearest(name, names); nearest != "" {
-				hint = fmt.Sprintf(": did you mean %q?", nearest)
-			}
-			l.fail(PartParams, file.file, file.document.Line(path), "parameter %q is not in the schema%s", name, hint)
+		if !slices.Contains(names, name) {
+			l.fail(PartParams, file.file, file.document.Line(path), "parameter %q is not in the schema%s", name, nearest(name, names))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(file.set.Defaults)) {
@@ -115,6 +105,12 @@ func (l *loader) checkParameterNames(file *parameterFile) {
 	}
 	for i, name := range file.set.Lists {
 		check(name, document.Path{"lists"}.Index(i))
+	}
+	for i, pattern := range file.set.Dynamic {
+		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
+			l.fail(PartParams, file.file, file.document.Line(document.Path{"dynamic"}.Index(i)),
+				"parameter %q is not in the schema%s", pattern, nearest(pattern, names))
+		}
 	}
 	for _, name := range names {
 		if reason := file.reserved(name); reason != "" {

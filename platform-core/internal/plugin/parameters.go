@@ -72,7 +72,7 @@ func (p *Parameters) reserved(name string) string {
 		return reason
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(p.set.Reserved)) {
-		if prefix, ok := strings.CutSuffix(pattern, "*"); ok && strings.HasPrefix(name, prefix) {
+		if matches(pattern, name) {
 			return p.set.Reserved[pattern]
 		}
 	}

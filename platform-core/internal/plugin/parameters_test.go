@@ -165,7 +165,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// A parameter that is a list is split at blanks; every other is one value, whatever it holds.
+// A parameter that is a list is split at blanks; every other is one value, whatever it holds, escaped for the agents.
 func TestParametersInFiles(t *testing.T) {
 	b := loadRedis(t)
 	c, _ := b.Component("redis")
@@ -178,8 +178,11 @@ func TestParametersInFiles(t *testing.T) {
 	got := map[string]string{}
 	for _, entry := range p.Files[0].Entries {
 		got[entry.Key] = strings.Join(entry.Args, "|")
+		if entry.Dynamic {
+			t.Errorf("%s is dynamic", entry.Key)
+		}
 	}
-	for key, want := range map[string]string{"save": "3600|1", "proc-title-template": "a b ${app.name}", "client-output-buffer-limit": "pubsub|1|2|3", "bind": "*|-::*"} {
+	for key, want := range map[string]string{"save": "3600|1", "proc-title-template": "a b $${app.name}", "client-output-buffer-limit": "pubsub|1|2|3", "bind": "*|-::*"} {
 		if got[key] != want {
 			t.Errorf("%s has %q; want %q", key, got[key], want)
 		}

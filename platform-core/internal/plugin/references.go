@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
 // checkReferences checks what the schema of one document cannot: names that
@@ -25,6 +26,8 @@ func (l *loader) checkReferences() {
 	}
 	l.checkServiceNames()
 	l.checkTopologies()
+	l.checkNeeds()
+	l.checkDynamic()
 	l.checkBinding()
 	l.checkUnused()
 	l.checkOperations()
@@ -91,9 +94,9 @@ func (l *loader) checkComponent(i int, c *Component) {
 		l.oneOf(at.With("credentials").Index(j), name, "credential", l.credentialNames())
 	}
 	l.checkImages(at.With("images"), c)
-	l.checkRange(at.With("replicas"), c.Replicas)
-	if len(c.Volumes) > 1 {
-		l.wrong(at.With("volumes"), "has %d volumes: a component has at most one", len(c.Volumes))
+	l.checkScale(at, c)
+	if len(c.Volumes) > MaxVolumes {
+		l.wrong(at.With("volumes"), "has %d volumes: a component has at most %d", len(c.Volumes), MaxVolumes)
 	}
 	for j, v := range c.Volumes {
 		if v.Size.Sign() <= 0 {
@@ -107,6 +110,9 @@ func (l *loader) checkComponent(i int, c *Component) {
 		}
 		for k, port := range s.Ports {
 			l.oneOf(path.With("ports").Index(k), port, "port", portNames(c))
+			if s.Exposure != ExposureInternal && c.peersOnly(port) {
+				l.wrong(path.With("ports").Index(k), "names the port %q, whose access is Peers: a Service for clients cannot have it", port)
+			}
 		}
 	}
 	l.checkProcess(at.With("process"), c)
@@ -133,16 +139,52 @@ func (l *loader) checkRange(path document.Path, r Range) {
 	}
 }
 
+// peersOnly says whether only pods of the same Application may reach a port.
+func (c *Component) peersOnly(port string) bool {
+	return slices.ContainsFunc(c.Ports, func(p Port) bool { return p.Name == port && p.Access == PortPeers })
+}
+
+// checkScale checks how many sets and pods there can be.
+func (l *loader) checkScale(at document.Path, c *Component) {
+	l.checkRange(at.With("replicas"), c.Replicas)
+	sets := int32(1)
+	if c.Sets != nil {
+		l.checkRange(at.With("sets"), *c.Sets)
+		sets = c.Sets.Max
+	}
+	if sets*c.Replicas.Max > placeholder.MaxPeers {
+		l.wrong(at.With("replicas"), "allows %d sets of %d pods: a component has at most %d pods", sets, c.Replicas.Max, placeholder.MaxPeers)
+	}
+}
+
 func (l *loader) checkProcess(path document.Path, c *Component) {
 	l.checkEnv(path.With("env"), c, c.Process.Env)
 	reload := c.Process.Reload
 	if reload == nil {
 		return
 	}
-	if (reload.Signal == "") == (len(reload.Command) == 0) {
-		l.wrong(path.With("reload"), "must have one of signal and command")
+	path = path.With("reload")
+	ways := 0
+	for _, given := range []bool{reload.Signal != "", len(reload.Command) > 0, len(reload.Each) > 0} {
+		if given {
+			ways++
+		}
 	}
-	l.checkEnv(path.With("reload").With("env"), c, reload.Env)
+	if ways != 1 {
+		l.wrong(path, "must have exactly one of signal, command and each")
+	}
+	if reload.Signal != "" && ways == 1 {
+		if len(reload.Env) > 0 {
+			l.wrong(path.With("env"), "is for a command: a signal has none, take it out")
+		}
+		if reload.TimeoutSeconds != 0 {
+			l.wrong(path.With("timeoutSeconds"), "is for a command: a signal takes no time, take it out")
+		}
+	}
+	if len(reload.Each) > 0 && !l.hasDynamic(c) {
+		l.wrong(path.With("each"), "is run for each changed dynamic parameter, and the component has none: name some in \"dynamic\" of its parameter set")
+	}
+	l.checkEnv(path.With("env"), c, reload.Env)
 }
 
 func (l *loader) checkEnv(path document.Path, c *Component, list []plan.EnvVar) {
@@ -159,24 +201,5 @@ func (l *loader) checkEnv(path document.Path, c *Component, list []plan.EnvVar) 
 func (l *loader) checkSecret(path document.Path, c *Component, ref *plan.SecretRef) {
 	if ref != nil {
 		l.oneOf(path.With("credential"), ref.Credential, "credential of this component", slices.Clone(c.Credentials))
-	}
-}
-
-func (l *loader) checkFiles(path document.Path, c *Component) {
-	file := l.parameters[c.Parameters]
-	for i, f := range c.Files {
-		if f.Parameters == FileParametersAll && c.Parameters == "" {
-			l.wrong(path.Index(i).With("parameters"), "is All, and the component has no parameters: name its set")
-		}
-		for j, entry := range f.Entries {
-			at := path.Index(i).With("entries").Index(j)
-			l.checkSecret(at.With("secret"), c, entry.Secret)
-			if f.Parameters != FileParametersAll || file == nil {
-				continue
-			}
-			if slices.ContainsFunc(l.manifest.SupportedVersions, func(v string) bool { return file.Allowed(v, entry.Key) != "" }) {
-				l.wrong(at.With("key"), "is %q, which users may set too: take it out of the schema and reserve it", entry.Key)
-			}
-		}
 	}
 }

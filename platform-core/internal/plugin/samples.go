@@ -4,8 +4,12 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
@@ -19,17 +23,28 @@ const (
 type sample struct {
 	component *Component
 	values    placeholder.Values
+	// size in words; empty for the usual one.
+	size string
 }
 
-// samples are each component in each topology and version, with limits and without.
+// samples are each component in each topology and version: of usual size with limits and without, and with as few and as
+// many sets and pods as there can be.
 func (b *Bundle) samples() []sample {
 	var all []sample
 	for _, topology := range b.Components.Topologies {
 		for _, tc := range topology.Components {
 			component, _ := b.Component(tc.Name)
+			sets, replicas := component.limits(tc)
 			for _, version := range b.Manifest.SupportedVersions {
 				for _, memory := range []int64{0, 1 << 30} {
 					all = append(all, sample{component: component, values: sampleValues(component, topology.Name, version, memory)})
+				}
+				for _, size := range uniqueSizes([]sampleSize{
+					{sets.Min, replicas.Min}, {sets.Min, replicas.Max}, {sets.Max, replicas.Min}, {sets.Max, replicas.Max},
+				}) {
+					values := sampleValues(component, topology.Name, version, 1<<30)
+					size.fill(&values, component.Single())
+					all = append(all, sample{component: component, values: values, size: size.String()})
 				}
 			}
 		}
@@ -37,16 +52,72 @@ func (b *Bundle) samples() []sample {
 	return all
 }
 
+// limits of the sets of a component in a topology, and of the pods in each.
+func (c *Component) limits(tc TopologyComponent) (sets, replicas Range) {
+	sets, replicas = Range{Default: 1, Min: 1, Max: 1}, c.Replicas
+	if c.Sets != nil {
+		sets = *c.Sets
+	}
+	if tc.Replicas != nil {
+		replicas = *tc.Replicas
+	}
+	return sets, replicas
+}
+
+// Single says that the component has exactly one set, which is called platformv1.DefaultSet.
+func (c *Component) Single() bool { return c.Sets == nil || c.Sets.Max == 1 }
+
+// sampleSize is a number of sets and of pods in each.
+type sampleSize struct{ sets, replicas int32 }
+
+func uniqueSizes(sizes []sampleSize) []sampleSize {
+	var list []sampleSize
+	for _, s := range sizes {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func (s sampleSize) String() string {
+	return fmt.Sprintf(" with %d sets of %d pods", s.sets, s.replicas)
+}
+
+// fill makes the peers that a component of this size has.
+func (s sampleSize) fill(v *placeholder.Values, single bool) {
+	v.Component.Replicas, v.Set.Replicas, v.Peers = int64(s.replicas), int64(s.replicas), nil
+	for set := range s.sets {
+		name := strconv.Itoa(int(set))
+		if single {
+			name = platformv1.DefaultSet
+		}
+		for ordinal := range s.replicas {
+			pod := fmt.Sprintf("%s-%s-%s-%d", v.App.Name, v.Component.Name, name, ordinal)
+			v.Peers = append(v.Peers, placeholder.Peer{Name: pod, Ordinal: int64(ordinal), Set: name, FQDN: pod + "." + v.Component.Headless})
+		}
+	}
+}
+
 func sampleValues(c *Component, topology, version string, memory int64) placeholder.Values {
 	const application, namespace = "sample", "default"
-	return placeholder.Values{
+	v := placeholder.Values{
 		App: placeholder.App{Name: application, Namespace: namespace, Version: version, Topology: topology},
 		Component: placeholder.Component{
-			Name: c.Name, Replicas: int64(c.Replicas.Default), MemoryLimit: memory, CPULimit: memory >> 20,
+			Name: c.Name, MemoryLimit: memory, CPULimit: memory >> 20,
 			Headless: HeadlessServiceName(application, c.Name) + "." + namespace + ".svc.cluster.local",
 		},
-		Set: placeholder.Set{Name: "main"},
+		Set: placeholder.Set{Name: platformv1.DefaultSet},
 	}
+	size := sampleSize{sets: 1, replicas: c.Replicas.Default}
+	if c.Sets != nil {
+		size.sets = c.Sets.Default
+	}
+	if !c.Single() {
+		v.Set.Name = "0"
+	}
+	size.fill(&v, c.Single())
+	return v
 }
 
 // checkRendering renders each sample, so that what would fail for a user fails here, and
@@ -74,7 +145,12 @@ func (l *loader) checkRendering(b *Bundle) {
 	}
 }
 
+// renderingFailed notes an error for the first sample that has it.
 func (l *loader) renderingFailed(part Part, key string, s sample, err error) {
+	text := strings.TrimSpace(err.Error())
+	if slices.ContainsFunc(l.errs, func(e LoadError) bool { return strings.HasSuffix(e.Message, ": "+text) }) {
+		return
+	}
 	line := 1
 	var leaf *leafError
 	if errors.As(err, &leaf) {
@@ -84,11 +160,11 @@ func (l *loader) renderingFailed(part Part, key string, s sample, err error) {
 		}
 		line = doc.Line(leaf.path)
 	}
-	l.fail(part, key, line, "for %s: %s", s, strings.TrimSpace(err.Error()))
+	l.fail(part, key, line, "for %s: %s", s, text)
 }
 
 func (s sample) String() string {
-	text := "version " + s.values.App.Version + " and topology " + s.values.App.Topology
+	text := "version " + s.values.App.Version + " and topology " + s.values.App.Topology + s.size
 	if s.values.Component.MemoryLimit == 0 {
 		return text + " without limits"
 	}

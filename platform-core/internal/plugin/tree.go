@@ -21,6 +21,7 @@ type tree struct {
 // leafTemplate is a compiled text; asText when the field that it is for is text.
 type leafTemplate struct {
 	*placeholder.Template
+	path   document.Path
 	asText bool
 }
 
@@ -47,7 +48,7 @@ func (t *tree) compile(path document.Path, text string, kind reflect.Kind, scope
 	if err := fits(template, kind); err != nil {
 		return false, err
 	}
-	t.templates[path.Key()] = leafTemplate{Template: template, asText: kind == reflect.String}
+	t.templates[path.Key()] = leafTemplate{Template: template, path: path, asText: kind == reflect.String}
 	return true, nil
 }
 
@@ -96,11 +97,11 @@ func (t *tree) at(path document.Path) any {
 }
 
 // evaluate copies the part of a tree below a path, with every template replaced by what eval gives.
-func (t *tree) evaluate(path document.Path, eval func(*placeholder.Template) (any, error)) (any, error) {
+func (t *tree) evaluate(path document.Path, eval func(document.Path, *placeholder.Template) (any, error)) (any, error) {
 	return t.copy(t.at(path), path, eval)
 }
 
-func (t *tree) copy(value any, path document.Path, eval func(*placeholder.Template) (any, error)) (any, error) {
+func (t *tree) copy(value any, path document.Path, eval func(document.Path, *placeholder.Template) (any, error)) (any, error) {
 	switch node := value.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(node))
@@ -127,7 +128,7 @@ func (t *tree) copy(value any, path document.Path, eval func(*placeholder.Templa
 	if !ok {
 		return value, nil
 	}
-	result, err := eval(template.Template)
+	result, err := eval(path, template.Template)
 	if err != nil {
 		return nil, &leafError{path: path, err: err}
 	}

@@ -121,6 +121,9 @@ type Range struct {
 	Max     int32 `json:"max"`
 }
 
+// MaxVolumes is the largest number of volumes that each pod of a component has.
+const MaxVolumes = 4
+
 // Volume that each pod has of its own. The engine adds the claim; the pod template mounts it by name.
 type Volume struct {
 	Name string `json:"name"`
@@ -176,15 +179,10 @@ const (
 // File is a configuration file of the plan, with the option to append the parameters in force.
 type File struct {
 	plan.File `json:",inline"`
-	// Parameters, when All, appends the defaults and what the user set, in order of name.
-	Parameters FileParameters `json:"parameters,omitempty"`
+	// Parameters that are appended, of the defaults and what the user set, in order of name: All, {match: [...]} or
+	// {except: [...]}, with names of which each may end with * for all that begin so.
+	Parameters FileParameters `json:"parameters,omitzero"`
 }
-
-// FileParameters says which parameters a file takes in.
-type FileParameters string
-
-// FileParametersAll appends all parameters in force.
-const FileParametersAll FileParameters = "All"
 
 // Topology is a deployment mode.
 type Topology struct {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,11 @@ func (p Path) With(key string) Path { return append(p[:len(p):len(p)], key) }
 
 // Index returns the path of an element of a list.
 func (p Path) Index(i int) Path { return p.With(strconv.Itoa(i)) }
+
+// Below says whether the path is that of a value within the one at another path.
+func (p Path) Below(other Path) bool {
+	return len(p) > len(other) && slices.Equal(p[:len(other)], other)
+}
 
 // Problem is one thing that is wrong with a document.
 type Problem struct {

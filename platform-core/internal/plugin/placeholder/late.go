@@ -59,7 +59,7 @@ func expandText(source string, pod Pod) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		value, err := segment{source: p.text, program: program}.eval(map[string]any{"pod": pod})
+		value, err := segment{source: p.text, program: program, longest: maxTextLength}.eval(map[string]any{"pod": pod})
 		if err != nil {
 			return "", err
 		}

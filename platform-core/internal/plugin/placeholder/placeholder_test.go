@@ -3,14 +3,21 @@
 package placeholder
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
 )
 
 var values = Values{
 	App:       App{Name: "cache", Namespace: "shop", Version: "7.0", Topology: "standalone"},
 	Component: Component{Name: "redis", Replicas: 3, Headless: "cache-redis-headless.shop.svc.cluster.local", MemoryLimit: 1 << 30, CPULimit: 1500},
-	Set:       Set{Name: "main"},
+	Set:       Set{Name: "main", Replicas: 3},
+	Peers: []Peer{
+		{Name: "cache-redis-main-0", Ordinal: 0, Set: "main", FQDN: "cache-redis-main-0.x"},
+		{Name: "cache-redis-main-1", Ordinal: 1, Set: "main", FQDN: "cache-redis-main-1.x"},
+	},
 	Params: map[string]string{
 		"plain": "value", "hostile": "${app.name} $${x} ${pod.name}", "dollar": "$", "lines": "a\nb",
 	},
@@ -38,6 +45,9 @@ func TestEval(t *testing.T) {
 		"${params['hostile']}":                  "${app.name} $${x} ${pod.name}",
 		"${'x' in params ? params['x'] : 'no'}": "no",
 		"${app.name.upperAscii()}":              "CACHE",
+		"${set.replicas}":                       int64(3),
+		"${peers.map(p, p.name + '=' + p.fqdn + ':' + string(p.ordinal)).join(',')}": "cache-redis-main-0=cache-redis-main-0.x:0,cache-redis-main-1=cache-redis-main-1.x:1",
+		"${peers.filter(p, p.set == 'other').size()}":                                int64(0),
 	} {
 		template, err := Compile(text, Plan)
 		if err != nil {
@@ -56,14 +66,19 @@ func TestCompileRefuses(t *testing.T) {
 		scope Scope
 		says  string
 	}{
-		"${":                        {Plan, `"}" is missing`},
-		"${app.name":                {Plan, `"}" is missing`},
-		"${'a}":                     {Plan, "quote is not closed"},
-		"${}":                       {Plan, "is empty"},
-		"${ }":                      {Plan, "is empty"},
-		"${app.nam}":                {Plan, "undefined field 'nam'"},
-		"${secret}":                 {Plan, "known here: app, component, set, params"},
-		"${pod.name}":               {Plan, "undeclared reference to 'pod'"},
+		"${":                {Plan, `"}" is missing`},
+		"${app.name":        {Plan, `"}" is missing`},
+		"${'a}":             {Plan, "quote is not closed"},
+		"${}":               {Plan, "is empty"},
+		"${ }":              {Plan, "is empty"},
+		"${app.nam}":        {Plan, "undefined field 'nam'"},
+		"${secret}":         {Plan, "known here: app, component, set, params, peers"},
+		"${pod.name}":       {Defaults, "undeclared reference to 'pod'"},
+		"${pod.name + 'a'}": {Plan, "pod as ${pod.name}, ${pod.ordinal} and ${pod.fqdn}"},
+		"${peers}":          {Plan, "it gives list(placeholder.Peer)"},
+		"${peers[0].name}":  {PodTemplate, "undeclared reference to 'peers'"},
+		"${set.replicas}":   {PodTemplate, "scaling would replace every pod"},
+		"${peers.map(p, peers.map(q, q.name).join(',')).join(',')}": {Plan, "steps"},
 		"${params['x']}":            {Defaults, "undeclared reference to 'params'"},
 		"${1 +}":                    {Plan, "Syntax error"},
 		"${1 + 'a'}":                {Plan, "no matching overload"},
@@ -148,6 +163,67 @@ func TestValuesAreNeverExpanded(t *testing.T) {
 		}
 		if got := got.(map[string]any)["list"].([]any)[0]; got != want {
 			t.Errorf("%q became %q, then %q; want %q", text, partial, got, want)
+		}
+	}
+}
+
+// In a plan, the agents fill in the pod: three expressions, and everything else is escaped for package podtext.
+func TestPlanKeepsThePod(t *testing.T) {
+	pod := podtext.PodOf("cache-redis-main-7", "x.svc")
+	for text, want := range map[string]string{
+		"${pod.name}.${ pod.ordinal }=${pod.fqdn}": "cache-redis-main-7.7=cache-redis-main-7.x.svc",
+		"${params['hostile']}${pod.name}":          "${app.name} $${x} ${pod.name}cache-redis-main-7",
+		"$${pod.name}${pod.name}":                  "${pod.name}cache-redis-main-7",
+		"a$b${pod.name}$":                          "a$bcache-redis-main-7$",
+		"${params['hostile']}":                     "${app.name} $${x} ${pod.name}",
+	} {
+		template, err := Compile(text, Plan)
+		if err != nil {
+			t.Errorf("Compile(%q): %v", text, err)
+			continue
+		}
+		partial, err := template.Partial(values)
+		if err != nil {
+			t.Errorf("Partial(%q): %v", text, err)
+			continue
+		}
+		if got, err := podtext.Expand(partial.(string), pod); err != nil || got != want {
+			t.Errorf("%q became %q, then %q, %v; want %q", text, partial, got, err, want)
+		}
+	}
+	// Before the pod, a dollar out of a value would read as an escape.
+	template, err := Compile("${params['dollar']}${pod.name}", Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := template.Partial(values); err == nil || !strings.Contains(err.Error(), "right before") {
+		t.Errorf("Partial = %q, %v; want an error", got, err)
+	}
+}
+
+func TestFixedAndParameters(t *testing.T) {
+	for text, want := range map[string]struct {
+		fixed bool
+		names string
+		exact bool
+	}{
+		"plain":       {true, "", true},
+		"${pod.name}": {true, "", true},
+		"$${x}":       {true, "", true},
+		"${app.name}": {false, "", true},
+		"${'a' in params ? params['b'] : params.c}": {false, "a b c", true},
+		"${params[app.name]}":                       {false, "", false},
+		"${params.map(k, k).join(',')}":             {false, "", false},
+	} {
+		template, err := Compile(text, Plan)
+		if err != nil {
+			t.Errorf("Compile(%q): %v", text, err)
+			continue
+		}
+		names, exact := template.Parameters()
+		slices.Sort(names)
+		if template.Fixed() != want.fixed || strings.Join(names, " ") != want.names || exact != want.exact {
+			t.Errorf("%q: Fixed() = %v, Parameters() = %v, %v; want %+v", text, template.Fixed(), names, exact, want)
 		}
 	}
 }

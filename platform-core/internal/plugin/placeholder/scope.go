@@ -25,7 +25,7 @@ type App struct {
 // Component is the variable component.
 type Component struct {
 	Name string `cel:"name"`
-	// Replicas is the number of pods of each set. A pod template cannot use it: scaling would replace every pod.
+	// Replicas is the number of pods of each set that does not say otherwise. A pod template cannot use it: scaling would replace every pod.
 	Replicas int64 `cel:"replicas"`
 	// Headless is the DNS name of the headless Service.
 	Headless string `cel:"headless"`
@@ -38,9 +38,20 @@ type Component struct {
 // Set is the variable set.
 type Set struct {
 	Name string `cel:"name"`
+	// Replicas is the number of pods of this set.
+	Replicas int64 `cel:"replicas"`
 }
 
-// Pod is the variable pod, in pod templates only. An expression that uses it can use nothing else.
+// Peer is a pod that the component is to have, in whichever set.
+type Peer struct {
+	Name    string `cel:"name"`
+	Ordinal int64  `cel:"ordinal"`
+	Set     string `cel:"set"`
+	// FQDN is the pod's own DNS name through the headless Service.
+	FQDN string `cel:"fqdn"`
+}
+
+// Pod is the variable pod, in pod templates and plans. An expression that uses it can use nothing else.
 type Pod struct {
 	Name    string `cel:"name"`
 	Ordinal int64  `cel:"ordinal"`
@@ -55,6 +66,9 @@ type Values struct {
 	Set       Set
 	// Params in force: the plugin's defaults and what the user set.
 	Params map[string]string
+	// Peers are all pods that the component is to have, in order of set and ordinal. Plans alone see them: in a pod template,
+	// scaling would replace every pod.
+	Peers []Peer
 }
 
 // Scope says which variables an expression can use.
@@ -64,17 +78,25 @@ type Scope string
 const (
 	// Defaults of parameters: app, component, set.
 	Defaults Scope = "defaults"
-	// Plan of the agents: app, component, set, params.
+	// Plan of the agents: app, component, set, params, peers; and ${pod.name}, ${pod.ordinal} and ${pod.fqdn} as they stand
+	// here, which the agents fill in.
 	Plan Scope = "plan"
-	// PodTemplate: the same, and pod.
+	// PodTemplate: app, component, set, params and pod.
 	PodTemplate Scope = "podtemplate"
 	// Late: pod alone, once the other variables are filled in.
 	Late Scope = "late"
 )
 
+// MaxPeers is the largest number of pods of a component, in all of its sets.
+const MaxPeers = 1000
+
 // Limits of an expression.
 const (
-	costLimit      = 100_000
+	costLimit = 100_000
+	// peersCostLimit is for expressions that go through all peers.
+	peersCostLimit = 2_000_000
+	// maxPeersText is the longest text that such an expression gives: what Linux takes as one argument of a command.
+	maxPeersText   = 128<<10 - 1
 	maxTextLength  = 4096
 	maxParameters  = 512
 	maxExpressions = 4096
@@ -82,7 +104,7 @@ const (
 
 var variables = map[Scope][]string{
 	Defaults:    {"app", "component", "set"},
-	Plan:        {"app", "component", "set", "params"},
+	Plan:        {"app", "component", "set", "params", "peers"},
 	PodTemplate: {"app", "component", "set", "params", "pod"},
 	Late:        {"pod"},
 }
@@ -101,11 +123,12 @@ func newEnvironment(scope Scope) *cel.Env {
 		"component": cel.ObjectType("placeholder.Component"),
 		"set":       cel.ObjectType("placeholder.Set"),
 		"params":    cel.MapType(cel.StringType, cel.StringType),
+		"peers":     cel.ListType(cel.ObjectType("placeholder.Peer")),
 		"pod":       cel.ObjectType("placeholder.Pod"),
 	}
 	options := []cel.EnvOption{
 		ext.NativeTypes(ext.ParseStructTags(true),
-			reflect.TypeFor[App](), reflect.TypeFor[Component](), reflect.TypeFor[Set](), reflect.TypeFor[Pod]()),
+			reflect.TypeFor[App](), reflect.TypeFor[Component](), reflect.TypeFor[Set](), reflect.TypeFor[Peer](), reflect.TypeFor[Pod]()),
 		ext.Strings(ext.StringsVersion(4)),
 		ext.Math(),
 	}
@@ -121,15 +144,32 @@ func newEnvironment(scope Scope) *cel.Env {
 }
 
 // known lists the variables of a scope for messages.
-func known(scope Scope) string { return strings.Join(variables[scope], ", ") }
+func known(scope Scope) string {
+	list := strings.Join(variables[scope], ", ")
+	if scope == Plan {
+		return list + ", and pod as ${pod.name}, ${pod.ordinal} and ${pod.fqdn} with nothing else between the braces"
+	}
+	return list
+}
 
-// sizes bounds what the cost estimate assumes of texts and maps.
+// longest bounds the texts whose length the engine limits, by their path; what is not listed is as long as a text can be.
+var longest = map[string]uint64{
+	"app.name": 38, "app.namespace": 63, "app.version": 40, "app.topology": 24,
+	"component.name": 12, "component.headless": 253, "set.name": 6,
+	"peers": MaxPeers, "peers.@items.name": 63, "peers.@items.set": 6, "peers.@items.fqdn": 253,
+}
+
+// sizes bounds what the cost estimate assumes of texts, lists and maps.
 type sizes struct{}
 
 func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
-	limit := uint64(maxTextLength)
-	if node.Type() != nil && node.Type().Kind() == cel.MapKind {
+	limit, ok := longest[strings.Join(node.Path(), ".")]
+	switch {
+	case ok:
+	case node.Type() != nil && node.Type().Kind() == cel.MapKind:
 		limit = maxParameters
+	default:
+		limit = maxTextLength
 	}
 	return &checker.SizeEstimate{Min: 0, Max: limit}
 }

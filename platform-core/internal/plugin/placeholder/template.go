@@ -5,11 +5,11 @@ package placeholder
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
 )
 
 // Kind is the type of what a Template gives.
@@ -25,9 +25,13 @@ const (
 
 // Template is one compiled text. It is safe for concurrent use.
 type Template struct {
+	scope    Scope
 	segments []segment
 	kind     Kind
 	usesFQDN bool
+	// usesPeers and params say what the expressions look at.
+	usesPeers bool
+	params    paramsUse
 }
 
 // segment is a literal, or an expression with its program; the program of a late one is compiled by Late.
@@ -36,6 +40,8 @@ type segment struct {
 	source  string
 	program cel.Program
 	late    bool
+	// longest is the length of text that the program may give.
+	longest int
 }
 
 // Compile parses and type-checks a text.
@@ -44,7 +50,7 @@ func Compile(text string, scope Scope) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Template{kind: Text}
+	t := &Template{scope: scope, kind: Text}
 	for _, p := range pieces {
 		if !p.expression {
 			t.segments = append(t.segments, segment{literal: p.text})
@@ -75,12 +81,29 @@ func (t *Template) Late() bool {
 	return false
 }
 
+// Fixed says whether the text is the same for every instance but for what waits for the pod.
+func (t *Template) Fixed() bool {
+	return !slices.ContainsFunc(t.segments, func(s segment) bool { return s.program != nil })
+}
+
+// Parameters lists the parameters that the expressions look at. It says false when one may look at all of them.
+func (t *Template) Parameters() ([]string, bool) {
+	return slices.Clone(t.params.names), !t.params.all
+}
+
+// UsesPeers says whether the text changes with the number of pods.
+func (t *Template) UsesPeers() bool { return t.usesPeers }
+
 // UsesFQDN says whether the text needs the pod's DNS name.
 func (t *Template) UsesFQDN() bool { return t.usesFQDN }
 
 func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 	if len(source) > maxTextLength {
 		return segment{}, "", fmt.Errorf("the expression has %d characters: at most %d are allowed", len(source), maxTextLength)
+	}
+	if scope == Plan && ofPod[source] {
+		t.usesFQDN = t.usesFQDN || source == "pod.fqdn"
+		return segment{source: source, late: true}, Text, nil
 	}
 	env := environments[scope]()
 	checked, issues := env.Compile(source)
@@ -93,27 +116,45 @@ func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 	}
 	uses := usesOf(checked)
 	if scope == PodTemplate && uses.replicas {
-		return segment{}, "", errors.New("a pod template cannot use component.replicas: scaling would replace every pod")
+		return segment{}, "", errors.New("a pod template cannot use component.replicas or set.replicas: scaling would replace every pod")
 	}
-	t.usesFQDN = t.usesFQDN || uses.fqdn
+	t.usesFQDN = t.usesFQDN || uses.pod && uses.fqdn
+	t.usesPeers = t.usesPeers || uses.peers
+	t.params.names = append(t.params.names, uses.params.names...)
+	t.params.all = t.params.all || uses.params.all
 	if scope == PodTemplate && uses.pod {
 		if _, issues := environments[Late]().Compile(source); issues.Err() != nil {
 			return segment{}, "", errors.New("an expression that uses pod cannot use anything else: write two placeholders")
 		}
 		return segment{source: source, late: true}, kind, nil
 	}
+	limit, longest := uint64(costLimit), maxTextLength
+	if uses.peers {
+		limit, longest = peersCostLimit, maxPeersText
+	}
 	estimate, err := env.EstimateCost(checked, sizes{})
 	if err != nil {
 		return segment{}, "", fmt.Errorf("cannot estimate its cost: %w", err)
 	}
-	if estimate.Max > costLimit {
-		return segment{}, "", fmt.Errorf("it may cost %d steps: at most %d are allowed", estimate.Max, costLimit)
+	if estimate.Max > limit {
+		return segment{}, "", fmt.Errorf("it may cost %d steps: at most %d are allowed", estimate.Max, limit)
 	}
-	program, err := env.Program(checked, cel.CostLimit(costLimit))
+	program, err := env.Program(checked, cel.CostLimit(limit))
 	if err != nil {
 		return segment{}, "", err
 	}
-	return segment{source: source, program: program}, kind, nil
+	return segment{source: source, program: program, longest: longest}, kind, nil
+}
+
+// ofPod are the expressions of a plan that the agents fill in. They know no others.
+var ofPod = map[string]bool{"pod.name": true, "pod.ordinal": true, "pod.fqdn": true}
+
+// canPrecede refuses a text right before what the agents fill in: in a plan, a "$" there would make a literal of that.
+func (t *Template) canPrecede(text string) error {
+	if t.scope == Plan && strings.HasSuffix(text, "$") {
+		return errors.New("a $ cannot stand right before a placeholder of the pod")
+	}
+	return nil
 }
 
 // Eval gives the value of a text: string, int64, float64 or bool. Parts that
@@ -127,7 +168,8 @@ func (t *Template) Eval(v Values) (any, error) {
 	})
 }
 
-// Partial fills in all but what waits for the pod. Text comes out escaped, ready to be compiled for scope Late.
+// Partial fills in all but what waits for the pod. Text comes out escaped: ready to be compiled for scope Late, or, of a
+// plan, for the agents (package podtext).
 func (t *Template) Partial(v Values) (any, error) {
 	if len(t.segments) == 1 && !t.segments[0].late {
 		value, err := t.Eval(v)
@@ -140,6 +182,9 @@ func (t *Template) Partial(v Values) (any, error) {
 	for _, s := range t.segments {
 		switch {
 		case s.late:
+			if err := t.canPrecede(run.String()); err != nil {
+				return nil, fmt.Errorf("placeholder %q: %w", "${"+s.source+"}", err)
+			}
 			out.WriteString(escapeBefore(run.String()))
 			run.Reset()
 			out.WriteString(opening + s.source + "}")
@@ -192,8 +237,8 @@ func (s segment) eval(bindings map[string]any) (any, error) {
 		return nil, fmt.Errorf("placeholder %q cannot be evaluated: %w", "${"+s.source+"}", err)
 	}
 	value := out.Value()
-	if str, ok := value.(string); ok && len(str) > maxTextLength {
-		return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", "${"+s.source+"}", len(str), maxTextLength)
+	if str, ok := value.(string); ok && len(str) > s.longest {
+		return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", "${"+s.source+"}", len(str), s.longest)
 	}
 	return value, nil
 }
@@ -203,7 +248,7 @@ func (v Values) bindings() map[string]any {
 	if params == nil {
 		params = map[string]string{}
 	}
-	return map[string]any{"app": v.App, "component": v.Component, "set": v.Set, "params": params}
+	return map[string]any{"app": v.App, "component": v.Component, "set": v.Set, "params": params, "peers": v.Peers}
 }
 
 // FormatValue writes a value of Eval as text.
@@ -232,22 +277,4 @@ func kindOf(t *cel.Type) (Kind, error) {
 		return Bool, nil
 	}
 	return "", fmt.Errorf("it gives %s: a placeholder gives a string, an int, a double or a bool", t)
-}
-
-// uses says what an expression looks at.
-type uses struct{ pod, fqdn, replicas bool }
-
-func usesOf(checked *cel.Ast) uses {
-	var u uses
-	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		switch e.Kind() {
-		case ast.IdentKind:
-			u.pod = u.pod || e.AsIdent() == "pod"
-		case ast.SelectKind:
-			field := e.AsSelect().FieldName()
-			u.fqdn = u.fqdn || field == "fqdn"
-			u.replicas = u.replicas || field == "replicas"
-		}
-	}))
-	return u
 }

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+// formatText is the format whose encoder writes what it gets, line by line.
+const formatText plan.Format = "text"
+
+func (l *loader) checkFiles(path document.Path, c *Component) {
+	for i, f := range c.Files {
+		at := path.Index(i)
+		l.checkFileParameters(at.With("parameters"), c, f.Parameters)
+		for j, entry := range f.Entries {
+			l.checkEntry(at.With("entries").Index(j), c, &f, entry)
+		}
+		if f.Format == formatText && !f.Parameters.None() {
+			l.wrong(at.With("parameters"), "is not allowed in a file of format text, which would not escape them: give them a file of their own")
+		}
+	}
+	l.checkWritten(path, c)
+}
+
+func (l *loader) checkEntry(at document.Path, c *Component, f *File, entry plan.Entry) {
+	l.checkSecret(at.With("secret"), c, entry.Secret)
+	if f.Format == formatText {
+		l.checkText(at, entry)
+	}
+	file := l.parameters[c.Parameters]
+	if file == nil || !f.Parameters.Takes(entry.Key) {
+		return
+	}
+	if slices.ContainsFunc(l.manifest.SupportedVersions, func(v string) bool { return file.Allowed(v, entry.Key) != "" }) {
+		l.wrong(at.With("key"), "is %q, which users may set too: take it out of the schema and reserve it", entry.Key)
+	}
+}
+
+// checkText: nothing is escaped in a file of format text, and so nothing that a user can choose may get into it.
+func (l *loader) checkText(at document.Path, entry plan.Entry) {
+	const reason = "is not allowed in a file of format text, which would not escape it"
+	if entry.Secret != nil {
+		l.wrong(at.With("secret"), reason)
+	}
+	for k := range entry.Args {
+		path := at.With("args").Index(k)
+		if template, ok := l.components.tree.templates[path.Key()]; ok && !template.Fixed() {
+			l.wrong(path, "has a placeholder that is not of the pod: it "+reason)
+		}
+	}
+}
+
+// checkFileParameters checks the names that a file selects.
+func (l *loader) checkFileParameters(path document.Path, c *Component, selected FileParameters) {
+	if selected.None() {
+		return
+	}
+	if c.Parameters == "" {
+		l.wrong(path, "selects parameters, and the component has none: name its parameter set")
+		return
+	}
+	file := l.parameters[c.Parameters]
+	if file == nil {
+		return
+	}
+	known := l.parameterNames(file)
+	field, patterns := selected.patterns()
+	for i, pattern := range patterns {
+		if pattern != "*" && !slices.ContainsFunc(known, func(name string) bool { return matches(pattern, name) }) {
+			l.wrong(path.With(field).Index(i), "is %q: no parameter of the schema is called so%s", pattern, nearest(pattern, known))
+		}
+	}
+}
+
+// checkWritten: each parameter goes to one file, or a placeholder looks at it. One that changes nothing would be set in vain.
+func (l *loader) checkWritten(path document.Path, c *Component) {
+	set := l.parameters[c.Parameters]
+	if set == nil {
+		return
+	}
+	used, all := l.usedByPlaceholders(c)
+	for _, name := range l.parameterNames(set) {
+		var files []int
+		for i, f := range c.Files {
+			if f.Parameters.Takes(name) {
+				files = append(files, i)
+			}
+		}
+		switch {
+		case len(files) > 1:
+			l.wrong(path.Index(files[1]).With("parameters"), "takes in %q, which %s takes in already: a parameter goes to one file", name, path.Index(files[0]))
+			return
+		case len(files) == 0 && set.Dynamic(name):
+			l.wrong(path, "take in no parameter %q, which is dynamic: a reload takes over what is in files", name)
+			return
+		case len(files) == 0 && !all && !used[name]:
+			l.wrong(path, "take in no parameter %q, and no placeholder uses it: setting it would change nothing", name)
+			return
+		}
+	}
+}
+
+// usedByPlaceholders lists the parameters that the placeholders of a component look at, in its plan and its pod template.
+func (l *loader) usedByPlaceholders(c *Component) (names map[string]bool, all bool) {
+	names = map[string]bool{}
+	add := func(template leafTemplate) {
+		list, exact := template.Parameters()
+		for _, name := range list {
+			names[name] = true
+		}
+		all = all || !exact
+	}
+	index := slices.IndexFunc(l.components.Components.Components, func(other Component) bool { return other.Name == c.Name })
+	for _, template := range l.components.tree.templates {
+		if template.path.Below(componentPath(index)) {
+			add(template)
+		}
+	}
+	if pod := l.templates[c.PodTemplate]; pod != nil {
+		for _, template := range pod.templates {
+			add(template)
+		}
+	}
+	return names, all
+}
+
+// parameterNames lists what any supported version knows, in order.
+func (l *loader) parameterNames(file *parameterFile) []string {
+	known := map[string]bool{}
+	for _, version := range l.manifest.SupportedVersions {
+		for _, name := range file.Names(version) {
+			known[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(known))
+}
+
+// nearest ends a sentence about an unknown name.
+func nearest(name string, known []string) string {
+	if found := document.Nearest(name, known); found != "" {
+		return fmt.Sprintf(": did you mean %q?", found)
+	}
+	return ""
+}
+
+// hasDynamic says whether a reload can take over any parameter of a component.
+func (l *loader) hasDynamic(c *Component) bool {
+	file := l.parameters[c.Parameters]
+	return file == nil && c.Parameters != "" || file != nil && len(file.set.Dynamic) > 0
+}
+
+// checkDynamic: what is dynamic needs a reload, and nothing else that a change of it would restart.
+func (l *loader) checkDynamic() {
+	for i := range l.components.Components.Components {
+		c := &l.components.Components.Components[i]
+		file := l.parameters[c.Parameters]
+		if file == nil || len(file.set.Dynamic) == 0 {
+			continue
+		}
+		if c.Process.Reload == nil {
+			l.wrong(componentPath(i, "process"), "has no reload, and parameter set %q names dynamic parameters: add process.reload", c.Parameters)
+		}
+		l.checkDynamicPlaceholders(i, file)
+	}
+}
+
+// checkDynamicPlaceholders: what a placeholder makes of a parameter is no dynamic entry, wherever it is.
+func (l *loader) checkDynamicPlaceholders(component int, file *parameterFile) {
+	templates := l.components.tree.templates
+	for _, key := range slices.Sorted(maps.Keys(templates)) {
+		path := templates[key].path
+		// A change of the probe restarts nothing.
+		if !path.Below(componentPath(component)) || path.Below(componentPath(component, "probe")) {
+			continue
+		}
+		names, _ := templates[key].Parameters()
+		for _, name := range names {
+			if file.Dynamic(name) {
+				l.wrong(path, "uses the dynamic parameter %q: a change of it would restart the process, take it out of \"dynamic\"", name)
+			}
+		}
+	}
+}

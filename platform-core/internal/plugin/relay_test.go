@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// relaySources reads a plugin that uses what redis does not: sets, needs, peers, several volumes and files, dynamic parameters.
+func relaySources(t testing.TB) map[Part]Source {
+	t.Helper()
+	sources, errs := LoadFolder(os.DirFS(filepath.Join("testdata", "relay", "1.0.0")), "relay")
+	if len(errs) > 0 {
+		t.Fatalf("the relay plugin cannot be read: %v", errs)
+	}
+	return sources
+}
+
+func loadRelay(t testing.TB) *Bundle {
+	t.Helper()
+	bundle, errs := Load(relaySources(t))
+	if len(errs) > 0 {
+		t.Fatalf("the relay plugin is refused:\n%s", list(errs))
+	}
+	return bundle
+}
+
+func TestBrokenRelay(t *testing.T) {
+	change := func(part Part, key string) func(old, new, at, says string) broken {
+		return func(old, new, at, says string) broken {
+			return broken{plugin: "relay", part: part, key: key, old: old, new: new, at: at, says: says}
+		}
+	}
+	c, set := change(PartComponents, components), change(PartParams, "hub.yaml")
+	run(t, map[string]broken{
+		"no sets":                     c("sets: {default: 2, min: 1, max: 4}", "sets: {default: 0, min: 0, max: 4}", "sets:", "a whole number from 1 to 64"),
+		"sets in odd order":           c("sets: {default: 2, min: 1, max: 4}", "sets: {default: 5, min: 1, max: 4}", "sets:", "must grow in this order"),
+		"too many pods":               c("sets: {default: 2, min: 1, max: 4}", "sets: {default: 2, min: 1, max: 5}", "replicas:", "allows 5 sets of 250 pods: a component has at most 1000 pods"),
+		"scaling":                     c("scaling: Fixed", "scaling: Never", "Never", `one of "Online" or "Fixed"`),
+		"pod management":              c("OrderedReady", "Ordered", "Ordered", `one of "Parallel" or "OrderedReady"`),
+		"needs nobody":                c("needs: [hub]", "needs: [hup]", "needs: [hup]", `names the component "hup", which is not there: there is edge, hub`),
+		"needs itself":                c("needs: [hub]", "needs: [edge]", "needs: [edge]", "is a circle: edge need"),
+		"needs twice":                 c("needs: [hub]", "needs: [hub, hub]", "needs: [hub", "names must differ"),
+		"needs in a circle":           c("    scaling: Fixed\n", "    scaling: Fixed\n    needs: [edge]\n", "needs: [edge]", "is a circle: hub, edge need each other"),
+		"needs what the topology has": c("    scaling: Fixed\n", "    scaling: Fixed\n    needs: [edge]\n", "needs: [edge]", `names "edge", which topology "hubs" has not`),
+		"access":                      c("access: Peers", "access: Nobody", "Nobody", `one of "Client" or "Peers"`),
+		"peers' port for clients":     c("        exposure: Internal\n", "", "ports: [client, peer]", `names the port "peer", whose access is Peers`),
+		"two ways to reload":          c("each: [hubctl, set]", "each: [hubctl, set]\n        signal: SIGHUP", "reload:", "exactly one of signal, command and each"),
+		"no way to reload":            c("        each: [hubctl, set]\n", "", "reload:", "exactly one of signal, command and each"),
+		"signal with env":             c("each: [hubctl, set]", "signal: SIGHUP", "        env:\n          - {name: ORDINAL", "is for a command: a signal has none"),
+		"signal with time":            c("each: [hubctl, set]\n        env:\n          - {name: ORDINAL, value: \"${pod.ordinal}\"}", "signal: SIGHUP\n        timeoutSeconds: 5", "timeoutSeconds", "a signal takes no time"),
+		"dynamic without reload":      c("      reload:\n        each: [hubctl, set]\n        env:\n          - {name: ORDINAL, value: \"${pod.ordinal}\"}\n", "", "process:", `names dynamic parameters: add process.reload`),
+		"dynamic unknown":             set("- rate", "- rates", "- rates", `did you mean "rate"?`),
+		"dynamic unknown beginning":   set("- log-*", "- logs-*", "- logs-*", `parameter "logs-*" is not in the schema`),
+		"dynamic is no pattern":       set("- log-*", "- l*g", "- l*g", "the name of a parameter, or its beginning and *"),
+		"dynamic in a placeholder":    c("${params['mode']}", "${params['mode']}${'rate' in params ? params['rate'] : ''}", "--mode", `uses the dynamic parameter "rate": a change of it would restart`),
+		"dynamic in no file":          c("parameters: {match: [\"log-*\"]}", "parameters: {match: [log-level]}", "files:", `take in no parameter "log-file", which is dynamic`),
+		"parameter in no file":        c(`parameters: {except: ["log-*", mode]}`, `parameters: {except: ["log-*", mode, queue]}`, "files:", `take in no parameter "queue", and no placeholder uses it: setting it would change nothing`),
+		"parameter in two files":      c(`parameters: {except: ["log-*", mode]}`, "parameters: All", "parameters: {match", `takes in "log-file", which components[0].files[0] takes in already`),
+		"selects nothing known":       c(`match: ["log-*"]`, `match: ["log-*", "lag-*"]`, `match: ["log-*", "lag-*"]`, `is "lag-*": no parameter of the schema is called so`),
+		"excepts nothing known":       c(`"log-*", mode]`, `"log-*", mood]`, "except:", `is "mood": no parameter of the schema is called so`),
+		"selects in no way":           c(`parameters: {match: ["log-*"]}`, "parameters: Some", "parameters: Some", "All, {match: [names]} or {except: [names]}"),
+		"selects in two ways":         c(`parameters: {match: ["log-*"]}`, `parameters: {match: ["log-*"], except: [mode]}`, "parameters: {match", "All, {match: [names]} or {except: [names]}"),
+		"parameters without a set":    c("      command: [edge]\n", "      command: [edge]\n    files: [{path: /zeroinfra/config/e, format: env, entries: [], parameters: All}]\n", "files: [{path", "the component has none: name its parameter set"),
+		"parameters in text":          c("        format: properties", "        format: text", `parameters: {match: ["log-*"]}`, "not allowed in a file of format text"),
+		"placeholder in text":         c("I am ${pod.name}", "I am ${app.name}", "I am", "a placeholder that is not of the pod"),
+		"peers in a pod template":     {plugin: "relay", part: PartPodTemplates, key: "hub.yaml", old: "    - name: hub\n", new: "    - name: hub\n      env: [{name: P, value: \"${peers[0].name}\"}]\n", at: "peers[0]", says: "undeclared reference to 'peers'"},
+		"peer that may not be there":  c("--mode, ", "--first, \"${peers[0].fqdn}\", --mode, ", "--first", "with 1 sets of 0 pods"),
+		"peers of peers":              c("p.fqdn + ':7001'", "peers.map(q, q.fqdn).join(',')", "--peers", "steps: at most"),
+		"long peers":                  c("p.fqdn + ':7001'", "p.fqdn + p.fqdn + p.fqdn + p.fqdn", "--peers", "of 250 pods: components[0].process.command[4]: placeholder"),
+	})
+}
+
+// The first set has no dynamic parameter: what each would run for is nothing. The error is at the component, not at the set.
+func TestEachNeedsDynamicParameters(t *testing.T) {
+	sources := relaySources(t)
+	edit(t, sources, PartParams, "hub.yaml", "dynamic:\n  - rate\n  - log-*\n", "")
+	_, errs := Load(sources)
+	if text := list(errs); !strings.Contains(text, `process.reload.each is run for each changed dynamic parameter, and the component has none`) {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+func TestRelayPlan(t *testing.T) {
+	b := loadRelay(t)
+	hub, _ := b.Component("hub")
+	v := sampleValues(hub, "plain", "2", 0)
+	params, err := b.ParametersInForce(hub, v, platformv1.Parameters{"rate": "5", "queue": "7", "log-file": "/log/${pod.name}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Params = params
+	p, err := b.RenderPlan("hub", v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := podtext.PodOf("sample-hub-1-2", "d.svc")
+	expand := func(text string) string {
+		t.Helper()
+		got, err := podtext.Expand(text, pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	command := p.Process.Command
+	if got := expand(command[2]); got != pod.Name {
+		t.Errorf("--name is %q", got)
+	}
+	peers := strings.Split(command[4], ",")
+	if len(peers) != 6 || peers[4] != "sample-hub-1-1.sample-hub-headless.default.svc.cluster.local:7001" {
+		t.Errorf("--peers is %q", peers)
+	}
+	if got := expand(p.Process.Env[0].Value); got != "sample-hub-1-2.d.svc of sample" {
+		t.Errorf("SELF is %q", got)
+	}
+	var lines []string
+	for _, file := range p.Files {
+		for _, e := range file.Entries {
+			line := file.Path[len("/zeroinfra/config/"):] + " " + e.Key + "=" + expand(strings.Join(e.Args, " "))
+			if e.Dynamic {
+				line += " dynamic"
+			}
+			lines = append(lines, line)
+		}
+	}
+	want := []string{
+		"hub.conf size=3", "hub.conf queue=7", "hub.conf rate=5 dynamic",
+		// What a user writes is a value, whatever it looks like.
+		"log.properties log-file=/log/${pod.name} dynamic", "banner banner=I am sample-hub-1-2 for ${you}",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got %q\nwant %q", lines, want)
+	}
+}
+
+// A plan for as many peers as there can be stays within the cost limits.
+func TestThousandPeers(t *testing.T) {
+	b := loadRelay(t)
+	hub, _ := b.Component("hub")
+	v := sampleValues(hub, "hubs", "1", 0)
+	sampleSize{sets: 4, replicas: 250}.fill(&v, false)
+	v.Params = map[string]string{"mode": "strict"}
+	p, err := b.RenderPlan("hub", v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(p.Process.Command[4], ",") + 1; got != placeholder.MaxPeers {
+		t.Errorf("--peers has %d of %d", got, placeholder.MaxPeers)
+	}
+}

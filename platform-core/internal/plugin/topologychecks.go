@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+func (l *loader) checkTopologies() {
+	components := names(l.components.Components.Components, func(c Component) string { return c.Name })
+	used := map[string]bool{}
+	for i, t := range l.components.Topologies {
+		path := document.Path{"topologies"}.Index(i).With("components")
+		unique(l, path, t.Components, func(c TopologyComponent) string { return c.Name })
+		for j, c := range t.Components {
+			l.oneOf(path.Index(j).With("name"), c.Name, "component", slices.Clone(components))
+			used[c.Name] = true
+			if c.Replicas != nil {
+				l.checkRange(path.Index(j).With("replicas"), *c.Replicas)
+			}
+		}
+	}
+	for i, name := range components {
+		if !used[name] {
+			l.wrong(componentPath(i), "is part of no topology: add %q to one, or take it out", name)
+		}
+	}
+}
+
+// checkNeeds: a component waits for others of the same topology, and in the end for one that waits for none.
+func (l *loader) checkNeeds() {
+	all := l.components.Components.Components
+	known := names(all, func(c Component) string { return c.Name })
+	needs := map[string][]string{}
+	for i, c := range all {
+		needs[c.Name] = c.Needs
+		path := componentPath(i, "needs")
+		unique(l, path, c.Needs, func(name string) string { return name })
+		for j, name := range c.Needs {
+			l.oneOf(path.Index(j), name, "component", slices.Clone(known))
+			for _, t := range l.components.Topologies {
+				if slices.Contains(known, name) && t.has(c.Name) && !t.has(name) {
+					l.wrong(path.Index(j), "names %q, which topology %q has not: it would wait for ever", name, t.Name)
+				}
+			}
+		}
+	}
+	for i, c := range all {
+		// Each cycle is told once, at its first component.
+		if cycle := cycleFrom(c.Name, needs); len(cycle) > 0 && cycle[0] == slices.MinFunc(cycle, byIndex(known)) {
+			l.wrong(componentPath(i, "needs"), "is a circle: %s need each other, and none would start", strings.Join(cycle, ", "))
+		}
+	}
+}
+
+func (t *Topology) has(component string) bool {
+	return slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return c.Name == component })
+}
+
+func byIndex(order []string) func(a, b string) int {
+	return func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) }
+}
+
+// cycleFrom returns the way from a component back to itself; nil when there is none.
+func cycleFrom(start string, needs map[string][]string) []string {
+	seen := map[string]bool{}
+	var walk func(name string) []string
+	walk = func(name string) []string {
+		for _, next := range needs[name] {
+			if next == start {
+				return []string{name}
+			}
+			if seen[next] {
+				continue
+			}
+			seen[next] = true
+			if way := walk(next); way != nil {
+				return append([]string{name}, way...)
+			}
+		}
+		return nil
+	}
+	return walk(start)
+}
