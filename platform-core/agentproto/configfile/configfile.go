@@ -16,8 +16,14 @@
 //	yaml        key: "value"             1, or a list     no             at every dot
 //	ini         key = "value"            0 or 1           yes            at the first dot
 //	postgresql  key = 'value'            1                no             no
+//	nginx       key "value" "value";     any number       yes            no
+//	text        value                    1 or more        yes            no
 //
-// The env format is that of a POSIX shell, the ini format that of MySQL's option files.
+// The env format is that of a POSIX shell, the ini format that of MySQL's option files, the nginx format that of simple
+// directives, outside of any block of the same file. nginx knows no escape for a dollar sign, so that a value with one is refused.
+//
+// The text format is the exception to the promise: its values are whole lines, its keys only say what they are about. It is for
+// text that is fixed, such as the frame that other files are included in; nothing that a user wrote may be put there.
 //
 // The package imports the standard library only, so that both sides can use it.
 package configfile
@@ -52,6 +58,8 @@ type syntax struct {
 	repeats repetition
 	// check refuses a value that the format cannot hold.
 	check func(value string) error
+	// noSecret says why an entry cannot have a secret; empty where it can.
+	noSecret string
 	// write gives the file's content; settings are checked.
 	write func([]setting) ([]byte, error)
 }
@@ -72,6 +80,8 @@ var syntaxes = map[plan.Format]syntax{
 	plan.FormatYAML:       {key: regexp.MustCompile(`^[A-Za-z0-9_/-]+(\.[A-Za-z0-9_/-]+)*$`), minArgs: 1, check: validUTF8, write: writeYAML},
 	plan.FormatINI:        {key: regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`), maxArgs: 1, repeats: often, check: withoutNUL, write: writeINI},
 	plan.FormatPostgreSQL: {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`), minArgs: 1, maxArgs: 1, check: withoutNUL, write: writePostgreSQL},
+	plan.FormatNginx:      {key: regexp.MustCompile(`^[a-z][a-z0-9_]*$`), repeats: often, check: nginxValue, write: writeNginx},
+	plan.FormatText:       {key: regexp.MustCompile(`^[ -~]*$`), minArgs: 1, repeats: often, check: withoutNUL, noSecret: "text has no escapes, so it cannot hold a secret", write: writeText},
 }
 
 // Formats returns the known formats, sorted.
@@ -95,7 +105,7 @@ func Encode(format plan.Format, entries []plan.Entry, lookup func(plan.SecretRef
 	settings := make([]setting, 0, len(entries))
 	seen := map[string]bool{}
 	for _, entry := range entries {
-		s, err := resolve(entry, lookup)
+		s, err := syn.resolve(entry, lookup)
 		if err == nil {
 			err = syn.accept(s, seen)
 		}
@@ -112,10 +122,13 @@ func Encode(format plan.Format, entries []plan.Entry, lookup func(plan.SecretRef
 }
 
 // resolve reads the entry's secret.
-func resolve(entry plan.Entry, lookup Lookup) (setting, error) {
+func (syn syntax) resolve(entry plan.Entry, lookup Lookup) (setting, error) {
 	s := setting{key: entry.Key, args: slices.Clone(entry.Args)}
 	if entry.Secret == nil {
 		return s, nil
+	}
+	if syn.noSecret != "" {
+		return setting{}, errors.New(syn.noSecret)
 	}
 	if lookup == nil {
 		return setting{}, fmt.Errorf("secret %s/%s cannot be looked up here", entry.Secret.Credential, entry.Secret.Key)

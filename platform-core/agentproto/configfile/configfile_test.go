@@ -25,6 +25,8 @@ type reader struct {
 
 func noNUL(value string) bool { return !strings.Contains(value, "\x00") }
 
+func noDollar(value string) bool { return noNUL(value) && !strings.Contains(value, "$") }
+
 var readers = map[plan.Format]reader{
 	plan.FormatRedis:      {decodeRedis, noNUL},
 	plan.FormatProperties: {decodeProperties, utf8.ValidString},
@@ -33,6 +35,7 @@ var readers = map[plan.Format]reader{
 	plan.FormatYAML:       {decodeYAML, utf8.ValidString},
 	plan.FormatINI:        {decodeINI, noNUL},
 	plan.FormatPostgreSQL: {decodePostgreSQL, noNUL},
+	plan.FormatNginx:      {decodeNginx, noDollar},
 }
 
 // hostile values try to leave their place.
@@ -68,6 +71,10 @@ func FuzzEncode(f *testing.F) {
 // roundTrip puts the value between two others, so that a value that leaves its place is seen on either side.
 func roundTrip(t *testing.T, format plan.Format, value string) {
 	t.Helper()
+	if format == plan.FormatText {
+		wantLines(t, value)
+		return
+	}
 	read := readers[format]
 	entries := []plan.Entry{
 		{Key: "first", Args: []string{"1st"}},
@@ -94,6 +101,25 @@ func roundTrip(t *testing.T, format plan.Format, value string) {
 	}
 }
 
+// wantLines: text has no escapes; a value is lines between the others' lines.
+func wantLines(t *testing.T, value string) {
+	t.Helper()
+	data, err := configfile.Encode(plan.FormatText, []plan.Entry{{Args: []string{"1st", value}}, {Key: "k", Args: []string{"3rd"}}}, nil)
+	if !noNUL(value) {
+		if err == nil {
+			t.Fatalf("text: value %q was not refused: %q", value, data)
+		}
+		return
+	}
+	want := "1st\n" + value + "\n3rd\n"
+	if strings.HasSuffix(value, "\n") {
+		want = "1st\n" + value + "3rd\n"
+	}
+	if err != nil || string(data) != want {
+		t.Fatalf("text: value %q became %q, %v", value, data, err)
+	}
+}
+
 func TestLayout(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -117,7 +143,15 @@ func TestLayout(t *testing.T) {
 			[]plan.Entry{{Key: "a b:c", Args: []string{" x "}}}, "a\\ b\\:c=\\ x \n"},
 		{"postgresql", plan.FormatPostgreSQL,
 			[]plan.Entry{{Key: "search_path", Args: []string{`"$user", 'x'`}}}, "search_path = '\"$user\", ''x'''\n"},
+		{"nginx: no value, several, repeated", plan.FormatNginx,
+			[]plan.Entry{{Key: "ip_hash"}, {Key: "add_header", Args: []string{"X-A", "b; c {}", "always"}}, {Key: "add_header", Args: []string{"X-B", `"\'`}}, {Key: "root", Args: []string{""}}},
+			"ip_hash;\nadd_header X-A \"b; c {}\" always;\nadd_header X-B \"\\\"\\\\'\";\nroot \"\";\n"},
+		{"text: lines as they are", plan.FormatText,
+			[]plan.Entry{{Key: "events", Args: []string{"events {", "    worker_connections 1024;", "}"}}, {Args: []string{"", "http {\n    include a.conf;\n}\n"}}},
+			"events {\n    worker_connections 1024;\n}\n\nhttp {\n    include a.conf;\n}\n"},
 		{"empty json", plan.FormatJSON, nil, "{}\n"},
+		{"empty nginx", plan.FormatNginx, nil, ""},
+		{"empty text", plan.FormatText, nil, ""},
 		{"empty yaml", plan.FormatYAML, nil, "{}\n"},
 		{"empty redis", plan.FormatRedis, nil, ""},
 	} {
@@ -155,6 +189,13 @@ func TestRefusals(t *testing.T) {
 		{"value below a value", plan.FormatYAML, append(one("a", "b"), one("a.b", "c")...), `lies below "a"`},
 		{"value above a value", plan.FormatYAML, append(one("a.b", "b"), one("a", "c")...), "settings below it"},
 		{"long line", plan.FormatINI, one("a", strings.Repeat("x", 5000)), "bytes"},
+		{"dollar in nginx", plan.FormatNginx, one("root", "/srv/$host"), "knows no escape"},
+		{"block as a key", plan.FormatNginx, one("server {", "a"), "the key must match"},
+		{"directive after a directive", plan.FormatNginx, one("a;b", "c"), "the key must match"},
+		{"long word", plan.FormatNginx, one("a", strings.Repeat("\\", 3000)), "bytes"},
+		{"line break in a key of text", plan.FormatText, one("a\nb", "c"), "the key must match"},
+		{"text without lines", plan.FormatText, one("a"), "it has no value"},
+		{"secret in text", plan.FormatText, []plan.Entry{{Key: "a", Secret: &plan.SecretRef{Credential: "c", Key: "k"}}}, "cannot hold a secret"},
 		{"no lookup", plan.FormatRedis, []plan.Entry{{Key: "a", Secret: &plan.SecretRef{Credential: "c", Key: "k"}}}, "c/k"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

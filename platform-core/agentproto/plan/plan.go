@@ -46,8 +46,8 @@ type Plan struct {
 	RestartDigest string `json:"restartDigest"`
 	// Domain is the DNS domain of the pods: a pod's own name is "<pod>.<domain>".
 	Domain string `json:"domain,omitempty"`
-	// Process to run. In its texts, and in those of Files and Probe, the agents replace ${pod.name}, ${pod.ordinal} and
-	// ${pod.fqdn} by what is true of their pod; $${ is a literal ${ (package podtext).
+	// Process to run. In its texts, and in those of Files and Probe (Rewrite says which), the agents replace ${pod.name},
+	// ${pod.ordinal} and ${pod.fqdn} by what is true of their pod; $${ is a literal ${ (package podtext).
 	Process Process `json:"process"`
 	// Files to write before the process starts.
 	Files []File `json:"files,omitempty"`
@@ -132,6 +132,8 @@ const (
 	FormatYAML       Format = "yaml"
 	FormatINI        Format = "ini"
 	FormatPostgreSQL Format = "postgresql"
+	FormatNginx      Format = "nginx"
+	FormatText       Format = "text"
 )
 
 // File is one configuration file, written atomically. Values are escaped by the

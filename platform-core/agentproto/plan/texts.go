@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import "fmt"
+
+// Rewrite returns a copy of the plan in which each text that may say something about one pod is what the function makes of it:
+// arguments of commands, values of variables, the working directory, and the arguments of entries. Names, keys, paths of
+// files, and the probe's expressions are as before. An error says where the text is.
+func (p *Plan) Rewrite(text func(string) (string, error)) (*Plan, error) {
+	rewritten := *p
+	r := rewriter{text: text}
+	rewritten.Process = r.process(p.Process)
+	rewritten.Files = nil
+	for _, file := range p.Files {
+		rewritten.Files = append(rewritten.Files, r.file(file))
+	}
+	rewritten.Probe.Command = r.list("probe: command", p.Probe.Command)
+	rewritten.Probe.Env = r.env("probe", p.Probe.Env)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return &rewritten, nil
+}
+
+// rewriter keeps the first error.
+type rewriter struct {
+	text func(string) (string, error)
+	err  error
+}
+
+func (r *rewriter) process(p Process) Process {
+	p.Command = r.list("process: command", p.Command)
+	p.Env = r.env("process", p.Env)
+	p.Dir = r.one("process: dir", p.Dir)
+	if p.Reload != nil {
+		reload := *p.Reload
+		reload.Command = r.list("reload: command", reload.Command)
+		reload.Each = r.list("reload: each", reload.Each)
+		reload.Env = r.env("reload", reload.Env)
+		p.Reload = &reload
+	}
+	return p
+}
+
+func (r *rewriter) file(f File) File {
+	entries := f.Entries
+	f.Entries = nil
+	for _, entry := range entries {
+		entry.Args = r.list(fmt.Sprintf("file %q: setting %q", f.Path, entry.Key), entry.Args)
+		f.Entries = append(f.Entries, entry)
+	}
+	return f
+}
+
+func (r *rewriter) env(where string, vars []EnvVar) []EnvVar {
+	var rewritten []EnvVar
+	for _, v := range vars {
+		v.Value = r.one(fmt.Sprintf("%s: variable %q", where, v.Name), v.Value)
+		rewritten = append(rewritten, v)
+	}
+	return rewritten
+}
+
+func (r *rewriter) list(where string, texts []string) []string {
+	var rewritten []string
+	for _, text := range texts {
+		rewritten = append(rewritten, r.one(where, text))
+	}
+	return rewritten
+}
+
+func (r *rewriter) one(where, text string) string {
+	rewritten, err := r.text(text)
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("%s: %w", where, err)
+	}
+	return rewritten
+}
