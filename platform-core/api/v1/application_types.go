@@ -177,10 +177,21 @@ type ComponentState struct {
 	// phase is one word for printing.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// replicas wanted.
+	// replicas is the number of pods wanted in all sets.
 	Replicas int32 `json:"replicas"`
 	// readyReplicas is the number of pods that are healthy, up to date and take traffic.
 	ReadyReplicas int32 `json:"readyReplicas"`
+	// version of the middleware that runs, as read back; empty while pods disagree or none answers.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// message says what the component waits for, when it is not ready.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// sets and how far each is.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Sets []SetState `json:"sets,omitempty"`
 	// pods and their roles.
 	// +optional
 	// +listType=map

@@ -114,9 +114,17 @@ type ComponentStatus struct {
 	// version of the middleware that runs, as read back.
 	// +optional
 	Version string `json:"version,omitempty"`
+	// replicas is the number of pods wanted in all sets.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
 	// readyReplicas is the number of pods that are healthy, up to date and take traffic.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// sets and how far each is.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Sets []SetState `json:"sets,omitempty"`
 	// pods and their roles.
 	// +optional
 	// +listType=map
@@ -135,7 +143,7 @@ type ComponentStatus struct {
 // +kubebuilder:resource:shortName=zcomp,categories=zeroinfra
 // +kubebuilder:printcolumn:name="Application",type=string,JSONPath=`.spec.application`
 // +kubebuilder:printcolumn:name="Component",type=string,JSONPath=`.spec.component`
-// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Wanted",type=integer,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`

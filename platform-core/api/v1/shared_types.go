@@ -115,6 +115,27 @@ type Endpoint struct {
 	// type of the Service.
 	// +optional
 	Type corev1.ServiceType `json:"type,omitempty"`
+	// nodePort is the port on every node that leads to the Service, where its type gives it one.
+	// +optional
+	NodePort int32 `json:"nodePort,omitempty"`
+	// externalHost is the address or name of the load balancer, once that is known.
+	// +optional
+	ExternalHost string `json:"externalHost,omitempty"`
+}
+
+// SetState is one set as its Component and its Application see it.
+type SetState struct {
+	// name of the set within the component.
+	Name string `json:"name"`
+	// phase is one word for printing.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// replicas wanted.
+	Replicas int32 `json:"replicas"`
+	// readyReplicas is the number of pods that are healthy, up to date and take traffic.
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// updatedReplicas is the number of pods that are as the spec asks.
+	UpdatedReplicas int32 `json:"updatedReplicas"`
 }
 
 // PodState is what is known of one pod of a set.
