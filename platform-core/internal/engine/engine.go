@@ -24,6 +24,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
 
@@ -36,12 +37,10 @@ type Options struct {
 	Domain string
 	// Namespace of the operator: plugins and the agents' CA are there.
 	Namespace string
-	// AgentImage holds the agent's binary.
-	AgentImage string
-	// ImageRegistry is put in front of the plugins' images when not empty.
-	ImageRegistry string
-	// ClusterDomain of the cluster's DNS.
-	ClusterDomain string
+	// Namespaces that the operator serves; all when empty. The manager's cache must hold the same.
+	Namespaces map[string]cache.Config
+	// Settings that pods and names are rendered with.
+	Settings *Settings
 	// Workers of each controller; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
 }
@@ -79,7 +78,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.settings(), Gate: gate, Options: queue.Options(o.Workers)})
+			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
 			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
@@ -88,7 +87,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate})
 		},
 		func() error {
-			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain, Workers: o.Workers, Gate: gate})
+			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain, Namespaces: o.Namespaces, Workers: o.Workers, Gate: gate})
 		},
 	}
 	for _, setup := range setups {
@@ -99,8 +98,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-func (o Options) settings() render.Settings {
-	return render.Settings{AgentImage: o.AgentImage, ImageRegistry: o.ImageRegistry, ClusterDomain: o.ClusterDomain}
+// Settings are what pods and names are rendered with, and what of it can change at run time.
+type Settings = settings.Live
+
+// NewSettings returns settings with the image that holds the agent's binary.
+func NewSettings(agentImage string) *Settings {
+	return settings.New(render.Settings{AgentImage: agentImage})
 }
 
 // loadedFirst holds reconciles back until the plugins that were there at the start

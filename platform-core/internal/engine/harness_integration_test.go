@@ -160,7 +160,7 @@ func runEngine(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, AgentImage: "zeroinfra/agent:test", Workers: queue.NewLimit(4)}); err != nil {
+	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: engine.NewSettings("zeroinfra/agent:test"), Workers: queue.NewLimit(4)}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

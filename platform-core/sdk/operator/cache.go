@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -23,6 +25,7 @@ func ofDomain() []client.Object {
 		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{},
 		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
 	}
 }
 
@@ -37,13 +40,25 @@ func whole(kinds []typed.Registration) []client.Object {
 }
 
 // cacheOptions has memory grow with the objects of the domain, not with the cluster.
-func cacheOptions(domain string) cache.Options {
+func cacheOptions(domain string, namespaces map[string]cache.Config) cache.Options {
 	selected := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: domain})}
 	byObject := map[client.Object]cache.ByObject{}
 	for _, object := range ofDomain() {
 		byObject[object] = selected
 	}
-	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}
+	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject, DefaultNamespaces: namespaces}
+}
+
+// watched returns what a cache is limited to; nil stands for all namespaces.
+func watched(namespaces []string) map[string]cache.Config {
+	if len(namespaces) == 0 {
+		return nil
+	}
+	limited := map[string]cache.Config{}
+	for _, namespace := range namespaces {
+		limited[namespace] = cache.Config{}
+	}
+	return limited
 }
 
 // watch begins to watch everything that reconciles read, so that no reconcile is

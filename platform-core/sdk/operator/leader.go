@@ -25,6 +25,9 @@ func newLock(cfg *rest.Config, domain, namespace string) (resourcelock.Interface
 	if err != nil {
 		return nil, fmt.Errorf("cannot name this replica: %w", err)
 	}
+	// Renewing the lease never waits behind the requests of reconciles.
+	cfg = rest.CopyConfig(cfg)
+	cfg.RateLimiter = nil
 	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName(domain), identity, cfg, renewDeadline)
 	if err != nil {

@@ -87,7 +87,7 @@ func Command(o Options) *cobra.Command {
 			return nil
 		},
 	}
-	s.bind(command.Flags())
-	command.AddCommand(uninstallCheck(o))
+	s.bind(command.Flags(), o.Domain)
+	command.AddCommand(prepareUninstall(o))
 	return command
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	uberzap "go.uber.org/zap"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -29,6 +30,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	corecrd "github.com/zeroinfra/platform-core/config/crd"
 	"github.com/zeroinfra/platform-core/internal/engine"
+	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/operator/internal/crd"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
@@ -44,12 +46,17 @@ const probePatience = 500 * time.Millisecond
 
 // run runs the operator until the context ends.
 func run(ctx context.Context, o Options, s settings) error {
-	logger, err := s.logger()
+	level := uberzap.NewAtomicLevel()
+	logger, err := s.logger(level)
 	if err != nil {
 		return err
 	}
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger.WithName("client-go"))
+	live, err := newLive(s, level)
+	if err != nil {
+		return err
+	}
 	logger.Info("starting", telemetry.KeyDomain, o.Domain, telemetry.KeyVersion, o.Version, telemetry.KeyNamespace, s.namespace)
 	telemetry.Build(o.Domain, o.Version)
 
@@ -57,8 +64,12 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err != nil {
 		return err
 	}
+	cfg.RateLimiter = live.limiter
 	scheme, err := schemeOf(o)
 	if err != nil {
+		return err
+	}
+	if err := live.first(ctx, cfg, scheme); err != nil {
 		return err
 	}
 	if err := ensureCRDs(ctx, cfg, scheme, o, s); err != nil {
@@ -68,7 +79,7 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := setup(mgr, o, s); err != nil {
+	if err := setup(mgr, o, s, live); err != nil {
 		return err
 	}
 	remove, err := countConditions(mgr, o)
@@ -118,7 +129,7 @@ func newManager(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o
 	}
 	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:                 scheme,
-		Cache:                  cacheOptions(o.Domain),
+		Cache:                  cacheOptions(o.Domain, watched(s.watchNamespaces)),
 		Metrics:                metricsserver.Options{BindAddress: s.metricsAddr},
 		HealthProbeBindAddress: s.probeAddr,
 		LeaderElection:         s.leaderElect,
@@ -155,20 +166,21 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 }
 
 // setup adds the controllers of the engine and of the typed kinds.
-func setup(mgr manager.Manager, o Options, s settings) error {
-	workers := queue.NewLimit(s.workers)
+func setup(mgr manager.Manager, o Options, s settings, live *live) error {
 	err := engine.Setup(mgr, engine.Options{
-		Domain:        o.Domain,
-		Namespace:     s.namespace,
-		AgentImage:    s.agentImage,
-		ImageRegistry: s.imageRegistry,
-		ClusterDomain: s.clusterDomain,
-		Workers:       workers,
+		Domain:     o.Domain,
+		Namespace:  s.namespace,
+		Namespaces: watched(s.watchNamespaces),
+		Settings:   live.rendering,
+		Workers:    live.workers,
 	})
 	if err != nil {
 		return fmt.Errorf("cannot set up the engine: %w", err)
 	}
-	return typed.Setup(mgr, typed.Settings{Domain: o.Domain, Workers: workers}, o.Kinds...)
+	if err := typed.Setup(mgr, typed.Settings{Domain: o.Domain, Workers: live.workers}, o.Kinds...); err != nil {
+		return err
+	}
+	return live.keeper.Setup(mgr, event.New(mgr.GetEventRecorder("settings")))
 }
 
 // countConditions publishes the conditions of all objects of the operator as metrics.

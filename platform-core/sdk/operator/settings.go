@@ -8,12 +8,17 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	uberzap "go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/zeroinfra/platform-core/sdk/operator/internal/tuning"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
 
@@ -33,12 +38,15 @@ type settings struct {
 	logLevel      string
 	logFormat     string
 	kubeconfig    string
+	// configMap is the name of the ConfigMap whose settings come before those of the flags.
+	configMap string
+	// watchNamespaces are the namespaces to serve; all when empty.
+	watchNamespaces []string
 }
 
 // bind declares the flags and their defaults.
-func (s *settings) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&s.namespace, "namespace", os.Getenv("POD_NAMESPACE"),
-		"namespace of the operator, where its plugins and its lease are (default: environment variable POD_NAMESPACE)")
+func (s *settings) bind(flags *pflag.FlagSet, domain string) {
+	s.bindCluster(flags, domain)
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "let only one of several replicas act")
 	flags.StringVar(&s.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&s.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
@@ -48,11 +56,33 @@ func (s *settings) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.installCRDs, "install-crds", true,
 		"apply the embedded CustomResourceDefinitions where the cluster has none or older ones; when off, wait for an administrator to do it")
 	flags.IntVar(&s.workers, "workers", queue.DefaultWorkers, "objects of each kind that are reconciled at a time")
-	flags.Float32Var(&s.qps, "kube-api-qps", 50, "requests per second to the API server")
-	flags.IntVar(&s.burst, "kube-api-burst", 100, "requests to the API server that may come at once")
+	flags.Float32Var(&s.qps, "kube-api-qps", 200, "requests per second to the API server, of all kinds together")
+	flags.IntVar(&s.burst, "kube-api-burst", 400, "requests to the API server that may come at once")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
+}
+
+// bindCluster declares the flags that say where the operator is and what it serves.
+func (s *settings) bindCluster(flags *pflag.FlagSet, domain string) {
+	flags.StringVar(&s.namespace, "namespace", os.Getenv("POD_NAMESPACE"),
+		"namespace of the operator, where its plugins and its lease are (default: environment variable POD_NAMESPACE)")
+	flags.StringSliceVar(&s.watchNamespaces, "watch-namespaces", nil, "namespaces to serve, separated by commas (default: all)")
+	flags.StringVar(&s.configMap, "settings-configmap", domain+"-operator-settings",
+		"ConfigMap in the operator's namespace with settings that take effect at run time, before those of the flags; it may be absent")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "file with the address and credentials of the cluster (default: those of the pod, else the environment variable KUBECONFIG)")
+}
+
+// settingsKey names the ConfigMap of the settings.
+func (s *settings) settingsKey() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.namespace, Name: s.configMap}
+}
+
+// namespaces returns what to list: each namespace that is served, or all at once.
+func (s *settings) namespaces() []string {
+	if len(s.watchNamespaces) == 0 {
+		return []string{metav1.NamespaceAll}
+	}
+	return s.watchNamespaces
 }
 
 // check refuses values that cannot work, before anything is started.
@@ -64,21 +94,37 @@ func (s *settings) check() error {
 		return fmt.Errorf("cannot make pods without an image of the agents: set --agent-image")
 	case s.clusterDomain == "":
 		return fmt.Errorf("cannot name services without a DNS domain: --cluster-domain must not be empty")
-	case s.workers < 1:
-		return fmt.Errorf("cannot work with %d workers: --workers must be at least 1", s.workers)
+	case s.workers < 1 || s.workers > queue.MostWorkers:
+		return fmt.Errorf("cannot work with %d workers: --workers must be from 1 to %d", s.workers, queue.MostWorkers)
 	case s.qps <= 0 || s.burst < 1:
 		return fmt.Errorf("cannot limit requests to %v per second, %d at once: --kube-api-qps and --kube-api-burst must be above 0", s.qps, s.burst)
 	}
-	_, err := s.logger()
+	for _, namespace := range s.watchNamespaces {
+		if len(validation.IsDNS1123Label(namespace)) > 0 {
+			return fmt.Errorf("cannot watch namespace %q: --watch-namespaces takes names of namespaces, separated by commas", namespace)
+		}
+	}
+	if _, err := s.tuned(); err != nil {
+		return err
+	}
+	_, err := s.logger(uberzap.NewAtomicLevel())
 	return err
 }
 
-// logger returns the logger that the flags ask for.
-func (s *settings) logger() (logr.Logger, error) {
-	level, err := zapcore.ParseLevel(s.logLevel)
-	if err != nil || level < zapcore.DebugLevel || level > zapcore.ErrorLevel {
-		return logr.Logger{}, fmt.Errorf("cannot log at level %q: --log-level must be debug, info, warn or error", s.logLevel)
+// tuned returns the settings of the flags that a ConfigMap can change.
+func (s *settings) tuned() (tuning.Values, error) {
+	level, err := tuning.ParseLevel(s.logLevel)
+	if err != nil {
+		return tuning.Values{}, fmt.Errorf("cannot log at level %q: --log-level %w", s.logLevel, err)
 	}
+	return tuning.Values{
+		Workers: s.workers, QPS: float64(s.qps), Burst: s.burst,
+		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level,
+	}, nil
+}
+
+// logger returns the logger that the flags ask for; its level can be changed.
+func (s *settings) logger(level uberzap.AtomicLevel) (logr.Logger, error) {
 	options := []zap.Opts{zap.Level(level)}
 	switch s.logFormat {
 	case "json":

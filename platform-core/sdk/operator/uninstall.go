@@ -11,66 +11,155 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/operator/internal/tuning"
 )
 
-// finalizerPrefix begins every finalizer of the suite.
-const finalizerPrefix = "platform.zeroinfra.github.com/"
+// finalizerDomain ends the prefix of every finalizer of the suite.
+const finalizerDomain = "zeroinfra.github.com/"
 
-// uninstallCheck is what the chart runs before it takes the operator away. Only a
+// uninstall is what the chart's hook knows.
+type uninstall struct {
+	settings
+	// deployment is the name of the operator's Deployment; empty when there is none to stop.
+	deployment string
+	// force leaves out the check.
+	force bool
+}
+
+// prepareUninstall is what the chart runs before it takes the operator away. Only a
 // running operator removes its finalizers: without it, such objects could not be deleted.
-func uninstallCheck(o Options) *cobra.Command {
-	s := settings{qps: 20, burst: 40}
+func prepareUninstall(o Options) *cobra.Command {
+	u := uninstall{settings: settings{qps: 20, burst: 40}}
 	command := &cobra.Command{
-		Use:   "uninstall-check",
-		Short: "Fail when there are objects that only this operator can finish deleting",
+		Use:   "prepare-uninstall",
+		Short: "Fail while there are objects that only this operator can finish deleting, else have it stop and give its lease back",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			cfg, err := s.restConfig(o)
+			live, err := u.client(o)
 			if err != nil {
 				return err
 			}
-			scheme, err := schemeOf(o)
-			if err != nil {
+			if err := u.check(command.Context(), live, o); err != nil {
 				return err
 			}
-			live, err := client.New(cfg, client.Options{Scheme: scheme})
-			if err != nil {
-				return fmt.Errorf("cannot make a client: %w", err)
+			if u.deployment == "" {
+				return nil
 			}
-			return checkUninstall(command.Context(), live, o.Domain)
+			return standDown(command.Context(), live, command.OutOrStdout(),
+				types.NamespacedName{Namespace: u.namespace, Name: u.deployment}, leaseName(o.Domain))
 		},
 	}
-	command.Flags().StringVar(&s.kubeconfig, "kubeconfig", "", "file with the address and credentials of the cluster (default: those of the pod, else the environment variable KUBECONFIG)")
+	flags := command.Flags()
+	u.bindCluster(flags, o.Domain)
+	flags.StringVar(&u.deployment, "deployment", "", "Deployment of the operator, to be scaled to 0 (default: none is)")
+	flags.BoolVar(&u.force, "force", false, "do not look for objects that only this operator can finish deleting")
 	return command
 }
 
-// checkUninstall returns an error that names every object of the domain with a finalizer of ours.
-func checkUninstall(ctx context.Context, live client.Reader, domain string) error {
+// client returns a client that reads live objects.
+func (u *uninstall) client(o Options) (client.Client, error) {
+	cfg, err := u.restConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := schemeOf(o)
+	if err != nil {
+		return nil, err
+	}
+	live, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	return live, nil
+}
+
+// check returns an error that names every object of the operator with a finalizer of ours, unless it is told to force it.
+func (u *uninstall) check(ctx context.Context, live client.Client, o Options) error {
+	if u.force {
+		return nil
+	}
+	// A release that was refused once can no longer be upgraded: the ConfigMap can still be edited.
+	found, err := tuning.Read(ctx, live, u.settingsKey())
+	if err != nil {
+		return err
+	}
+	if found != nil && found.Data[tuning.KeyForce] == "true" {
+		return nil
+	}
+	kinds, err := finalized(live.Scheme(), o)
+	if err != nil {
+		return err
+	}
 	var held []error
-	for _, kind := range []string{"Application", "Component", "WorkloadSet", "Operation"} {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(platformv1.GroupVersion.WithKind(kind + "List"))
-		err := live.List(ctx, list, client.MatchingLabels{platformv1.DomainLabel: domain})
-		if meta.IsNoMatchError(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("cannot list objects of kind %q: %w", kind, err)
-		}
-		for _, item := range list.Items {
-			for _, finalizer := range item.Finalizers {
-				if strings.HasPrefix(finalizer, finalizerPrefix) {
-					held = append(held, fmt.Errorf("%s %s/%s has the finalizer %s", kind, item.Namespace, item.Name, finalizer))
-				}
+	for _, kind := range kinds {
+		for _, namespace := range u.namespaces() {
+			found, err := heldObjects(ctx, live, kind, namespace)
+			if err != nil {
+				return fmt.Errorf("cannot list objects of kind %q: %w", kind.Kind, err)
 			}
+			held = append(held, found...)
 		}
 	}
 	if len(held) == 0 {
 		return nil
 	}
-	return fmt.Errorf("cannot uninstall the %s operator: without it these objects cannot be deleted; delete them first, set their deletionPolicy to Retain, or uninstall all the same with helm uninstall --no-hooks:\n%w",
-		domain, errors.Join(held...))
+	return fmt.Errorf("cannot uninstall the %s operator: without it these objects cannot be deleted; delete them first, set their deletionPolicy to Retain, or set %s to \"true\" in ConfigMap %q and uninstall again:\n%w",
+		o.Domain, tuning.KeyForce, u.settingsKey(), errors.Join(held...))
+}
+
+// kindOf is a kind that may have finalizers of ours, and which of its objects are the operator's.
+type kindOf struct {
+	schema.GroupVersionKind
+	selector client.MatchingLabels
+}
+
+// finalized returns the kinds of the engine, of which the operator has those of its domain, and its own typed kinds.
+func finalized(scheme *runtime.Scheme, o Options) ([]kindOf, error) {
+	var kinds []kindOf
+	for _, object := range ofDomain() {
+		gvk, err := apiutil.GVKForObject(object, scheme)
+		if err != nil {
+			return nil, err
+		}
+		if gvk.Group == platformv1.GroupVersion.Group {
+			kinds = append(kinds, kindOf{gvk, client.MatchingLabels{platformv1.DomainLabel: o.Domain}})
+		}
+	}
+	for _, registration := range o.Kinds {
+		gvk, err := apiutil.GVKForObject(registration.Object(), scheme)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, kindOf{GroupVersionKind: gvk})
+	}
+	return kinds, nil
+}
+
+// heldObjects returns an error for each object with a finalizer of ours.
+func heldObjects(ctx context.Context, live client.Reader, kind kindOf, namespace string) ([]error, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := live.List(ctx, list, kind.selector, client.InNamespace(namespace))
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var held []error
+	for _, item := range list.Items {
+		for _, finalizer := range item.Finalizers {
+			if strings.Contains(finalizer, finalizerDomain) {
+				held = append(held, fmt.Errorf("%s %s/%s has the finalizer %s", kind.Kind, item.Namespace, item.Name, finalizer))
+			}
+		}
+	}
+	return held, nil
 }

@@ -27,7 +27,7 @@ func TestUninstallCheck(t *testing.T) {
 	})
 	check := func() error {
 		command := Command(Options{Domain: "database"})
-		command.SetArgs([]string{"uninstall-check", "--kubeconfig", env.Kubeconfig(t)})
+		command.SetArgs([]string{"prepare-uninstall", "--namespace=zeroinfra", "--kubeconfig", env.Kubeconfig(t)})
 		return command.ExecuteContext(t.Context())
 	}
 	if err := check(); err != nil {

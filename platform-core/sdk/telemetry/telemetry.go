@@ -6,6 +6,8 @@
 //	zeroinfra_reconcile_outcomes_total{controller,kind}  reconciles by their outcome: done, waiting, stalled, failed
 //	zeroinfra_condition{kind,type,status}                objects by the status of each of their conditions
 //	zeroinfra_build_info{domain,version}                 1
+//	zeroinfra_setting{name}                              the settings that are numbers, as they are in effect
+//	zeroinfra_settings_refused                           1 while the settings in the ConfigMap cannot be used, else 0
 package telemetry
 
 import (
@@ -41,10 +43,20 @@ var (
 		Name: "zeroinfra_build_info",
 		Help: "1, with the domain and the version of the operator.",
 	}, []string{"domain", "version"})
+
+	setting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "zeroinfra_setting",
+		Help: "The settings of the operator that are numbers, as they are in effect.",
+	}, []string{"name"})
+
+	settingsRefused = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "zeroinfra_settings_refused",
+		Help: "1 while the settings in the ConfigMap of the operator cannot be used, else 0.",
+	})
 )
 
 // Registering here, once for each process, is how controller-runtime's registry is meant to be used.
-func init() { metrics.Registry.MustRegister(outcomes, buildInfo) }
+func init() { metrics.Registry.MustRegister(outcomes, buildInfo, setting, settingsRefused) }
 
 // Outcome counts the outcome of one reconcile of a controller.
 func Outcome(controller string, o outcome.Outcome) {
@@ -53,3 +65,16 @@ func Outcome(controller string, o outcome.Outcome) {
 
 // Build publishes what runs here.
 func Build(domain, version string) { buildInfo.WithLabelValues(domain, version).Set(1) }
+
+// SettingsAccepted publishes that the settings in the ConfigMap can be used.
+func SettingsAccepted() { settingsRefused.Set(0) }
+
+// SettingsUsed publishes settings that took effect.
+func SettingsUsed(numbers map[string]float64) {
+	for name, number := range numbers {
+		setting.WithLabelValues(name).Set(number)
+	}
+}
+
+// SettingsRefused publishes that the settings in the ConfigMap cannot be used.
+func SettingsRefused() { settingsRefused.Set(1) }

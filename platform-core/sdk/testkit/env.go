@@ -52,6 +52,8 @@ type Env struct {
 	Scheme *runtime.Scheme
 
 	environment *envtest.Environment
+	// auditDir holds the audit log of the API server.
+	auditDir string
 }
 
 // Main runs the tests of a package with one Env, which it puts into *env, and ends
@@ -96,8 +98,13 @@ func Start(o EnvOptions) (*Env, error) {
 		ControlPlaneStartTimeout: startPatience,
 		ControlPlaneStopTimeout:  startPatience,
 	}
+	auditDir, err := audit(environment)
+	if err != nil {
+		return nil, fmt.Errorf("cannot have an audit log: %w", err)
+	}
 	cfg, err := environment.Start()
 	if err != nil {
+		_ = os.RemoveAll(auditDir)
 		return nil, fmt.Errorf("cannot start an API server from %q: %w", assets, errors.Join(err, environment.Stop()))
 	}
 	cfg.QPS = -1
@@ -105,11 +112,11 @@ func Start(o EnvOptions) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", errors.Join(err, environment.Stop()))
 	}
-	return &Env{Config: cfg, Client: c, Scheme: scheme, environment: environment}, nil
+	return &Env{Config: cfg, Client: c, Scheme: scheme, environment: environment, auditDir: auditDir}, nil
 }
 
 // Stop ends the API server and etcd.
-func (e *Env) Stop() error { return e.environment.Stop() }
+func (e *Env) Stop() error { return errors.Join(e.environment.Stop(), os.RemoveAll(e.auditDir)) }
 
 // Namespace makes a namespace with a name of its own for one test.
 func (e *Env) Namespace(t testing.TB) string {

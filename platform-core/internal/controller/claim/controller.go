@@ -37,6 +37,8 @@ type Deps struct {
 	Index *plugin.Index
 	// Domain that this operator serves.
 	Domain string
+	// Namespaces that it serves; all when empty.
+	Namespaces map[string]cache.Config
 	// Workers of each of the two controllers; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
 	// Gate wraps the reconcilers, to hold them back until plugins are loaded; nil for none.
@@ -59,7 +61,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	unclaimed, err := unclaimedCache(mgr)
+	unclaimed, err := unclaimedCache(mgr, deps.Namespaces)
 	if err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 }
 
 // unclaimedCache makes a cache of what has no domain; the manager's holds what is of ours.
-func unclaimedCache(mgr ctrl.Manager) (cache.Cache, error) {
+func unclaimedCache(mgr ctrl.Manager, namespaces map[string]cache.Config) (cache.Cache, error) {
 	without, err := labels.NewRequirement(platformv1.DomainLabel, selection.DoesNotExist, nil)
 	if err != nil {
 		return nil, err
@@ -97,6 +99,7 @@ func unclaimedCache(mgr ctrl.Manager) (cache.Cache, error) {
 		Scheme:               mgr.GetScheme(),
 		Mapper:               mgr.GetRESTMapper(),
 		DefaultLabelSelector: labels.NewSelector().Add(*without),
+		DefaultNamespaces:    namespaces,
 		DefaultTransform:     cache.TransformStripManagedFields(),
 	})
 	if err != nil {

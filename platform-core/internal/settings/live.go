@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package settings holds the settings that rendering depends on while they can change.
+package settings
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// Live holds the settings. It is safe for concurrent use.
+type Live struct {
+	mu      sync.RWMutex
+	current render.Settings
+	changed []func()
+}
+
+// New returns a Live that holds these settings.
+func New(s render.Settings) *Live { return &Live{current: s} }
+
+// Get returns the settings.
+func (l *Live) Get() render.Settings {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.current
+}
+
+// Use replaces what can change at run time, and wakes what depends on it when it is not what it was.
+func (l *Live) Use(imageRegistry, clusterDomain string) {
+	l.mu.Lock()
+	next := l.current
+	next.ImageRegistry, next.ClusterDomain = imageRegistry, clusterDomain
+	same := next == l.current
+	l.current = next
+	changed := l.changed
+	l.mu.Unlock()
+	if same {
+		return
+	}
+	for _, wake := range changed {
+		wake()
+	}
+}
+
+// Source returns what wakes a controller when the settings change: for all that it names then.
+func (l *Live) Source(all func(ctx context.Context) []reconcile.Request) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.changed = append(l.changed, func() {
+			for _, request := range all(ctx) {
+				queue.Add(request)
+			}
+		})
+		return nil
+	})
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testkit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// auditPolicy has the API server write down who asked for what, and nothing of the content.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+`
+
+// Access is one kind of request that somebody made.
+type Access struct {
+	// Verb as RBAC has it, for example list.
+	Verb string
+	// Group and Resource of the API; the resource has its subresource after a slash.
+	Group, Resource string
+	// Namespace of the object; empty for requests over all namespaces and for objects in none.
+	Namespace string
+	// Refused is true when the API server denied the right to it.
+	Refused bool
+}
+
+// audit has the API server of an environment write an audit log into a folder of its own.
+func audit(environment *envtest.Environment) (string, error) {
+	dir, err := os.MkdirTemp("", "audit-")
+	if err != nil {
+		return "", err
+	}
+	policy := filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	environment.ControlPlane.GetAPIServer().Configure().
+		Set("audit-policy-file", policy).Set("audit-log-path", filepath.Join(dir, "audit.log"))
+	return dir, nil
+}
+
+// Accesses returns what a user has asked the API server for since it started, each kind of request
+// once. A request that was made with bad credentials is nobody's.
+func (e *Env) Accesses(user string) (map[Access]int, error) {
+	file, err := os.Open(filepath.Join(e.auditDir, "audit.log"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the audit log: %w", err)
+	}
+	defer file.Close()
+	found := map[Access]int{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var entry struct {
+			Verb string
+			User struct{ Username string }
+			Ref  struct{ Resource, Subresource, APIGroup, Namespace string } `json:"objectRef"`
+			Code struct{ Code int }                                          `json:"responseStatus"`
+			// Annotations say how the server decided.
+			Annotations map[string]string
+		}
+		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
+			continue // The server may be in the middle of the last line.
+		}
+		if entry.User.Username != user || entry.Ref.Resource == "" {
+			continue
+		}
+		resource := entry.Ref.Resource
+		if entry.Ref.Subresource != "" {
+			resource += "/" + entry.Ref.Subresource
+		}
+		refused := entry.Code.Code == http.StatusForbidden && entry.Annotations["authorization.k8s.io/decision"] == "forbid"
+		found[Access{entry.Verb, entry.Ref.APIGroup, resource, entry.Ref.Namespace, refused}]++
+	}
+	return found, lines.Err()
+}
