@@ -63,6 +63,8 @@ const (
 	ReasonProcessFailing = "ProcessFailing"
 	// ReasonConfigurationPending: the running process does not yet have the wanted configuration.
 	ReasonConfigurationPending = "ConfigurationPending"
+	// ReasonNeedNotReady: a component waits for another one, to start or to stop.
+	ReasonNeedNotReady = "NeedNotReady"
 	// ReasonTargetNotFound: the object that an Operation names is absent.
 	ReasonTargetNotFound = "TargetNotFound"
 	// ReasonTemplateNotFound: the plugin has no Operation template of this name.

@@ -83,7 +83,7 @@ func (c *setContext) values() placeholder.Values {
 			Name: c.owner.Application, Namespace: c.owner.Namespace, Version: c.spec.Version, Topology: c.spec.Topology,
 		},
 		Component: placeholder.Component{Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain()},
-		Set:       placeholder.Set{Name: c.set.name},
+		Set:       placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},
 	}
 	if limit, ok := c.set.resources.Limits[corev1.ResourceMemory]; ok {
 		v.Component.MemoryLimit = limit.Value()
@@ -92,6 +92,21 @@ func (c *setContext) values() placeholder.Values {
 		v.Component.CPULimit = limit.MilliValue()
 	}
 	return v
+}
+
+// peers are all pods that the component is to have.
+func (c *context) peers() []placeholder.Peer {
+	var peers []placeholder.Peer
+	for i := range c.spec.Sets {
+		set := c.of(&c.spec.Sets[i])
+		for _, ordinal := range platformv1.OrdinalsOf(set.set.replicas, set.set.excluded) {
+			name := platformv1.PodNameFor(set.name, ordinal)
+			peers = append(peers, placeholder.Peer{
+				Name: name, Ordinal: int64(ordinal), Set: set.set.name, FQDN: name + "." + c.headlessDomain(),
+			})
+		}
+	}
+	return peers
 }
 
 // headlessDomain is the DNS name below which each pod has its own.
@@ -108,7 +123,7 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 	if err != nil {
 		return nil, refuse(platformv1.ReasonInvalidParameters, "component %q: %v", c.spec.Component, err)
 	}
-	values.Params = params
+	values.Params, values.Peers = params, c.peers()
 	p, err := c.bundle.RenderPlan(c.spec.Component, values)
 	if err != nil {
 		return failed(err)

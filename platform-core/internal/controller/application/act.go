@@ -5,6 +5,8 @@ package application
 import (
 	"context"
 	"crypto/rand"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +66,22 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 		}
 	}
 	return apply.Outcome(err)
+}
+
+// hold passes the wish to be left alone down to the Components, and nothing else.
+func (c *Controller) hold(ctx context.Context, app *platformv1.Application, f *facts) outcome.Outcome {
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		component := f.components[name]
+		if component.Spec.Suspend || component.DeletionTimestamp != nil {
+			continue
+		}
+		held := &platformv1.Component{ObjectMeta: meta(app, component.Name, name), Spec: *component.Spec.DeepCopy()}
+		held.Spec.Suspend = true
+		if _, err := c.applyOwned(ctx, app, held); err != nil {
+			return apply.Outcome(err)
+		}
+	}
+	return outcome.Held(platformv1.ReasonSuspended, "nothing is done, healing included, while suspend is true")
 }
 
 func (c *Controller) applyOwned(ctx context.Context, app *platformv1.Application, obj client.Object) (apply.Change, error) {
@@ -139,10 +157,14 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 	}
 	declared, ok := bundle.Credential(binding.Credential)
 	password := f.passwords[binding.Credential]
-	if !ok || password == "" {
+	var username string
+	if ok {
+		username = declared.Username
+	}
+	if binding.Credential != "" && password == "" {
 		return nil
 	}
-	data := render.Binding(bundle, app.Name, f.components[binding.Component].Status.Endpoints, declared.Username, password)
+	data := render.Binding(bundle, app.Name, f.components[binding.Component].Status.Endpoints, username, password)
 	if data == nil {
 		return nil
 	}

@@ -120,13 +120,19 @@ func (c *Controller) work(ctx context.Context, app *platformv1.Application) outc
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	if app.Spec.Suspend {
+		report(app, f)
+		return c.hold(ctx, app, f)
+	}
 	wanted, refused := plan(app, f)
-	report(app, f, refused)
+	reportAccepted(app, f, refused)
+	report(app, f)
 	if refused != nil {
 		return *refused
 	}
+	held := gate(app, f, wanted)
 	if o := c.act(ctx, app, f, wanted); o.Kind() != outcome.KindDone {
 		return o
 	}
-	return settle(f, wanted)
+	return settle(app, f, wanted, held)
 }

@@ -9,6 +9,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -23,6 +24,9 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 	if refusal != nil {
 		o := outcome.Stalled(refusal.Reason, refusal.Message)
 		return nil, &o
+	}
+	if refused := checkScaling(f, wanted); refused != nil {
+		return nil, refused
 	}
 	if refused := checkSecrets(app, f); refused != nil {
 		return nil, refused
@@ -93,19 +97,80 @@ func waitsForClass(app *platformv1.Application) bool {
 	return ready != nil && ready.Reason == platformv1.ReasonStorageClassNotFound
 }
 
-// settle derives the state of the instance from its Components.
-func settle(f *facts, wanted []platformv1.ComponentSpec) outcome.Outcome {
-	outcomes := make([]outcome.Outcome, 0, len(wanted))
-	for _, spec := range wanted {
-		component, ok := f.components[spec.Component]
-		switch {
-		case !ok:
-			outcomes = append(outcomes, outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("component %s is being made", spec.Component)))
-		case slices.Contains(f.written, spec.Component):
-			outcomes = append(outcomes, outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, fmt.Sprintf("component %s takes up the change", spec.Component)))
-		default:
-			outcomes = append(outcomes, conditions.Outcome(component))
+// checkScaling refuses another number of pods or sets for components whose members the middleware counts
+// when it is first made.
+func checkScaling(f *facts, wanted []platformv1.ComponentSpec) *outcome.Outcome {
+	for i := range wanted {
+		spec := &wanted[i]
+		declared, ok := f.state.Bundle.Component(spec.Component)
+		existing := f.components[spec.Component]
+		if !ok || existing == nil || declared.Scaling != plugin.ScalingFixed {
+			continue
+		}
+		if was, is := members(&existing.Spec), members(spec); was != is {
+			return stalled(platformv1.ReasonInvalidSpec, "component %q cannot be scaled once it is made: it was made with %s and the spec asks for %s; set it back",
+				spec.Component, was, is)
 		}
 	}
-	return outcome.Worst(outcomes...)
+	return nil
+}
+
+// members says in words which pods a component has.
+func members(spec *platformv1.ComponentSpec) string {
+	var sets []string
+	for i := range spec.Sets {
+		set := &spec.Sets[i]
+		text := fmt.Sprintf("%d replicas", spec.ReplicasOf(set))
+		if len(spec.Sets) > 1 || set.Name != platformv1.DefaultSet {
+			text += fmt.Sprintf(" in set %q", set.Name)
+		}
+		if len(set.ExcludedOrdinals) > 0 {
+			text += fmt.Sprintf(" without ordinals %v", slices.Sorted(slices.Values(set.ExcludedOrdinals)))
+		}
+		sets = append(sets, text)
+	}
+	slices.Sort(sets)
+	return strings.Join(sets, " and ")
+}
+
+// settle derives the state of the instance from its Components, and from what some of them wait for.
+func settle(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec, held waits) outcome.Outcome {
+	outcomes := make([]outcome.Outcome, 0, len(wanted))
+	for i := range wanted {
+		o := settleComponent(f, &wanted[i], held)
+		if len(wanted) > 1 {
+			o = named(wanted[i].Component, o)
+		}
+		outcomes = append(outcomes, o)
+	}
+	worst := outcome.Worst(outcomes...)
+	if !isRunning(app.Spec.Running) && worst.Kind() == outcome.KindDone {
+		return outcome.DoneAs(platformv1.ReasonStopped, "the instance is stopped: its pods are gone; volumes, Services and Secrets are kept")
+	}
+	return worst
+}
+
+func settleComponent(f *facts, spec *platformv1.ComponentSpec, held waits) outcome.Outcome {
+	component, ok := f.components[spec.Component]
+	switch why := held[spec.Component]; {
+	case !ok:
+		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("component %s is being made", spec.Component))
+	case slices.Contains(f.written, spec.Component):
+		return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, fmt.Sprintf("component %s takes up the change", spec.Component))
+	case why != "" && conditions.Outcome(component).Kind() == outcome.KindDone:
+		return outcome.Waiting(platformv1.ReasonNeedNotReady, why)
+	}
+	return conditions.Outcome(component)
+}
+
+// named has an outcome tell which component it is about.
+func named(component string, o outcome.Outcome) outcome.Outcome {
+	message := fmt.Sprintf("component %s: %s", component, o.Message())
+	switch o.Kind() {
+	case outcome.KindWaiting:
+		return outcome.WaitingFor(o.After(), o.Reason(), message)
+	case outcome.KindStalled:
+		return outcome.StalledFor(o.After(), o.Reason(), message)
+	}
+	return o
 }

@@ -84,21 +84,21 @@ func TestCheckClassesLooksOnlyAtComponentsToBeMade(t *testing.T) {
 
 func TestSettleFollowsTheComponents(t *testing.T) {
 	wanted := []platformv1.ComponentSpec{{Component: "redis"}}
-	if o := settle(&facts{}, wanted); o.Kind() != outcome.KindWaiting {
+	if o := settle(testApp(), &facts{}, wanted, nil); o.Kind() != outcome.KindWaiting {
 		t.Errorf("absent component: %v", o.Kind())
 	}
 	component := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Name: "redis-a-redis", Generation: 1}}
 	f := &facts{components: map[string]*platformv1.Component{"redis": component}}
 	conditions.Report(component, outcome.Done(), "fine")
-	if o := settle(f, wanted); o.Kind() != outcome.KindDone {
+	if o := settle(testApp(), f, wanted, nil); o.Kind() != outcome.KindDone {
 		t.Errorf("ready component: %v", o.Kind())
 	}
 	component.Generation = 2
-	if o := settle(f, wanted); o.Kind() != outcome.KindWaiting {
+	if o := settle(testApp(), f, wanted, nil); o.Kind() != outcome.KindWaiting {
 		t.Errorf("component that has not seen its spec: %v", o.Kind())
 	}
 	conditions.Report(component, outcome.Stalled("VolumeShrinkRefused", "no"), "")
-	if o := settle(f, wanted); o.Kind() != outcome.KindStalled || o.Reason() != "VolumeShrinkRefused" {
+	if o := settle(testApp(), f, wanted, nil); o.Kind() != outcome.KindStalled || o.Reason() != "VolumeShrinkRefused" {
 		t.Errorf("stalled component: %v %s", o.Kind(), o.Reason())
 	}
 }

@@ -3,6 +3,7 @@
 package application
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,29 +16,19 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// report fills in the status but for Ready, Reconciling, Stalled and the phase.
-func report(app *platformv1.Application, f *facts, refused *outcome.Outcome) {
-	reportAccepted(app, refused)
+// report fills in the status but for the conditions and the phase.
+func report(app *platformv1.Application, f *facts) {
 	s := &app.Status
-	if refused == nil && s.Plugin == nil {
-		reference := f.state.Bundle.Reference()
-		s.Plugin = &reference
-	}
 	s.Components, s.Endpoints, s.Primary = nil, nil, ""
 	version, ready, wanted := "", int32(0), int32(0)
 	writers := 0
 	for _, name := range slices.Sorted(maps.Keys(f.components)) {
 		component := f.components[name]
-		s.Components = append(s.Components, platformv1.ComponentState{
-			Name: name, Phase: component.Status.Phase, Replicas: component.Spec.Replicas,
-			ReadyReplicas: component.Status.ReadyReplicas, Pods: component.Status.Pods,
-		})
+		s.Components = append(s.Components, stateOf(name, component))
 		s.Endpoints = append(s.Endpoints, component.Status.Endpoints...)
 		ready += component.Status.ReadyReplicas
-		wanted += component.Spec.Replicas
-		if version == "" {
-			version = component.Status.Version
-		}
+		wanted += component.Spec.Pods()
+		version = cmp.Or(version, component.Status.Version)
 		for _, pod := range component.Status.Pods {
 			if f.writes(name, pod.Role) {
 				writers++
@@ -52,6 +43,19 @@ func report(app *platformv1.Application, f *facts, refused *outcome.Outcome) {
 	if f.state.Bundle != nil && f.state.Bundle.Components.Binding != nil && len(s.Endpoints) > 0 {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
 	}
+}
+
+// stateOf is what an Application says of one of its components.
+func stateOf(name string, component *platformv1.Component) platformv1.ComponentState {
+	state := platformv1.ComponentState{
+		Name: name, Phase: component.Status.Phase, Version: component.Status.Version,
+		Replicas: component.Spec.Pods(), ReadyReplicas: component.Status.ReadyReplicas,
+		Sets: component.Status.Sets, Pods: component.Status.Pods,
+	}
+	if ready := conditions.Get(component, platformv1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
+		state.Message = ready.Message
+	}
+	return state
 }
 
 // writes says whether the plugin lets a pod of the component in this role take writes.
@@ -71,7 +75,12 @@ func (f *facts) writes(component, role string) bool {
 	return false
 }
 
-func reportAccepted(app *platformv1.Application, refused *outcome.Outcome) {
+// reportAccepted pins the plugin with the first spec that fits it, and says whether this one does.
+func reportAccepted(app *platformv1.Application, f *facts, refused *outcome.Outcome) {
+	if refused == nil && app.Status.Plugin == nil {
+		reference := f.state.Bundle.Reference()
+		app.Status.Plugin = &reference
+	}
 	condition := metav1.Condition{
 		Type: platformv1.AcceptedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonAccepted,
 		Message: "the spec fits the plugin and all that it names is there", ObservedGeneration: app.Generation,

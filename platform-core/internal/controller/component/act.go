@@ -4,8 +4,11 @@ package component
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -16,36 +19,79 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// act applies the Services before the sets, so that pods find their names, and
-// removes sets that are no longer wanted.
+// act applies the Services and what guards the pods before the sets, so that pods find their names and are
+// guarded from the start, and removes what is no longer wanted.
 func (c *Controller) act(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
-	var objects []client.Object
-	for _, service := range output.Services {
-		objects = append(objects, service)
-	}
-	wanted := map[string]bool{}
-	for _, set := range output.WorkloadSets {
-		objects = append(objects, workloadSet(component, set))
-		wanted[set.Name] = true
-	}
-	for _, obj := range objects {
+	wanted := wantedObjects(component, output)
+	names := map[string]bool{}
+	for _, obj := range wanted {
 		change, err := c.applyOwned(ctx, component, obj)
+		if apierrors.IsInvalid(err) {
+			// The API server knows better than the renderer what cannot be: nothing changes until the spec is mended.
+			return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
+		}
 		if err != nil {
 			return apply.Outcome(err)
 		}
+		names[keyOf(obj)] = true
 		if change != apply.Unchanged {
 			f.written = append(f.written, obj.GetName())
 		}
 	}
-	for name, set := range f.sets {
-		if wanted[name] || set.DeletionTimestamp != nil {
+	for _, obj := range f.owned() {
+		if names[keyOf(obj)] || obj.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if err := c.apply.Delete(ctx, set); err != nil {
+		if err := c.apply.Delete(ctx, obj); err != nil {
 			return outcome.Failed(err)
 		}
 	}
 	return outcome.Done()
+}
+
+func wantedObjects(component *platformv1.Component, output *render.ComponentOutput) []client.Object {
+	var objects []client.Object
+	for _, service := range output.Services {
+		objects = append(objects, service)
+	}
+	if output.NetworkPolicy != nil {
+		objects = append(objects, output.NetworkPolicy)
+	}
+	for _, budget := range output.Budgets {
+		objects = append(objects, budget)
+	}
+	for _, set := range output.WorkloadSets {
+		objects = append(objects, workloadSet(component, set))
+	}
+	return objects
+}
+
+// owned are the objects that go when they are no longer wanted.
+func (f *facts) owned() []client.Object {
+	var objects []client.Object
+	for _, name := range slices.Sorted(maps.Keys(f.sets)) {
+		objects = append(objects, f.sets[name])
+	}
+	return append(objects, f.extras...)
+}
+
+// keyOf tells objects of different kinds with the same name apart.
+func keyOf(obj client.Object) string { return fmt.Sprintf("%T %s", obj, obj.GetName()) }
+
+// hold passes the wish to be left alone down to the sets, and nothing else.
+func (c *Controller) hold(ctx context.Context, component *platformv1.Component, f *facts) outcome.Outcome {
+	for _, name := range slices.Sorted(maps.Keys(f.sets)) {
+		set := f.sets[name]
+		if set.Spec.Suspend || set.DeletionTimestamp != nil {
+			continue
+		}
+		held := workloadSet(component, render.WorkloadSetOutput{Name: set.Name, Spec: *set.Spec.DeepCopy()})
+		held.Spec.Suspend = true
+		if _, err := c.applyOwned(ctx, component, held); err != nil {
+			return apply.Outcome(err)
+		}
+	}
+	return outcome.Held(platformv1.ReasonSuspended, "nothing is done, healing included, while suspend is true")
 }
 
 func (c *Controller) applyOwned(ctx context.Context, component *platformv1.Component, obj client.Object) (apply.Change, error) {

@@ -6,16 +6,20 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/plugin"
-	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
@@ -31,8 +35,10 @@ const pluginField = "plugin"
 type Deps struct {
 	// Index of the loaded plugins.
 	Index *plugin.Index
-	// Settings of the operator that rendering depends on.
-	Settings render.Settings
+	// Settings of the operator that rendering depends on; they can change.
+	Settings *settings.Live
+	// Namespace of the operator, which calls the agents.
+	Namespace string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.
 	Gate func(reconcile.Reconciler) reconcile.Reconciler
 	// Options of the controller: workers and rate limits.
@@ -61,10 +67,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		For(&platformv1.Component{}).
 		Watches(&platformv1.WorkloadSet{}, queue.OwnerOf(mgr, &platformv1.Component{})).
 		Owns(&corev1.Service{}).
+		Owns(&policyv1.PodDisruptionBudget{}, builder.WithPredicates(specChanged)).
+		Owns(&networkingv1.NetworkPolicy{}).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
+		WatchesRawSource(deps.Settings.Source(c.all)).
 		WithOptions(deps.Options).
 		Complete(deps.Gate(c))
 }
+
+// specChanged leaves out what the disruption controller writes into the status with each pod that comes or goes.
+var specChanged = predicate.GenerationChangedPredicate{}
 
 func byPlugin(obj client.Object) []string {
 	reference := obj.(*platformv1.Component).Spec.Plugin
@@ -78,11 +90,24 @@ func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcil
 	if err := c.client.List(ctx, &list, client.MatchingFields{pluginField: spec.Plugin + "@" + spec.Version}); err != nil {
 		return nil
 	}
+	return requestsFor(list)
+}
+
+func requestsFor(list platformv1.ComponentList) []reconcile.Request {
 	requests := make([]reconcile.Request, 0, len(list.Items))
 	for i := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return requests
+}
+
+// all wakes every Component: what they are rendered with changed.
+func (c *Controller) all(ctx context.Context) []reconcile.Request {
+	var list platformv1.ComponentList
+	if err := c.client.List(ctx, &list); err != nil {
+		return nil
+	}
+	return requestsFor(list)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -98,6 +123,10 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	if component.Spec.Suspend {
+		report(component, f, nil)
+		return c.hold(ctx, component, f)
+	}
 	output, refused := c.plan(component, f)
 	report(component, f, output)
 	if refused != nil {
@@ -106,5 +135,5 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if o := c.act(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}
-	return settle(f, output)
+	return settle(component, f, output)
 }

@@ -5,6 +5,9 @@ package component
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,23 +21,47 @@ type facts struct {
 	state plugin.State
 	// sets that the component owns, by name.
 	sets map[string]*platformv1.WorkloadSet
+	// services that the component owns, by name.
+	services map[string]*corev1.Service
+	// extras are the PodDisruptionBudgets and NetworkPolicies that the component owns.
+	extras []client.Object
 	// written are the objects that this turn wrote: what sets says of them is older than that.
 	written []string
 }
 
 func (c *Controller) observe(ctx context.Context, component *platformv1.Component) (*facts, error) {
-	f := &facts{sets: map[string]*platformv1.WorkloadSet{}}
+	f := &facts{sets: map[string]*platformv1.WorkloadSet{}, services: map[string]*corev1.Service{}}
 	f.state, _ = c.Index.Get(component.Spec.Plugin.Name, component.Spec.Plugin.Version)
 	var sets platformv1.WorkloadSetList
-	if err := c.client.List(ctx, &sets, client.InNamespace(component.Namespace), client.MatchingLabels{
-		platformv1.ApplicationLabel: component.Spec.Application,
-		platformv1.ComponentLabel:   component.Spec.Component,
-	}); err != nil {
-		return nil, err
+	var services corev1.ServiceList
+	var budgets policyv1.PodDisruptionBudgetList
+	var policies networkingv1.NetworkPolicyList
+	for _, list := range []client.ObjectList{&sets, &services, &budgets, &policies} {
+		if err := c.client.List(ctx, list, client.InNamespace(component.Namespace), client.MatchingLabels{
+			platformv1.ApplicationLabel: component.Spec.Application,
+			platformv1.ComponentLabel:   component.Spec.Component,
+		}); err != nil {
+			return nil, err
+		}
 	}
 	for i := range sets.Items {
 		if metav1.IsControlledBy(&sets.Items[i], component) {
 			f.sets[sets.Items[i].Name] = &sets.Items[i]
+		}
+	}
+	for i := range services.Items {
+		if metav1.IsControlledBy(&services.Items[i], component) {
+			f.services[services.Items[i].Name] = &services.Items[i]
+		}
+	}
+	for i := range budgets.Items {
+		if metav1.IsControlledBy(&budgets.Items[i], component) {
+			f.extras = append(f.extras, &budgets.Items[i])
+		}
+	}
+	for i := range policies.Items {
+		if metav1.IsControlledBy(&policies.Items[i], component) {
+			f.extras = append(f.extras, &policies.Items[i])
 		}
 	}
 	return f, nil

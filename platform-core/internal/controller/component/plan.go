@@ -29,7 +29,9 @@ func (c *Controller) plan(component *platformv1.Component, f *facts) (*render.Co
 			fmt.Sprintf("plugin %s version %s has digest %s and this was made with %s: install the original again, and changes under a new version", pinned.Name, pinned.Version, bundle.Digest, pinned.Digest))
 		return nil, &o
 	}
-	output, refusal := render.Component(bundle, c.Settings, render.Meta{
+	settings := c.Settings.Get()
+	settings.OperatorNamespace = c.Namespace
+	output, refusal := render.Component(bundle, settings, render.Meta{
 		Application: component.Spec.Application,
 		Namespace:   component.Namespace,
 		UID:         types.UID(component.Labels[platformv1.ApplicationUIDLabel]),
@@ -43,7 +45,7 @@ func (c *Controller) plan(component *platformv1.Component, f *facts) (*render.Co
 }
 
 // settle derives the state of the component from its sets.
-func settle(f *facts, output *render.ComponentOutput) outcome.Outcome {
+func settle(component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
 	outcomes := make([]outcome.Outcome, 0, len(output.WorkloadSets))
 	for _, wanted := range output.WorkloadSets {
 		set, ok := f.sets[wanted.Name]
@@ -56,5 +58,9 @@ func settle(f *facts, output *render.ComponentOutput) outcome.Outcome {
 			outcomes = append(outcomes, conditions.Outcome(set))
 		}
 	}
-	return outcome.Worst(outcomes...)
+	worst := outcome.Worst(outcomes...)
+	if running := component.Spec.Running; running != nil && !*running && worst.Kind() == outcome.KindDone {
+		return outcome.DoneAs(platformv1.ReasonStopped, "it is stopped: its pods are gone, its volumes are kept")
+	}
+	return worst
 }

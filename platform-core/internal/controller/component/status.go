@@ -3,8 +3,11 @@
 package component
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
@@ -16,12 +19,19 @@ import (
 // nothing could be rendered; the endpoints stay as they were then.
 func report(component *platformv1.Component, f *facts, output *render.ComponentOutput) {
 	s := &component.Status
-	s.ReadyReplicas, s.Pods = 0, nil
+	s.Replicas, s.ReadyReplicas, s.Sets, s.Pods = component.Spec.Pods(), 0, nil, nil
 	version, agreed := "", true
 	for _, name := range slices.Sorted(maps.Keys(f.sets)) {
 		set := f.sets[name]
 		s.ReadyReplicas += set.Status.ReadyReplicas
-		s.Pods = append(s.Pods, set.Status.Pods...)
+		s.Sets = append(s.Sets, platformv1.SetState{
+			Name: set.Spec.Set, Phase: set.Status.Phase, Replicas: set.Spec.Replicas,
+			ReadyReplicas: set.Status.ReadyReplicas, UpdatedReplicas: set.Status.UpdatedReplicas,
+		})
+		for _, pod := range set.Status.Pods {
+			pod.Set = set.Spec.Set
+			s.Pods = append(s.Pods, pod)
+		}
 		agreed = agreed && (version == "" || set.Status.Version == version)
 		version = set.Status.Version
 	}
@@ -30,7 +40,26 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 		s.Version = version
 	}
 	if output != nil {
-		s.Endpoints = output.Endpoints
+		s.Endpoints = slices.Clone(output.Endpoints)
+	}
+	for i := range s.Endpoints {
+		reachable(&s.Endpoints[i], f.services[s.Endpoints[i].Name])
+	}
+}
+
+// reachable fills in what the cluster gave the Service for those outside of it.
+func reachable(endpoint *platformv1.Endpoint, service *corev1.Service) {
+	endpoint.NodePort, endpoint.ExternalHost = 0, ""
+	if service == nil || service.Spec.Type == corev1.ServiceTypeClusterIP {
+		return
+	}
+	for _, port := range service.Spec.Ports {
+		if port.Port == endpoint.Port {
+			endpoint.NodePort = port.NodePort
+		}
+	}
+	if ingress := service.Status.LoadBalancer.Ingress; len(ingress) > 0 {
+		endpoint.ExternalHost = cmp.Or(ingress[0].Hostname, ingress[0].IP)
 	}
 }
 
