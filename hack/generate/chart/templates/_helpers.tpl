@@ -40,6 +40,13 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
+{{/* The subject of every binding. */}}
+{{- define "operator.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "operator.fullname" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
+
 {{/* A cluster-wide role and its binding: (dict "root" $ "suffix" "engine" "rules" list). */}}
 {{- define "operator.clusterRole" -}}
 apiVersion: rbac.authorization.k8s.io/v1
@@ -62,7 +69,32 @@ roleRef:
   kind: ClusterRole
   name: {{ include "operator.fullname" .root }}-{{ .suffix }}
 subjects:
-  - kind: ServiceAccount
-    name: {{ include "operator.fullname" .root }}
-    namespace: {{ .root.Release.Namespace }}
+  {{- include "operator.subjects" .root | nindent 2 }}
+{{- end -}}
+
+{{/* A role in one namespace and its binding: (dict "root" $ "namespace" "a" "suffix" "engine" "rules" list). */}}
+{{- define "operator.role" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "operator.fullname" .root }}-{{ .suffix }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "operator.labels" .root | nindent 4 }}
+rules:
+  {{- toYaml .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ include "operator.fullname" .root }}-{{ .suffix }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "operator.labels" .root | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ include "operator.fullname" .root }}-{{ .suffix }}
+subjects:
+  {{- include "operator.subjects" .root | nindent 2 }}
 {{- end -}}

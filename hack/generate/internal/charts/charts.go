@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -40,17 +41,47 @@ func Write(root string) error {
 // names is what the source of a chart can refer to.
 type names struct {
 	Name, Domain, Group, About, Version string
+	// Kinds are the operator's own, Core those of the engine that people make, in the plural.
+	Kinds, Core []string
+}
+
+// madeByEngine are the core kinds that people do not make.
+var madeByEngine = []string{"components", "plugins", "workloadsets"}
+
+// plurals returns the names of the kinds that a module defines: its definitions are in files named <group>_<plural>.yaml.
+func plurals(module string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(module, "config/crd/bases/*_*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, file := range files {
+		_, plural, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".yaml"), "_")
+		found = append(found, plural)
+	}
+	return found, nil
 }
 
 func writeOperator(root string, operator repo.Operator, version string) error {
 	chart := newTree()
-	values := names{operator.Name(), operator.Domain, operator.Group, operator.About, version}
+	module := filepath.Join(root, operator.Name())
+	kinds, err := plurals(module)
+	if err != nil {
+		return err
+	}
+	objects, err := plurals(filepath.Join(root, core))
+	if err != nil {
+		return err
+	}
+	objects = slices.DeleteFunc(objects, func(name string) bool { return slices.Contains(madeByEngine, name) })
+	values := names{operator.Name(), operator.Domain, operator.Group, operator.About, version, kinds, objects}
 	if err := chart.render(root, source, values); err != nil {
 		return err
 	}
-	module := filepath.Join(root, operator.Name())
 	copies := []struct{ from, to string }{
 		{filepath.Join(root, "platform-core/config/rbac/engine_role.yaml"), "rbac"},
+		{filepath.Join(root, "platform-core/config/rbac/cluster_role.yaml"), "rbac"},
+		{filepath.Join(root, "platform-core/config/rbac/own_role.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/crd_role.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/agent_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/leader_election_role.yaml"), "rbac"},

@@ -63,6 +63,7 @@ func TestBadValues(t *testing.T) {
 		"resources.cpu=1": "'cpu' not allowed",
 		"replicas=2,leaderElection.enabled=false":                "replicas must be 1",
 		"serviceMonitor.enabled=true":                            "monitoring.coreos.com/v1",
+		"podMonitor.enabled=true":                                "monitoring.coreos.com/v1",
 		"serviceMonitor.enabled=true,metrics.service.enabled=no": "/metrics/service/enabled",
 	} {
 		t.Run(values, func(t *testing.T) {
