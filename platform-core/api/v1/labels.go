@@ -33,6 +33,13 @@ const (
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 
+	// ImagesAnnotation is on a pod whose containers got other images in place, and tells which containers have yet to restart.
+	ImagesAnnotation = "platform.zeroinfra.github.com/images"
+	// ResourcesAnnotation names the resources that the engine gave to the containers of a pod; others came from elsewhere.
+	ResourcesAnnotation = "platform.zeroinfra.github.com/resources"
+	// DataAnnotation says whose data is on a volume: the plugin and the version of the middleware, as "redis/7.2".
+	DataAnnotation = "platform.zeroinfra.github.com/data"
+
 	// VolumesFinalizer is on a WorkloadSet whose volumes are to be deleted with it.
 	VolumesFinalizer = "platform.zeroinfra.github.com/volumes"
 

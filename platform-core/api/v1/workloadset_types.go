@@ -3,6 +3,7 @@
 package v1
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -147,7 +148,7 @@ type WorkloadSetStatus struct {
 	Replicas int32 `json:"replicas"`
 	// readyReplicas is the number of pods that are healthy, up to date and take traffic.
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// updatedReplicas is the number of pods of the current revision.
+	// updatedReplicas is the number of pods with the current template, images, resources and configuration.
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 	// revision of the current template.
 	// +optional
@@ -166,7 +167,45 @@ type WorkloadSetStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Pods []PodState `json:"pods,omitempty"`
+	// volumes of the pods.
+	// +optional
+	// +listType=map
+	// +listMapKey=claim
+	Volumes []VolumeState `json:"volumes,omitempty"`
 }
+
+// VolumeState is what is known of one volume of a pod.
+type VolumeState struct {
+	// claim is the name of the PersistentVolumeClaim.
+	Claim string `json:"claim"`
+	// requested size.
+	Requested resource.Quantity `json:"requested"`
+	// capacity that the volume has.
+	// +optional
+	Capacity *resource.Quantity `json:"capacity,omitempty"`
+	// phase of the volume.
+	Phase VolumePhase `json:"phase"`
+}
+
+// VolumePhase is where a volume stands.
+// +kubebuilder:validation:Enum=Pending;Bound;Expanding;FileSystemResizePending;Refused;Lost
+type VolumePhase string
+
+// Phases of a volume.
+const (
+	// VolumePending: there is no volume for the claim yet.
+	VolumePending VolumePhase = "Pending"
+	// VolumeBound: the volume is as wanted.
+	VolumeBound VolumePhase = "Bound"
+	// VolumeExpanding: the storage grows.
+	VolumeExpanding VolumePhase = "Expanding"
+	// VolumeFileSystemResizePending: the storage has grown, the node has yet to grow the file system.
+	VolumeFileSystemResizePending VolumePhase = "FileSystemResizePending"
+	// VolumeRefused: the claim cannot become what is asked; the conditions say why.
+	VolumeRefused VolumePhase = "Refused"
+	// VolumeLost: the volume under the claim is gone.
+	VolumeLost VolumePhase = "Lost"
+)
 
 // WorkloadSet is a group of pods with the same resources and configuration. The engine creates it.
 // +kubebuilder:object:root=true
@@ -207,3 +246,9 @@ func (w *WorkloadSet) SetConditions(c []metav1.Condition) { w.Status.Conditions 
 
 // SetObservedGeneration implements Conditioned.
 func (w *WorkloadSet) SetObservedGeneration(g int64) { w.Status.ObservedGeneration = g }
+
+// Ordinals returns those that the pods of the set have, in order.
+func (s *WorkloadSetSpec) Ordinals() []int32 { return OrdinalsOf(s.Replicas, s.ExcludedOrdinals) }
+
+// IsRunning says whether the set is to have pods at all.
+func (s *WorkloadSetSpec) IsRunning() bool { return s.Running == nil || *s.Running }

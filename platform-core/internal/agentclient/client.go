@@ -198,7 +198,7 @@ func (p *process) call(method string, response *agentv1.CallResponse, err error)
 		return report.Call{}, p.failure(method, err)
 	}
 	record := response.GetCall()
-	call := report.Call{Key: record.GetIdempotencyKey(), Message: record.GetMessage()}
+	call := report.Call{Key: record.GetIdempotencyKey(), Reason: record.GetReason(), Message: record.GetMessage()}
 	switch record.GetPhase() {
 	case agentv1.CallPhase_CALL_PHASE_RUNNING:
 		call.Phase = report.CallRunning

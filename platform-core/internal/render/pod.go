@@ -3,18 +3,14 @@
 package render
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
@@ -61,7 +57,7 @@ func Pod(ws *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, error) {
 		pod.Labels = map[string]string{}
 	}
 	pod.Labels[platformv1.OrdinalLabel] = strconv.Itoa(int(ordinal))
-	pod.Labels[platformv1.RevisionLabel] = Revision(&ws.Spec)
+	pod.Labels[platformv1.RevisionLabel] = ws.Spec.Revision
 	pod.Spec.Hostname = name
 	for _, v := range ws.Spec.Volumes {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
@@ -72,41 +68,4 @@ func Pod(ws *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, error) {
 		})
 	}
 	return pod, nil
-}
-
-// Revision is the hash of what makes a pod need replacement: the template and the
-// names of the volumes. Replicas, the plan and the agent's init container are no part of it.
-func Revision(spec *platformv1.WorkloadSetSpec) string {
-	volumes := make([]string, 0, len(spec.Volumes))
-	for _, v := range spec.Volumes {
-		volumes = append(volumes, v.Name)
-	}
-	slices.Sort(volumes)
-	var template any = string(spec.Template.Raw)
-	if tree, err := decodeTree(spec.Template.Raw); err == nil {
-		dropInitContainer(tree)
-		template = tree
-	}
-	// Maps are written in order of their keys.
-	data, err := json.Marshal(map[string]any{"template": template, "volumes": volumes})
-	if err != nil {
-		// A decoded tree can always be written again.
-		panic(err)
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])[:16]
-}
-
-// dropInitContainer takes the agent's init container out, so that another agent image replaces no pod.
-func dropInitContainer(tree any) {
-	template, _ := tree.(map[string]any)
-	spec, _ := template["spec"].(map[string]any)
-	list, _ := spec["initContainers"].([]any)
-	if list == nil {
-		return
-	}
-	spec["initContainers"] = slices.DeleteFunc(list, func(element any) bool {
-		container, _ := element.(map[string]any)
-		return container["name"] == plugin.InitContainer
-	})
 }

@@ -4,12 +4,17 @@
 // steps with reasons out, no client and no clock.
 //
 // Rules, in order of weight:
-//   - Missing pods are made, all at once; pods beyond the wanted number go, the highest ordinal first, one at a time.
+//   - A suspended set is left alone altogether. The pods of a stopped one go, the writer after all others.
+//   - A writer's label is taken from one pod before it is given to another.
+//   - Missing pods are made, all at once, or in order, each when those before it are ready. Pods beyond the
+//     wanted ones go one at a time while all wanted ones are ready; one that is broken goes at once. Excluded
+//     ordinals go first, then the highest, a writer after the others.
 //   - A pod that has ended for good (Failed, Succeeded) is replaced.
-//   - A pod of an old revision is replaced, one at a time: broken ones first, then those that take no
-//     writes, the writer last; never while a pod that is already up to date is not yet ready.
-//   - A process with an old configuration is restarted in place, in the same order and with the same caution;
-//     a broken one at once, since new configuration may be what mends it.
+//   - What else differs from what is wanted is changed one pod at a time: broken ones first, then those that take
+//     no writes, the writer last; never while a pod that needs no change is not ready. A broken one is changed
+//     at once, since the change may be what mends it.
+//   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
+//     the containers with another image, or another pod.
 package rollout
 
 import (
@@ -24,17 +29,40 @@ import (
 type Facts struct {
 	// Name of the WorkloadSet.
 	Name string
+	// Mode that is asked for.
+	Mode Mode
 	// Replicas wanted.
 	Replicas int32
+	// Excluded ordinals, which no wanted pod has.
+	Excluded []int32
+	// Policy by which missing pods are made; empty is Parallel.
+	Policy platformv1.PodManagementPolicy
+	// Authority over who writes. With AuthorityEngine there is one writer at most.
+	Authority string
 	// Revision that pods should have.
 	Revision string
 	// ConfigDigest that processes should run with.
 	ConfigDigest string
+	// RestartDigest is the part of it that only a restart can change.
+	RestartDigest string
 	// Roles that the plugin declares.
 	Roles []platformv1.SetRole
 	// Pods that are there, in any order.
 	Pods []Pod
 }
+
+// AuthorityEngine is the authority under which the engine decides who writes.
+const AuthorityEngine = "engine"
+
+// Mode says whether a set is to run.
+type Mode string
+
+// Modes of a set; the zero value is a set that runs.
+const (
+	Running   Mode = ""
+	Stopped   Mode = "Stopped"
+	Suspended Mode = "Suspended"
+)
 
 // Pod is what is known of one pod.
 type Pod struct {
@@ -44,6 +72,16 @@ type Pod struct {
 	Life Life
 	// Revision that it was made from.
 	Revision string
+	// Images of its containers.
+	Images Fit
+	// Resources of its containers.
+	Resources Fit
+	// Volumes of its own.
+	Volumes Fit
+	// Reload is Replace when the process refused to take the plan over by a reload.
+	Reload Fit
+	// Note says why Resources or Volumes are not current.
+	Note string
 	// Ready is the pod's Ready condition.
 	Ready Readiness
 	// Role label that it has.
@@ -51,6 +89,20 @@ type Pod struct {
 	// Report of its status agent.
 	Report report.Report
 }
+
+// Fit says how one side of a pod stands to what is wanted.
+type Fit string
+
+// Fits; the zero value is as wanted.
+const (
+	Current Fit = ""
+	// Outdated: it can be changed in place.
+	Outdated Fit = "Outdated"
+	// Underway: it was changed in place and the pod is not through with that.
+	Underway Fit = "Underway"
+	// Replace: the change in place is not possible, only the next stronger means.
+	Replace Fit = "Replace"
+)
 
 // Life is where a pod stands between its making and its end.
 type Life string
@@ -80,8 +132,14 @@ const (
 	CreatePod Action = "CreatePod"
 	// DeletePod deletes the pod; it is made again when its ordinal is wanted.
 	DeletePod Action = "DeletePod"
+	// UpdateImage gives the containers of the pod other images: the kubelet restarts them in place.
+	UpdateImage Action = "UpdateImage"
+	// ResizePod gives the containers of the pod other resources while they run on.
+	ResizePod Action = "ResizePod"
 	// PushPlan restarts the process in place with the current plan.
 	PushPlan Action = "PushPlan"
+	// ReloadPlan has the process take over the current plan while it runs on.
+	ReloadPlan Action = "ReloadPlan"
 	// SetRole sets the role label of the pod to Step.Role; empty removes it.
 	SetRole Action = "SetRole"
 )
@@ -103,194 +161,166 @@ func (s Step) String() string {
 	return fmt.Sprintf("%s %s: %s", s.Action, s.Pod, s.Reason)
 }
 
+func stepFor(action Action, p Pod, format string, args ...any) Step {
+	return Step{Action: action, Ordinal: p.Ordinal, Pod: p.Name, Reason: fmt.Sprintf(format, args...)}
+}
+
 // Plan returns the steps to take now. None means that the set is settled or
-// that something has to happen first (Pending tells which).
+// that something has to happen first.
 func Plan(f Facts) []Step {
-	steps := planRoles(f)
-	steps = append(steps, planMissing(f)...)
+	switch f.Mode {
+	case Suspended:
+		return nil
+	case Stopped:
+		return planStop(f)
+	}
+	steps := append(planRoles(f), planMissing(f)...)
 	if step, ok := planExcess(f); ok {
 		return append(steps, step)
 	}
 	if ended := planEnded(f); len(ended) > 0 {
 		return append(steps, ended...)
 	}
-	if step, ok := planOutdated(f); ok {
-		return append(steps, step)
-	}
-	if step, ok := planConfiguration(f); ok {
+	if step, ok := planChange(f); ok {
 		return append(steps, step)
 	}
 	return steps
 }
 
-// Settled says whether a pod is all that is wanted: alive, ready, healthy, of the
-// current revision and running with the current configuration.
+// Settled says whether a pod is all that is wanted: alive, ready, healthy, in its role, and with
+// the current template, images, resources, volumes and configuration.
 func (f Facts) Settled(p Pod) Readiness {
-	if p.Life == Alive && p.Ready == Ready && p.Report.Health == report.Healthy &&
-		p.Revision == f.Revision && p.Report.ConfigDigest == f.ConfigDigest && p.Role == f.wantedRole(p) {
+	if f.Wanted(p) && serves(p) && f.Updated(p) && p.Volumes == Current && p.Role == f.wantedRole(p) {
 		return Ready
 	}
 	return NotReady
 }
 
-func (f Facts) wanted(p Pod) bool { return p.Ordinal < f.Replicas }
+// Updated says whether a pod has the current template, images, resources and configuration.
+func (f Facts) Updated(p Pod) bool {
+	return p.Life == Alive && p.Revision == f.Revision && p.Images == Current && p.Resources == Current &&
+		p.Report.ConfigDigest == f.ConfigDigest
+}
 
-func (f Facts) writes(p Pod) bool {
+// Ordinals are those that the set has pods for, in order.
+func (f Facts) Ordinals() []int32 { return platformv1.OrdinalsOf(f.Replicas, f.Excluded) }
+
+// Wanted says whether the ordinal of a pod is one of the set's.
+func (f Facts) Wanted(p Pod) bool {
+	if slices.Contains(f.Excluded, p.Ordinal) {
+		return false
+	}
+	before := int32(0)
+	for _, excluded := range f.Excluded {
+		if excluded >= 0 && excluded < p.Ordinal {
+			before++
+		}
+	}
+	return p.Ordinal-before < f.Replicas
+}
+
+// writes says whether a pod takes writes, by its label or by what it last said of itself.
+func (f Facts) writes(p Pod) bool { return f.writer(p.Role) || f.writer(p.Report.Role) }
+
+func (f Facts) writer(role string) bool {
 	return slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool {
-		return r.Name == p.Role && r.Access == platformv1.RoleReadWrite
+		return r.Name == role && r.Access == platformv1.RoleReadWrite
 	})
 }
 
-// wantedRole is the reported role, when the plugin declares it. While a pod
-// does not answer it keeps its label: it is out of every Service by not being ready.
-func (f Facts) wantedRole(p Pod) string {
-	if p.Report.Health != report.Healthy {
-		return p.Role
-	}
-	declared := slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool { return r.Name == p.Report.Role })
-	if !declared {
-		return ""
-	}
-	return p.Report.Role
-}
+func broken(p Pod) bool { return p.Ready != Ready || p.Report.Health != report.Healthy }
 
-// planRoles takes labels away before it gives any, so that two pods never have a writer's label.
-func planRoles(f Facts) []Step {
-	var take, give []Step
-	for _, p := range f.Pods {
-		want := f.wantedRole(p)
-		if p.Life != Alive || want == p.Role {
-			continue
-		}
-		step := Step{Action: SetRole, Ordinal: p.Ordinal, Pod: p.Name, Role: want, Reason: fmt.Sprintf("it reports role %q", p.Report.Role)}
-		if f.writes(Pod{Role: want}) {
-			give = append(give, step)
-		} else {
-			take = append(take, step)
-		}
-	}
-	if len(take) > 0 && slices.ContainsFunc(take, func(s Step) bool { return f.writes(f.podOf(s.Ordinal)) }) {
-		// A writer's label comes in a later turn, when the old one is seen to be gone.
-		return take
-	}
-	return append(take, give...)
-}
+// serves says whether a pod does its work and goes on doing it.
+func serves(p Pod) bool { return p.Life == Alive && !broken(p) && p.Images != Underway }
 
-func (f Facts) podOf(ordinal int32) Pod {
-	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Ordinal == ordinal })
-	return f.Pods[i]
-}
-
-func planMissing(f Facts) []Step {
+// planStop ends all pods, the writer when the others are gone.
+func planStop(f Facts) []Step {
+	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return !f.writes(p) })
 	var steps []Step
-	for ordinal := range f.Replicas {
-		if slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Ordinal == ordinal }) {
-			continue
+	for _, p := range f.Pods {
+		if p.Life != Terminating && (!others || !f.writes(p)) {
+			steps = append(steps, stepFor(DeletePod, p, "the set is to stop"))
 		}
-		steps = append(steps, Step{Action: CreatePod, Ordinal: ordinal, Pod: platformv1.PodNameFor(f.Name, ordinal), Reason: "it is wanted and not there"})
 	}
 	return steps
 }
 
-func planExcess(f Facts) (Step, bool) {
-	var highest *Pod
-	for i := range f.Pods {
-		p := &f.Pods[i]
-		if f.wanted(*p) {
+func planMissing(f Facts) []Step {
+	var steps []Step
+	for _, ordinal := range f.Ordinals() {
+		i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Ordinal == ordinal })
+		switch {
+		case i < 0:
+			steps = append(steps, Step{Action: CreatePod, Ordinal: ordinal, Pod: platformv1.PodNameFor(f.Name, ordinal), Reason: "it is wanted and not there"})
+		case serves(f.Pods[i]):
 			continue
 		}
-		if p.Life == Terminating {
-			return Step{}, false // one at a time
-		}
-		if highest == nil || p.Ordinal > highest.Ordinal {
-			highest = p
+		if f.Policy == platformv1.PodManagementOrderedReady {
+			return steps
 		}
 	}
-	if highest == nil {
+	return steps
+}
+
+// planExcess removes a pod that is not wanted. The wanted ones have to be ready, so
+// that a set never has fewer than it had before without having those that it should have.
+func planExcess(f Facts) (Step, bool) {
+	if f.leaving() {
+		return Step{}, false // one at a time
+	}
+	complete := f.complete()
+	var next *Pod
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		if f.Wanted(*p) || !complete && !broken(*p) {
+			continue
+		}
+		if next == nil || f.leavesBefore(*p, *next) {
+			next = p
+		}
+	}
+	if next == nil {
 		return Step{}, false
 	}
-	return Step{Action: DeletePod, Ordinal: highest.Ordinal, Pod: highest.Name,
-		Reason: fmt.Sprintf("only %d pods are wanted", f.Replicas)}, true
+	if slices.Contains(f.Excluded, next.Ordinal) {
+		return stepFor(DeletePod, *next, "its ordinal is excluded"), true
+	}
+	return stepFor(DeletePod, *next, "only %d pods are wanted", f.Replicas), true
+}
+
+// leaving says whether a pod that is not wanted is on its way out.
+func (f Facts) leaving() bool {
+	return slices.ContainsFunc(f.Pods, func(p Pod) bool { return !f.Wanted(p) && p.Life == Terminating })
+}
+
+// complete says whether all wanted pods are there and serve.
+func (f Facts) complete() bool {
+	serving := int32(0)
+	for _, p := range f.Pods {
+		if f.Wanted(p) && serves(p) {
+			serving++
+		}
+	}
+	return serving == f.Replicas
+}
+
+// leavesBefore orders the pods that are not wanted.
+func (f Facts) leavesBefore(p, q Pod) bool {
+	if f.writes(p) != f.writes(q) {
+		return f.writes(q)
+	}
+	if excluded := slices.Contains(f.Excluded, p.Ordinal); excluded != slices.Contains(f.Excluded, q.Ordinal) {
+		return excluded
+	}
+	return p.Ordinal > q.Ordinal
 }
 
 func planEnded(f Facts) []Step {
 	var steps []Step
 	for _, p := range f.Pods {
-		if p.Life == Ended && f.wanted(p) {
-			steps = append(steps, Step{Action: DeletePod, Ordinal: p.Ordinal, Pod: p.Name, Reason: "it has ended and does not start again by itself"})
+		if p.Life == Ended && f.Wanted(p) {
+			steps = append(steps, stepFor(DeletePod, p, "it has ended and does not start again by itself"))
 		}
 	}
 	return steps
-}
-
-// order puts broken pods first, then those that take no writes, the writer
-// last; within each, the highest ordinal first.
-func (f Facts) order(pods []Pod) []Pod {
-	rank := func(p Pod) int {
-		switch {
-		case broken(p):
-			return 0
-		case !f.writes(p):
-			return 1
-		}
-		return 2
-	}
-	sorted := slices.Clone(pods)
-	slices.SortFunc(sorted, func(a, b Pod) int {
-		if d := rank(a) - rank(b); d != 0 {
-			return d
-		}
-		return int(b.Ordinal - a.Ordinal)
-	})
-	return sorted
-}
-
-func broken(p Pod) bool { return p.Ready != Ready || p.Report.Health != report.Healthy }
-
-// candidate returns the pod to change next among those that match, or none while
-// the set cannot spare one: a pod is missing or going, or one that was already changed is not ready.
-func (f Facts) candidate(stale func(Pod) bool) (Pod, bool) {
-	var outdated []Pod
-	present := int32(0)
-	steady := true
-	for _, p := range f.Pods {
-		if !f.wanted(p) {
-			continue
-		}
-		present++
-		switch {
-		case p.Life != Alive:
-			steady = false
-		case stale(p):
-			outdated = append(outdated, p)
-		case broken(p):
-			steady = false
-		}
-	}
-	if len(outdated) == 0 {
-		return Pod{}, false
-	}
-	first := f.order(outdated)[0]
-	if broken(first) {
-		return first, true
-	}
-	return first, steady && present == f.Replicas
-}
-
-func planOutdated(f Facts) (Step, bool) {
-	p, ok := f.candidate(func(p Pod) bool { return p.Revision != f.Revision })
-	if !ok {
-		return Step{}, false
-	}
-	return Step{Action: DeletePod, Ordinal: p.Ordinal, Pod: p.Name, Reason: "its template changed"}, true
-}
-
-func planConfiguration(f Facts) (Step, bool) {
-	p, ok := f.candidate(func(p Pod) bool {
-		return p.Report.ConfigDigest != "" && p.Report.ConfigDigest != f.ConfigDigest
-	})
-	if !ok {
-		return Step{}, false
-	}
-	return Step{Action: PushPlan, Ordinal: p.Ordinal, Pod: p.Name, Reason: "its configuration changed"}, true
 }

@@ -9,52 +9,57 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// pushRetry is how soon a process manager that did not answer is called again.
-const pushRetry = 5 * time.Second
+// quotaRecheck is how soon resources that a quota forbids are asked for again.
+const quotaRecheck = time.Minute
+
+// Calls to a process manager, as they begin the idempotency key.
+const (
+	restartCall = "plan"
+	reloadCall  = "reload"
+)
 
 // act brings about what the pods stand on, then the steps.
 func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
+	if f.rollout.Mode == rollout.Suspended {
+		return outcome.Done()
+	}
 	if err := c.ensureFinalizer(ctx, set); err != nil {
 		return outcome.Failed(err)
 	}
-	if err := c.ensureShared(ctx, set); err != nil {
+	if err := c.ensureShared(ctx, set, f); err != nil {
 		return apply.Outcome(err)
 	}
-	for ordinal := range set.Spec.Replicas {
-		if err := c.ensureCertificate(ctx, set, f, ordinal); err != nil {
-			return apply.Outcome(err)
+	if f.rollout.Mode == rollout.Running {
+		for _, ordinal := range f.rollout.Ordinals() {
+			if err := c.ensureCertificate(ctx, set, f, ordinal); err != nil {
+				return apply.Outcome(err)
+			}
 		}
 	}
-	if err := c.expandClaims(ctx, set, f); err != nil {
+	if err := c.tendClaims(ctx, set, f); err != nil {
 		return outcome.Failed(err)
 	}
-	var pending *outcome.Outcome
+	if err := c.noteResources(ctx, f); err != nil {
+		return outcome.Failed(err)
+	}
+	outcomes := make([]outcome.Outcome, 0, len(steps))
 	for _, step := range steps {
-		o := c.take(ctx, set, f, step)
-		if o.Kind() == outcome.KindDone {
-			continue
-		}
-		if pending == nil {
-			pending = &o
-		}
+		outcomes = append(outcomes, c.take(ctx, set, f, step))
 	}
-	if pending != nil {
-		return *pending
-	}
-	return outcome.Done()
+	return outcome.Worst(outcomes...)
 }
 
 func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
@@ -63,22 +68,25 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 		return c.createPod(ctx, set, f, step)
 	case rollout.DeletePod:
 		c.events.Normal(set, "ReplacingPod", "%s", step)
-		if err := c.apply.Delete(ctx, f.pods[step.Pod]); err != nil {
-			return outcome.Failed(err)
-		}
+		return outcome.Failed(c.apply.Delete(ctx, f.pods[step.Pod]))
 	case rollout.SetRole:
-		if err := c.setRole(ctx, f.pods[step.Pod], step.Role); err != nil {
-			return outcome.Failed(err)
-		}
+		return outcome.Failed(c.setRole(ctx, f.pods[step.Pod], step.Role))
+	case rollout.UpdateImage:
+		return c.updateImage(ctx, set, f, step)
+	case rollout.ResizePod:
+		return c.resizePod(ctx, set, f, step)
 	case rollout.PushPlan:
 		return c.pushPlan(ctx, set, f, step)
+	case rollout.ReloadPlan:
+		return c.reloadPlan(ctx, set, f, step)
 	}
-	return outcome.Done()
+	return outcome.Failed(fmt.Errorf("there is no action %q", step.Action))
 }
 
 func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
 	for _, volume := range set.Spec.Volumes {
-		if refused := refuseClaim(set, f, volume, f.claims[platformv1.ClaimNameFor(volume.Name, step.Pod)]); refused != nil && refused.Reason() != platformv1.ReasonVolumeShrinkRefused && refused.Reason() != platformv1.ReasonVolumeExpansionUnsupported {
+		claim := f.claims[platformv1.ClaimNameFor(volume.Name, step.Pod)]
+		if refused := refuseClaim(set, f, step.Ordinal, volume, claim); refused != nil && !sizeIsRefused(refused) {
 			return *refused
 		}
 	}
@@ -89,6 +97,10 @@ func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet,
 	if err != nil {
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
 	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[platformv1.ResourcesAnnotation] = resourceNames(pod)
 	if err := controllerutil.SetControllerReference(set, pod, c.client.Scheme()); err != nil {
 		return outcome.Failed(err)
 	}
@@ -111,46 +123,69 @@ func (c *Controller) setRole(ctx context.Context, pod *corev1.Pod, role string) 
 	if err != nil {
 		return err
 	}
-	target := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	err = c.client.Patch(ctx, target, client.RawPatch(client.Merge.Type(), body), client.FieldOwner(owner))
+	err = c.client.Patch(ctx, addressOf(pod), client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
 	return client.IgnoreNotFound(err)
 }
 
-// pushPlan restarts the process of a pod in place with the current plan. The
-// key names the configuration, the generation that asks for it and the pod, so a
-// repeated call does nothing again.
-func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+// addressOf names a pod for a patch, which fills in what the server makes of it.
+func addressOf(pod *corev1.Pod) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+}
+
+// updateImage gives the containers of a pod other images. The pod stays, with its address and its volumes.
+func (c *Controller) updateImage(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
 	pod := f.pods[step.Pod]
-	key := fmt.Sprintf("plan/%s/%d/%s", f.plan.Digest, set.Generation, pod.UID)
-	if last := f.callOf(step.Ordinal); last != nil && last.Key == key {
-		// It was called; the report tells how it ends.
-		return judgeCall(pod, *last)
-	}
-	process, err := c.Dialer.Dial(ctx, pod)
+	body, err := imagePatch(pod, f.wanted[step.Pod])
 	if err != nil {
-		return outcome.WaitingFor(pushRetry, platformv1.ReasonConfigurationPending, agentclient.ProblemOf(err))
+		return outcome.Failed(err)
 	}
-	c.events.Normal(set, "RestartingProcess", "%s", step)
-	call, err := process.Restart(ctx, key, set.Spec.Plan.Raw)
-	if err != nil {
-		return outcome.WaitingFor(pushRetry, platformv1.ReasonConfigurationPending, agentclient.ProblemOf(err))
+	c.events.Normal(set, "UpdatingImage", "%s", step)
+	err = c.client.Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(owner))
+	if apierrors.IsInvalid(err) {
+		return outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf("pod %s cannot have the image: %v", pod.Name, err))
 	}
-	return judgeCall(pod, call)
+	return outcome.Failed(client.IgnoreNotFound(err))
 }
 
-// judgeCall says what became of a restart with a new plan. One that failed is not
-// called again: only another plan can help.
-func judgeCall(pod *corev1.Pod, call agentreport.Call) outcome.Outcome {
-	if call.Phase == agentreport.CallFailed {
-		return outcome.Stalled(platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s does not take the configuration: %s", pod.Name, call.Message))
+// resizePod gives the containers of a pod other resources while they run. What the server refuses (another
+// class of service, a resource that is gone) needs another pod: it is this one's turn in any case.
+func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+	pod, want := f.pods[step.Pod], f.wanted[step.Pod]
+	body, err := resizePatch(pod, want)
+	if err != nil {
+		return outcome.Failed(err)
 	}
-	return outcome.Done()
+	err = c.client.SubResource("resize").Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(owner))
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
+		c.events.Normal(set, "ReplacingPod", "%s %s: its resources cannot change in place: %v", rollout.DeletePod, pod.Name, err)
+		return outcome.Failed(c.apply.Delete(ctx, pod))
+	case apierrors.IsForbidden(err):
+		// A quota, which another pod would not fit into either.
+		return outcome.StalledFor(quotaRecheck, platformv1.ReasonResizePending, fmt.Sprintf("pod %s may not have the new resources: %v", pod.Name, err))
+	case err == nil:
+		c.events.Normal(set, "ResizingPod", "%s", step)
+	}
+	return outcome.Failed(client.IgnoreNotFound(err))
 }
 
-func (f *facts) callOf(ordinal int32) *agentreport.Call {
-	for _, p := range f.rollout.Pods {
-		if p.Ordinal == ordinal {
-			return p.Report.LastCall
+// noteResources keeps the names of the resources that are ours up to date on pods that were resized.
+func (c *Controller) noteResources(ctx context.Context, f *facts) error {
+	for name, want := range f.wanted {
+		pod := f.pods[name]
+		names := resourceNames(want)
+		if known := pod.Annotations[platformv1.ResourcesAnnotation]; known == "" || known == names || len(resourceChanges(pod, want)) > 0 {
+			continue
+		}
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": pod.UID, "annotations": map[string]string{platformv1.ResourcesAnnotation: names},
+		}})
+		if err != nil {
+			return err
+		}
+		err = c.client.Patch(ctx, addressOf(pod), client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+		if client.IgnoreNotFound(err) != nil {
+			return err
 		}
 	}
 	return nil

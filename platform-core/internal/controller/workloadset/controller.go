@@ -45,18 +45,31 @@ type Deps struct {
 type Controller struct {
 	Deps
 	client client.Client
+	// live reads what is looked at too seldom to be cached.
+	live   client.Reader
 	apply  *apply.Applier
 	events *event.Recorder
+	// resizable says whether the server gives pods other resources while they run.
+	resizable bool
 }
 
 // Setup registers the controller with a manager.
 func Setup(mgr ctrl.Manager, deps Deps) error {
-	c := &Controller{
-		Deps:   deps,
-		client: mgr.GetClient(),
-		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
-		events: event.New(mgr.GetEventRecorder(owner)),
+	resizable, err := canResize(mgr)
+	if err != nil {
+		return err
 	}
+	return setup(mgr, &Controller{
+		Deps:      deps,
+		client:    mgr.GetClient(),
+		live:      mgr.GetAPIReader(),
+		apply:     apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+		events:    event.New(mgr.GetEventRecorder(owner)),
+		resizable: resizable,
+	})
+}
+
+func setup(mgr ctrl.Manager, c *Controller) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.WorkloadSet{}).
@@ -67,7 +80,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Owns(&rbacv1.Role{}).
 		Owns(&rbacv1.RoleBinding{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
-		WithOptions(deps.Options).
+		WithOptions(c.Options).
 		Complete(c)
 }
 
@@ -94,8 +107,12 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	}
 	report(set, f)
 	steps := rollout.Plan(f.rollout)
-	if o := c.act(ctx, set, f, steps); o.Kind() != outcome.KindDone {
+	o := c.act(ctx, set, f, steps)
+	if o.Kind() == outcome.KindDone {
+		o = settle(set, f, steps)
+	}
+	if f.wake == 0 || o.Kind() < outcome.KindWaiting {
 		return o
 	}
-	return settle(set, f, steps)
+	return outcome.Worst(o, outcome.WaitingFor(f.wake, o.Reason(), o.Message()))
 }

@@ -30,19 +30,35 @@ type facts struct {
 	rollout rollout.Facts
 	// pods by name, as they are in the cache.
 	pods map[string]*corev1.Pod
+	// wanted are the pods by name as they would be made now, for those that are there.
+	wanted map[string]*corev1.Pod
+	// stuck pods by name, and why they cannot get the resources that are asked for.
+	stuck map[string]string
 	// claims by name; absent ones are missing.
 	claims map[string]*corev1.PersistentVolumeClaim
 	// certificates of the agents by name of the Secret.
 	certificates map[string]*corev1.Secret
 	// classes by name.
 	classes map[string]*storagev1.StorageClass
+	// nodes of the cluster, when something asked for them.
+	nodes *[]corev1.Node
 	// now is when the turn began.
 	now time.Time
+	// wake is how soon to look again at what no watch tells of; 0 for never.
+	wake time.Duration
+}
+
+func (f *facts) wakeAfter(d time.Duration) {
+	if f.wake == 0 || d < f.wake {
+		f.wake = d
+	}
 }
 
 func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (*facts, error) {
 	f := &facts{
 		pods:         map[string]*corev1.Pod{},
+		wanted:       map[string]*corev1.Pod{},
+		stuck:        map[string]string{},
 		claims:       map[string]*corev1.PersistentVolumeClaim{},
 		certificates: map[string]*corev1.Secret{},
 		classes:      map[string]*storagev1.StorageClass{},
@@ -52,20 +68,15 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 	if f.plan, err = render.Plan(set); err != nil {
 		return nil, fmt.Errorf("cannot read plan of WorkloadSet %q: %w", set.Name, err)
 	}
-	f.rollout = rollout.Facts{
-		Name:         set.Name,
-		Replicas:     set.Spec.Replicas,
-		Revision:     render.Revision(&set.Spec),
-		ConfigDigest: f.plan.Digest,
-		Roles:        set.Spec.Roles,
+	f.rollout = wantedOf(set)
+	f.rollout.ConfigDigest, f.rollout.RestartDigest = f.plan.Digest, f.plan.RestartDigest
+	if err := c.observeVolumes(ctx, set, f); err != nil {
+		return nil, err
 	}
 	if err := c.observePods(ctx, set, f); err != nil {
 		return nil, err
 	}
-	if err := c.observeVolumes(ctx, set, f); err != nil {
-		return nil, err
-	}
-	for ordinal := range set.Spec.Replicas {
+	for _, ordinal := range f.rollout.Ordinals() {
 		name := platformv1.AgentCertificateNameFor(platformv1.PodNameFor(set.Name, ordinal))
 		secret := &corev1.Secret{}
 		switch err := c.client.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, secret); {
@@ -76,6 +87,26 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		}
 	}
 	return f, nil
+}
+
+// wantedOf is what the spec asks of the pods.
+func wantedOf(set *platformv1.WorkloadSet) rollout.Facts {
+	wanted := rollout.Facts{
+		Name:      set.Name,
+		Replicas:  set.Spec.Replicas,
+		Excluded:  set.Spec.ExcludedOrdinals,
+		Policy:    set.Spec.PodManagementPolicy,
+		Authority: set.Spec.Authority,
+		Revision:  set.Spec.Revision,
+		Roles:     set.Spec.Roles,
+	}
+	switch {
+	case set.Spec.Suspend:
+		wanted.Mode = rollout.Suspended
+	case !set.Spec.IsRunning():
+		wanted.Mode = rollout.Stopped
+	}
+	return wanted
 }
 
 // selector matches what belongs to the set.
@@ -99,9 +130,40 @@ func (c *Controller) observePods(ctx context.Context, set *platformv1.WorkloadSe
 			continue // not ours: creating over it says so
 		}
 		f.pods[pod.Name] = pod
-		f.rollout.Pods = append(f.rollout.Pods, factsOf(pod, int32(ordinal)))
+		p := factsOf(pod, int32(ordinal))
+		if p.Life == rollout.Alive && f.rollout.Mode != rollout.Stopped && f.rollout.Wanted(p) {
+			if err := c.compare(ctx, set, f, &p); err != nil {
+				return err
+			}
+		}
+		f.rollout.Pods = append(f.rollout.Pods, p)
 	}
 	slices.SortFunc(f.rollout.Pods, func(a, b rollout.Pod) int { return int(a.Ordinal - b.Ordinal) })
+	return nil
+}
+
+// compare says how a pod stands to the one that would be made now.
+func (c *Controller) compare(ctx context.Context, set *platformv1.WorkloadSet, f *facts, p *rollout.Pod) error {
+	live := f.pods[p.Name]
+	want, err := render.Pod(set, p.Ordinal)
+	if err != nil {
+		return err
+	}
+	f.wanted[p.Name] = want
+	p.Images = imagesFit(live, want)
+	if p.Resources, p.Note, err = c.fitResources(ctx, f, live, want); err != nil {
+		return err
+	}
+	if p.Resources != rollout.Replace {
+		volumes, note := fitVolumes(set, f, live)
+		if p.Volumes = volumes; note != "" {
+			p.Note = note
+		}
+	}
+	if last := p.Report.LastCall; last != nil && last.Key == callKey(reloadCall, set, f, live) &&
+		last.Phase == agentreport.CallFailed && last.Reason == agentreport.ReasonRestartRequired {
+		p.Reload = rollout.Replace
+	}
 	return nil
 }
 

@@ -17,41 +17,84 @@ import (
 
 // settle says where the set stands once the steps were taken.
 func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
+	if f.rollout.Mode == rollout.Suspended {
+		return outcome.Held(platformv1.ReasonSuspended, "nothing is done with it as long as suspend is true")
+	}
 	if refused := checkVolumes(set, f); refused != nil {
 		return *refused
 	}
+	if f.rollout.Mode == rollout.Stopped {
+		return settleStopped(f)
+	}
+	if o := settleStuck(f); o != nil {
+		return *o
+	}
 	if len(steps) > 0 {
-		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(set, steps[0].String()))
+		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, steps[0].Pod, steps[0].String()))
 	}
 	if expanding := expandingClaims(set, f); expanding != "" {
 		return outcome.Waiting(platformv1.ReasonProgressing, expanding)
 	}
-	present := int32(0)
 	for _, p := range f.rollout.Pods {
-		if f.rollout.Settled(p) == rollout.Ready && p.Ordinal < set.Spec.Replicas {
-			present++
-			continue
+		if f.rollout.Settled(p) != rollout.Ready {
+			reason, why := explain(f, p)
+			return outcome.Waiting(reason, progress(f, p.Name, why))
 		}
-		reason, why := explain(f, p)
-		return outcome.Waiting(reason, progress(set, why))
 	}
-	if present < set.Spec.Replicas {
-		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(set, "waiting for pods to be made"))
+	if int32(len(f.rollout.Pods)) < f.rollout.Replicas {
+		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, "", "waiting for pods to be made"))
 	}
 	return outcome.Done()
 }
 
-func progress(set *platformv1.WorkloadSet, what string) string {
-	return fmt.Sprintf("%d of %d ready: %s", set.Status.ReadyReplicas, set.Spec.Replicas, what)
+func settleStopped(f *facts) outcome.Outcome {
+	if n := len(f.rollout.Pods); n > 0 {
+		return outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("it stops: waiting for %d pods to end", n))
+	}
+	return outcome.DoneAs(platformv1.ReasonStopped, "it is stopped since running is false, and its volumes are kept")
+}
+
+// settleStuck tells of the first pod that cannot have its resources anywhere; it runs on with those that it has.
+func settleStuck(f *facts) *outcome.Outcome {
+	for _, p := range f.rollout.Pods {
+		if why, found := f.stuck[p.Name]; found {
+			return new(outcome.Stalled(platformv1.ReasonResizeInfeasible, fmt.Sprintf("pod %s: %s", p.Name, why)))
+		}
+	}
+	return nil
+}
+
+// progress says how far a change of the pods is, or how many are ready when there is none.
+func progress(f *facts, pod, what string) string {
+	updated, ready, behind := 0, 0, 0
+	for _, p := range f.rollout.Pods {
+		switch {
+		case !f.rollout.Wanted(p) || p.Life != rollout.Alive:
+			continue
+		case f.rollout.Updated(p):
+			updated++
+		case p.Revision != f.rollout.Revision || p.Images != rollout.Current || p.Resources != rollout.Current || p.Report.ConfigDigest != "":
+			behind++
+		}
+		if f.rollout.Settled(p) == rollout.Ready {
+			ready++
+		}
+	}
+	if behind > 0 && pod != "" {
+		return fmt.Sprintf("%d of %d updated, waiting for %s: %s", updated, f.rollout.Replicas, pod, what)
+	}
+	return fmt.Sprintf("%d of %d ready: %s", ready, f.rollout.Replicas, what)
 }
 
 // explain says why a pod is not settled and what to do about it.
 func explain(f *facts, p rollout.Pod) (reason, message string) {
-	pod := f.pods[p.Name]
 	if p.Life == rollout.Terminating {
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to end", p.Name)
 	}
-	if reason, message, ok := explainStart(pod); ok {
+	if !f.rollout.Wanted(p) {
+		return platformv1.ReasonPodsNotReady, fmt.Sprintf("pod %s goes when all wanted pods are ready", p.Name)
+	}
+	if reason, message, ok := explainStart(f.pods[p.Name]); ok {
 		return reason, message
 	}
 	switch p.Report.Health {
@@ -60,6 +103,16 @@ func explain(f *facts, p rollout.Pod) (reason, message string) {
 	case agentreport.Stopped:
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("the process in pod %s was stopped on request", p.Name)
 	}
+	switch {
+	case p.Images == rollout.Underway:
+		return platformv1.ReasonPodsNotReady, fmt.Sprintf("pod %s restarts with another image", p.Name)
+	case p.Resources == rollout.Underway:
+		return platformv1.ReasonResizePending, fmt.Sprintf("pod %s: %s", p.Name, p.Note)
+	}
+	return explainConfiguration(f, p)
+}
+
+func explainConfiguration(f *facts, p rollout.Pod) (reason, message string) {
 	if call := p.Report.LastCall; call != nil && call.Phase == agentreport.CallFailed && p.Report.ConfigDigest != f.rollout.ConfigDigest {
 		return platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s does not take the configuration: %s", p.Name, call.Message)
 	}

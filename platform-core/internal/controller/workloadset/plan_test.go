@@ -141,20 +141,23 @@ func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
 func TestRoleOfTheAgentsNamesEachPod(t *testing.T) {
 	set := testSet()
 	set.Spec.Replicas = 0
-	for _, obj := range sharedObjects(set, nil) {
+	for _, obj := range sharedObjects(set, &facts{}, nil) {
 		if role, ok := obj.(interface{ GetName() string }); ok && role.GetName() == "" {
 			t.Errorf("%T has no name", obj)
 		}
 	}
-	rules := agentRules(set)
+	rules := agentRules(set, &facts{})
 	for _, rule := range rules {
 		if len(rule.ResourceNames) == 0 {
 			t.Errorf("rule %v grants every object", rule)
 		}
 	}
-	set.Spec.Replicas = 2
-	rules = agentRules(set)
-	if got := strings.Join(rules[1].ResourceNames, " "); got != "redis-a-redis-main-0 redis-a-redis-main-1" {
+	// A pod that still is there tells how it is until it goes.
+	set.Spec.Replicas, set.Spec.ExcludedOrdinals = 2, []int32{1}
+	f := &facts{rollout: wantedOf(set)}
+	f.rollout.Pods = []rollout.Pod{{Ordinal: 0}, {Ordinal: 1}}
+	rules = agentRules(set, f)
+	if got := strings.Join(rules[1].ResourceNames, " "); got != "redis-a-redis-main-0 redis-a-redis-main-1 redis-a-redis-main-2" {
 		t.Errorf("pods that can be patched: %s", got)
 	}
 }

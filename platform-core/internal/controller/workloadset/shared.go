@@ -5,6 +5,7 @@ package workloadset
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,12 +20,12 @@ import (
 
 // ensureShared applies what all pods of the set stand on: the identity of the
 // status agents and the plan.
-func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadSet) error {
+func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	plan, err := render.PlanConfigMapData(set)
 	if err != nil {
 		return err
 	}
-	for _, obj := range sharedObjects(set, plan) {
+	for _, obj := range sharedObjects(set, f, plan) {
 		if err := controllerutil.SetControllerReference(set, obj, c.client.Scheme()); err != nil {
 			return err
 		}
@@ -36,11 +37,11 @@ func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadS
 }
 
 // sharedObjects are the ServiceAccount, what it may do, and the plan.
-func sharedObjects(set *platformv1.WorkloadSet, plan map[string]string) []client.Object {
+func sharedObjects(set *platformv1.WorkloadSet, f *facts, plan map[string]string) []client.Object {
 	automount := false
 	return []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: meta(set, set.Name), AutomountServiceAccountToken: &automount},
-		&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set)},
+		&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set, f)},
 		&rbacv1.RoleBinding{
 			ObjectMeta: meta(set, set.Name),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: set.Name},
@@ -51,10 +52,17 @@ func sharedObjects(set *platformv1.WorkloadSet, plan map[string]string) []client
 }
 
 // agentRules are what the agents of a set may do. They name each pod, so that an
-// agent can patch no other pod of the namespace.
-func agentRules(set *platformv1.WorkloadSet) []rbacv1.PolicyRule {
-	pods := make([]string, 0, set.Spec.Replicas)
-	for ordinal := range set.Spec.Replicas {
+// agent can patch no other pod of the namespace: those that are wanted, and those that still are there.
+func agentRules(set *platformv1.WorkloadSet, f *facts) []rbacv1.PolicyRule {
+	ordinals := f.rollout.Ordinals()
+	for _, p := range f.rollout.Pods {
+		if !slices.Contains(ordinals, p.Ordinal) {
+			ordinals = append(ordinals, p.Ordinal)
+		}
+	}
+	slices.Sort(ordinals)
+	pods := make([]string, 0, len(ordinals))
+	for _, ordinal := range ordinals {
 		pods = append(pods, platformv1.PodNameFor(set.Name, ordinal))
 	}
 	rules := []rbacv1.PolicyRule{

@@ -20,7 +20,7 @@ func report(set *platformv1.WorkloadSet, f *facts) {
 		if p.Life != rollout.Terminating {
 			s.Replicas++
 		}
-		if p.Revision == f.rollout.Revision {
+		if f.rollout.Wanted(p) && f.rollout.Updated(p) {
 			s.UpdatedReplicas++
 		}
 		if f.rollout.Settled(p) == rollout.Ready {
@@ -43,6 +43,7 @@ func report(set *platformv1.WorkloadSet, f *facts) {
 	s.ConfigDigest = f.rollout.ConfigDigest
 	s.Selector = labels.SelectorFromSet(labels.Set(selector(set))).String()
 	s.Pods = podStates(f)
+	s.Volumes = volumeStates(set, f)
 }
 
 func finish(set *platformv1.WorkloadSet, _ outcome.Outcome) {

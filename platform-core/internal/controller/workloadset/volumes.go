@@ -5,9 +5,11 @@ package workloadset
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -19,27 +21,37 @@ const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
 
 // eachClaim calls visit for every claim that the wanted pods of the set need,
 // with the claim as it is or nil.
-func eachClaim(set *platformv1.WorkloadSet, f *facts, visit func(pod string, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim)) {
-	for ordinal := range set.Spec.Replicas {
+func eachClaim(set *platformv1.WorkloadSet, f *facts, visit func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim)) {
+	for _, ordinal := range set.Spec.Ordinals() {
 		pod := platformv1.PodNameFor(set.Name, ordinal)
 		for _, volume := range set.Spec.Volumes {
-			visit(pod, volume, f.claims[platformv1.ClaimNameFor(volume.Name, pod)])
+			visit(ordinal, volume, f.claims[platformv1.ClaimNameFor(volume.Name, pod)])
 		}
 	}
 }
 
+// ours says whether a claim belongs to the Application of the set, and not to an earlier one.
+func ours(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Labels[platformv1.ApplicationUIDLabel] == set.Labels[platformv1.ApplicationUIDLabel]
+}
+
+// sizeIsRefused says whether a refusal is about another size only: a pod can start on the claim as it is.
+func sizeIsRefused(refused *outcome.Outcome) bool {
+	return refused.Reason() == platformv1.ReasonVolumeShrinkRefused || refused.Reason() == platformv1.ReasonVolumeExpansionUnsupported
+}
+
 // refuseClaim says why a claim cannot be used or cannot become what is asked; nil when it can.
-func refuseClaim(set *platformv1.WorkloadSet, f *facts, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) *outcome.Outcome {
+func refuseClaim(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) *outcome.Outcome {
 	refuse := func(reason, format string, args ...any) *outcome.Outcome {
-		o := outcome.Stalled(reason, fmt.Sprintf(format, args...))
-		return &o
+		return new(outcome.Stalled(reason, fmt.Sprintf(format, args...)))
 	}
 	if claim == nil {
 		return refuseClass(f, volume.StorageClassName)
 	}
-	if claim.Labels[platformv1.ApplicationUIDLabel] != set.Labels[platformv1.ApplicationUIDLabel] {
-		return refuse(platformv1.ReasonRetainedVolumesExist,
-			"claim %s holds the data of an earlier %s and is left alone: delete it if the data is not wanted, or use another name", claim.Name, set.Spec.Application)
+	if !ours(set, claim) {
+		if refused := refuseAdoption(set, ordinal, claim); refused != nil {
+			return refused
+		}
 	}
 	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	switch have.Cmp(volume.Size) {
@@ -86,21 +98,26 @@ func refuseClass(f *facts, name *string) *outcome.Outcome {
 // checkVolumes returns the first refusal among all claims. What runs goes on running.
 func checkVolumes(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	var refused *outcome.Outcome
-	eachClaim(set, f, func(_ string, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
+	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
 		if refused == nil {
-			refused = refuseClaim(set, f, volume, claim)
+			refused = refuseClaim(set, f, ordinal, volume, claim)
 		}
 	})
 	return refused
 }
 
-// ensureClaims makes the missing claims of one pod. A claim has no owner
+// ensureClaims makes the missing claims of one pod, and adopts those that it may. A claim has no owner
 // reference: it goes only by the deletion policy.
 func (c *Controller) ensureClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32) error {
 	pod := platformv1.PodNameFor(set.Name, ordinal)
 	for _, volume := range set.Spec.Volumes {
 		name := platformv1.ClaimNameFor(volume.Name, pod)
-		if f.claims[name] != nil {
+		if claim := f.claims[name]; claim != nil {
+			if !ours(set, claim) {
+				if err := c.adopt(ctx, set, claim); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		claim := &corev1.PersistentVolumeClaim{
@@ -111,6 +128,8 @@ func (c *Controller) ensureClaims(ctx context.Context, set *platformv1.WorkloadS
 				Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: volume.Size}},
 			},
 		}
+		claim.Labels[platformv1.OrdinalLabel] = strconv.Itoa(int(ordinal))
+		claim.Annotations = map[string]string{platformv1.DataAnnotation: dataOf(set)}
 		if _, err := c.apply.Create(ctx, claim); err != nil {
 			return err
 		}
@@ -118,37 +137,28 @@ func (c *Controller) ensureClaims(ctx context.Context, set *platformv1.WorkloadS
 	return nil
 }
 
-// expandClaims asks for the wanted size where a claim is smaller and may grow.
-func (c *Controller) expandClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
+// tendClaims asks for the wanted size where a claim is smaller and may grow, and keeps on each claim whose data it holds.
+func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	var failed error
-	eachClaim(set, f, func(_ string, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
-		if failed != nil || claim == nil || refuseClaim(set, f, volume, claim) != nil {
+	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
+		if failed != nil || claim == nil || !ours(set, claim) || claim.DeletionTimestamp != nil {
 			return
+		}
+		wanted := claim.DeepCopy()
+		if claim.Annotations[platformv1.DataAnnotation] != dataOf(set) {
+			if wanted.Annotations == nil {
+				wanted.Annotations = map[string]string{}
+			}
+			wanted.Annotations[platformv1.DataAnnotation] = dataOf(set)
 		}
 		have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-		if have.Cmp(volume.Size) >= 0 {
-			return
+		if have.Cmp(volume.Size) < 0 && refuseClaim(set, f, ordinal, volume, claim) == nil {
+			wanted.Spec.Resources.Requests[corev1.ResourceStorage] = volume.Size
+			c.events.Normal(set, "ExpandingVolume", "claim %s grows from %s to %s", claim.Name, have.String(), volume.Size.String())
 		}
-		before := claim.DeepCopy()
-		grown := claim.DeepCopy()
-		grown.Spec.Resources.Requests[corev1.ResourceStorage] = volume.Size
-		failed = c.client.Patch(ctx, grown, client.MergeFrom(before), client.FieldOwner(owner))
-		c.events.Normal(set, "ExpandingVolume", "claim %s grows from %s to %s", claim.Name, have.String(), volume.Size.String())
-	})
-	return failed
-}
-
-// expandingClaims names a claim whose volume has not yet the size that was asked for, and how far it is.
-func expandingClaims(set *platformv1.WorkloadSet, f *facts) string {
-	text := ""
-	eachClaim(set, f, func(_ string, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
-		if text != "" || claim == nil || claim.Status.Phase != corev1.ClaimBound {
-			return
-		}
-		capacity := claim.Status.Capacity[corev1.ResourceStorage]
-		if capacity.Cmp(volume.Size) < 0 {
-			text = fmt.Sprintf("volume of claim %s grows from %s to %s", claim.Name, capacity.String(), volume.Size.String())
+		if !equality.Semantic.DeepEqual(claim, wanted) {
+			failed = c.client.Patch(ctx, wanted, client.MergeFrom(claim), client.FieldOwner(owner))
 		}
 	})
-	return text
+	return client.IgnoreNotFound(failed)
 }

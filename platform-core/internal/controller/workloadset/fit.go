@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+)
+
+// running returns the containers of a pod that run as long as it does, sidecars first.
+func running(spec *corev1.PodSpec) []corev1.Container {
+	var containers []corev1.Container
+	for _, c := range spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			containers = append(containers, c)
+		}
+	}
+	return append(containers, spec.Containers...)
+}
+
+func named(containers []corev1.Container, name string) *corev1.Container {
+	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &containers[i]
+}
+
+// ranBefore is a container as it was when its image was last changed in place.
+type ranBefore struct {
+	// ID of the container that ran then.
+	ID string `json:"id"`
+	// Image that it was made from.
+	Image string `json:"image"`
+}
+
+// imagesBefore reads what a pod's containers were before their images changed in place.
+func imagesBefore(pod *corev1.Pod) map[string]ranBefore {
+	before := map[string]ranBefore{}
+	// What cannot be read counts as none: then nothing is waited for.
+	_ = json.Unmarshal([]byte(pod.Annotations[platformv1.ImagesAnnotation]), &before)
+	return before
+}
+
+func containerID(pod *corev1.Pod, container string) string {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Name == container {
+			return status.ContainerID
+		}
+	}
+	return ""
+}
+
+// imagesFit compares images by the names of containers. A container that has another image
+// and has not yet restarted is under way: its pod is still ready with the old one.
+func imagesFit(live, want *corev1.Pod) rollout.Fit {
+	if len(imageChanges(live, want)) > 0 {
+		return rollout.Outdated
+	}
+	before := imagesBefore(live)
+	for _, container := range running(&live.Spec) {
+		was, changed := before[container.Name]
+		if changed && was.ID != "" && was.ID == containerID(live, container.Name) && was.Image != container.Image {
+			return rollout.Underway
+		}
+	}
+	return rollout.Current
+}
+
+// imageChanges returns the containers of the live pod that are to have another image, with that image.
+func imageChanges(live, want *corev1.Pod) map[string]string {
+	changes := map[string]string{}
+	wanted := running(&want.Spec)
+	for _, container := range running(&live.Spec) {
+		if c := named(wanted, container.Name); c != nil && c.Image != container.Image {
+			changes[container.Name] = c.Image
+		}
+	}
+	return changes
+}
+
+// imagePatch gives the containers their images, and those init containers of the plugin's that run again
+// when the pod's sandbox is made anew.
+func imagePatch(live, want *corev1.Pod) ([]byte, error) {
+	type image struct {
+		Name  string `json:"name"`
+		Image string `json:"image"`
+	}
+	before := imagesBefore(live)
+	for name := range imageChanges(live, want) {
+		if id := containerID(live, name); before[name].ID != id || id == "" {
+			before[name] = ranBefore{ID: id, Image: named(running(&live.Spec), name).Image}
+		}
+	}
+	list := func(have, wanted []corev1.Container) []image {
+		images := []image{}
+		for _, container := range have {
+			c := named(wanted, container.Name)
+			if c != nil && c.Image != container.Image && c.Name != plugin.InitContainer {
+				images = append(images, image{c.Name, c.Image})
+			}
+		}
+		return images
+	}
+	record, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": live.UID, "annotations": map[string]string{platformv1.ImagesAnnotation: string(record)}},
+		"spec": map[string]any{
+			"containers":     list(live.Spec.Containers, want.Spec.Containers),
+			"initContainers": list(live.Spec.InitContainers, want.Spec.InitContainers),
+		},
+	})
+}
+
+// given are the resources of a container by "requests.cpu" and the like, with the requests
+// that the API server derives from limits.
+func given(container *corev1.Container) map[string]resource.Quantity {
+	all := map[string]resource.Quantity{}
+	for name, quantity := range container.Resources.Limits {
+		all["limits."+string(name)] = quantity
+		all["requests."+string(name)] = quantity
+	}
+	for name, quantity := range container.Resources.Requests {
+		all["requests."+string(name)] = quantity
+	}
+	return all
+}
+
+// resized returns the containers whose resources are the plugin's and the user's. What the engine's own
+// agents need comes with the next pod.
+func resized(spec *corev1.PodSpec) []corev1.Container {
+	return slices.DeleteFunc(running(spec), func(c corev1.Container) bool { return c.Name == plugin.StatusContainer })
+}
+
+// resourceNames is the value of the annotation that tells our resources from those that a LimitRange or a webhook added.
+func resourceNames(pod *corev1.Pod) string {
+	names := map[string][]string{}
+	for _, container := range resized(&pod.Spec) {
+		if all := given(&container); len(all) > 0 {
+			names[container.Name] = slices.Sorted(maps.Keys(all))
+		}
+	}
+	data, err := json.Marshal(names)
+	if err != nil {
+		panic(err) // a map of texts
+	}
+	return string(data)
+}
+
+// resourceChanges returns, by container, what is to become of the resources that differ; nil removes one.
+func resourceChanges(live, want *corev1.Pod) map[string]map[string]*resource.Quantity {
+	ours := map[string][]string{}
+	_ = json.Unmarshal([]byte(live.Annotations[platformv1.ResourcesAnnotation]), &ours)
+	changes := map[string]map[string]*resource.Quantity{}
+	set := func(container, name string, value *resource.Quantity) {
+		if changes[container] == nil {
+			changes[container] = map[string]*resource.Quantity{}
+		}
+		changes[container][name] = value
+	}
+	wanted := resized(&want.Spec)
+	for _, container := range resized(&live.Spec) {
+		c := named(wanted, container.Name)
+		if c == nil {
+			continue
+		}
+		have, should := given(&container), given(c)
+		for name, value := range should {
+			if present, found := have[name]; !found || present.Cmp(value) != 0 {
+				set(container.Name, name, new(value))
+			}
+		}
+		for _, name := range ours[container.Name] {
+			_, wanted := should[name]
+			if _, found := have[name]; found && !wanted {
+				set(container.Name, name, nil)
+			}
+		}
+	}
+	return changes
+}
+
+// resizePatch is for the subresource resize. A null removes a resource, where the server allows that.
+func resizePatch(live, want *corev1.Pod) ([]byte, error) {
+	type container struct {
+		Name      string                                   `json:"name"`
+		Resources map[string]map[string]*resource.Quantity `json:"resources"`
+	}
+	lists := map[string][]container{}
+	for field, containers := range map[string][]corev1.Container{"containers": live.Spec.Containers, "initContainers": live.Spec.InitContainers} {
+		for _, c := range containers {
+			changes := resourceChanges(live, want)[c.Name]
+			if len(changes) == 0 {
+				continue
+			}
+			resources := map[string]map[string]*resource.Quantity{}
+			for name, value := range changes {
+				kind, which, _ := strings.Cut(name, ".")
+				if resources[kind] == nil {
+					resources[kind] = map[string]*resource.Quantity{}
+				}
+				resources[kind][which] = value
+			}
+			lists[field] = append(lists[field], container{c.Name, resources})
+		}
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": live.UID}, "spec": lists})
+}

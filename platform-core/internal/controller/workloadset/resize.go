@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/internal/rollout"
+)
+
+const (
+	// resizePatience is how long a pod waits for room on its node before it is made anew.
+	resizePatience = 5 * time.Minute
+	// nodesRecheck is how soon the nodes are looked at again for one that has room. It costs reads only.
+	nodesRecheck = time.Minute
+)
+
+// canResize asks the server whether it gives pods other resources while they run.
+func canResize(mgr ctrl.Manager) (bool, error) {
+	asker, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return false, err
+	}
+	resources, err := asker.ServerResourcesForGroupVersion("v1")
+	if err != nil {
+		return false, fmt.Errorf("cannot ask the server what it can do with pods: %w", err)
+	}
+	for _, resource := range resources.APIResources {
+		if resource.Name == "pods/resize" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// fitResources says how the resources of a pod stand, and notes what it waits for.
+func (c *Controller) fitResources(ctx context.Context, f *facts, live, want *corev1.Pod) (rollout.Fit, string, error) {
+	if len(resourceChanges(live, want)) > 0 {
+		switch {
+		case !c.resizable:
+			return rollout.Replace, "this version of Kubernetes does not resize pods", nil
+		case live.Spec.NodeName == "" && live.Status.Phase == corev1.PodPending:
+			return rollout.Replace, "the pod is on no node yet", nil
+		}
+		return rollout.Outdated, "", nil
+	}
+	reason, since, message := resizeState(live)
+	switch reason {
+	case corev1.PodReasonDeferred:
+		waited := f.now.Sub(since)
+		if waited >= resizePatience {
+			return rollout.Replace, fmt.Sprintf("its node had no room for %d minutes%s", int(resizePatience.Minutes()), message), nil
+		}
+		f.wakeAfter(resizePatience - waited)
+		return rollout.Underway, fmt.Sprintf("its node has no room for the new resources now%s; it is made anew when there is none for %d minutes", message, int(resizePatience.Minutes())), nil
+	case corev1.PodReasonInfeasible:
+		node, err := c.roomyNode(ctx, f, live)
+		if err != nil {
+			return "", "", err
+		}
+		if node == "" {
+			f.wakeAfter(nodesRecheck)
+			f.stuck[live.Name] = "no node that the pod may run on can ever give it the new resources" + message + ": add a node that has room, or lower the resources"
+			return rollout.Underway, f.stuck[live.Name], nil
+		}
+		return rollout.Replace, fmt.Sprintf("its node can never give them%s, and node %s could", message, node), nil
+	case "":
+		return rollout.Current, "", nil
+	}
+	return rollout.Underway, "its node has yet to give it the new resources" + message, nil
+}
+
+// inProgress is the state of a resize that the node works on or has not seen yet.
+const inProgress = "InProgress"
+
+// resizeState reads what the kubelet says of a resize: Deferred, Infeasible, inProgress, or nothing.
+func resizeState(pod *corev1.Pod) (reason string, since time.Time, message string) {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		said := ""
+		if condition.Message != "" {
+			said = " (" + condition.Message + ")"
+		}
+		switch condition.Type {
+		case corev1.PodResizePending:
+			// It speaks of the newest resources, whatever is in progress beside it.
+			return condition.Reason, condition.LastTransitionTime.Time, said
+		case corev1.PodResizeInProgress:
+			reason, since, message = inProgress, condition.LastTransitionTime.Time, said
+		}
+	}
+	if reason == "" && !seen(pod) {
+		return inProgress, time.Time{}, ""
+	}
+	return reason, since, message
+}
+
+// seen says whether the kubelet knows the present resources, as far as it tells.
+func seen(pod *corev1.Pod) bool {
+	if pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation {
+		return false
+	}
+	containers := running(&pod.Spec)
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		container := named(containers, status.Name)
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			allocated, told := status.AllocatedResources[name]
+			if container != nil && told && allocated.Cmp(container.Resources.Requests[name]) != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// roomyNode returns a node that a pod could be on with its new resources if nothing else were there; empty when
+// there is none, or when the operator may not see nodes. It is asked only for a pod that its own node can never satisfy.
+func (c *Controller) roomyNode(ctx context.Context, f *facts, pod *corev1.Pod) (string, error) {
+	if f.nodes == nil {
+		list := &corev1.NodeList{}
+		if err := c.live.List(ctx, list); err != nil && !apierrors.IsForbidden(err) {
+			return "", fmt.Errorf("cannot look for a node that has room: %w", err)
+		}
+		f.nodes = &list.Items
+	}
+	pins, err := c.volumePins(ctx, f, pod)
+	if err != nil {
+		return "", err
+	}
+	for i := range *f.nodes {
+		if node := &(*f.nodes)[i]; takes(node, pod, pins) {
+			return node.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// volumePins returns where the volumes of a pod can be reached from.
+func (c *Controller) volumePins(ctx context.Context, f *facts, pod *corev1.Pod) ([]*corev1.NodeSelector, error) {
+	var pins []*corev1.NodeSelector
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		claim := f.claims[v.PersistentVolumeClaim.ClaimName]
+		if claim == nil || claim.Spec.VolumeName == "" {
+			continue
+		}
+		volume := &corev1.PersistentVolume{}
+		err := c.live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			// Not known to be reachable from anywhere else: an empty selector matches no node.
+			pins = append(pins, &corev1.NodeSelector{})
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot look where volume %q can be reached from: %w", claim.Spec.VolumeName, err)
+		}
+		if volume.Spec.NodeAffinity != nil && volume.Spec.NodeAffinity.Required != nil {
+			pins = append(pins, volume.Spec.NodeAffinity.Required)
+		}
+	}
+	return pins, nil
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "slices"
+
+// planChange changes the next pod that is not as wanted, when the set can spare it.
+func planChange(f Facts) (Step, bool) {
+	var needs []Step
+	var outdated []Pod
+	steady, present := !f.leaving(), int32(0)
+	for _, p := range f.Pods {
+		if !f.Wanted(p) {
+			continue
+		}
+		present++
+		if step, ok := f.need(p); ok {
+			needs, outdated = append(needs, step), append(outdated, p)
+			continue
+		}
+		if !serves(p) || p.Resources != Current {
+			steady = false
+		}
+	}
+	if len(outdated) == 0 {
+		return Step{}, false
+	}
+	first := f.order(outdated)[0]
+	if !halfway(first) && (!steady || present < f.Replicas) {
+		return Step{}, false
+	}
+	i := slices.IndexFunc(needs, func(s Step) bool { return s.Ordinal == first.Ordinal })
+	return needs[i], true
+}
+
+// need returns the step that brings a pod to what is wanted, the strongest first: what another pod
+// brings along needs no step of its own.
+func (f Facts) need(p Pod) (Step, bool) {
+	configuration, configured := f.needConfiguration(p)
+	switch {
+	case p.Life != Alive:
+		return Step{}, false
+	case p.Revision != f.Revision:
+		return stepFor(DeletePod, p, "its template changed"), true
+	case p.Resources == Replace:
+		return stepFor(DeletePod, p, "its resources cannot change in place: %s", p.Note), true
+	case p.Volumes == Replace:
+		return stepFor(DeletePod, p, "its volume grows at a restart only: %s", p.Note), true
+	case p.Images == Outdated:
+		return stepFor(UpdateImage, p, "its image changed"), true
+	case p.Images == Underway:
+		// Its containers are about to restart, so that there is nobody to talk to.
+		return Step{}, false
+	case configured && configuration.Action == PushPlan:
+		return configuration, true
+	case p.Resources == Outdated:
+		return stepFor(ResizePod, p, "its resources changed"), true
+	}
+	return configuration, configured
+}
+
+// needConfiguration reloads what runs and can take it over so; everything else is restarted.
+func (f Facts) needConfiguration(p Pod) (Step, bool) {
+	switch {
+	case p.Report.ConfigDigest == "" || p.Report.ConfigDigest == f.ConfigDigest:
+		return Step{}, false
+	case broken(p) || f.RestartDigest == "" || p.Report.RestartDigest != f.RestartDigest:
+		return stepFor(PushPlan, p, "its configuration changed"), true
+	case p.Reload == Replace:
+		return stepFor(PushPlan, p, "a reload cannot take its configuration over"), true
+	}
+	return stepFor(ReloadPlan, p, "its configuration changed"), true
+}
+
+// halfway says whether a pod is out already, or in the midst of a change: another change
+// of it costs the set nothing more.
+func halfway(p Pod) bool { return broken(p) || p.Images == Underway }
+
+// order puts pods that are out first, then those that take no writes, the writer
+// last; within each, the highest ordinal first.
+func (f Facts) order(pods []Pod) []Pod {
+	rank := func(p Pod) int {
+		rank := 0
+		if !halfway(p) {
+			rank = 2
+		}
+		if f.writes(p) {
+			rank++
+		}
+		return rank
+	}
+	sorted := slices.Clone(pods)
+	slices.SortFunc(sorted, func(a, b Pod) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return int(b.Ordinal - a.Ordinal)
+	})
+	return sorted
+}

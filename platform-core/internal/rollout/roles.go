@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// wantedRole is the reported role, when the plugin declares it. While a pod
+// does not answer it keeps its label: it is out of every Service by not being ready.
+func (f Facts) wantedRole(p Pod) string {
+	if p.Report.Health != report.Healthy {
+		return p.Role
+	}
+	declared := slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool { return r.Name == p.Report.Role })
+	if !declared {
+		return ""
+	}
+	return p.Report.Role
+}
+
+// planRoles takes labels away before it gives any, so that two pods never have a writer's label
+// but where the middleware itself says that both write.
+func planRoles(f Facts) []Step {
+	var take, give []Step
+	for _, p := range f.Pods {
+		want := f.wantedRole(p)
+		if p.Life != Alive || want == p.Role {
+			continue
+		}
+		step := stepFor(SetRole, p, "it reports role %q", p.Report.Role)
+		step.Role = want
+		if f.writer(want) {
+			give = append(give, step)
+		} else {
+			take = append(take, step)
+		}
+	}
+	give = f.undisputed(give)
+	if len(give) > 0 {
+		take = append(take, f.dispossess(give)...)
+	}
+	if slices.ContainsFunc(take, func(s Step) bool { return f.writer(f.podOf(s.Ordinal).Role) }) {
+		// A writer's label comes in a later turn, when the old one is seen to be gone.
+		return take
+	}
+	return append(take, give...)
+}
+
+// undisputed leaves one writer when the engine has the say: the one that has the label and
+// still says that it writes, else the first that says so.
+func (f Facts) undisputed(give []Step) []Step {
+	if f.Authority != AuthorityEngine || len(give) == 0 {
+		return give
+	}
+	held := slices.ContainsFunc(f.Pods, func(p Pod) bool { return f.writer(p.Role) && f.holds(p) })
+	if held {
+		return nil
+	}
+	return give[:1]
+}
+
+// holds says whether a pod keeps the label that it has by right: it lives and says so itself.
+func (f Facts) holds(p Pod) bool {
+	return p.Life == Alive && p.Report.Health == report.Healthy && f.wantedRole(p) == p.Role
+}
+
+// dispossess takes a writer's label from those that do not answer or are on their way out when another takes over.
+func (f Facts) dispossess(give []Step) []Step {
+	var steps []Step
+	for _, p := range f.Pods {
+		if !f.writer(p.Role) || p.Life == Alive && p.Report.Health == report.Healthy ||
+			slices.ContainsFunc(give, func(s Step) bool { return s.Ordinal == p.Ordinal }) {
+			continue
+		}
+		steps = append(steps, Step{Action: SetRole, Ordinal: p.Ordinal, Pod: p.Name, Reason: fmt.Sprintf("%s takes over", give[0].Pod)})
+	}
+	return steps
+}
+
+func (f Facts) podOf(ordinal int32) Pod {
+	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Ordinal == ordinal })
+	return f.Pods[i]
+}
