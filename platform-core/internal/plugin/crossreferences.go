@@ -35,7 +35,9 @@ func (l *loader) checkBinding() {
 		return
 	}
 	path := document.Path{"binding"}
-	l.oneOf(path.With("credential"), binding.Credential, "credential", l.credentialNames())
+	if binding.Credential != "" {
+		l.oneOf(path.With("credential"), binding.Credential, "credential", l.credentialNames())
+	}
 	all := l.components.Components.Components
 	index := slices.IndexFunc(all, func(c Component) bool { return c.Name == binding.Component })
 	if index < 0 {

@@ -11,9 +11,6 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
-// formatText is the format whose encoder writes what it gets, line by line.
-const formatText plan.Format = "text"
-
 func (l *loader) checkFiles(path document.Path, c *Component) {
 	for i, f := range c.Files {
 		at := path.Index(i)
@@ -21,7 +18,7 @@ func (l *loader) checkFiles(path document.Path, c *Component) {
 		for j, entry := range f.Entries {
 			l.checkEntry(at.With("entries").Index(j), c, &f, entry)
 		}
-		if f.Format == formatText && !f.Parameters.None() {
+		if f.Format == plan.FormatText && !f.Parameters.None() {
 			l.wrong(at.With("parameters"), "is not allowed in a file of format text, which would not escape them: give them a file of their own")
 		}
 	}
@@ -30,7 +27,7 @@ func (l *loader) checkFiles(path document.Path, c *Component) {
 
 func (l *loader) checkEntry(at document.Path, c *Component, f *File, entry plan.Entry) {
 	l.checkSecret(at.With("secret"), c, entry.Secret)
-	if f.Format == formatText {
+	if f.Format == plan.FormatText {
 		l.checkText(at, entry)
 	}
 	file := l.parameters[c.Parameters]

@@ -52,7 +52,7 @@ func (l *loader) loadComponents() {
 		}
 		later, err := templates.compile(path, text, kind, placeholder.Plan)
 		if err == nil && later && !perPod(path) && templates.templates[path.Key()].Late() {
-			return false, errors.New("a placeholder that uses pod is not allowed here: the agents fill it in in commands, values of env and args of entries")
+			return false, errors.New("a placeholder that uses pod is not allowed here: the agents fill it in in commands, dir, values of env and args of entries")
 		}
 		return later, err
 	}
@@ -76,9 +76,9 @@ func inPlan(path document.Path) bool {
 	return false
 }
 
-// perPod says whether the agents expand the text at a path of components.yaml for their pod.
+// perPod says whether the agents expand the text at a path of components.yaml for their pod, as plan.Rewrite does.
 func perPod(path document.Path) bool {
-	if len(path) < 5 || path[0] != "components" {
+	if !inPlan(path) {
 		return false
 	}
 	at := path[3:]
@@ -87,6 +87,9 @@ func perPod(path document.Path) bool {
 		// files[i].entries[j].args[k]
 		return len(at) == 5 && at[1] == "entries" && at[3] == "args"
 	case "process":
+		if len(at) == 1 {
+			return at[0] == "dir"
+		}
 		if at[0] == "reload" {
 			at = at[1:]
 		}

@@ -134,8 +134,11 @@ func (l *loader) checkImages(path document.Path, c *Component) {
 }
 
 func (l *loader) checkRange(path document.Path, r Range) {
-	if r.Min > r.Default || r.Default > r.Max {
+	switch {
+	case r.Min > r.Default || r.Default > r.Max:
 		l.wrong(path, "has min %d, default %d and max %d: they must grow in this order", r.Min, r.Default, r.Max)
+	case !r.Allows(r.Default) || !r.Allows(r.Max):
+		l.wrong(path, "has default %d and max %d, and takes steps of %d from %d: both must be steps", r.Default, r.Max, r.Step, r.Min)
 	}
 }
 

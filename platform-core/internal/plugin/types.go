@@ -3,6 +3,8 @@
 package plugin
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -119,6 +121,31 @@ type Range struct {
 	Default int32 `json:"default"`
 	Min     int32 `json:"min"`
 	Max     int32 `json:"max"`
+	// Step from Min to the numbers that are allowed: with 2 and a Min of 1, odd ones. Default 1.
+	Step int32 `json:"step,omitempty"`
+}
+
+// Allows says whether a number is one of the range.
+func (r Range) Allows(n int32) bool {
+	return n >= r.Min && n <= r.Max && (n-r.Min)%max(r.Step, 1) == 0
+}
+
+// String says what the range takes, for example "1 to 5" or "1, 3 or 5".
+func (r Range) String() string {
+	const listed = 4
+	switch {
+	case r.Min == r.Max:
+		return fmt.Sprintf("exactly %d", r.Min)
+	case r.Step <= 1:
+		return fmt.Sprintf("%d to %d", r.Min, r.Max)
+	case (r.Max-r.Min)/r.Step >= listed:
+		return fmt.Sprintf("%d to %d in steps of %d", r.Min, r.Max, r.Step)
+	}
+	text := fmt.Sprint(r.Min)
+	for n := r.Min + r.Step; n < r.Max; n += r.Step {
+		text += fmt.Sprintf(", %d", n)
+	}
+	return text + fmt.Sprintf(" or %d", r.Max)
 }
 
 // MaxVolumes is the largest number of volumes that each pod of a component has.
@@ -216,9 +243,9 @@ type Binding struct {
 	Service string `json:"service,omitempty"`
 	// Port of the Service, by name.
 	Port string `json:"port"`
-	// Credential whose username and password are bound.
-	Credential string `json:"credential"`
-	// URIScheme, when set, adds "uri": scheme://username:password@host:port.
+	// Credential whose username and password are bound; empty for a middleware that asks for none.
+	Credential string `json:"credential,omitempty"`
+	// URIScheme, when set, adds "uri": scheme://username:password@host:port, or without a credential scheme://host:port.
 	URIScheme string `json:"uriScheme,omitempty"`
 }
 

@@ -35,11 +35,14 @@ func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoi
 		"provider": []byte(platformv1.ManagedBy),
 		"host":     []byte(host),
 		"port":     []byte(port),
-		"username": []byte(username),
-		"password": []byte(password),
+	}
+	var user *url.Userinfo
+	if binding.Credential != "" {
+		data["username"], data["password"] = []byte(username), []byte(password)
+		user = url.UserPassword(username, password)
 	}
 	if binding.URIScheme != "" {
-		uri := url.URL{Scheme: binding.URIScheme, User: url.UserPassword(username, password), Host: net.JoinHostPort(host, port)}
+		uri := url.URL{Scheme: binding.URIScheme, User: user, Host: net.JoinHostPort(host, port)}
 		data["uri"] = []byte(uri.String())
 	}
 	return data

@@ -172,10 +172,10 @@ func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *
 	if wanted != nil {
 		spec.Replicas = *wanted
 	}
-	if spec.Replicas >= allowed.Min && spec.Replicas <= allowed.Max {
+	if allowed.Allows(spec.Replicas) {
 		return nil
 	}
-	return refuse(platformv1.ReasonInvalidSpec, "component %q has %d replicas: topology %q takes %s", spec.Component, spec.Replicas, spec.Topology, limits(allowed))
+	return refuse(platformv1.ReasonInvalidSpec, "component %q has %d replicas: topology %q takes %s", spec.Component, spec.Replicas, spec.Topology, allowed)
 }
 
 func fillResources(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted corev1.ResourceRequirements) *Refusal {

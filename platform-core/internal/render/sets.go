@@ -125,16 +125,16 @@ func checkSetNames(spec *platformv1.ComponentSpec, declared *plugin.Component) *
 		}
 		return nil
 	}
-	if count := int32(len(spec.Sets)); count < declared.Sets.Min || count > declared.Sets.Max {
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has %d sets: it takes %s", spec.Component, count, limits(*declared.Sets))
+	if count := int32(len(spec.Sets)); !declared.Sets.Allows(count) {
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has %d sets: it takes %s", spec.Component, count, *declared.Sets)
 	}
 	return nil
 }
 
 func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.ComponentSet, declared *plugin.Component, allowed plugin.Range) *Refusal {
 	where := fmt.Sprintf("set %q of component %q", set.Name, spec.Component)
-	if *set.Replicas < allowed.Min || *set.Replicas > allowed.Max {
-		return refuse(platformv1.ReasonInvalidSpec, "%s has %d replicas: topology %q takes %s", where, *set.Replicas, spec.Topology, limits(allowed))
+	if !allowed.Allows(*set.Replicas) {
+		return refuse(platformv1.ReasonInvalidSpec, "%s has %d replicas: topology %q takes %s", where, *set.Replicas, spec.Topology, allowed)
 	}
 	for _, ordinal := range set.ExcludedOrdinals {
 		if ordinal < 0 || ordinal > maxOrdinal {
@@ -155,12 +155,4 @@ func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.
 		return refuse(r.Reason, "%s: %s", where, r.Message)
 	}
 	return checkScheduling(where, set.Scheduling)
-}
-
-// limits says what a range takes.
-func limits(r plugin.Range) string {
-	if r.Min == r.Max {
-		return fmt.Sprintf("exactly %d", r.Min)
-	}
-	return fmt.Sprintf("%d to %d", r.Min, r.Max)
 }
