@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ func addDirs(cmd *cobra.Command, dirs *planfile.Dirs) {
 	flags.StringVar(&dirs.Plan, "plan-dir", plan.PlanDir, "folder where the plan is mounted")
 	flags.StringVar(&dirs.Run, "run-dir", plan.RunDir, "folder that lives as long as the pod")
 	flags.StringVar(&dirs.Config, "config-dir", plan.ConfigDir, "folder below which configuration files are written")
+	flags.StringVar(&dirs.PodName, "pod-name", os.Getenv("POD_NAME"), "name of the pod, for plans that ask for it (default: environment variable POD_NAME)")
 	flags.StringVar(&dirs.Secrets, "secrets-dir", plan.SecretsDir, "folder with one folder per credential")
 }
 

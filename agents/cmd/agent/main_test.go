@@ -91,7 +91,7 @@ func digest(number int) string { return fmt.Sprintf("sha256:%064x", number) }
 
 // script is a plan that runs a shell script as the middleware.
 func script(text string) *plan.Plan {
-	return &plan.Plan{Version: 1, Digest: digest(1), Process: plan.Process{Command: []string{"sh", "-c", text}}}
+	return &plan.Plan{Version: 1, Digest: digest(1), RestartDigest: digest(1000), Process: plan.Process{Command: []string{"sh", "-c", text}}}
 }
 
 func (p *pod) flags() []string {

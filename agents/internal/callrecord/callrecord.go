@@ -61,12 +61,20 @@ const (
 	Failed    Phase = "Failed"
 )
 
+// Outcome of a call.
+type Outcome struct {
+	Phase Phase `json:"phase"`
+	// Reason of a failure, for machines.
+	Reason string `json:"reason,omitempty"`
+	// Message says why it failed.
+	Message string `json:"message,omitempty"`
+}
+
 // Record is one call and its outcome.
 type Record struct {
-	Key     string `json:"key"`
-	Method  string `json:"method"`
-	Phase   Phase  `json:"phase"`
-	Message string `json:"message,omitempty"`
+	Key    string `json:"key"`
+	Method string `json:"method"`
+	Outcome
 }
 
 // State is the content of the file.
@@ -152,7 +160,7 @@ func (s *Store) Begin(key, method string, term uint64, intent Intent) error {
 	if intent != "" {
 		next.Intent = intent
 	}
-	next.Calls = append(next.Calls, Record{Key: key, Method: method, Phase: Running})
+	next.Calls = append(next.Calls, Record{Key: key, Method: method, Outcome: Outcome{Phase: Running}})
 	if extra := len(next.Calls) - Kept; extra > 0 {
 		next.Calls = next.Calls[extra:]
 	}
@@ -165,12 +173,12 @@ func (s *Store) Begin(key, method string, term uint64, intent Intent) error {
 
 // Finish records the outcome of a call that still runs. The outcome stands also
 // when it could not be written, which the error says.
-func (s *Store) Finish(key string, phase Phase, message string) error {
+func (s *Store) Finish(key string, outcome Outcome) error {
 	at := s.index(key)
 	if at < 0 || s.state.Calls[at].Phase != Running {
 		return nil
 	}
-	s.state.Calls[at].Phase, s.state.Calls[at].Message = phase, message
+	s.state.Calls[at].Outcome = outcome
 	return s.write(s.state)
 }
 

@@ -44,13 +44,13 @@ func TestEverythingSurvives(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	begin(t, s, "a", "Restart", 3, callrecord.Run)
-	if err := errors.Join(s.Started(), s.Started(), s.Exited("exit code 1"), s.Finish("a", callrecord.Failed, "why")); err != nil {
+	if err := errors.Join(s.Started(), s.Started(), s.Exited("exit code 1"), s.Finish("a", callrecord.Outcome{Phase: callrecord.Failed, Reason: "RestartRequired", Message: "why"})); err != nil {
 		t.Fatal(err)
 	}
 	begin(t, s, "b", "Stop", 4, callrecord.Stop)
 	want := callrecord.State{Intent: callrecord.Stop, Term: 4, Starts: 2, LastExit: "exit code 1", Calls: []callrecord.Record{
-		{Key: "a", Method: "Restart", Phase: callrecord.Failed, Message: "why"},
-		{Key: "b", Method: "Stop", Phase: callrecord.Running},
+		{Key: "a", Method: "Restart", Outcome: callrecord.Outcome{Phase: callrecord.Failed, Reason: "RestartRequired", Message: "why"}},
+		{Key: "b", Method: "Stop", Outcome: callrecord.Outcome{Phase: callrecord.Running}},
 	}}
 	for _, store := range []*callrecord.Store{s, open(t, dir)} {
 		if got := store.State(); !reflect.DeepEqual(got, want) {
@@ -127,7 +127,7 @@ func TestTheLatestCallsAreKept(t *testing.T) {
 func TestOutcomeIsFinal(t *testing.T) {
 	s := open(t, t.TempDir())
 	begin(t, s, "a", "Restart", 0, "")
-	if err := errors.Join(s.Finish("a", callrecord.Failed, "first"), s.Finish("a", callrecord.Succeeded, ""), s.Finish("unknown", callrecord.Failed, "")); err != nil {
+	if err := errors.Join(s.Finish("a", callrecord.Outcome{Phase: callrecord.Failed, Message: "first"}), s.Finish("a", callrecord.Outcome{Phase: callrecord.Succeeded}), s.Finish("unknown", callrecord.Outcome{Phase: callrecord.Failed})); err != nil {
 		t.Fatal(err)
 	}
 	if last, _ := s.Last(); last.Phase != callrecord.Failed || last.Message != "first" {

@@ -27,6 +27,7 @@ const (
 	causeStopping probe.Cause = "stopping"
 	causeCrash    probe.Cause = "crash"
 	causeStarting probe.Cause = "starting"
+	causeHeld     probe.Cause = "data folder held"
 )
 
 // Judge holds what is known. Make it with New.
@@ -66,7 +67,10 @@ func (j *Judge) Process(now time.Time, status *agentv1.ProcessStatus) bool {
 		j.crashedAt = now
 		j.set(report.Unhealthy, causeCrash+probe.Cause(status.GetMessage()), status.GetMessage())
 	default:
-		if changed {
+		switch {
+		case status.GetPid() == 0 && status.GetMessage() != "":
+			j.set(report.Starting, causeHeld, status.GetMessage())
+		case changed:
 			j.newProcess(now)
 		}
 	}
@@ -151,17 +155,18 @@ func (j *Judge) set(health report.Health, cause probe.Cause, message string) {
 // middleware only; the version stays known.
 func (j *Judge) Report() report.Report {
 	r := report.Report{
-		Health:       j.health,
-		Message:      j.message,
-		Version:      j.good.Version,
-		ConfigDigest: j.process.GetConfigDigest(),
-		Starts:       j.process.GetStarts(),
+		Health:        j.health,
+		Message:       j.message,
+		Version:       j.good.Version,
+		ConfigDigest:  j.process.GetConfigDigest(),
+		RestartDigest: j.process.GetRestartDigest(),
+		Starts:        j.process.GetStarts(),
 	}
 	if j.health == report.Healthy {
 		r.Role, r.Attributes = j.good.Role, j.good.Attributes
 	}
 	if call := j.process.GetLastCall(); call != nil {
-		r.LastCall = &report.Call{Key: call.GetIdempotencyKey(), Phase: phases[call.GetPhase()], Message: call.GetMessage()}
+		r.LastCall = &report.Call{Key: call.GetIdempotencyKey(), Phase: phases[call.GetPhase()], Reason: call.GetReason(), Message: call.GetMessage()}
 	}
 	return r
 }

@@ -32,7 +32,7 @@ type story struct {
 func begin(t *testing.T) *story { return &story{T: t, judge: health.New(), now: t0} }
 
 func (s *story) process(state agentv1.ProcessState, pid, starts int64) bool {
-	return s.judge.Process(s.now, &agentv1.ProcessStatus{State: state, Pid: pid, Starts: starts, ConfigDigest: "sha256:1", Message: messages[state]})
+	return s.judge.Process(s.now, &agentv1.ProcessStatus{State: state, Pid: pid, Starts: starts, ConfigDigest: "sha256:1", RestartDigest: "sha256:2", Message: messages[state]})
 }
 
 var messages = map[agentv1.ProcessState]string{agentv1.ProcessState_PROCESS_STATE_BACKOFF: "the process ended by itself: exit code 1"}
@@ -70,10 +70,28 @@ func TestFromStartToHealthy(t *testing.T) {
 	}
 	s.probe(good)
 	s.want(report.Healthy, "")
-	want := report.Report{Health: report.Healthy, Role: "primary", Version: "7.0.15", Attributes: good.Attributes, ConfigDigest: "sha256:1", Starts: 1}
+	want := report.Report{Health: report.Healthy, Role: "primary", Version: "7.0.15", Attributes: good.Attributes, ConfigDigest: "sha256:1", RestartDigest: "sha256:2", Starts: 1}
 	if got := s.judge.Report(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+}
+
+func TestProcessThatWaitsForItsDataSaysSo(t *testing.T) {
+	s := begin(t)
+	waits := func(message string) {
+		s.judge.Process(s.now, &agentv1.ProcessStatus{State: agentv1.ProcessState_PROCESS_STATE_STARTING, Message: message})
+	}
+	waits("another process manager still has the data folder")
+	s.want(report.Starting, "still has the data folder")
+	if s.judge.PID() != 0 {
+		t.Error("there is nothing to probe")
+	}
+	if !s.up(7, 1) {
+		t.Error("the process is no reason to probe")
+	}
+	s.want(report.Starting, "has not succeeded yet")
+	s.probe(good)
+	s.want(report.Healthy, "")
 }
 
 func TestAFailureOrTwoAreNoDrama(t *testing.T) {
@@ -245,8 +263,8 @@ func TestLastCallIsReported(t *testing.T) {
 		agentv1.CallPhase_CALL_PHASE_SUCCEEDED: report.CallSucceeded,
 		agentv1.CallPhase_CALL_PHASE_FAILED:    report.CallFailed,
 	} {
-		s.judge.Process(s.now, &agentv1.ProcessStatus{LastCall: &agentv1.CallRecord{IdempotencyKey: "k", Method: "Restart", Phase: phase, Message: "m"}})
-		if got := s.judge.Report().LastCall; got == nil || *got != (report.Call{Key: "k", Phase: want, Message: "m"}) {
+		s.judge.Process(s.now, &agentv1.ProcessStatus{LastCall: &agentv1.CallRecord{IdempotencyKey: "k", Method: "Restart", Phase: phase, Reason: report.ReasonRestartRequired, Message: "m"}})
+		if got := s.judge.Report().LastCall; got == nil || *got != (report.Call{Key: "k", Phase: want, Reason: report.ReasonRestartRequired, Message: "m"}) {
 			t.Errorf("got %+v, want phase %s", got, want)
 		}
 	}

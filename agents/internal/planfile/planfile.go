@@ -18,12 +18,13 @@ import (
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
 )
 
 // pushedFile is where a pushed plan is kept below the run folder.
 const pushedFile = "pushed-plan.json"
 
-// Dirs are the folders of a pod. The package plan names where they are; tests have their own.
+// Dirs are the folders of a pod, and its name. The package plan names where they are; tests have their own.
 type Dirs struct {
 	// Plan holds the mounted plan.
 	Plan string
@@ -33,19 +34,31 @@ type Dirs struct {
 	Run string
 	// Secrets holds one folder per credential.
 	Secrets string
+	// PodName is what ${pod.name} stands for in a plan.
+	PodName string
 }
 
-// Parse reads and checks a plan. Fields that it does not know are ignored,
-// because a newer engine may serve an older agent.
+// Parse reads a plan and checks it as it is for this pod; it is returned as it was written. Fields that it does not know are
+// ignored, because a newer engine may serve an older agent.
 func (d Dirs) Parse(data []byte) (*plan.Plan, error) {
 	var p plan.Plan
 	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, fmt.Errorf("cannot read plan: %w", err)
 	}
-	if err := d.validate(&p); err != nil {
+	here, err := d.Expand(&p)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use plan: %w", err)
+	}
+	if err := d.validate(here); err != nil {
 		return nil, fmt.Errorf("cannot use plan: %w", err)
 	}
 	return &p, nil
+}
+
+// Expand fills in what is true of this pod. The result is to be carried out and never kept: it must not be expanded again.
+func (d Dirs) Expand(p *plan.Plan) (*plan.Plan, error) {
+	pod := podtext.PodOf(d.PodName, p.Domain)
+	return p.Rewrite(func(text string) (string, error) { return podtext.Expand(text, pod) })
 }
 
 // Mounted reads the plan that the pod mounts.

@@ -20,7 +20,7 @@ import (
 func pod(t *testing.T) planfile.Dirs {
 	t.Helper()
 	root := t.TempDir()
-	d := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"), Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets")}
+	d := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"), Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets"), PodName: "redis-orders-2"}
 	for _, dir := range []string{d.Plan, d.Config, d.Run, filepath.Join(d.Secrets, "default")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)
@@ -109,9 +109,18 @@ func TestPlansThatAreRefused(t *testing.T) {
 		{"stop signal", func(p *plan.Plan) { p.Process.Stop.Signal = "TERM" }, `signal "TERM" is unknown`},
 		{"allowed signal", func(p *plan.Plan) { p.Process.Signals = []string{"SIGFOO"} }, "SIGFOO"},
 		{"reload signal", func(p *plan.Plan) { p.Process.Reload.Signal = "HUP" }, "HUP"},
-		{"reload twice", func(p *plan.Plan) { p.Process.Reload.Command = []string{"x"} }, "not both"},
-		{"reload empty", func(p *plan.Plan) { p.Process.Reload.Signal = "" }, "not both"},
+		{"reload twice", func(p *plan.Plan) { p.Process.Reload.Command = []string{"x"} }, "reload needs one of"},
+		{"reload twice, each", func(p *plan.Plan) { p.Process.Reload.Each = []string{"x"} }, "reload needs one of"},
+		{"reload empty", func(p *plan.Plan) { p.Process.Reload.Signal = "" }, "reload needs one of"},
 		{"reload command", func(p *plan.Plan) { p.Process.Reload = &plan.Reload{Command: []string{""}} }, "reload: the command is empty"},
+		{"reload each", func(p *plan.Plan) { p.Process.Reload = &plan.Reload{Each: []string{"a\x00"}} }, "NUL"},
+		{"restart digest", func(p *plan.Plan) { p.RestartDigest = "x" }, "restartDigest"},
+		{"unknown pod text", func(p *plan.Plan) { p.Process.Command[1] = "${pod.ip}" }, `process: command: "${pod.ip}" is unknown`},
+		{"pod text without a closing brace", func(p *plan.Plan) { p.Process.Env[0].Value = "${pod.name" }, `process: variable "A"`},
+		{"pod text in a file", func(p *plan.Plan) { p.Files[0].Entries[0].Args = []string{"${HOME}"} }, `setting "requirepass": "${HOME}" is unknown`},
+		{"pod text of the probe", func(p *plan.Plan) { p.Probe.Command[1] = "${}" }, "probe: command"},
+		{"no domain", func(p *plan.Plan) { p.Domain, p.Process.Command[1] = "", "${pod.fqdn}" }, "no domain"},
+		{"expanded folder", func(p *plan.Plan) { p.Process.Dir = "${pod.name}/x" }, `"redis-orders-2/x" is not absolute`},
 		{"negative timeout", func(p *plan.Plan) { p.Process.Stop.TimeoutSeconds = -1 }, "stop.timeoutSeconds is -1"},
 		{"negative interval", func(p *plan.Plan) { p.Probe.IntervalSeconds = -1 }, "probe: intervalSeconds"},
 		{"probe command", func(p *plan.Plan) { p.Probe.Command = []string{""} }, "probe: the command is empty"},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,46 +26,66 @@ func (d Dirs) Secret(ref plan.SecretRef) (string, error) {
 	return string(data), nil
 }
 
-// Environ returns the base environment with the variables of a plan added; secrets are read now.
+// Environ returns the base environment with the variables of an expanded plan added; secrets are read now.
 func (d Dirs) Environ(base []string, vars []plan.EnvVar) ([]string, error) {
+	return environ(base, vars, d.Secret)
+}
+
+func environ(base []string, vars []plan.EnvVar, secret configfile.Lookup) ([]string, error) {
 	added := make(map[string]bool, len(vars))
 	for _, v := range vars {
 		added[v.Name] = true
 	}
-	var environ []string
+	var all []string
 	for _, assignment := range base {
 		name, _, _ := strings.Cut(assignment, "=")
 		if !added[name] {
-			environ = append(environ, assignment)
+			all = append(all, assignment)
 		}
 	}
 	for _, v := range vars {
 		value := v.Value
 		if v.Secret != nil {
 			var err error
-			if value, err = d.Secret(*v.Secret); err != nil {
+			if value, err = secret(*v.Secret); err != nil {
 				return nil, fmt.Errorf("environment variable %q: %w", v.Name, err)
 			}
 			if strings.ContainsRune(value, 0) {
 				return nil, fmt.Errorf("environment variable %q: the secret has a NUL byte", v.Name)
 			}
 		}
-		environ = append(environ, v.Name+"="+value)
+		all = append(all, v.Name+"="+value)
 	}
-	return environ, nil
+	return all, nil
 }
 
 // Prepared is a plan with everything read that carrying it out needs, so that
 // what can fail has failed before anything running is touched.
 type Prepared struct {
-	// Plan that was prepared.
+	// Source is the plan as it came, to prepare it again from.
+	Source *plan.Plan
+	// Plan is the same with what is true of this pod filled in.
 	Plan *plan.Plan
 	// Environ of the process.
 	Environ []string
 	// ReloadEnviron is the environment of the reload command.
 	ReloadEnviron []string
+	// Dynamic are the dynamic entries of the files, in order, with their secrets.
+	Dynamic []Setting
 
 	files []content
+	// secrets are all that were read.
+	secrets []string
+}
+
+// Setting is a dynamic entry as a reload command gets it.
+type Setting struct {
+	// File is the path of the entry's file.
+	File string
+	// Key of the entry.
+	Key string
+	// Value is the arguments, joined by blanks.
+	Value string
 }
 
 // content is one file ready to be written.
@@ -73,30 +95,89 @@ type content struct {
 	mode os.FileMode
 }
 
-// Prepare encodes the files and reads all secrets of a plan.
+// Prepare encodes the files and reads all secrets of a plan. A secret that is there more than once is read once.
 func (d Dirs) Prepare(p *plan.Plan) (*Prepared, error) {
-	prepared := &Prepared{Plan: p}
-	var err error
-	if prepared.Environ, err = d.Environ(os.Environ(), p.Process.Env); err != nil {
+	here, err := d.Expand(p)
+	if err != nil {
+		return nil, err
+	}
+	prepared := &Prepared{Source: p, Plan: here}
+	secret := prepared.remember(d.Secret)
+	if prepared.Environ, err = environ(os.Environ(), here.Process.Env, secret); err != nil {
 		return nil, fmt.Errorf("process: %w", err)
 	}
-	if p.Process.Reload != nil {
-		if prepared.ReloadEnviron, err = d.Environ(os.Environ(), p.Process.Reload.Env); err != nil {
+	if reload := here.Process.Reload; reload != nil {
+		if prepared.ReloadEnviron, err = environ(os.Environ(), reload.Env, secret); err != nil {
 			return nil, fmt.Errorf("reload: %w", err)
 		}
 	}
-	for _, file := range p.Files {
-		data, err := configfile.Encode(file.Format, file.Entries, d.Secret)
-		if err != nil {
+	for _, file := range here.Files {
+		if err := prepared.addFile(file, secret); err != nil {
 			return nil, fmt.Errorf("file %q: %w", file.Path, err)
 		}
-		mode, err := fileMode(file.Mode)
-		if err != nil {
-			return nil, fmt.Errorf("file %q: %w", file.Path, err)
-		}
-		prepared.files = append(prepared.files, content{path: file.Path, data: data, mode: mode})
 	}
 	return prepared, nil
+}
+
+// remember keeps what the lookup finds.
+func (p *Prepared) remember(lookup configfile.Lookup) configfile.Lookup {
+	known := map[plan.SecretRef]string{}
+	return func(ref plan.SecretRef) (string, error) {
+		if value, found := known[ref]; found {
+			return value, nil
+		}
+		value, err := lookup(ref)
+		if err != nil {
+			return "", err
+		}
+		known[ref] = value
+		p.secrets = append(p.secrets, value)
+		return value, nil
+	}
+}
+
+func (p *Prepared) addFile(file plan.File, secret configfile.Lookup) error {
+	data, err := configfile.Encode(file.Format, file.Entries, secret)
+	if err != nil {
+		return err
+	}
+	mode, err := fileMode(file.Mode)
+	if err != nil {
+		return err
+	}
+	p.files = append(p.files, content{path: file.Path, data: data, mode: mode})
+	for _, entry := range file.Entries {
+		if !entry.Dynamic {
+			continue
+		}
+		args := entry.Args
+		if entry.Secret != nil {
+			value, err := secret(*entry.Secret)
+			if err != nil {
+				return err
+			}
+			args = append(slices.Clone(args), value)
+		}
+		p.Dynamic = append(p.Dynamic, Setting{File: file.Path, Key: entry.Key, Value: strings.Join(args, " ")})
+	}
+	return nil
+}
+
+// Redact puts *** in the place of every secret of the plan, as it is and as a quoted text would have it.
+func (p *Prepared) Redact(text string) string {
+	var forms []string
+	for _, secret := range p.secrets {
+		quoted := strconv.Quote(secret)
+		forms = append(forms, secret, strings.TrimSpace(secret), quoted[1:len(quoted)-1])
+	}
+	// The longest first: a secret may be a part of another.
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	for _, form := range forms {
+		if form != "" {
+			text = strings.ReplaceAll(text, form, "***")
+		}
+	}
+	return text
 }
 
 // Write writes the files and removes those of the plan before that this one has no more.

@@ -47,6 +47,10 @@ func (d Dirs) validate(p *plan.Plan) error {
 	if !digestForm.MatchString(p.Digest) {
 		return fmt.Errorf("digest %q is not \"sha256:\" and 64 hexadecimal digits", p.Digest)
 	}
+	// An older engine does not send it; then every change needs a restart.
+	if p.RestartDigest != "" && !digestForm.MatchString(p.RestartDigest) {
+		return fmt.Errorf("restartDigest %q is not \"sha256:\" and 64 hexadecimal digits", p.RestartDigest)
+	}
 	if err := validateProcess(p.Process); err != nil {
 		return fmt.Errorf("process: %w", err)
 	}
@@ -83,16 +87,24 @@ func validateProcess(p plan.Process) error {
 	if p.Reload == nil {
 		return nil
 	}
-	if (p.Reload.Signal == "") == (len(p.Reload.Command) == 0) {
-		return errors.New("reload needs a signal or a command, not both")
-	}
-	if len(p.Reload.Command) > 0 {
-		if err := validateCommand(p.Reload.Command); err != nil {
+	return validateReload(*p.Reload)
+}
+
+func validateReload(r plan.Reload) error {
+	given := len(optional(r.Signal))
+	for _, command := range [][]string{r.Command, r.Each} {
+		if len(command) == 0 {
+			continue
+		}
+		given++
+		if err := validateCommand(command); err != nil {
 			return fmt.Errorf("reload: %w", err)
 		}
 	}
-	return errors.Join(validateSignals(optional(p.Reload.Signal)), validateEnv(p.Reload.Env),
-		notNegative(map[string]int{"reload.timeoutSeconds": p.Reload.TimeoutSeconds}))
+	if given != 1 {
+		return errors.New("reload needs one of a signal, a command, and a command for each entry")
+	}
+	return errors.Join(validateSignals(optional(r.Signal)), validateEnv(r.Env), notNegative(map[string]int{"reload.timeoutSeconds": r.TimeoutSeconds}))
 }
 
 // validateProbe leaves the expressions alone: only the status agent evaluates them. A plan without a probe can still be run.

@@ -21,6 +21,7 @@ var ErrEnded = errors.New("the process has ended")
 type Process struct {
 	reaper *Reaper
 	pid    int
+	family Family
 	done   chan struct{}
 	// exit is set before done is closed.
 	exit Exit
@@ -29,7 +30,7 @@ type Process struct {
 // PID is the number of the process and of its group.
 func (p *Process) PID() int { return p.pid }
 
-// Done is closed when the process has ended and its group is gone.
+// Done is closed when the process has ended and its family is gone.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Exit says how the process ended. It waits for Done.

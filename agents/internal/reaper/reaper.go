@@ -6,8 +6,9 @@
 // not start processes in another way.
 //
 // Each process leads a process group of its own. When the leader has ended, what
-// is left of its group is killed, and only when the group is gone (or after
-// groupTimeout) does the process count as done.
+// is left of its family is killed (its group, or everything that is nobody
+// else's), and only when that is gone (or after groupTimeout) does the process
+// count as done.
 package reaper
 
 import (
@@ -37,6 +38,10 @@ type Spec struct {
 	Dir string
 	// Stdout and Stderr are inherited as they are. Nil is /dev/null; standard input always is.
 	Stdout, Stderr *os.File
+	// Inherited, when not nil, is inherited, too, as file descriptor 3.
+	Inherited *os.File
+	// Family is what is ended when the process has ended.
+	Family Family
 }
 
 // Reaper collects all children of this program.
@@ -49,7 +54,7 @@ type Reaper struct {
 	mu sync.Mutex
 	// leaders are the running processes that Start started.
 	leaders map[int]*Process
-	// ending are collected leaders whose group is not gone yet.
+	// ending are collected leaders whose family is not gone yet.
 	ending map[int]*Process
 }
 
@@ -91,13 +96,16 @@ func (r *Reaper) Start(spec Spec) (*Process, error) {
 		Files: []uintptr{null.Fd(), descriptor(spec.Stdout, null), descriptor(spec.Stderr, null)},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	}
+	if spec.Inherited != nil {
+		attr.Files = append(attr.Files, spec.Inherited.Fd())
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err := syscall.ForkExec(path, spec.Command, attr)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %q: %w", path, err)
 	}
-	p := &Process{reaper: r, pid: pid, done: make(chan struct{})}
+	p := &Process{reaper: r, pid: pid, family: spec.Family, done: make(chan struct{})}
 	r.leaders[pid] = p
 	return p, nil
 }
@@ -127,13 +135,13 @@ func (r *Reaper) collect() {
 		}
 	}
 	for _, p := range r.ending {
-		if groupGone(p.pid) {
+		if r.gone(p) {
 			r.finish(p)
 		}
 	}
 }
 
-// leaderEnded kills the rest of the group. Called with the lock, right after the wait.
+// leaderEnded kills the rest of the group; gone does so with the rest of the family. Called with the lock, right after the wait.
 func (r *Reaper) leaderEnded(p *Process, status unix.WaitStatus) {
 	delete(r.leaders, p.pid)
 	r.ending[p.pid] = p
@@ -145,7 +153,7 @@ func (r *Reaper) leaderEnded(p *Process, status unix.WaitStatus) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.ending[p.pid] == p {
-			r.log.Warn("a process group outlives its leader", "pid", p.pid)
+			r.log.Warn("what a process has started outlives it", "pid", p.pid)
 			r.finish(p)
 		}
 	})

@@ -53,7 +53,11 @@ func (w *planWatch) load() error {
 	if err != nil {
 		return err
 	}
-	next, err := probe.New(p.Probe, w.dirs, w.starter)
+	here, err := w.dirs.Expand(p)
+	if err != nil {
+		return fmt.Errorf("cannot use plan: %w", err)
+	}
+	next, err := probe.New(here.Probe, w.dirs, w.starter)
 	if err != nil {
 		return fmt.Errorf("cannot use the plan's probe: %w", err)
 	}

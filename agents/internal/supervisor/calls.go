@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/report"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
@@ -162,7 +162,7 @@ func (s *Supervisor) check(call Call) (*planfile.Prepared, error) {
 		if err != nil {
 			return nil, err
 		}
-		return prepared, s.checkReload(prepared.Plan)
+		return prepared, s.checkReload(prepared)
 	}
 	return nil, nil
 }
@@ -195,20 +195,6 @@ func (s *Supervisor) mustRun() error {
 	return nil
 }
 
-func (s *Supervisor) checkReload(p *plan.Plan) error {
-	if err := s.mustRun(); err != nil {
-		return fmt.Errorf("%w; use Restart", err)
-	}
-	if p.Process.Reload == nil {
-		return errors.New("the plan declares no reload; use Restart")
-	}
-	now := s.prepared.Plan.Process
-	if !slices.Equal(now.Command, p.Process.Command) || now.Dir != p.Process.Dir || !reflect.DeepEqual(now.Env, p.Process.Env) {
-		return errors.New("the plan changes the command, the environment or the working directory of the process; use Restart")
-	}
-	return nil
-}
-
 // carryOut does what a checked and recorded call asks for.
 func (s *Supervisor) carryOut(call Call, next *planfile.Prepared) {
 	switch call.method {
@@ -228,7 +214,7 @@ func (s *Supervisor) carryOut(call Call, next *planfile.Prepared) {
 // onStartCall does nothing where the process is up or on its way.
 func (s *Supervisor) onStartCall(call Call, next *planfile.Prepared) {
 	switch {
-	case s.state == backoff:
+	case s.state == backoff || s.state == waiting:
 		s.supersede(call.key)
 		s.start()
 	case s.state == stopped:
@@ -272,15 +258,6 @@ func (s *Supervisor) onRestartCall(call Call, next *planfile.Prepared) {
 	s.beginStop(startAgain)
 }
 
-func (s *Supervisor) onReloadCall(call Call, next *planfile.Prepared) {
-	if err := next.Write(s.prepared); err != nil {
-		s.restoreFiles(next)
-		s.finish(call.key, err)
-		return
-	}
-	s.runReload(&reload{key: call.key, prepared: next, pushed: call.plan})
-}
-
 func (s *Supervisor) onSignalCall(call Call) {
 	// The name was checked when the call was admitted.
 	sig, _ := planfile.Signal(call.signal)
@@ -305,12 +282,15 @@ func (s *Supervisor) settlePending(err error) {
 
 // finish records the outcome of a call; nil is success.
 func (s *Supervisor) finish(key string, err error) {
-	phase, message := callrecord.Succeeded, ""
+	outcome := callrecord.Outcome{Phase: callrecord.Succeeded}
 	if err != nil {
-		phase, message = callrecord.Failed, strings.ToValidUTF8(err.Error(), "?")
-		s.log.Warn("call failed", "key", key, "error", message)
+		outcome = callrecord.Outcome{Phase: callrecord.Failed, Message: strings.ToValidUTF8(err.Error(), "?")}
+		if errors.Is(err, ErrRestartRequired) {
+			outcome.Reason = report.ReasonRestartRequired
+		}
+		s.log.Warn("call failed", "key", key, "reason", outcome.Reason, "error", outcome.Message)
 	}
-	if err := s.store.Finish(key, phase, message); err != nil {
+	if err := s.store.Finish(key, outcome); err != nil {
 		s.log.Error("cannot record the outcome of a call", "key", key, "error", err.Error())
 	}
 }
@@ -322,7 +302,7 @@ var wirePhases = map[callrecord.Phase]agentv1.CallPhase{
 }
 
 func wireRecord(r callrecord.Record) *agentv1.CallRecord {
-	return &agentv1.CallRecord{IdempotencyKey: r.Key, Method: r.Method, Phase: wirePhases[r.Phase], Message: r.Message}
+	return &agentv1.CallRecord{IdempotencyKey: r.Key, Method: r.Method, Phase: wirePhases[r.Phase], Reason: r.Reason, Message: r.Message}
 }
 
 // String names the call in logs.

@@ -3,8 +3,6 @@
 package supervisor_test
 
 import (
-	"context"
-	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/supervisor"
-	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 func TestRestartInPlace(t *testing.T) {
@@ -257,116 +254,6 @@ func TestSignalNeedsAProcess(t *testing.T) {
 		h.call(supervisor.Signal("s", 0, "SIGHUP"))
 		h.wantOutcome("s", failed, "not running")
 	})
-}
-
-func TestReloadByCommand(t *testing.T) {
-	inPod(t, func(h *harness) {
-		release := make(chan error)
-		h.launcher.reload = func(context.Context) error { return <-release }
-		h.begin()
-		h.settle()
-		h.call(supervisor.Reload("r", 0, h.plan(2)))
-		h.wantConfig(2)
-		h.wantOutcome("r", underWay, "")
-		h.refused(supervisor.Reload("r2", 0, nil), supervisor.ErrBusy)
-		if got := h.status().GetConfigDigest(); got != digest(1) {
-			t.Errorf("digest is %s before the reload is done", got)
-		}
-		release <- nil
-		h.wantOutcome("r", succeeded, "")
-		if got := h.status(); got.GetConfigDigest() != digest(2) || got.GetPid() != 100 || got.GetStarts() != 1 {
-			t.Errorf("status is %v", got)
-		}
-		h.end()
-		h.begin()
-		h.wantConfig(2)
-	})
-}
-
-func TestReloadThatFailsRestoresTheFiles(t *testing.T) {
-	inPod(t, func(h *harness) {
-		h.launcher.reload = func(context.Context) error { return errors.New("exit code 1: bad directive") }
-		h.begin()
-		h.settle()
-		h.call(supervisor.Reload("r", 0, h.plan(2)))
-		h.wantOutcome("r", failed, "bad directive")
-		h.wantConfig(1)
-		if got := h.status(); got.GetConfigDigest() != digest(1) || got.GetState() != running {
-			t.Errorf("status is %v", got)
-		}
-		h.end()
-		h.begin()
-		h.wantConfig(1)
-	})
-}
-
-func TestReloadBySignal(t *testing.T) {
-	inPod(t, func(h *harness) {
-		p := h.plan(1)
-		p.Process.Reload = &plan.Reload{Signal: "SIGHUP"}
-		h.mount(p)
-		h.begin()
-		h.settle()
-		next := h.plan(2)
-		next.Process.Reload = p.Process.Reload
-		h.call(supervisor.Reload("r", 0, next))
-		h.wantOutcome("r", succeeded, "")
-		h.wantConfig(2)
-		if got := h.launcher.last().got(); !slices.Equal(got, []syscall.Signal{syscall.SIGHUP}) {
-			t.Errorf("signals are %v", got)
-		}
-	})
-}
-
-func TestReloadThatNeedsARestartSaysSo(t *testing.T) {
-	inPod(t, func(h *harness) {
-		h.begin()
-		h.settle()
-		changed, without := h.plan(2), h.plan(2)
-		changed.Process.Command = []string{"server", "--more"}
-		without.Process.Reload = nil
-		h.call(supervisor.Reload("changed", 0, changed))
-		h.wantOutcome("changed", failed, "use Restart")
-		h.call(supervisor.Reload("without", 0, without))
-		h.wantOutcome("without", failed, "declares no reload")
-		h.launcher.last().end(reaper.Exit{Code: 1})
-		h.call(supervisor.Reload("down", 0, nil))
-		h.wantOutcome("down", failed, "BACKOFF")
-		h.wantConfig(1)
-	})
-}
-
-func TestReloadEndsWithTheProcess(t *testing.T) {
-	for name, end := range map[string]func(*harness){
-		"crash":    func(h *harness) { h.launcher.last().end(reaper.Exit{Code: 1}) },
-		"stop":     func(h *harness) { h.call(supervisor.Stop("stop", 0)) },
-		"restart":  func(h *harness) { h.call(supervisor.Restart("restart", 0, nil)) },
-		"shutdown": func(h *harness) { h.end() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inPod(t, func(h *harness) {
-				canceled := make(chan struct{})
-				h.launcher.reload = func(ctx context.Context) error {
-					<-ctx.Done()
-					close(canceled)
-					return ctx.Err()
-				}
-				h.begin()
-				h.settle()
-				h.call(supervisor.Reload("r", 0, h.plan(2)))
-				end(h)
-				<-canceled
-				if h.shutdown == nil {
-					h.begin()
-				}
-				h.settle()
-				if record := h.call(supervisor.Reload("r", 0, nil)); record.GetPhase() != failed || record.GetMessage() == "" {
-					t.Errorf("record is %v", record)
-				}
-				h.wantConfig(1)
-			})
-		})
-	}
 }
 
 func TestCallsUnderWayAreSettledByTheNextContainer(t *testing.T) {

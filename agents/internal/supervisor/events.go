@@ -3,9 +3,7 @@
 package supervisor
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/datalock"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -25,6 +24,8 @@ const (
 	defaultInitialBackoff = 200 * time.Millisecond
 	defaultMaxSeconds     = 30
 	defaultResetSeconds   = 60
+	// lockInterval is the time between looks at the lock of the data folder.
+	lockInterval = 200 * time.Millisecond
 )
 
 // resume takes up what the container before has left: calls without an outcome, and the intent.
@@ -46,7 +47,7 @@ func (s *Supervisor) resume() {
 	s.start()
 }
 
-// start starts the process, or leaves it stopped when the gate is closed. On a
+// start starts the process, or leaves it stopped when the gate is closed, or waits for the data folder. On a
 // failure it is tried again after a delay.
 func (s *Supervisor) start() {
 	s.message = ""
@@ -54,8 +55,14 @@ func (s *Supervisor) start() {
 		s.enter(stopped)
 		return
 	}
+	before := s.state
 	s.enter(starting)
-	if err := s.launch(); err != nil {
+	err := s.launch()
+	if errors.Is(err, datalock.ErrHeld) {
+		s.enterWaiting(before, err.Error())
+		return
+	}
+	if err != nil {
 		s.log.Error("cannot start the process", "error", err.Error())
 		s.settlePending(err)
 		s.enterBackoff(err.Error())
@@ -75,6 +82,9 @@ func (s *Supervisor) launch() error {
 			return err
 		}
 	}
+	if err := s.lock.Take(next.Plan.Process.Dir); err != nil {
+		return err
+	}
 	if err := next.Write(s.prepared); err != nil {
 		return err
 	}
@@ -82,18 +92,19 @@ func (s *Supervisor) launch() error {
 		// A full disk is no reason to keep the process down.
 		s.log.Error("cannot record the start", "error", err.Error())
 	}
-	process, err := s.launcher.Start(next)
+	process, err := s.launcher.Start(next, s.lock.File())
 	if err != nil {
 		return err
 	}
 	s.process, s.prepared, s.next, s.startedAt = process, next, nil, time.Now()
+	s.effects = effectsOf(next.Dynamic)
 	return nil
 }
 
 // prepare reads the secrets of the plan of the process before, or of the current plan when there was none.
 func (s *Supervisor) prepare() (*planfile.Prepared, error) {
 	if s.prepared != nil {
-		return s.dirs.Prepare(s.prepared.Plan)
+		return s.dirs.Prepare(s.prepared.Source)
 	}
 	p, err := s.dirs.Current()
 	if err != nil {
@@ -114,7 +125,7 @@ func (s *Supervisor) onTimer() {
 		s.onSettled()
 	case stopping:
 		s.onStopTimeout()
-	case backoff:
+	case backoff, waiting:
 		s.start()
 	case stopped, running:
 		// Neither sets the timer; an expiry that was already under way means nothing.
@@ -158,6 +169,16 @@ func (s *Supervisor) enterBackoff(message string) {
 	}
 	s.timer.Reset(backoffDelay(limits, s.failures))
 	s.failures++
+}
+
+// enterWaiting looks at the lock again soon. What is pending stays so.
+func (s *Supervisor) enterWaiting(before state, message string) {
+	if before != waiting {
+		s.log.Warn("waiting for the data folder", "error", message)
+	}
+	s.message = message + "; the process is started as soon as that one has ended"
+	s.enter(waiting)
+	s.timer.Reset(lockInterval)
 }
 
 // backoffDelay doubles with each failure in a row.
@@ -223,6 +244,7 @@ func (s *Supervisor) enterStopped() {
 	s.enter(stopped)
 	s.message = ""
 	s.next = nil
+	s.lock.Release()
 	s.settlePending(nil)
 }
 
@@ -248,63 +270,4 @@ func (s *Supervisor) onForward(sig syscall.Signal) {
 	if err := s.process.Signal(sig); err != nil {
 		s.log.Error("cannot forward a signal", "error", err.Error())
 	}
-}
-
-// onReloaded: the reload command, or the signal, is done.
-func (s *Supervisor) onReloaded(err error) {
-	done := s.reload
-	s.reload = nil
-	done.cancel()
-	if err == nil && done.pushed != nil {
-		err = s.dirs.Push(done.pushed)
-	}
-	if err != nil {
-		s.restoreFiles(done.prepared)
-		s.finish(done.key, err)
-		return
-	}
-	s.prepared = done.prepared
-	s.finish(done.key, nil)
-}
-
-// cancelReload ends a reload that is under way, with the reason as its outcome.
-func (s *Supervisor) cancelReload(reason error) {
-	if s.reload == nil {
-		return
-	}
-	canceled := s.reload
-	s.reload = nil
-	canceled.cancel()
-	s.restoreFiles(canceled.prepared)
-	s.finish(canceled.key, reason)
-}
-
-// restoreFiles brings back the files that the process was started with, so that
-// a restart after a crash does not take configuration that was refused.
-func (s *Supervisor) restoreFiles(written *planfile.Prepared) {
-	if err := s.prepared.Write(written); err != nil {
-		s.log.Error("cannot restore the configuration files", "error", err.Error())
-	}
-}
-
-// runReload sends the signal or runs the command in the background.
-func (s *Supervisor) runReload(r *reload) {
-	ctx, cancel := context.WithCancel(context.Background())
-	r.done, r.cancel = make(chan error, 1), cancel
-	s.reload = r
-	how := r.prepared.Plan.Process.Reload
-	if how.Signal != "" {
-		// The name was checked when the plan was read.
-		sig, _ := planfile.Signal(how.Signal)
-		r.done <- s.process.Signal(sig)
-		return
-	}
-	launcher := s.launcher
-	go func() {
-		if err := launcher.Reload(ctx, r.prepared); err != nil {
-			r.done <- fmt.Errorf("reload command: %w", err)
-			return
-		}
-		r.done <- nil
-	}()
 }

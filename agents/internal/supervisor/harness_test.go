@@ -101,10 +101,12 @@ type launcher struct {
 	started []*process
 	refuse  error
 	ignores map[syscall.Signal]bool
-	reload  func(context.Context) error
+	reload  func(ctx context.Context, args ...string) error
+	// inherited is whether the last process got the lock.
+	inherited bool
 }
 
-func (l *launcher) Start(p *planfile.Prepared) (supervisor.Process, error) {
+func (l *launcher) Start(p *planfile.Prepared, inherited *os.File) (supervisor.Process, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refuse != nil {
@@ -112,6 +114,7 @@ func (l *launcher) Start(p *planfile.Prepared) (supervisor.Process, error) {
 	}
 	made := &process{pid: 100 + len(l.started), plan: p, done: make(chan struct{}), ignores: l.ignores}
 	l.started = append(l.started, made)
+	l.inherited = inherited != nil
 	return made, nil
 }
 
@@ -122,7 +125,9 @@ func (l *launcher) refuseWith(err error) {
 	l.refuse = err
 }
 
-func (l *launcher) Reload(ctx context.Context, _ *planfile.Prepared) error { return l.reload(ctx) }
+func (l *launcher) Reload(ctx context.Context, _ *planfile.Prepared, args ...string) error {
+	return l.reload(ctx, args...)
+}
 
 func (l *launcher) last() *process {
 	l.mu.Lock()
@@ -150,7 +155,7 @@ type harness struct {
 func inPod(t *testing.T, test func(h *harness)) {
 	t.Helper()
 	root := t.TempDir()
-	dirs := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"), Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets")}
+	dirs := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"), Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets"), PodName: "server-0"}
 	for _, dir := range []string{dirs.Plan, dirs.Config, dirs.Run, filepath.Join(dirs.Secrets, "default")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)
@@ -170,15 +175,16 @@ func inPod(t *testing.T, test func(h *harness)) {
 // plan returns a plan whose digest and configuration have the number.
 func (h *harness) plan(number int) *plan.Plan {
 	return &plan.Plan{
-		Version: 1,
-		Digest:  digest(number),
+		Version:       1,
+		Digest:        digest(number),
+		RestartDigest: digest(1000),
 		Process: plan.Process{
 			Command: []string{"server"},
 			Signals: []string{"SIGHUP", "SIGUSR1"},
 			Reload:  &plan.Reload{Command: []string{"reload"}},
 		},
 		Files: []plan.File{{Path: filepath.Join(h.dirs.Config, "server.conf"), Format: plan.FormatRedis, Entries: []plan.Entry{
-			{Key: "number", Args: []string{fmt.Sprint(number)}},
+			{Key: "number", Args: []string{fmt.Sprint(number)}, Dynamic: true},
 			{Key: "requirepass", Secret: &plan.SecretRef{Credential: "default", Key: "password"}},
 		}}},
 	}

@@ -5,8 +5,8 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/zeroinfra/agents/internal/command"
@@ -26,20 +26,24 @@ type System struct {
 	Reaper *reaper.Reaper
 }
 
-// Start starts the process.
-func (l System) Start(p *planfile.Prepared) (Process, error) {
+// Start starts the process. All that it leaves behind is ended with it.
+func (l System) Start(p *planfile.Prepared, inherited *os.File) (Process, error) {
 	process, err := l.Reaper.Start(reaper.Spec{Command: p.Plan.Process.Command, Env: p.Environ, Dir: p.Plan.Process.Dir,
-		Stdout: os.Stdout, Stderr: os.Stderr})
+		Stdout: os.Stdout, Stderr: os.Stderr, Inherited: inherited, Family: reaper.Everyone})
 	if err != nil {
 		return nil, err
 	}
 	return process, nil
 }
 
-// Reload runs the reload command; its exit code must be 0.
-func (l System) Reload(ctx context.Context, p *planfile.Prepared) error {
+// Reload runs the reload command with the arguments appended; its exit code must be 0. The error has no secrets in it.
+func (l System) Reload(ctx context.Context, p *planfile.Prepared, args ...string) error {
 	how := p.Plan.Process.Reload
-	result, err := command.Run(ctx, l.Reaper, command.Spec{Command: how.Command, Env: p.ReloadEnviron, Dir: p.Plan.Process.Dir,
+	argv := how.Command
+	if len(how.Each) > 0 {
+		argv = slices.Concat(how.Each, args)
+	}
+	result, err := command.Run(ctx, l.Reaper, command.Spec{Command: argv, Env: p.ReloadEnviron, Dir: p.Plan.Process.Dir,
 		Timeout: planfile.Seconds(how.TimeoutSeconds, defaultReloadSeconds)})
 	if err != nil {
 		return err
@@ -51,11 +55,33 @@ func (l System) Reload(ctx context.Context, p *planfile.Prepared) error {
 	if said == "" {
 		said = strings.TrimSpace(result.Stdout)
 	}
-	if said == "" {
-		return errors.New(result.Exit.String())
-	}
+	// Redacted before it is cut, so that no half of a secret is left.
+	said = strings.ToValidUTF8(p.Redact(said), "?")
 	if len(said) > maxMessage {
 		said = strings.ToValidUTF8(said[:maxMessage], "") + "…"
 	}
-	return fmt.Errorf("%s: %s", result.Exit, strings.ToValidUTF8(said, "?"))
+	return commandError{exit: result.Exit, said: said}
+}
+
+// commandError is a reload command that ended with something else than exit code 0.
+type commandError struct {
+	exit reaper.Exit
+	// said is what it wrote.
+	said string
+}
+
+func (e commandError) Error() string {
+	if e.said == "" {
+		return e.exit.String()
+	}
+	return e.exit.String() + ": " + e.said
+}
+
+// inDoubt says whether a command may have done its work although it failed: it was ended before it could tell.
+func inDoubt(err error) bool {
+	var ended commandError
+	if errors.As(err, &ended) {
+		return ended.exit.Signal != 0
+	}
+	return errors.Is(err, command.ErrTimeout) || errors.Is(err, command.ErrTooMuchOutput)
 }

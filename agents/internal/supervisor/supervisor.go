@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -17,9 +18,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/datalock"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/reaper"
-	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
@@ -41,10 +42,10 @@ type Process interface {
 
 // Launcher starts what a plan describes.
 type Launcher interface {
-	// Start starts the process.
-	Start(*planfile.Prepared) (Process, error)
-	// Reload runs the reload command to its end.
-	Reload(context.Context, *planfile.Prepared) error
+	// Start starts the process, which inherits the file when there is one.
+	Start(p *planfile.Prepared, inherited *os.File) (Process, error)
+	// Reload runs the reload command, with the arguments appended, to its end.
+	Reload(ctx context.Context, p *planfile.Prepared, args ...string) error
 }
 
 // state of the process.
@@ -56,6 +57,8 @@ const (
 	running
 	stopping
 	backoff
+	// waiting for another process manager to give back the data folder.
+	waiting
 )
 
 var wireStates = map[state]agentv1.ProcessState{
@@ -64,6 +67,7 @@ var wireStates = map[state]agentv1.ProcessState{
 	running:  agentv1.ProcessState_PROCESS_STATE_RUNNING,
 	stopping: agentv1.ProcessState_PROCESS_STATE_STOPPING,
 	backoff:  agentv1.ProcessState_PROCESS_STATE_BACKOFF,
+	waiting:  agentv1.ProcessState_PROCESS_STATE_STARTING,
 }
 
 // afterStop is what follows when a process that is being stopped has ended.
@@ -90,7 +94,7 @@ type Supervisor struct {
 	// Everything below belongs to the goroutine of Run.
 
 	state state
-	// process is nil in stopped and backoff.
+	// process is nil in stopped, backoff and waiting.
 	process Process
 	// prepared is what the process runs with, or ran with last; its files are written.
 	prepared  *planfile.Prepared
@@ -99,7 +103,7 @@ type Supervisor struct {
 	message string
 	// failures in a row, for the delay.
 	failures int
-	// timer of the state: settling, stop timeout, backoff.
+	// timer of the state: settling, stop timeout, backoff, the next look at the lock.
 	timer *time.Timer
 	// after is what follows stopping.
 	after afterStop
@@ -109,18 +113,12 @@ type Supervisor struct {
 	pending string
 	// reload is the reload that is under way.
 	reload *reload
+	// effects are the dynamic settings as the process has them.
+	effects effects
+	// lock is on the data folder, from before the first start until the process is stopped.
+	lock datalock.Lock
 	// exitCode is what PID 1 ends with.
 	exitCode int
-}
-
-// reload is a reload command that runs.
-type reload struct {
-	key      string
-	prepared *planfile.Prepared
-	// pushed is the plan of the call, to be kept when the reload succeeds.
-	pushed *plan.Plan
-	done   chan error
-	cancel context.CancelFunc
 }
 
 // New makes a supervisor; nothing is started yet.
@@ -143,6 +141,7 @@ func New(dirs planfile.Dirs, launcher Launcher, store *callrecord.Store, log *sl
 // 128 and the number of the signal that ended it, or 0 when there was none to stop.
 func (s *Supervisor) Run(ctx context.Context) int {
 	defer close(s.ended)
+	defer s.lock.Release()
 	defer s.timer.Stop()
 	s.resume()
 	shutdown := ctx.Done()
@@ -158,8 +157,8 @@ func (s *Supervisor) Run(ctx context.Context) int {
 			s.onForward(sig)
 		case <-s.processDone():
 			s.onExited(s.process.Exit())
-		case err := <-s.reloadDone():
-			s.onReloaded(err)
+		case how := <-s.reloadDone():
+			s.onReloaded(how)
 		case <-s.timer.C:
 			s.onTimer()
 		case <-shutdown:
@@ -176,7 +175,7 @@ func (s *Supervisor) processDone() <-chan struct{} {
 	return s.process.Done()
 }
 
-func (s *Supervisor) reloadDone() <-chan error {
+func (s *Supervisor) reloadDone() <-chan reloaded {
 	if s.reload == nil {
 		return nil
 	}
@@ -210,7 +209,7 @@ func (s *Supervisor) publish() {
 	if s.process != nil {
 		status.Pid = int64(s.process.PID())
 		status.StartedAtUnixMs = s.startedAt.UnixMilli()
-		status.ConfigDigest = s.prepared.Plan.Digest
+		status.ConfigDigest, status.RestartDigest = s.configDigest(), s.prepared.Plan.RestartDigest
 	}
 	if last, called := s.store.Last(); called {
 		status.LastCall = wireRecord(last)

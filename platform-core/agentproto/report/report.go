@@ -40,7 +40,7 @@ type Report struct {
 	Version string `json:"version,omitempty"`
 	// Message says what is wrong, when something is; stable while the cause is the same.
 	Message string `json:"message,omitempty"`
-	// ConfigDigest is the digest of the plan that the process runs with.
+	// ConfigDigest is the digest of the plan that the process runs with, or DigestMixed.
 	ConfigDigest string `json:"configDigest,omitempty"`
 	// RestartDigest is the part of that plan that only a restart can change.
 	RestartDigest string `json:"restartDigest,omitempty"`
@@ -73,6 +73,10 @@ const (
 	CallSucceeded = "Succeeded"
 	CallFailed    = "Failed"
 )
+
+// DigestMixed stands for the digest after a reload that failed half-way: the process runs with settings of two plans. A further
+// reload, also one back to the plan before, makes it one again.
+const DigestMixed = "mixed"
 
 // Parse reads the annotation's value. An empty value gives a zero Report and no error.
 func Parse(value string) (Report, error) {
