@@ -48,7 +48,7 @@ func (f Facts) need(p Pod) (Step, bool) {
 		return stepFor(DeletePod, p, "its volume grows at a restart only: %s", p.Note), true
 	case p.Images == Outdated:
 		return stepFor(UpdateImage, p, "its image changed"), true
-	case p.Images == Underway:
+	case p.Restart == Underway:
 		// Its containers are about to restart, so that there is nobody to talk to.
 		return Step{}, false
 	case configured && configuration.Action == PushPlan:
@@ -74,7 +74,7 @@ func (f Facts) needConfiguration(p Pod) (Step, bool) {
 
 // halfway says whether a pod is out already, or in the midst of a change: another change
 // of it costs the set nothing more.
-func halfway(p Pod) bool { return broken(p) || p.Images == Underway }
+func halfway(p Pod) bool { return broken(p) || p.Restart == Underway }
 
 // order puts pods that are out first, then those that take no writes, the writer
 // last; within each, the highest ordinal first.

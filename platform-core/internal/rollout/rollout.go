@@ -74,6 +74,8 @@ type Pod struct {
 	Revision string
 	// Images of its containers.
 	Images Fit
+	// Restart is Underway while containers have yet to restart with images that they were given.
+	Restart Fit
 	// Resources of its containers.
 	Resources Fit
 	// Volumes of its own.
@@ -187,6 +189,21 @@ func Plan(f Facts) []Step {
 	return steps
 }
 
+// Careful says whether one of the steps is to be taken on the facts as they are at this moment, not on those of a cache
+// that may lag behind: a cache that does not show our last step could have us take two pods out at once,
+// or give a second writer's label.
+func Careful(f Facts, steps []Step) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool {
+		switch s.Action {
+		case CreatePod:
+			return f.Policy == platformv1.PodManagementOrderedReady
+		case SetRole:
+			return f.writer(s.Role)
+		}
+		return true
+	})
+}
+
 // Settled says whether a pod is all that is wanted: alive, ready, healthy, in its role, and with
 // the current template, images, resources, volumes and configuration.
 func (f Facts) Settled(p Pod) Readiness {
@@ -198,7 +215,7 @@ func (f Facts) Settled(p Pod) Readiness {
 
 // Updated says whether a pod has the current template, images, resources and configuration.
 func (f Facts) Updated(p Pod) bool {
-	return p.Life == Alive && p.Revision == f.Revision && p.Images == Current && p.Resources == Current &&
+	return p.Life == Alive && p.Revision == f.Revision && p.Images == Current && p.Restart == Current && p.Resources == Current &&
 		p.Report.ConfigDigest == f.ConfigDigest
 }
 
@@ -231,7 +248,7 @@ func (f Facts) writer(role string) bool {
 func broken(p Pod) bool { return p.Ready != Ready || p.Report.Health != report.Healthy }
 
 // serves says whether a pod does its work and goes on doing it.
-func serves(p Pod) bool { return p.Life == Alive && !broken(p) && p.Images != Underway }
+func serves(p Pod) bool { return p.Life == Alive && !broken(p) && p.Restart != Underway }
 
 // planStop ends all pods, the writer when the others are gone.
 func planStop(f Facts) []Step {

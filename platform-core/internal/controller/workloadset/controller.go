@@ -105,8 +105,14 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if err != nil {
 		return outcome.Failed(err)
 	}
-	report(set, f)
 	steps := rollout.Plan(f.rollout)
+	if rollout.Careful(f.rollout, steps) {
+		if err := c.observePods(ctx, c.live, set, f); err != nil {
+			return outcome.Failed(err)
+		}
+		steps = rollout.Plan(f.rollout)
+	}
+	report(set, f)
 	o := c.act(ctx, set, f, steps)
 	if o.Kind() == outcome.KindDone {
 		o = settle(set, f, steps)

@@ -60,12 +60,9 @@ func containerID(pod *corev1.Pod, container string) string {
 	return ""
 }
 
-// imagesFit compares images by the names of containers. A container that has another image
-// and has not yet restarted is under way: its pod is still ready with the old one.
-func imagesFit(live, want *corev1.Pod) rollout.Fit {
-	if len(imageChanges(live, want)) > 0 {
-		return rollout.Outdated
-	}
+// restartFit says whether a container that was given another image has yet to restart: until then
+// its pod is ready with the old one.
+func restartFit(live *corev1.Pod) rollout.Fit {
 	before := imagesBefore(live)
 	for _, container := range running(&live.Spec) {
 		was, changed := before[container.Name]

@@ -56,9 +56,6 @@ func (f *facts) wakeAfter(d time.Duration) {
 
 func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (*facts, error) {
 	f := &facts{
-		pods:         map[string]*corev1.Pod{},
-		wanted:       map[string]*corev1.Pod{},
-		stuck:        map[string]string{},
 		claims:       map[string]*corev1.PersistentVolumeClaim{},
 		certificates: map[string]*corev1.Secret{},
 		classes:      map[string]*storagev1.StorageClass{},
@@ -73,7 +70,7 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 	if err := c.observeVolumes(ctx, set, f); err != nil {
 		return nil, err
 	}
-	if err := c.observePods(ctx, set, f); err != nil {
+	if err := c.observePods(ctx, c.client, set, f); err != nil {
 		return nil, err
 	}
 	for _, ordinal := range f.rollout.Ordinals() {
@@ -118,9 +115,12 @@ func selector(set *platformv1.WorkloadSet) client.MatchingLabels {
 	}
 }
 
-func (c *Controller) observePods(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
+// observePods looks at the pods of the set anew: through the cache, or as they are at this moment.
+func (c *Controller) observePods(ctx context.Context, reader client.Reader, set *platformv1.WorkloadSet, f *facts) error {
+	f.rollout.Pods, f.wake = nil, 0
+	f.pods, f.wanted, f.stuck = map[string]*corev1.Pod{}, map[string]*corev1.Pod{}, map[string]string{}
 	var list corev1.PodList
-	if err := c.client.List(ctx, &list, client.InNamespace(set.Namespace), selector(set)); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(set.Namespace), selector(set)); err != nil {
 		return err
 	}
 	for i := range list.Items {
@@ -150,7 +150,9 @@ func (c *Controller) compare(ctx context.Context, set *platformv1.WorkloadSet, f
 		return err
 	}
 	f.wanted[p.Name] = want
-	p.Images = imagesFit(live, want)
+	if p.Restart = restartFit(live); len(imageChanges(live, want)) > 0 {
+		p.Images = rollout.Outdated
+	}
 	if p.Resources, p.Note, err = c.fitResources(ctx, f, live, want); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func progress(f *facts, pod, what string) string {
 			continue
 		case f.rollout.Updated(p):
 			updated++
-		case p.Revision != f.rollout.Revision || p.Images != rollout.Current || p.Resources != rollout.Current || p.Report.ConfigDigest != "":
+		case p.Revision != f.rollout.Revision || p.Images != rollout.Current || p.Restart != rollout.Current || p.Resources != rollout.Current || p.Report.ConfigDigest != "":
 			behind++
 		}
 		if f.rollout.Settled(p) == rollout.Ready {
@@ -104,7 +104,7 @@ func explain(f *facts, p rollout.Pod) (reason, message string) {
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("the process in pod %s was stopped on request", p.Name)
 	}
 	switch {
-	case p.Images == rollout.Underway:
+	case p.Restart == rollout.Underway:
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("pod %s restarts with another image", p.Name)
 	case p.Resources == rollout.Underway:
 		return platformv1.ReasonResizePending, fmt.Sprintf("pod %s: %s", p.Name, p.Note)
