@@ -19,6 +19,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,28 +39,35 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-const (
-	pluginDir = "../../../database-operator/plugins/redis/1.0.0"
-	system    = "zeroinfra-system"
-)
+const system = "zeroinfra-system"
+
+// pluginDirs are the plugins that the tests use: a real one, and one with several components and sets.
+var pluginDirs = []string{"../../../database-operator/plugins/redis/1.0.0", "testdata/plugins/shop/1.0.0"}
 
 var env *testkit.Env
 
+// account is the operator's: the engine has the rights that its chart gives it.
+var account *testkit.Operator
+
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}})
+	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, After: rightsFit})
 }
 
 // prepare makes what is there before any instance: namespace, plugin and class.
 var prepare = sync.OnceValue(func() error {
 	ctx := context.Background()
-	_, sources, problems := pluginfolder.Load(pluginDir)
-	if len(problems) > 0 {
-		return fmt.Errorf("the plugin is broken: %v", problems)
-	}
-	parts, err := pluginfolder.Package(sources, system)
-	if err != nil {
-		return err
+	var parts []runtime.Object
+	for _, dir := range pluginDirs {
+		_, sources, problems := pluginfolder.Load(dir)
+		if len(problems) > 0 {
+			return fmt.Errorf("the plugin is broken: %v", problems)
+		}
+		list, err := pluginfolder.Package(sources, system)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, list...)
 	}
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}},
@@ -76,7 +84,9 @@ var prepare = sync.OnceValue(func() error {
 			return err
 		}
 	}
-	return nil
+	var err error
+	account, err = env.Operator(ctx, system)
+	return err
 })
 
 // fuse lets a number of writes through and then kills the engine: the next write does not
@@ -133,7 +143,7 @@ func run(t *testing.T, writes int) (f *fuse, done <-chan struct{}, stop func()) 
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f = &fuse{left: writes, blow: cancel}
-	cfg := rest.CopyConfig(env.Config)
+	cfg := rest.CopyConfig(account.Config)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return fused{next, f} })
 	ended := make(chan struct{})
 	go func() {
@@ -194,17 +204,18 @@ func node(t *testing.T, namespace string) {
 }
 
 func start(ctx context.Context, pod *corev1.Pod) error {
-	sets := &platformv1.WorkloadSetList{}
-	if err := env.Client.List(ctx, sets, client.InNamespace(pod.Namespace)); err != nil {
+	set := &platformv1.WorkloadSet{}
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: metav1.GetControllerOf(pod).Name}
+	if err := env.Client.Get(ctx, key, set); err != nil {
 		return err
 	}
-	plan, err := render.Plan(&sets.Items[0])
+	plan, err := render.Plan(set)
 	if err != nil {
 		return err
 	}
 	reported := pod.DeepCopy()
 	reported.Annotations = map[string]string{platformv1.ReportAnnotation: report.Report{
-		Health: report.Healthy, Role: "primary", Version: "7.0.15", ConfigDigest: plan.Digest, Starts: 1,
+		Health: report.Healthy, Role: roleOf(set, pod), Version: "7.0.15", ConfigDigest: plan.Digest, RestartDigest: plan.RestartDigest, Starts: 1,
 	}.String()}
 	if err := env.Client.Patch(ctx, reported, client.MergeFrom(pod)); err != nil {
 		return err
@@ -213,6 +224,17 @@ func start(ctx context.Context, pod *corev1.Pod) error {
 	running.Status.Phase, running.Status.PodIP = corev1.PodRunning, "192.0.2.1"
 	running.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	return env.Client.Status().Patch(ctx, running, client.MergeFrom(reported))
+}
+
+// roleOf has the first pod of a set take writes, where the plugin knows roles.
+func roleOf(set *platformv1.WorkloadSet, pod *corev1.Pod) string {
+	switch {
+	case len(set.Spec.Roles) == 0:
+		return ""
+	case pod.Labels[platformv1.OrdinalLabel] == "0":
+		return set.Spec.Roles[0].Name
+	}
+	return set.Spec.Roles[1].Name
 }
 
 func application(namespace string) *platformv1.Application {

@@ -40,6 +40,8 @@ type EnvOptions struct {
 	AddToScheme []func(*runtime.Scheme) error
 	// CRDs are installed before the first test, from their .yaml files. None are by default.
 	CRDs []fs.FS
+	// After looks at what all tests have left behind; its error fails them. Main calls it.
+	After func(*Env) error
 }
 
 // Env is a real API server with its own etcd.
@@ -66,6 +68,12 @@ func Main(m *testing.M, env **Env, o EnvOptions) {
 	}
 	*env = started
 	code := m.Run()
+	if o.After != nil {
+		if err := o.After(started); err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL:", err)
+			code = max(code, 1)
+		}
+	}
 	if err := started.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot stop the API server:", err)
 		code = max(code, 1)
