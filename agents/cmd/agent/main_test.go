@@ -110,7 +110,7 @@ type container struct {
 func (p *pod) run(prefix ...string) *container {
 	p.Helper()
 	argv := append(append(prefix, ownPath(p.T), "run", "--tls-dir", p.path("tls"), "--listen", p.listen), p.flags()...)
-	return p.start(p.stdout, p.stderr, nil, argv)
+	return p.start(p.stdout, p.stderr, []string{"POD_NAME=redis-0"}, argv)
 }
 
 func (p *pod) start(stdout, stderr io.Writer, env, argv []string) *container {
