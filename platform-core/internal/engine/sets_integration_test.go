@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+// wait waits until the instance is Ready and its objects of a kind are these.
+func wait(t *testing.T, app *platformv1.Application, list client.ObjectList, want ...string) {
+	t.Helper()
+	testkit.WaitForReady(t, env.Client, app)
+	testkit.Eventually(t, fmt.Sprintf("the objects of %T to be %v", list, want), func(ctx context.Context) error {
+		if err := env.Client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+			return err
+		}
+		if got := namesOf(t, list); !slices.Equal(got, want) {
+			return fmt.Errorf("there are %v", got)
+		}
+		return nil
+	})
+}
+
+func TestSetsComeAndGo(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app := shop(namespace, "a", "tiers")
+	app.Spec.AdoptVolumes = "0f928171-5692-4971-9003-6e8c0ab7108c"
+	create(t, app)
+	wait(t, app, &platformv1.WorkloadSetList{}, "a-db-0", "a-db-1", "a-web-main")
+	wait(t, app, &policyv1.PodDisruptionBudgetList{}, "a-db-0", "a-db-1")
+	wait(t, app, &corev1.PodList{}, "a-db-0-0", "a-db-0-1", "a-db-1-0", "a-db-1-1", "a-web-main-0")
+
+	// One set shrinks without its first pod, one goes, one comes with settings of its own.
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Components = []platformv1.ApplicationComponent{{
+			Name: "db", Replicas: new(int32(2)), PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: intstr.FromString("50%")},
+			Sets: []platformv1.ComponentSet{
+				{Name: "0", Replicas: new(int32(1)), ExcludedOrdinals: []int32{0}},
+				{Name: "big", StorageSize: new(resource.MustParse("3Gi")), Scheduling: &platformv1.Scheduling{
+					Tolerations: []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists}},
+				}},
+			},
+		}}
+	})
+	wait(t, app, &platformv1.WorkloadSetList{}, "a-db-0", "a-db-big", "a-web-main")
+	// The pods of the set that is gone go with their owner; no garbage collector runs here.
+	wait(t, app, &corev1.PodList{}, "a-db-0-1", "a-db-1-0", "a-db-1-1", "a-db-big-0", "a-db-big-1", "a-web-main-0")
+	budgets := &policyv1.PodDisruptionBudgetList{}
+	wait(t, app, budgets, "a-db-big")
+	if got := budgets.Items[0].Spec; got.MaxUnavailable.String() != "50%" || got.Selector.MatchLabels[platformv1.SetLabel] != "big" {
+		t.Errorf("budget %+v", got)
+	}
+	// What was on the volumes of a set that is gone is kept.
+	wait(t, app, &corev1.PersistentVolumeClaimList{}, "data-a-db-0-0", "data-a-db-0-1", "data-a-db-1-0", "data-a-db-1-1", "data-a-db-big-0", "data-a-db-big-1")
+	set := &platformv1.WorkloadSet{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-big"}, set); err != nil {
+		t.Fatal(err)
+	}
+	if set.Spec.AdoptVolumes != app.Spec.AdoptVolumes || set.Spec.Authority != "engine" || set.Spec.Volumes[0].Size.String() != "3Gi" {
+		t.Errorf("set %+v", set.Spec)
+	}
+	pod := &corev1.Pod{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-big-1"}, pod); err != nil {
+		t.Fatal(err)
+	}
+	if len(pod.Spec.TopologySpreadConstraints) != 2 || !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "db" }) {
+		t.Errorf("pod %+v", pod.Spec)
+	}
+	testkit.WaitFor(t, env.Client, app, "the sets in the status", func() error {
+		db := app.Status.Components[0]
+		if app.Status.Ready != "4/4" || db.Replicas != 3 || db.Version != "7.0.15" || len(db.Sets) != 2 || db.Sets[1].Name != "big" || db.Sets[1].ReadyReplicas != 2 || db.Sets[1].UpdatedReplicas != 2 || db.Pods[0].Set != "0" || db.Pods[1].Role != "primary" {
+			return fmt.Errorf("status %s %+v", app.Status.Ready, db)
+		}
+		return nil
+	})
+	if err := testkit.StatusLint(app); err != nil {
+		t.Error(err)
+	}
+}
+
+// An instance that asks for it is closed to all but its clients, its own pods and the operator.
+func TestNetworkPolicyComesAndGoes(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app := shop(namespace, "a", "tiers")
+	from := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}}}
+	app.Spec.NetworkPolicy = &platformv1.NetworkPolicy{From: from}
+	create(t, app)
+	policies := &networkingv1.NetworkPolicyList{}
+	wait(t, app, policies, "a-db", "a-web")
+	var rules []string
+	for _, rule := range policies.Items[0].Spec.Ingress {
+		text := ""
+		for _, peer := range rule.From {
+			text += metav1.FormatLabelSelector(peer.NamespaceSelector) + "/" + metav1.FormatLabelSelector(peer.PodSelector)
+		}
+		for _, port := range rule.Ports {
+			text += " " + port.Port.String()
+		}
+		rules = append(rules, text)
+	}
+	want := []string{
+		"<none>/platform.zeroinfra.github.com/application=a",
+		"kubernetes.io/metadata.name=zeroinfra-system/<none> 4880",
+		"team=shop/<none> 5432",
+	}
+	if !slices.Equal(rules, want) {
+		t.Errorf("rules are %q, want %q", rules, want)
+	}
+	// A peer that no server takes is refused, and what is in force stays.
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.NetworkPolicy.From = []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/33"}}}
+	})
+	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
+	if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonInvalidSpec || !strings.Contains(ready.Message, "10.0.0.0/33") {
+		t.Errorf("%s: %s", ready.Reason, ready.Message)
+	}
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.NetworkPolicy = nil })
+	wait(t, app, policies)
+}
+
+// The middleware counts its members when it is made: another number is refused, and the pods are left alone.
+func TestFixedScalingIsRefused(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app := shop(namespace, "a", "quorum")
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Components = []platformv1.ApplicationComponent{{Name: "quorum", Replicas: new(int32(5))}}
+	})
+	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
+	accepted := conditions.Get(app, platformv1.AcceptedCondition)
+	if accepted.Status != metav1.ConditionFalse || !strings.Contains(accepted.Message, "made with 3 replicas and the spec asks for 5 replicas; set it back") {
+		t.Errorf("Accepted: %+v", accepted)
+	}
+	if got := podNames(t, namespace); len(got) != 3 {
+		t.Errorf("pods %v", got)
+	}
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components = nil })
+	testkit.WaitForReady(t, env.Client, app)
+}
+
+// The status tells how to reach a Service from outside, as far as the cluster gave it a way.
+func TestEndpointsFromOutside(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app := shop(namespace, "a", "tiers")
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Service: &platformv1.ServiceExposure{Type: corev1.ServiceTypeLoadBalancer}}}
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	service := &corev1.Service{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a"}, service); err != nil {
+		t.Fatal(err)
+	}
+	given := service.DeepCopy()
+	given.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "198.51.100.7"}}
+	if err := env.Client.Status().Patch(t.Context(), given, client.MergeFrom(service)); err != nil {
+		t.Fatal(err)
+	}
+	endpoint := func(want platformv1.Endpoint) {
+		t.Helper()
+		testkit.WaitFor(t, env.Client, app, "the endpoints", func() error {
+			i := slices.IndexFunc(app.Status.Endpoints, func(e platformv1.Endpoint) bool { return e.Name == "a" })
+			if i < 0 || app.Status.Endpoints[i] != want {
+				return fmt.Errorf("endpoints %+v", app.Status.Endpoints)
+			}
+			return nil
+		})
+	}
+	host := "a." + namespace + ".svc"
+	endpoint(platformv1.Endpoint{Name: "a", Host: host, Port: 5432, Role: "primary", Type: corev1.ServiceTypeLoadBalancer,
+		NodePort: service.Spec.Ports[0].NodePort, ExternalHost: "198.51.100.7"})
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Service = nil })
+	endpoint(platformv1.Endpoint{Name: "a", Host: host, Port: 5432, Role: "primary", Type: corev1.ServiceTypeClusterIP})
+	headless := &corev1.Service{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-headless"}, headless); err != nil {
+		t.Fatal(err)
+	}
+	// Named ports give SRV records.
+	if ports := headless.Spec.Ports; len(ports) != 2 || ports[0].Name != "sql" || ports[1].Name != "gossip" {
+		t.Errorf("headless ports %+v", ports)
+	}
+}
