@@ -100,15 +100,21 @@ func (i *instance) account() account {
 	if name == "" {
 		i.Fatalf("the status of Redis %q names no binding", i.name)
 	}
+	return i.accountIn(name)
+}
+
+// accountIn reads a binding Secret.
+func (s *space) accountIn(name string) account {
+	s.Helper()
 	secret := &corev1.Secret{}
-	i.mustGet(name, secret)
+	s.mustGet(name, secret)
 	a := account{
 		host: string(secret.Data["host"]), port: string(secret.Data["port"]),
 		username: string(secret.Data["username"]), password: string(secret.Data["password"]),
 		uri: string(secret.Data["uri"]),
 	}
 	if a.host == "" || a.port == "" || a.username == "" || a.password == "" || a.uri == "" {
-		i.Fatalf("binding %q lacks one of host, port, username, password and uri: it has %v", name, keysOf(secret.Data))
+		s.Fatalf("binding %q lacks one of host, port, username, password and uri: it has %v", name, keysOf(secret.Data))
 	}
 	return a
 }
