@@ -154,6 +154,7 @@ func busyboxContents(busybox string) []image.Content {
 type values struct {
 	Images                       map[string]string
 	Domain, DNSIP, KubeletClient string
+	StorageUser, CSIName         string
 	DNSReplicas                  int
 	CA, MetricsCert, MetricsKey  string
 }
@@ -168,6 +169,7 @@ func Render(creds *controlplane.Credentials, nodes int) ([]byte, error) {
 	b64 := base64.StdEncoding.EncodeToString
 	v := values{
 		Images: images(), Domain: network.Domain, DNSIP: network.DNSIP, KubeletClient: controlplane.KubeletClient,
+		StorageUser: controlplane.StorageUser, CSIName: controlplane.CSIName,
 		DNSReplicas: min(nodes, 2),
 		CA:          b64(creds.CA.PEM), MetricsCert: b64(serving.Cert), MetricsKey: b64(serving.Key),
 	}
@@ -176,7 +178,7 @@ func Render(creds *controlplane.Credentials, nodes int) ([]byte, error) {
 		return nil, fmt.Errorf("cannot read the add-ons' manifests: %w", err)
 	}
 	var out bytes.Buffer
-	for _, name := range []string{"rbac.yaml", "coredns.yaml", "local-path.yaml", "metrics-server.yaml"} {
+	for _, name := range []string{"rbac.yaml", "coredns.yaml", "local-path.yaml", "csi.yaml", "metrics-server.yaml"} {
 		if out.Len() > 0 {
 			out.WriteString("---\n")
 		}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,6 +156,31 @@ func (c *Client) Deployment(ctx context.Context, namespace, name string) (State,
 		return State{Ready: true}, nil
 	}
 	return State{Reason: fmt.Sprintf("%d/%d available", s.AvailableReplicas, d.Spec.Replicas)}, nil
+}
+
+// Drivers tells whether all nodes have a CSI driver.
+func (c *Client) Drivers(ctx context.Context, driver string, nodes []string) (State, error) {
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Spec     struct{ Drivers []struct{ Name string } }
+		}
+	}
+	if err := c.read(ctx, "/apis/storage.k8s.io/v1/csinodes", &list); err != nil {
+		return State{}, err
+	}
+	missing := slices.Clone(nodes)
+	for _, n := range list.Items {
+		for _, d := range n.Spec.Drivers {
+			if d.Name == driver {
+				missing = slices.DeleteFunc(missing, func(name string) bool { return name == n.Metadata.Name })
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return State{Reason: "not on " + strings.Join(missing, ", ")}, nil
+	}
+	return State{Ready: true}, nil
 }
 
 // Metrics tells whether the aggregated metrics API answers for a node.

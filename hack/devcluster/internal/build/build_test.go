@@ -14,15 +14,17 @@ import (
 
 func TestComponentsArePinned(t *testing.T) {
 	names := map[string]bool{}
-	for _, c := range Components() {
-		data, err := os.ReadFile(filepath.Join("..", "..", "components", c.Name, "go.mod"))
+	for _, c := range append(Components(), Optional()...) {
+		data, err := os.ReadFile(filepath.Join("..", "..", "components", c.Dir(), "go.mod"))
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		own := strings.Contains(string(data), "module "+c.Module+"\n")
-		if !own && !strings.Contains(string(data), c.Module+" "+c.Version+"\n") {
-			t.Errorf("components/%s/go.mod is not pinned to %s: run \"go run ./cmd/pin\"", c.Name, c.Version)
+		for _, u := range c.Upstreams() {
+			if !own && !strings.Contains(string(data), u.Module+" "+u.Version+"\n") {
+				t.Errorf("components/%s/go.mod is not pinned to %s %s: run \"go run ./cmd/pin\"", c.Name, u.Module, u.Version)
+			}
 		}
 		for _, b := range c.Binaries {
 			if names[b.Name] {
@@ -75,9 +77,10 @@ func TestFingerprintFollowsInputs(t *testing.T) {
 
 // TestEnsureBuildsOnce compiles the smallest component for real.
 func TestEnsureBuildsOnce(t *testing.T) {
-	sources, cache := t.TempDir(), t.TempDir()
+	root, cache := t.TempDir(), t.TempDir()
+	sources := filepath.Join(root, "hack", "devcluster", "components")
 	for _, c := range Components() {
-		dir := filepath.Join(sources, c.Name)
+		dir := filepath.Join(sources, c.Dir())
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,17 +33,32 @@ type Builder struct {
 	Progress func(format string, args ...any)
 }
 
-// job is one program with the places where it is built from and to.
+// job is one file with the places where it is made from and to.
 type job struct {
 	component Component
-	binary    Binary
+	name      string
 	dir       string // folder in the cache
+	make      func(ctx context.Context, out string) error
 }
 
 // Ensure builds what the cache lacks and returns a folder that holds all
 // programs under their own names. Programs that are there are not touched.
 func (b *Builder) Ensure(ctx context.Context) (string, error) {
-	jobs, key, err := b.plan(ctx)
+	return b.ensure(ctx, Components())
+}
+
+// EnsureOptional does the same for one of the optional components.
+func (b *Builder) EnsureOptional(ctx context.Context, name string) (string, error) {
+	for _, c := range Optional() {
+		if c.Name == name {
+			return b.ensure(ctx, []Component{c})
+		}
+	}
+	return "", fmt.Errorf("cannot find component %q", name)
+}
+
+func (b *Builder) ensure(ctx context.Context, components []Component) (string, error) {
+	jobs, key, err := b.plan(ctx, components)
 	if err != nil {
 		return "", err
 	}
@@ -61,17 +76,17 @@ func (b *Builder) Ensure(ctx context.Context) (string, error) {
 	defer unlock()
 	var missing []job
 	for _, j := range jobs {
-		if _, err := os.Stat(filepath.Join(j.dir, j.binary.Name)); err != nil {
+		if _, err := os.Stat(filepath.Join(j.dir, j.name)); err != nil {
 			missing = append(missing, j)
 		}
 	}
 	for i, j := range missing {
 		start := time.Now()
-		b.Progress("building %s %s (%d/%d) …", j.binary.Name, j.component.Version, i+1, len(missing))
-		if err := b.build(ctx, j); err != nil {
-			return "", fmt.Errorf("cannot build %q: %w", j.binary.Name, err)
+		b.Progress("building %s %s (%d/%d) …", j.name, j.component.Version, i+1, len(missing))
+		if err := j.run(ctx); err != nil {
+			return "", fmt.Errorf("cannot build %q: %w", j.name, err)
 		}
-		b.Progress("built %s in %s", j.binary.Name, time.Since(start).Round(time.Second))
+		b.Progress("built %s in %s", j.name, time.Since(start).Round(time.Second))
 	}
 	return bin, gather(bin, jobs)
 }
@@ -79,7 +94,7 @@ func (b *Builder) Ensure(ctx context.Context) (string, error) {
 // Folder returns the folder of all programs, or an error that names the verb
 // to run when they have not been built yet.
 func (b *Builder) Folder(ctx context.Context) (string, error) {
-	_, key, err := b.plan(ctx)
+	_, key, err := b.plan(ctx, Components())
 	if err != nil {
 		return "", err
 	}
@@ -90,23 +105,30 @@ func (b *Builder) Folder(ctx context.Context) (string, error) {
 	return bin, nil
 }
 
-// plan lists all programs and a key that changes with any of their inputs.
-func (b *Builder) plan(ctx context.Context) ([]job, string, error) {
+// plan lists all files to make and a key that changes with any of their inputs.
+func (b *Builder) plan(ctx context.Context, components []Component) ([]job, string, error) {
 	toolchain, err := goVersion(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	var jobs []job
 	all := sha256.New()
-	for _, c := range Components() {
-		sum, err := fingerprint(filepath.Join(b.Sources, c.Name), c, toolchain)
+	for _, c := range components {
+		source := filepath.Join(b.Sources, c.Dir())
+		sum, err := fingerprint(source, c, toolchain)
 		if err != nil {
 			return nil, "", fmt.Errorf("cannot read the module of component %q: %w", c.Name, err)
 		}
 		name := c.Name + "-" + strings.TrimPrefix(c.Version, "v") + "-" + sum
 		fmt.Fprintln(all, name)
-		for _, bin := range c.Binaries {
-			jobs = append(jobs, job{component: c, binary: bin, dir: filepath.Join(b.Cache, name)})
+		dir := filepath.Join(b.Cache, name)
+		for _, program := range c.Binaries {
+			jobs = append(jobs, job{c, program.Name, dir, func(ctx context.Context, out string) error {
+				return compile(ctx, source, c, program, out)
+			}})
+		}
+		for _, m := range c.Manifests {
+			jobs = append(jobs, job{c, m.Name, dir, func(ctx context.Context, out string) error { return m.write(ctx, source, out) }})
 		}
 	}
 	return jobs, hex.EncodeToString(all.Sum(nil))[:12], nil
@@ -115,32 +137,35 @@ func (b *Builder) plan(ctx context.Context) ([]job, string, error) {
 // fingerprint hashes everything that a component's programs depend on: its
 // module files and sources, the linker's variables and the Go version.
 func fingerprint(dir string, c Component, toolchain string) (string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", err
-	}
-	var names []string
-	for _, e := range entries {
-		if !e.IsDir() && !strings.HasSuffix(e.Name(), "_test.go") {
-			names = append(names, e.Name())
-		}
-	}
-	sort.Strings(names)
 	h := sha256.New()
 	fmt.Fprintln(h, toolchain, c.Variables, c.Binaries)
-	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(dir, name))
+	if len(c.Manifests) > 0 {
+		fmt.Fprintln(h, c.Manifests)
+	}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || strings.HasSuffix(path, "_test.go") || !slices.Contains([]string{".go", ".mod", ".sum"}, filepath.Ext(path)) {
+			return err
+		}
+		data, err := os.ReadFile(path)
 		if err != nil {
-			return "", err
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
 		}
 		fmt.Fprintln(h, name, len(data))
 		h.Write(data)
+		return nil
+	})
+	if err != nil {
+		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12], nil
 }
 
-// build compiles one program beside its final place and moves it there.
-func (b *Builder) build(ctx context.Context, j job) error {
+// run makes the file beside its final place and moves it there.
+func (j job) run(ctx context.Context) error {
 	if err := os.MkdirAll(j.dir, 0o755); err != nil {
 		return err
 	}
@@ -149,20 +174,28 @@ func (b *Builder) build(ctx context.Context, j job) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
+	out := filepath.Join(tmp, j.name)
+	if err := j.make(ctx, out); err != nil {
+		return err
+	}
+	return os.Rename(out, filepath.Join(j.dir, j.name))
+}
+
+// compile builds one program of a component.
+func compile(ctx context.Context, source string, c Component, program Binary, out string) error {
 	flags := "-s -w"
-	for _, v := range j.component.Variables {
+	for _, v := range c.Variables {
 		flags += " -X " + v
 	}
-	out := filepath.Join(tmp, j.binary.Name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", out, j.binary.Package)
-	cmd.Dir = filepath.Join(b.Sources, j.component.Name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", out, program.Package)
+	cmd.Dir = source
 	cmd.Env = Environ()
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%w\n%s", err, tail(log.String(), 20))
 	}
-	return os.Rename(out, filepath.Join(j.dir, j.binary.Name))
+	return nil
 }
 
 // gather makes one folder with a hard link to every program.
@@ -176,8 +209,8 @@ func gather(bin string, jobs []job) error {
 		return err
 	}
 	for _, j := range jobs {
-		if err := os.Link(filepath.Join(j.dir, j.binary.Name), filepath.Join(tmp, j.binary.Name)); err != nil {
-			return fmt.Errorf("cannot gather program %q: %w", j.binary.Name, err)
+		if err := os.Link(filepath.Join(j.dir, j.name), filepath.Join(tmp, j.name)); err != nil {
+			return fmt.Errorf("cannot gather %q: %w", j.name, err)
 		}
 	}
 	if err := os.Rename(tmp, bin); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {

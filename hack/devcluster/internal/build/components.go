@@ -19,23 +19,60 @@ type Binary struct {
 	Package string
 }
 
+// Upstream is a Go module at a pinned version.
+type Upstream struct{ Module, Version string }
+
 // Component is one pinned Go module with the programs that are built from it.
 type Component struct {
-	// Name is the folder below components/.
+	// Name names the component and, unless Folder is set, is its folder below
+	// components/.
 	Name string
+	// Folder is the component's folder, seen from components/.
+	Folder string
 	// Module is the path of the Go module that holds the programs.
 	Module string
 	// Version is the pinned version of Module.
 	Version string
+	// Beside are modules whose programs are built from the same dependencies,
+	// so that what they share is compiled once.
+	Beside []Upstream
 	// Staging is the version that stands in for the modules which Module
 	// replaces by folders of its own repository, empty for Version itself.
 	Staging string
 	// Skip names replaced modules that are not needed and not published.
 	Skip []string
+	// Vouched names required modules that the public checksum database does not
+	// know; the checksums in the upstream modules' own go.sum are used.
+	Vouched []string
 	// Binaries are the programs to build.
 	Binaries []Binary
+	// Manifests are the files of objects that come with the modules.
+	Manifests []Manifest
 	// Variables are set by the linker (-X name=value).
 	Variables []string
+}
+
+// Manifest is a file that is put together from files of a module.
+type Manifest struct {
+	// Name is the file that is made.
+	Name string
+	// Module is the path of the module, in the version that is required.
+	Module string
+	// Pattern matches the files, seen from the module's folder.
+	Pattern string
+}
+
+// Dir is the component's folder, seen from components/.
+func (c Component) Dir() string {
+	if c.Folder != "" {
+		return c.Folder
+	}
+	return c.Name
+}
+
+// Upstreams are Module and those beside it.
+func (c Component) Upstreams() []Upstream {
+	return append([]Upstream{{c.Module, c.Version}}, c.Beside...)
 }
 
 // Versions of the programs, as people know them.
@@ -46,7 +83,32 @@ const (
 	ProvisionerVersion = "v0.0.30"
 	MetricsVersion     = "v0.7.2"
 	PauseVersion       = "v1.0.0"
+	DriverVersion      = "v1.0.0"
+	CSIVersion         = "v5.3.0"
+	CertManagerVersion = "v1.11.5"
 )
+
+// Files of definitions that are made beside the programs.
+const (
+	SnapshotDefinitions    = "snapshot-definitions.yaml"
+	CertManagerDefinitions = "cert-manager-definitions.yaml"
+)
+
+// Optional returns the components of add-ons that a cluster has only when it is
+// asked to.
+func Optional() []Component {
+	const cm = "github.com/cert-manager/cert-manager"
+	return []Component{{
+		Name: "cert-manager", Module: cm, Version: CertManagerVersion,
+		Binaries: []Binary{
+			{"cert-manager-controller", cm + "/cmd/controller"},
+			{"cert-manager-webhook", cm + "/cmd/webhook"},
+			{"cert-manager-cainjector", cm + "/cmd/cainjector"},
+		},
+		Manifests: []Manifest{{CertManagerDefinitions, cm, "deploy/crds/crd-*.yaml"}},
+		Variables: []string{cm + "/pkg/util.AppVersion=" + CertManagerVersion},
+	}}
+}
 
 // Components returns all pinned components in the order in which they are
 // built: what a cluster needs first comes first.
@@ -63,6 +125,11 @@ func Components() []Component {
 		},
 		kubernetes(),
 		{
+			Name: "csi-driver", Folder: "../../csi", Module: "github.com/zeroinfra/hack/csi", Version: DriverVersion,
+			Binaries: []Binary{{"csi-driver", "."}},
+		},
+		csi(),
+		{
 			Name: "coredns", Module: "github.com/coredns/coredns", Version: CoreDNSVersion,
 			Binaries: []Binary{{"coredns", "github.com/coredns/coredns"}},
 		},
@@ -76,6 +143,27 @@ func Components() []Component {
 			Binaries:  []Binary{{"metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"}},
 			Variables: []string{"sigs.k8s.io/metrics-server/pkg/version.gitVersion=" + MetricsVersion},
 		},
+	}
+}
+
+// csi are the programs that stand between the API server and the CSI driver.
+func csi() Component {
+	return Component{
+		Name: "csi", Module: "github.com/kubernetes-csi/external-provisioner/v5", Version: CSIVersion,
+		Beside: []Upstream{
+			{"github.com/kubernetes-csi/external-resizer", "v1.14.0"},
+			{"github.com/kubernetes-csi/external-snapshotter/v8", "v8.3.0"},
+		},
+		Vouched: []string{"sigs.k8s.io/sig-storage-lib-external-provisioner/v11"},
+		Binaries: []Binary{
+			{"csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner"},
+			{"csi-resizer", "github.com/kubernetes-csi/external-resizer/cmd/csi-resizer"},
+			{"csi-snapshotter", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter"},
+			{"snapshot-controller", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller"},
+		},
+		Manifests: []Manifest{{
+			SnapshotDefinitions, "github.com/kubernetes-csi/external-snapshotter/client/v8", "config/crd/snapshot.storage.k8s.io_*.yaml",
+		}},
 	}
 }
 

@@ -60,6 +60,24 @@ func (c *Credentials) Server(file, name string, names []string, ips ...net.IP) (
 	return c.CA.Issue(c.dir, file, pki.Request{CommonName: name, Names: names, IPs: ips})
 }
 
+// Peer issues the certificate of a part of the CSI driver, which calls other
+// parts and, at an address, is called by them.
+func (c *Credentials) Peer(file string, ips ...net.IP) (pki.Pair, error) {
+	return c.CA.Issue(c.dir, file, pki.Request{CommonName: csiPeer, IPs: ips, Client: pki.ByClients})
+}
+
+// WritePeer writes what a part of the CSI driver reads into a folder.
+func (c *Credentials) WritePeer(dir, file string, ips ...net.IP) error {
+	pair, err := c.Peer(file, ips...)
+	if err != nil {
+		return err
+	}
+	if err := cluster.WriteFile(filepath.Join(dir, "ca.crt"), c.CA.PEM, 0o644); err != nil {
+		return err
+	}
+	return WritePair(dir, "csi", pair)
+}
+
 // Admin returns the certificate of the cluster's administrator.
 func (c *Credentials) Admin() (pki.Pair, error) {
 	return c.client("admin", "kubernetes-admin", "system:masters")

@@ -7,6 +7,7 @@ package controlplane
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -36,7 +37,9 @@ const (
 )
 
 // Names lists the control plane's programs in the order of their start.
-func Names() []string { return []string{Etcd, APIServer, ControllerManager, Scheduler, Proxy} }
+func Names() []string {
+	return append([]string{Etcd, APIServer, ControllerManager, Scheduler, Proxy}, Storage()...)
+}
 
 // pkiDir is where the control plane's machine sees its credentials.
 const pkiDir = machine.EtcDir + "/pki"
@@ -57,6 +60,14 @@ func Write(etc string, s cluster.Settings, creds *Credentials) (map[string]machi
 		}
 		files[client+".kubeconfig"] = config
 	}
+	storage, err := creds.Client(network.APIURL(), "csi", StorageUser)
+	if err != nil {
+		return nil, err
+	}
+	files["csi.kubeconfig"] = storage
+	if err := creds.WritePeer(filepath.Join(etc, "csi"), "csi-controller"); err != nil {
+		return nil, err
+	}
 	for name, data := range files {
 		if err := cluster.WriteFile(filepath.Join(etc, name), data, 0o600); err != nil {
 			return nil, err
@@ -70,6 +81,7 @@ func Write(etc string, s cluster.Settings, creds *Credentials) (map[string]machi
 		Etcd: etcdArgs(), APIServer: apiServerArgs(), ControllerManager: controllerManagerArgs(s),
 		Scheduler: schedulerArgs(), Proxy: {"--config=" + machine.EtcDir + "/kube-proxy.yaml"},
 	}
+	maps.Copy(args, storageArgs())
 	programs := map[string]machine.Program{}
 	for name, a := range args {
 		programs[name] = machine.Program{Name: name, Path: path.Join(machine.BinDir, name), Args: a, Inputs: inputs}

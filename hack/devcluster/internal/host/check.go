@@ -86,7 +86,7 @@ func checkKernel() error {
 	}
 	var errs []error
 	for name, use := range map[string]string{
-		"veth": "connect nodes", "bridge": "connect nodes", "nf_tables": "serve Services", "nf_conntrack": "serve Services",
+		"loop": "show volumes as disks", "xfs": "format volumes", "veth": "connect nodes", "bridge": "connect nodes", "nf_tables": "serve Services", "nf_conntrack": "serve Services",
 	} {
 		if !module(name) {
 			errs = append(errs, fmt.Errorf("cannot %s: this kernel has no %q", use, name))

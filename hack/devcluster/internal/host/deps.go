@@ -43,6 +43,7 @@ func needs() []need {
 		{"socat", programFiles("socat")},
 		{"iproute2", programFiles("ip")},
 		{"mount", programFiles("mount")},
+		{"xfsprogs", programFiles("mkfs.xfs")},
 		{"busybox-static", []string{"/usr/bin/busybox", "/bin/busybox"}},
 	}
 }

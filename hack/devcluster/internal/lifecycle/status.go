@@ -177,7 +177,14 @@ func addonStatuses(ctx context.Context, client *api.Client, s cluster.Settings, 
 			metrics.State = stateOf(err)
 		}
 	}
-	return append(all, metrics)
+	csi := AddonStatus{Name: controlplane.CSIName, State: api.State{Reason: "API server not ready"}}
+	if server.Ready {
+		state, err := client.Drivers(ctx, controlplane.CSIName, s.NodeNames())
+		if csi.State = state; err != nil {
+			csi.State = stateOf(err)
+		}
+	}
+	return append(all, metrics, csi)
 }
 
 // healthy tells whether every part is as "up" would leave it.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/zeroinfra/hack/devcluster/internal/addon"
 	"github.com/zeroinfra/hack/devcluster/internal/api"
+	"github.com/zeroinfra/hack/devcluster/internal/build"
 	"github.com/zeroinfra/hack/devcluster/internal/cluster"
 	"github.com/zeroinfra/hack/devcluster/internal/controlplane"
 	"github.com/zeroinfra/hack/devcluster/internal/host"
@@ -192,11 +193,23 @@ func (u *bringUp) awaitControlPlane(ctx context.Context, ready chan<- struct{}) 
 	if err := u.ensurePrograms(ctx, u.controlPlane(), rest); err != nil {
 		return err
 	}
+	definitions, err := os.ReadFile(filepath.Join(u.bin, build.SnapshotDefinitions))
+	if err != nil {
+		return fmt.Errorf("cannot read the definitions of snapshots: %w", err)
+	}
 	manifests, err := addon.Render(u.creds, u.settings.Nodes)
 	if err != nil {
 		return err
 	}
-	return u.apply(ctx, manifests)
+	for _, objects := range [][]byte{definitions, manifests} {
+		if err := u.apply(ctx, objects); err != nil {
+			return err
+		}
+	}
+	if err := controlplane.WriteNodes(u.controlPlane(), u.settings); err != nil {
+		return err
+	}
+	return u.ensurePrograms(ctx, u.controlPlane(), controlplane.Storage())
 }
 
 // await waits until a program of the control plane answers, and fails at once
@@ -264,7 +277,7 @@ func (u *bringUp) startNode(ctx context.Context, name string, ready <-chan struc
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for _, program := range []string{node.Kubelet, node.Proxy} {
+	for _, program := range []string{node.CSIDriver, node.Kubelet, node.Proxy} {
 		s, err := n.Ensure(ctx, programs[program])
 		if err != nil {
 			return err
@@ -366,6 +379,11 @@ func (u *bringUp) awaitAll(ctx context.Context) error {
 	}
 	if err := awaitState(ctx, "metrics of all nodes", func(ctx context.Context) (api.State, error) {
 		return u.client.Metrics(ctx, u.settings.NodeNames())
+	}); err != nil {
+		return err
+	}
+	if err := awaitState(ctx, "CSI driver on all nodes", func(ctx context.Context) (api.State, error) {
+		return u.client.Drivers(ctx, controlplane.CSIName, u.settings.NodeNames())
 	}); err != nil {
 		return err
 	}

@@ -23,10 +23,11 @@ const (
 	Containerd = "containerd"
 	Kubelet    = "kubelet"
 	Proxy      = "kube-proxy"
+	CSIDriver  = "csi-driver"
 )
 
 // Names lists a node's programs in the order of their start.
-func Names() []string { return []string{Containerd, Kubelet, Proxy} }
+func Names() []string { return []string{Containerd, CSIDriver, Kubelet, Proxy} }
 
 // Socket is containerd's address inside a node.
 const Socket = "/run/containerd/containerd.sock"
@@ -67,6 +68,9 @@ func Write(etc string, o Options, creds *controlplane.Credentials) (map[string]m
 	if err := controlplane.WritePair(etc, "kubelet", serving); err != nil {
 		return nil, err
 	}
+	if err := creds.WritePeer(filepath.Join(etc, "csi"), "csi-"+name, net.IP(ip.AsSlice())); err != nil {
+		return nil, err
+	}
 	files := map[string]string{
 		"ca.crt": string(creds.CA.PEM), "kubelet.kubeconfig": string(client), "kube-proxy.kubeconfig": string(proxy),
 		"kubelet.yaml": kubeletConfig(o), "kube-proxy.yaml": string(controlplane.ProxyConfig(name)),
@@ -92,13 +96,27 @@ func Write(etc string, o Options, creds *controlplane.Credentials) (map[string]m
 			Name: Containerd, Path: o.ContainerdPath,
 			Args: []string{"--config", machine.EtcDir + "/containerd.toml"}, Inputs: []string{files["containerd.toml"]},
 		},
-		Kubelet: kubelet,
+		Kubelet:   kubelet,
+		CSIDriver: csiDriver(o),
 		Proxy: {
 			Name: Proxy, Path: path.Join(machine.BinDir, Proxy),
 			Args:   []string{"--config=" + machine.EtcDir + "/kube-proxy.yaml"},
 			Inputs: []string{files["kube-proxy.yaml"], files["kube-proxy.kubeconfig"]},
 		},
 	}, nil
+}
+
+// csiDriver keeps volumes on the node's disk and mounts them for the kubelet.
+// The kubelet takes note of it at any time.
+func csiDriver(o Options) machine.Program {
+	return machine.Program{
+		Name: CSIDriver, Path: path.Join(machine.BinDir, CSIDriver),
+		Args: []string{
+			"node", "--node=" + cluster.NodeName(o.Index), "--root=/var/lib/csi",
+			"--socket=/var/lib/kubelet/plugins/" + controlplane.CSIName + "/csi.sock", "--registration=/var/lib/kubelet/plugins_registry",
+			"--listen=" + controlplane.CSIAddress(o.Index), "--credentials=" + machine.EtcDir + "/csi",
+		},
+	}
 }
 
 // kubeletConfig renders the kubelet's configuration. A lease as often as the
