@@ -39,7 +39,7 @@ func TestPodOfEachOrdinal(t *testing.T) {
 		if got := volumes["zeroinfra-tls"].Secret.SecretName; got != name+"-agent" {
 			t.Errorf("certificate is %q", got)
 		}
-		if p.Labels[platformv1.RevisionLabel] == "" || p.Labels[platformv1.OrdinalLabel] == "" || p.Labels[platformv1.DomainLabel] != "database" {
+		if p.Labels[platformv1.RevisionLabel] != ws.Spec.Revision || p.Labels[platformv1.OrdinalLabel] == "" || p.Labels[platformv1.DomainLabel] != "database" {
 			t.Errorf("labels are %v", p.Labels)
 		}
 		if _, ok := p.Labels[platformv1.RoleLabel]; ok {

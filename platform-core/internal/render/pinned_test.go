@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// What is pinned here is in the status of instances that run: when an operator is upgraded, its engine renders them
+// anew, and another revision would replace every pod of every instance, another digest restart every process. So a
+// later engine has to give the same values for the same plugin and the same spec. Where only the engine
+// changed and this test fails, the engine is wrong. The values may change with the plugin's own files alone, and
+// once a version of the plugin is released these do not change.
+const pinned = `
+minimal: cache-redis-main
+  revision 919146900a078ede
+  digest   sha256:a1a5ec6855588db94f7a0e444b7193336839a96720d32f7b685120f17aa7bdee
+  restart  sha256:a1a5ec6855588db94f7a0e444b7193336839a96720d32f7b685120f17aa7bdee
+full: sessions-redis-main
+  revision 85c2ce0dbaeee2c0
+  digest   sha256:3062d6d5e6745cc20f103663defa665a06cea6f04250b7b4f4c5130fb8ebfb37
+  restart  sha256:3062d6d5e6745cc20f103663defa665a06cea6f04250b7b4f4c5130fb8ebfb37
+`
+
+func TestRevisionsArePinned(t *testing.T) {
+	got := "\n"
+	for _, sample := range []string{"minimal", "full"} {
+		data, err := os.ReadFile(filepath.Join("..", "..", "..", "database-operator", "plugins", "redis", "1.0.0", "testdata", sample+".in.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		app := &platformv1.Application{}
+		if err := yaml.UnmarshalStrict(data, app); err != nil {
+			t.Fatal(err)
+		}
+		for _, set := range output(t, redis(t), app).WorkloadSets {
+			p, err := Plan(&platformv1.WorkloadSet{Spec: set.Spec})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += fmt.Sprintf("%s: %s\n  revision %s\n  digest   %s\n  restart  %s\n", sample, set.Name, set.Spec.Revision, p.Digest, p.RestartDigest)
+		}
+	}
+	if got != pinned {
+		t.Errorf("an upgrade of the operator would replace pods or restart processes; got:%swant:%s", got, pinned)
+	}
+}
+
+// Entries that a reload takes over are in the digest and not in that of a restart; everything else is in both.
+func TestDigestsOfDynamicEntries(t *testing.T) {
+	b := redis(t, "lists:", "dynamic: [hz]\nlists:", "      # A server that ran", "      reload:\n        each: [redis-cli, CONFIG, SET]\n      # A server that ran")
+	digests := func(name, value string) (digest, restart string, dynamic bool) {
+		ws, _ := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
+			c.Parameters = platformv1.Parameters{name: platformv1.ParameterValue(value)}
+		})))
+		p, err := Plan(ws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range p.Files[0].Entries {
+			dynamic = dynamic || entry.Key == name && entry.Dynamic
+		}
+		return p.Digest, p.RestartDigest, dynamic
+	}
+	was, wasRestart, dynamic := digests("hz", "20")
+	is, isRestart, _ := digests("hz", "30")
+	if !dynamic || was == is || wasRestart != isRestart {
+		t.Errorf("dynamic %v: digest %s to %s, restart %s to %s", dynamic, was, is, wasRestart, isRestart)
+	}
+	was, wasRestart, dynamic = digests("databases", "3")
+	is, isRestart, _ = digests("databases", "4")
+	if dynamic || was == is || wasRestart == isRestart {
+		t.Errorf("static, dynamic %v: digest %s to %s, restart %s to %s", dynamic, was, is, wasRestart, isRestart)
+	}
+}
