@@ -61,7 +61,8 @@ type Process struct {
 	Command []string `json:"command"`
 	// Env is added to the container's environment.
 	Env []EnvVar `json:"env,omitempty"`
-	// Dir is the working directory; the container's own when empty.
+	// Dir is the working directory, the container's own when empty: the folder with the pod's data, which the process manager locks
+	// with the file .zeroinfra.lock there, so that no other pod may have the same one.
 	Dir string `json:"dir,omitempty"`
 	// Stop says how it is stopped.
 	Stop Stop `json:"stop"`
