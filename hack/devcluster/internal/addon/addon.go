@@ -64,7 +64,10 @@ func images() map[string]string {
 // them. Archives that are there already are not written again, those of other
 // programs are removed. The pause image comes first.
 func WriteImages(dir, bin, busybox string) ([]*image.Archive, error) {
-	specs := specs(bin, busybox)
+	return writeArchives(dir, specs(bin, busybox))
+}
+
+func writeArchives(dir string, specs []image.Spec) ([]*image.Archive, error) {
 	key, err := fingerprint(specs)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/zeroinfra/hack/devcluster/internal/addon"
 	"github.com/zeroinfra/hack/devcluster/internal/api"
 	"github.com/zeroinfra/hack/devcluster/internal/cluster"
 	"github.com/zeroinfra/hack/devcluster/internal/host"
@@ -34,6 +36,7 @@ func (a *app) upCommand() *cobra.Command {
 	flags.IntVar(&want.APIPort, "api-port", want.APIPort, "port on 127.0.0.1 that leads to the API server")
 	flags.DurationVar(&want.GracePeriod, "node-monitor-grace-period", want.GracePeriod, "how long a silent node stays Ready")
 	flags.DurationVar(&want.StatusPeriod, "node-status-period", want.StatusPeriod, "how often a node reports that it lives, in whole seconds")
+	flags.StringSliceVar(&want.Addons, "addon", nil, "optional add-on that the cluster gets and keeps: cert-manager")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := host.Check(a.state); err != nil {
 			return err
@@ -50,13 +53,14 @@ func (a *app) upCommand() *cobra.Command {
 			"nodes":                     func() { s.Nodes = want.Nodes },
 			"api-port":                  func() { s.APIPort = want.APIPort },
 			"node-monitor-grace-period": func() { s.GracePeriod = want.GracePeriod },
+			"addon":                     func() { s.Addons = addon.Join(s.Addons, want.Addons...) },
 			"node-status-period":        func() { s.StatusPeriod = want.StatusPeriod.Truncate(time.Second) },
 		} {
 			if flags.Changed(name) {
 				take()
 			}
 		}
-		if err := s.Validate(); err != nil {
+		if err := errors.Join(s.Validate(), checkAddons(s.Addons)); err != nil {
 			return err
 		}
 		if err := a.installDeps(cmd); err != nil {
@@ -72,6 +76,34 @@ func (a *app) upCommand() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// checkAddons says which names are none of an add-on.
+func checkAddons(names []string) error {
+	var errs []error
+	for _, name := range names {
+		_, err := addon.FindOptional(name)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) addonCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "addon NAME…",
+		Short: "Give the running cluster an optional add-on, which it keeps: cert-manager",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkAddons(args); err != nil {
+				return err
+			}
+			m, err := a.buildingManager()
+			if err != nil {
+				return err
+			}
+			return m.Addons(cmd.Context(), args)
+		},
+	}
 }
 
 func (a *app) downCommand() *cobra.Command {

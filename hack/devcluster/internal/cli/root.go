@@ -79,7 +79,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.name, "name", cluster.DefaultName, "name of the cluster")
 	root.PersistentFlags().StringVar(&a.state, "state", cluster.DefaultBase, "folder that keeps the state of clusters")
 	root.AddCommand(
-		a.upCommand(), a.downCommand(), a.statusCommand(), a.kubeconfigCommand(), a.loadCommand(), a.nodeCommand(),
+		a.upCommand(), a.downCommand(), a.statusCommand(), a.kubeconfigCommand(), a.loadCommand(), a.nodeCommand(), a.addonCommand(),
 		a.logsCommand(), a.execCommand(), a.buildCommand(), a.binCommand(), a.depsCommand(), a.auditLogCommand(),
 	)
 	return root

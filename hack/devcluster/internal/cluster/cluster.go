@@ -41,6 +41,8 @@ type Settings struct {
 	GracePeriod time.Duration `json:"gracePeriod"`
 	// StatusPeriod is how often a node reports that it lives.
 	StatusPeriod time.Duration `json:"statusPeriod"`
+	// Addons are the optional add-ons that the cluster has.
+	Addons []string `json:"addons,omitempty"`
 }
 
 // Defaults returns the settings of a new cluster.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -57,11 +58,11 @@ func TestSettingsAreKept(t *testing.T) {
 		t.Errorf("an absent cluster gives %v", err)
 	}
 	want := Defaults()
-	want.Nodes = 7
+	want.Nodes, want.Addons = 7, []string{"cert-manager"}
 	if err := c.Save(want); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Load(); err != nil || got != want {
+	if got, err := c.Load(); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

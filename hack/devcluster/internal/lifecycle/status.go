@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/zeroinfra/hack/devcluster/internal/addon"
 	"github.com/zeroinfra/hack/devcluster/internal/api"
 	"github.com/zeroinfra/hack/devcluster/internal/cluster"
 	"github.com/zeroinfra/hack/devcluster/internal/controlplane"
@@ -160,7 +159,7 @@ func programStatus(name string, id process.Identity) ProgramStatus {
 
 func addonStatuses(ctx context.Context, client *api.Client, s cluster.Settings, server api.State) []AddonStatus {
 	var all []AddonStatus
-	for _, d := range addon.Deployments() {
+	for _, d := range deployments(s) {
 		st := AddonStatus{Name: d.Name, State: api.State{Reason: "API server not ready"}}
 		if server.Ready {
 			state, err := client.Deployment(ctx, d.Namespace, d.Name)

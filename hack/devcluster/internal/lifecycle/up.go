@@ -43,6 +43,7 @@ type bringUp struct {
 	creds     *controlplane.Credentials
 	client    *api.Client
 	began     time.Time // no node counts as ready that was not heard of since
+	optionals []optional
 	images    func() ([]*image.Archive, error)
 }
 
@@ -82,6 +83,9 @@ func (m *Manager) prepare(ctx context.Context, s cluster.Settings) (*bringUp, er
 	if u.installed, err = host.Locate(); err != nil {
 		return nil, err
 	}
+	if err := u.prepareAddons(ctx); err != nil {
+		return nil, err
+	}
 	if err := m.Cluster.Save(s); err != nil {
 		return nil, err
 	}
@@ -97,9 +101,7 @@ func (m *Manager) prepare(ctx context.Context, s cluster.Settings) (*bringUp, er
 	if u.client, err = m.client(u.creds, s.APIPort); err != nil {
 		return nil, err
 	}
-	u.images = sync.OnceValues(func() ([]*image.Archive, error) {
-		return addon.WriteImages(m.Cluster.Path("images"), u.bin, u.installed.Busybox)
-	})
+	u.images = sync.OnceValues(u.writeImages)
 	return u, nil
 }
 
@@ -226,10 +228,12 @@ func (u *bringUp) await(ctx context.Context, name string, answer func(context.Co
 }
 
 // apply gives manifests to the API server, as the owner of their fields.
-func (u *bringUp) apply(ctx context.Context, manifests []byte) error {
+func (u *bringUp) apply(ctx context.Context, manifests []byte, flags ...string) error {
+	flags = append([]string{
+		"--kubeconfig", u.Cluster.Kubeconfig(), "apply", "--server-side", "--force-conflicts", "--field-manager=devcluster", "-f", "-",
+	}, flags...)
 	return waitFor(ctx, componentLimit, "applying the add-ons", func(ctx context.Context) error {
-		cmd := exec.CommandContext(ctx, filepath.Join(u.bin, "kubectl"), "--kubeconfig", u.Cluster.Kubeconfig(),
-			"apply", "--server-side", "--force-conflicts", "--field-manager=devcluster", "-f", "-")
+		cmd := exec.CommandContext(ctx, filepath.Join(u.bin, "kubectl"), flags...)
 		cmd.Env = []string{"HOME=" + u.Cluster.Dir, "PATH=/usr/bin:/bin"}
 		cmd.Stdin = bytes.NewReader(manifests)
 		out, err := cmd.CombinedOutput()
@@ -370,12 +374,8 @@ func (u *bringUp) awaitAll(ctx context.Context) error {
 	}
 	u.timed("all nodes are ready", start)
 	start = time.Now()
-	for _, d := range addon.Deployments() {
-		if err := awaitState(ctx, d.Name+" becoming available", func(ctx context.Context) (api.State, error) {
-			return u.client.Deployment(ctx, d.Namespace, d.Name)
-		}); err != nil {
-			return err
-		}
+	if err := u.awaitDeployments(ctx, addon.Deployments()); err != nil {
+		return err
 	}
 	if err := awaitState(ctx, "metrics of all nodes", func(ctx context.Context) (api.State, error) {
 		return u.client.Metrics(ctx, u.settings.NodeNames())
@@ -388,6 +388,9 @@ func (u *bringUp) awaitAll(ctx context.Context) error {
 		return err
 	}
 	u.timed("all add-ons are ready", start)
+	if err := u.installAddons(ctx); err != nil {
+		return err
+	}
 	return alive(u.controlPlane(), controlplane.Names()...)
 }
 

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package addon
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/zeroinfra/hack/devcluster/internal/build"
+	"github.com/zeroinfra/hack/devcluster/internal/image"
+)
+
+//go:embed optional/*.yaml
+var optionalManifests embed.FS
+
+// Optional is an add-on that a cluster has only when it is asked to.
+type Optional struct {
+	// Name is also that of its component.
+	Name string
+	// Version is the component's.
+	Version string
+	// Definitions is the file beside the programs that holds its definitions.
+	Definitions string
+	// Namespace is where its workloads are.
+	Namespace string
+	// Programs are its Deployments: name, component's program, arguments.
+	Programs []OptionalProgram
+	// Probe is an object that can be created when the add-on works. It never is.
+	Probe string
+}
+
+// OptionalProgram is one workload of an optional add-on.
+type OptionalProgram struct {
+	// Name is that of the Deployment, its ServiceAccount and its image.
+	Name string
+	// Program is the file that it runs.
+	Program string
+	// Args follow the program's name.
+	Args []string
+}
+
+var optionals = []Optional{{
+	Name: "cert-manager", Version: build.CertManagerVersion, Definitions: build.CertManagerDefinitions, Namespace: "cert-manager",
+	Programs: []OptionalProgram{
+		{"cert-manager", "cert-manager-controller", []string{
+			"--v=1", "--leader-elect=false", "--cluster-resource-namespace=$(POD_NAMESPACE)",
+		}},
+		{"cert-manager-cainjector", "cert-manager-cainjector", []string{"--v=1", "--leader-elect=false"}},
+		{"cert-manager-webhook", "cert-manager-webhook", []string{
+			"--v=1", "--secure-port=10250",
+			"--dynamic-serving-ca-secret-namespace=$(POD_NAMESPACE)", "--dynamic-serving-ca-secret-name=cert-manager-webhook-ca",
+			"--dynamic-serving-dns-names=cert-manager-webhook.$(POD_NAMESPACE).svc",
+		}},
+	},
+	Probe: `{"apiVersion":"cert-manager.io/v1","kind":"ClusterIssuer","metadata":{"name":"devcluster-probe"},"spec":{"selfSigned":{}}}`,
+}}
+
+// FindOptional returns an optional add-on by its name.
+func FindOptional(name string) (Optional, error) {
+	var names []string
+	for _, o := range optionals {
+		if o.Name == name {
+			return o, nil
+		}
+		names = append(names, o.Name)
+	}
+	return Optional{}, fmt.Errorf("cannot find add-on %q: choose one of %s", name, strings.Join(names, ", "))
+}
+
+// Deployments lists the add-on's workloads.
+func (o Optional) Deployments() []Deployment {
+	var all []Deployment
+	for _, p := range o.Programs {
+		all = append(all, Deployment{o.Namespace, p.Name})
+	}
+	return all
+}
+
+func (o Optional) images() map[string]string {
+	all := map[string]string{}
+	for _, p := range o.Programs {
+		all[p.Name] = prefix + p.Program + ":" + o.Version
+	}
+	return all
+}
+
+// WriteImages writes the archives of the add-on's images into a folder below
+// dir from the programs in bin, once, and opens them.
+func (o Optional) WriteImages(dir, bin string) ([]*image.Archive, error) {
+	var all []image.Spec
+	for _, p := range o.Programs {
+		all = append(all, image.Spec{Name: o.images()[p.Name], Entrypoint: []string{"/" + p.Program}, Contents: program(bin, p.Program)})
+	}
+	return writeArchives(dir, all)
+}
+
+// Render writes the add-on's manifests.
+func (o Optional) Render() ([]byte, error) {
+	file := o.Name + ".yaml"
+	t, err := template.New("").Option("missingkey=error").ParseFS(optionalManifests, path.Join("optional", file))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the manifest of add-on %q: %w", o.Name, err)
+	}
+	programs := map[string][]string{}
+	for _, p := range o.Programs {
+		programs[p.Name] = p.Args
+	}
+	var out bytes.Buffer
+	if err := t.ExecuteTemplate(&out, file, map[string]any{"Images": o.images(), "Programs": programs}); err != nil {
+		return nil, fmt.Errorf("cannot fill the manifest of add-on %q: %w", o.Name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// Join returns names with one more, each once and sorted.
+func Join(names []string, more ...string) []string {
+	set := map[string]bool{}
+	for _, name := range append(slices.Clone(names), more...) {
+		set[name] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
