@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/zeroinfra/agents/internal/datalock"
@@ -67,6 +70,34 @@ func TestRemovedFileGuardsNothingAndIsTakenAnew(t *testing.T) {
 	}
 	take(t, &first, dir)
 	wantHeld(t, dir)
+}
+
+// TestOneAtATimeAlsoWhileTheFileIsRemoved has many take the lock, and each removes the file before it gives the lock back.
+func TestOneAtATimeAlsoWhileTheFileIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	var inside, taken atomic.Int32
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for taken.Load() < 300 && !t.Failed() {
+				var l datalock.Lock
+				if l.Take(dir) != nil {
+					continue
+				}
+				taken.Add(1)
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d have the lock", n)
+				}
+				runtime.Gosched()
+				inside.Add(-1)
+				if err := os.Remove(filepath.Join(dir, datalock.Name)); err != nil {
+					t.Error(err)
+				}
+				l.Release()
+			}
+		})
+	}
+	group.Wait()
 }
 
 func TestProcessThatInheritsTheFileHoldsTheLock(t *testing.T) {

@@ -308,6 +308,19 @@ func TestEachThatFailedCanBeTakenBack(t *testing.T) {
 	})
 }
 
+func TestEachThatFailedIsToldTheValueOfBeforeToo(t *testing.T) {
+	withEach(t, func(s *server) {
+		s.refuses["b"] = fmt.Errorf("%w of 10s", command.ErrTimeout)
+		s.reload("r1", s.settings(2, "a", "1", "b", "2"))
+		s.wants(report.DigestMixed)
+		// The command may have done its work before it was killed.
+		delete(s.refuses, "b")
+		s.reload("r2", s.settings(1, "a", "1", "b", "1"))
+		s.wantOutcome("r2", succeeded, "")
+		s.wants(digest(1), "b=1")
+	})
+}
+
 func TestEachThatWasRefusedAloneChangesNothing(t *testing.T) {
 	withEach(t, func(s *server) {
 		s.refuses["c"] = errors.New("exit code 1: unknown parameter")
