@@ -14,6 +14,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/zeroinfra/hack/csi/internal/disk"
+	"github.com/zeroinfra/hack/csi/internal/store"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -101,11 +102,11 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolume
 		return nil, failure(err)
 	}
 	device, used, err := d.device(id)
+	if errors.Is(err, store.ErrAbsent) || err == nil && !used {
+		return &csi.NodeUnstageVolumeResponse{}, nil
+	}
 	if err != nil {
 		return nil, failure(err)
-	}
-	if !used {
-		return &csi.NodeUnstageVolumeResponse{}, nil
 	}
 	mounts, err := disk.Of(device)
 	if err != nil {
@@ -208,19 +209,17 @@ func checkSingleWriter(r *csi.NodePublishVolumeRequest, device disk.Device, stag
 	return nil
 }
 
-// NodeUnpublishVolume takes a volume away from a pod.
+// NodeUnpublishVolume takes a volume away from a pod. One that is deleted is
+// taken away too: after a power cut the kubelet may ask for that.
 func (d *Driver) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	if r.GetTargetPath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the request does not say where the volume is shown")
 	}
-	id, unlock, err := d.take(ctx, r.GetVolumeId())
+	_, unlock, err := d.take(ctx, r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if _, err := d.store.Volume(id); err != nil {
-		return nil, failure(err)
-	}
 	if err := disk.Remove(r.GetTargetPath()); err != nil {
 		return nil, failure(err)
 	}
