@@ -63,6 +63,7 @@ func TestLifeOfAnOperator(t *testing.T) {
 	if code := second.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("the second leader ended with code %d after SIGTERM", code)
 	}
+	expectNothingDenied(t, first)
 	expectNoWrites(t, "over a restart", func() {
 		third := run(t, namespace)
 		third.waitReady()
@@ -194,12 +195,14 @@ func TestAnOperatorWaitsForItsDefinitions(t *testing.T) {
 		t.Error("it is ready without its definitions")
 	}
 	// Another replica, which may install them, helps it out.
-	run(t, namespace).waitReady()
+	other := run(t, namespace)
+	other.waitReady()
 	waiting.waitReady()
+	expectNothingDenied(t, other)
 }
 
 func TestABadStartEndsWithCode1(t *testing.T) {
-	p := run(t, "zeroinfra", "--workers=0")
+	p := run(t, env.Namespace(t), "--workers=0")
 	if code := p.exitCode(); code != 1 || !strings.Contains(p.output.String(), "--workers") {
 		t.Errorf("code %d, output %q", code, p.output)
 	}

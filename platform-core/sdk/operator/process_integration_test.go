@@ -52,15 +52,21 @@ type process struct {
 	command        *exec.Cmd
 	output         *lockedBuffer
 	health, metric string
-	ended          chan struct{}
+	// account is who it is for the API server.
+	account *testkit.Operator
+	ended   chan struct{}
 }
 
 // run starts an operator as a process of its own.
 func run(t *testing.T, namespace string, arguments ...string) *process {
 	t.Helper()
-	p := &process{T: t, output: &lockedBuffer{}, health: freeAddress(t), metric: freeAddress(t), ended: make(chan struct{})}
+	account, err := env.Operator(t.Context(), namespace, example.Role())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{account: account, T: t, output: &lockedBuffer{}, health: freeAddress(t), metric: freeAddress(t), ended: make(chan struct{})}
 	p.command = exec.Command(os.Args[0], append([]string{
-		"--kubeconfig=" + env.Kubeconfig(t), "--namespace=" + namespace, "--agent-image=agent:test",
+		"--kubeconfig=" + env.KubeconfigOf(t, account), "--namespace=" + namespace, "--agent-image=agent:test",
 		"--health-probe-bind-address=" + p.health, "--metrics-bind-address=" + p.metric, "--log-format=console",
 	}, arguments...)...)
 	p.command.Env = append(os.Environ(), asOperator+"=1")
@@ -165,4 +171,21 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// expectNothingDenied fails when the account of an operator asked for what it has no right to.
+func expectNothingDenied(t *testing.T, p *process) {
+	t.Helper()
+	found, err := env.Accesses(p.account.User)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 {
+		t.Error("the operator has asked for nothing: it is not who the test takes it for")
+	}
+	for access := range found {
+		if access.Refused {
+			t.Errorf("it was denied to %s %s/%s in namespace %q", access.Verb, access.Group, access.Resource, access.Namespace)
+		}
+	}
 }

@@ -5,17 +5,26 @@
 package operator
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-func TestUninstallCheck(t *testing.T) {
+func startEnv(t *testing.T) *testkit.Env {
+	t.Helper()
 	env, err := testkit.Start(testkit.EnvOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -25,9 +34,15 @@ func TestUninstallCheck(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	check := func() error {
+	return env
+}
+
+func TestUninstallIsRefused(t *testing.T) {
+	env := startEnv(t)
+	own := env.Namespace(t)
+	check := func(arguments ...string) error {
 		command := Command(Options{Domain: "database"})
-		command.SetArgs([]string{"prepare-uninstall", "--namespace=zeroinfra", "--kubeconfig", env.Kubeconfig(t)})
+		command.SetArgs(append([]string{"prepare-uninstall", "--namespace=" + own, "--kubeconfig", env.Kubeconfig(t)}, arguments...))
 		return command.ExecuteContext(t.Context())
 	}
 	if err := check(); err != nil {
@@ -43,7 +58,7 @@ func TestUninstallCheck(t *testing.T) {
 		obj := &platformv1.WorkloadSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{platformv1.DomainLabel: domain}, Finalizers: finalizers},
 			Spec: platformv1.WorkloadSetSpec{
-				Application: "a", Component: "c", Set: "s", Version: "1", Plugin: platformv1.PluginReference{Name: "p", Version: "1.0.0"},
+				Application: "a", Component: "c", Set: "s", Version: "1", Plugin: platformv1.PluginReference{Name: "p", Version: "1.0.0"}, Revision: "1",
 			},
 		}
 		obj.Spec.Template.Raw, obj.Spec.Plan.Raw = []byte(`{}`), []byte(`{}`)
@@ -58,8 +73,91 @@ func TestUninstallCheck(t *testing.T) {
 		t.Errorf("nothing of this domain is held: %v", err)
 	}
 	set("held", "database", platformv1.VolumesFinalizer)
-	err = check()
-	if err == nil || !strings.Contains(err.Error(), "WorkloadSet "+namespace+"/held has the finalizer") {
+	err := check()
+	if err == nil || !strings.Contains(err.Error(), "WorkloadSet "+namespace+"/held has the finalizer") || strings.Contains(err.Error(), "elsewhere") {
 		t.Errorf("got %v, want an error that names the held object", err)
+	}
+	if err := check("--watch-namespaces=" + own); err != nil {
+		t.Errorf("it is not in a namespace of this operator: %v", err)
+	}
+	if err := check("--watch-namespaces=" + own + "," + namespace); err == nil {
+		t.Error("it is in a namespace of this operator")
+	}
+
+	if err := check("--force"); err != nil {
+		t.Errorf("it was told to: %v", err)
+	}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "database-operator-settings"}, Data: map[string]string{"uninstall.force": "false"}}
+	if err := env.Client.Create(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); err == nil || !strings.Contains(err.Error(), own+"/database-operator-settings") {
+		t.Errorf("got %v, want an error that says where to force it", err)
+	}
+	settings.Data["uninstall.force"] = "true"
+	if err := env.Client.Update(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); err != nil {
+		t.Errorf("the settings say so: %v", err)
+	}
+}
+
+// The hook ends when the operator has given its lease back, and not before.
+func TestStandDown(t *testing.T) {
+	env := startEnv(t)
+	own := env.Namespace(t)
+	labels := map[string]string{"a": "b"}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "operator"},
+		Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+		}},
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: leaseName("database")}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("operator-1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NowMicro()),
+	}}
+	for _, obj := range []client.Object{deployment, lease} {
+		if err := env.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prepare := func(ctx context.Context, name string) chan error {
+		ended := make(chan error, 1)
+		go func() {
+			command := Command(Options{Domain: "database"})
+			command.SetArgs([]string{"prepare-uninstall", "--namespace=" + own, "--kubeconfig", env.Kubeconfig(t), "--deployment=" + name})
+			ended <- command.ExecuteContext(ctx)
+		}()
+		return ended
+	}
+	ended := prepare(t.Context(), deployment.Name)
+	testkit.WaitFor(t, env.Client, deployment, "is scaled to 0", func() error {
+		if *deployment.Spec.Replicas != 0 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	select {
+	case err := <-ended:
+		t.Errorf("it ended while the operator held its lease: %v", err)
+	case <-time.After(5 * standDownLook):
+	}
+	lease.Spec.HolderIdentity = ptr.To("")
+	if err := env.Client.Update(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the lease was given back: %v", err)
+	}
+
+	// A lease that has run out is nobody's, and an operator that is gone already is stopped.
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To("operator-1"), ptr.To[int32](1)
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Minute)))
+	if err := env.Client.Update(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-prepare(t.Context(), "gone"); err != nil {
+		t.Errorf("there is nothing to wait for: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ package example
 
 import (
 	"embed"
+	"io/fs"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,18 @@ var GroupVersion = schema.GroupVersion{Group: "sample.zeroinfra.github.com", Ver
 //
 //go:embed crd/*.yaml
 var CRDs embed.FS
+
+//go:embed role/*.yaml
+var roles embed.FS
+
+// Role returns what an operator that serves Sample may do with it, for testkit's Env.Operator.
+func Role() fs.FS {
+	role, err := fs.Sub(roles, "role")
+	if err != nil {
+		panic(err) // The folder is embedded above.
+	}
+	return role
+}
 
 // AddToScheme registers Sample with a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -110,29 +111,43 @@ func TestKeeperKeepsTheLastGoodSettings(t *testing.T) {
 	}
 }
 
-// The limit of requests is one for all clients, and a change of it is felt at once.
+// The limit of requests holds for all who share it, and a change of it is felt at once, also by those who wait.
 func TestLimiterChanges(t *testing.T) {
-	l := NewLimiter(0.001, 2)
-	for range 2 {
-		if !l.TryAccept() {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(0.01, 2)
+		if !l.TryAccept() || !l.TryAccept() {
 			t.Error("the burst is not allowed")
 		}
-	}
-	if l.TryAccept() {
-		t.Error("more than the burst is allowed")
-	}
-	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if err := l.Wait(short); err == nil {
-		t.Error("a wait of minutes fits into a millisecond")
-	}
-	l.Set(10000, 20000)
-	long, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := l.Wait(long); err != nil || errors.Is(long.Err(), context.DeadlineExceeded) {
-		t.Errorf("after the change: %v", err)
-	}
-	if got := l.QPS(); got != 10000 {
-		t.Errorf("it says %v per second", got)
-	}
+		if l.TryAccept() {
+			t.Error("more than the burst is allowed")
+		}
+		began := time.Now()
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Wait(short); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("a wait that is given up: %v after %v", err, time.Since(began))
+		}
+		const waiting = 10
+		done := make(chan error, waiting)
+		for range waiting {
+			go func() { done <- l.Wait(context.Background()) }()
+		}
+		synctest.Wait()
+		if len(done) != 0 {
+			t.Errorf("%d did not wait", len(done))
+		}
+		began = time.Now()
+		l.Set(100, 1)
+		for range waiting {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took > 200*time.Millisecond || took < 50*time.Millisecond {
+			t.Errorf("%d at 100 per second took %v", waiting, took)
+		}
+		if got := l.QPS(); got != 100 {
+			t.Errorf("it says %v per second", got)
+		}
+	})
 }
