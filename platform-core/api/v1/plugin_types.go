@@ -32,6 +32,12 @@ type PluginStatus struct {
 	// digest of the bundle: "sha256:" and 64 hexadecimal digits.
 	// +optional
 	Digest string `json:"digest,omitempty"`
+	// shortDigest is what people compare of the digest: its first 12 digits.
+	// +optional
+	ShortDigest string `json:"shortDigest,omitempty"`
+	// instances is the number of Applications that name this version of the plugin, as the operator of its domain sees them.
+	// +optional
+	Instances int32 `json:"instances"`
 	// supportedVersions of the middleware.
 	// +optional
 	// +listType=atomic
@@ -50,7 +56,8 @@ type PluginStatus struct {
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="Domain",type=string,JSONPath=`.spec.domain`
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
-// +kubebuilder:printcolumn:name="Digest",type=string,JSONPath=`.status.digest`,priority=1
+// +kubebuilder:printcolumn:name="Instances",type=integer,JSONPath=`.status.instances`
+// +kubebuilder:printcolumn:name="Digest",type=string,JSONPath=`.status.shortDigest`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Plugin struct {

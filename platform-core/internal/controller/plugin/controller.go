@@ -32,8 +32,12 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/patch"
 )
 
-// owner is the field owner of all that this controller applies.
-const owner = "plugin"
+const (
+	// owner is the field owner of all that this controller applies.
+	owner = "plugin"
+	// shortDigestLength is how much of a digest people read.
+	shortDigestLength = 12
+)
 
 // Deps are what the controller needs from its surroundings.
 type Deps struct {
@@ -105,10 +109,14 @@ func Setup(mgr ctrl.Manager, deps Deps) (*Loader, error) {
 		}
 		return []reconcile.Request{requestOf(key{s.Plugin, s.Version})}
 	})
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Application{}, instanceField, byVersion); err != nil {
+		return nil, err
+	}
 	return c.Loader, ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		WatchesRawSource(source.Kind(bundles, &corev1.ConfigMap{}, mapper)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPublished)).
+		Watches(&platformv1.Application{}, counted{}).
 		WithOptions(deps.Options).
 		Complete(c)
 }
@@ -139,17 +147,17 @@ func (c *Controller) ofPublished(_ context.Context, obj client.Object) []reconci
 // Reconcile implements reconcile.Reconciler: it loads one version of a plugin and publishes its state.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	k := key{request.Namespace, request.Name}
-	found, newest, err := c.sources(ctx)
+	found, err := c.sources(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	sources, ok := found[k]
+	p, ok := found[k]
 	if !ok {
-		c.Index.Delete(k.name, k.version)
+		c.forget(k)
 		return reconcile.Result{}, c.withdraw(ctx, k)
 	}
-	state := c.load(k, sources)
-	if age := c.Now().Sub(newest[k]); missing(state) && state.Bundle == nil && age < settling {
+	state := c.load(k, p)
+	if age := c.Now().Sub(p.newest); missing(state) && state.Bundle == nil && age < settling {
 		return reconcile.Result{RequeueAfter: settling - age}, nil
 	}
 	return reconcile.Result{}, c.publish(ctx, k, state)
@@ -175,8 +183,13 @@ func (c *Controller) publish(ctx context.Context, k key, state plugin.State) err
 	if err := c.live.Get(ctx, client.ObjectKeyFromObject(obj), current); err != nil {
 		return err
 	}
+	instances, err := c.instances(ctx, k)
+	if err != nil {
+		return err
+	}
 	before := current.DeepCopy()
 	report(current, state)
+	current.Status.Instances = instances
 	if err := patch.Status(ctx, c.client, before, current); err != nil {
 		return err
 	}
@@ -195,6 +208,7 @@ func report(obj *platformv1.Plugin, state plugin.State) {
 	}
 	if state.Bundle != nil {
 		s.Digest, s.SupportedVersions = state.Bundle.Digest, state.Bundle.Manifest.SupportedVersions
+		s.ShortDigest = strings.TrimPrefix(s.Digest, "sha256:")[:shortDigestLength]
 	}
 	accepted := metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonAccepted, Message: "the bundle is loaded", ObservedGeneration: obj.Generation}
 	o := outcome.Done()

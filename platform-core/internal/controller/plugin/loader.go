@@ -3,9 +3,11 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +28,9 @@ type Loader struct {
 	domain    string
 	index     *plugin.Index
 	loaded    atomic.Bool
+	// seen says which ConfigMaps each loaded bundle came from, so that nothing is parsed twice.
+	mu   sync.Mutex
+	seen map[key]string
 }
 
 // Loaded says whether every bundle that was there at the start has been read.
@@ -34,13 +39,24 @@ func (l *Loader) Loaded() bool { return l.loaded.Load() }
 // key is one version of a plugin.
 type key struct{ name, version string }
 
-// sources lists the parts in the namespace by plugin and version, and when the newest part of each was made.
-func (l *Loader) sources(ctx context.Context) (map[key]map[plugin.Part]plugin.Source, map[key]time.Time, error) {
+// parts are the ConfigMaps of one version of a plugin.
+type parts struct {
+	sources map[plugin.Part]plugin.Source
+	// newest is when the newest of them was made.
+	newest time.Time
+	// identity changes with any of them.
+	identity string
+}
+
+// sources lists the parts in the namespace by plugin and version.
+func (l *Loader) sources(ctx context.Context) (map[key]*parts, error) {
 	var list corev1.ConfigMapList
 	if err := l.reader.List(ctx, &list, client.InNamespace(l.namespace)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	found, newest := map[key]map[plugin.Part]plugin.Source{}, map[key]time.Time{}
+	// The cache lists in no order.
+	slices.SortFunc(list.Items, func(a, b corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
+	found := map[key]*parts{}
 	for i := range list.Items {
 		source, ok := plugin.ParseSource(&list.Items[i])
 		if !ok || list.Items[i].DeletionTimestamp != nil {
@@ -48,32 +64,39 @@ func (l *Loader) sources(ctx context.Context) (map[key]map[plugin.Part]plugin.So
 		}
 		k := key{source.Plugin, source.Version}
 		if found[k] == nil {
-			found[k] = map[plugin.Part]plugin.Source{}
+			found[k] = &parts{sources: map[plugin.Part]plugin.Source{}}
 		}
-		found[k][source.Part] = source
-		if made := list.Items[i].CreationTimestamp.Time; made.After(newest[k]) {
-			newest[k] = made
+		p := found[k]
+		p.sources[source.Part] = source
+		p.identity += string(list.Items[i].UID) + "/" + list.Items[i].ResourceVersion + " "
+		if made := list.Items[i].CreationTimestamp.Time; made.After(p.newest) {
+			p.newest = made
 		}
 	}
-	return found, newest, nil
+	return found, nil
 }
 
 // loadAll reads every bundle that is there.
 func (l *Loader) loadAll(ctx context.Context) error {
-	found, _, err := l.sources(ctx)
+	found, err := l.sources(ctx)
 	if err != nil {
 		return err
 	}
-	for k, sources := range found {
-		l.load(k, sources)
+	for k, p := range found {
+		l.load(k, p)
 	}
 	l.loaded.Store(true)
 	return nil
 }
 
-// load reads one bundle into the index and returns what the index now knows of it.
-func (l *Loader) load(k key, sources map[plugin.Part]plugin.Source) plugin.State {
-	bundle, errs := plugin.Load(maps.Clone(sources))
+// load reads one bundle into the index, unless it has these ConfigMaps already, and returns what the index now knows of it.
+func (l *Loader) load(k key, p *parts) plugin.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if state, ok := l.index.Get(k.name, k.version); ok && l.seen[k] == p.identity {
+		return state
+	}
+	bundle, errs := plugin.Load(maps.Clone(p.sources))
 	if bundle != nil && bundle.Manifest.Domain != l.domain {
 		errs = append(errs, plugin.LoadError{
 			File:    plugin.SourceName(k.name, plugin.PartManifest, k.version),
@@ -82,8 +105,20 @@ func (l *Loader) load(k key, sources map[plugin.Part]plugin.Source) plugin.State
 		bundle = nil
 	}
 	l.index.Set(k.name, k.version, bundle, errs)
+	if l.seen == nil {
+		l.seen = map[key]string{}
+	}
+	l.seen[k] = p.identity
 	state, _ := l.index.Get(k.name, k.version)
 	return state
+}
+
+// forget drops a bundle whose ConfigMaps are gone.
+func (l *Loader) forget(k key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.index.Delete(k.name, k.version)
+	delete(l.seen, k)
 }
 
 func missing(state plugin.State) bool {

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/config/crd"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginfolder"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+var env *testkit.Env
+
+func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}}) }
+
+// written lists the writes of one controller, but those of events.
+type written struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (w *written) RoundTrip(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") {
+			w.mu.Lock()
+			w.list = append(w.list, r.Method+" "+r.URL.Path)
+			w.mu.Unlock()
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+func (w *written) of(name string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []string
+	for _, write := range w.list {
+		if strings.Contains(write, name) {
+			list = append(list, write)
+		}
+	}
+	return list
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// operator runs the controller of the domain common in a namespace, and returns its index, its writes and what ends it.
+func operator(t *testing.T, namespace string) (*plugin.Index, *written, func()) {
+	t.Helper()
+	w := &written{}
+	cfg := rest.CopyConfig(env.Config)
+	cfg.Wrap(w.RoundTrip)
+	skip := true
+	manager, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:     env.Scheme,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &skip},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&platformv1.Application{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: "common"})},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := plugin.NewIndex()
+	if _, err := Setup(manager, Deps{Index: index, Namespace: namespace, Domain: "common", Now: time.Now}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- manager.Start(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the manager ended with: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return index, w, stop
+}
+
+// relay returns the ConfigMaps of the relay plugin under another version, so that each test has a Plugin object of its own.
+func relay(t *testing.T, namespace, version string) []*corev1.ConfigMap {
+	t.Helper()
+	_, sources, problems := pluginfolder.Load("../../plugin/testdata/relay/1.0.0")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	parts, err := pluginfolder.Package(sources, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*corev1.ConfigMap
+	for _, part := range parts {
+		cm := part.(*corev1.ConfigMap)
+		cm.Name = strings.ReplaceAll(cm.Name, "1.0.0", version)
+		for key, value := range cm.Labels {
+			cm.Labels[key] = strings.ReplaceAll(value, "1.0.0", version)
+		}
+		for key, value := range cm.Data {
+			if key == "version" || strings.HasSuffix(key, "-ref") {
+				cm.Data[key] = strings.ReplaceAll(value, "1.0.0", version)
+			}
+		}
+		list = append(list, cm)
+	}
+	return list
+}
+
+func create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, obj := range objects {
+		if err := env.Client.Create(t.Context(), obj); err != nil {
+			t.Fatalf("cannot create %T %q: %v", obj, obj.GetName(), err)
+		}
+	}
+}
+
+func published(version string) *platformv1.Plugin {
+	return &platformv1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "relay-" + version}}
+}
+
+// waitPlugin waits until the Plugin object of a version is as wanted.
+func waitPlugin(t *testing.T, version, what string, wanted func(*platformv1.Plugin) bool) *platformv1.Plugin {
+	t.Helper()
+	p := published(version)
+	testkit.WaitFor(t, env.Client, p, what, func() error {
+		if !wanted(p) {
+			return fmt.Errorf("it is %+v", p.Status)
+		}
+		return nil
+	})
+	return p
+}
+
+func accepted(p *platformv1.Plugin) bool { return conditions.IsTrue(p, platformv1.AcceptedCondition) }
+
+func TestPluginIsUsableWithinTwoSecondsWithoutARestart(t *testing.T) {
+	namespace := env.Namespace(t)
+	index, _, _ := operator(t, namespace)
+	// Another plugin is there first: the operator is up.
+	for _, cm := range relay(t, namespace, "1.1.0") {
+		create(t, cm)
+	}
+	waitPlugin(t, "1.1.0", "accepted", accepted)
+
+	parts := relay(t, namespace, "1.1.1")
+	for _, cm := range parts {
+		create(t, cm)
+	}
+	complete := time.Now()
+	testkit.Eventually(t, "the bundle is in the index", func(context.Context) error {
+		if state, ok := index.Get("relay", "1.1.1"); !ok || state.Bundle == nil {
+			return fmt.Errorf("the index has %+v, %v", state.Errors, ok)
+		}
+		return nil
+	})
+	if took := time.Since(complete); took > 2*time.Second {
+		t.Errorf("the plugin was usable after %s; want 2 s at most", took)
+	}
+	p := waitPlugin(t, "1.1.1", "accepted", accepted)
+	if p.Spec.Domain != "common" || len(p.Status.ShortDigest) != 12 || !strings.HasPrefix(p.Status.Digest, "sha256:"+p.Status.ShortDigest) ||
+		!slices.Equal(p.Status.SupportedVersions, []string{"1", "2"}) || p.Status.Instances != 0 {
+		t.Errorf("the Plugin object is %+v, %+v", p.Spec, p.Status)
+	}
+	if err := testkit.StatusLint(p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBrokenPluginIsRefusedAndHarmsNothing(t *testing.T) {
+	namespace := env.Namespace(t)
+	index, _, _ := operator(t, namespace)
+	for _, cm := range relay(t, namespace, "1.2.0") {
+		create(t, cm)
+	}
+	for _, cm := range relay(t, namespace, "1.2.1") {
+		if text, ok := cm.Data["components.yaml"]; ok {
+			cm.Data["components.yaml"] = strings.Replace(text, "needs: [hub]", "needs: [hup]", 1)
+		}
+		create(t, cm)
+	}
+	p := waitPlugin(t, "1.2.1", "refused", func(p *platformv1.Plugin) bool { return conditions.IsTrue(p, platformv1.StalledCondition) })
+	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message, "relay-components-1.2.1/components.yaml:") || !strings.Contains(message, `names the component "hup"`) {
+		t.Errorf("the message is %q", message)
+	}
+	waitPlugin(t, "1.2.0", "accepted", accepted)
+
+	// The same version with other content is refused, and what was loaded stays.
+	before, _ := index.Get("relay", "1.2.0")
+	var params *corev1.ConfigMap
+	for _, cm := range relay(t, namespace, "1.2.0") {
+		if _, ok := cm.Data["hub.yaml"]; ok && strings.Contains(cm.Name, "params") {
+			params = cm
+		}
+	}
+	if err := env.Client.Delete(t.Context(), params.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	params.Data["hub.yaml"] = strings.Replace(params.Data["hub.yaml"], "mode: strict", "mode: loose", 1)
+	create(t, params)
+	p = waitPlugin(t, "1.2.0", "refused as changed", func(p *platformv1.Plugin) bool {
+		return strings.Contains(conditions.Get(p, platformv1.AcceptedCondition).Message, "cannot change to")
+	})
+	after, _ := index.Get("relay", "1.2.0")
+	if after.Bundle == nil || after.Bundle.Digest != before.Bundle.Digest || p.Status.Digest != before.Bundle.Digest {
+		t.Errorf("the bundle is %+v; want the one of before", after)
+	}
+}
+
+func TestInstancesAreCountedInFewWritesAndNoneAtRest(t *testing.T) {
+	namespace := env.Namespace(t)
+	_, w, stop := operator(t, namespace)
+	for _, cm := range relay(t, namespace, "1.3.0") {
+		create(t, cm)
+	}
+	waitPlugin(t, "1.3.0", "accepted", accepted)
+	writes := len(w.of("relay-1.3.0"))
+	const many = 20
+	var apps []client.Object
+	for i := range many {
+		apps = append(apps, testkit.BuildApplication(namespace, fmt.Sprintf("a-%d", i)).Plugin("relay", "1.3.0").Domain("common").Build())
+	}
+	create(t, apps...)
+	create(t, testkit.BuildApplication(namespace, "other").Plugin("relay", "9.9.9").Domain("common").Build())
+	waitPlugin(t, "1.3.0", "counted", func(p *platformv1.Plugin) bool { return p.Status.Instances == many })
+	if spent := len(w.of("relay-1.3.0")) - writes; spent > 3 {
+		t.Errorf("counting %d Applications took %d writes; want 3 at most", many, spent)
+	}
+
+	// Another operator counts again, and has nothing to write: a bundle that it loads later is published, this one is left alone.
+	stop()
+	_, w, _ = operator(t, namespace)
+	for _, cm := range relay(t, namespace, "1.3.1") {
+		create(t, cm)
+	}
+	create(t, testkit.BuildApplication(namespace, "late").Plugin("relay", "1.3.1").Domain("common").Build())
+	waitPlugin(t, "1.3.1", "counted", func(p *platformv1.Plugin) bool { return p.Status.Instances == 1 })
+	if list := w.of("relay-1.3.0"); len(list) > 0 {
+		t.Errorf("a restart wrote %q", list)
+	}
+	for _, app := range apps[:5] {
+		if err := env.Client.Delete(t.Context(), app); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitPlugin(t, "1.3.0", "counted again", func(p *platformv1.Plugin) bool { return p.Status.Instances == many-5 })
+}
+
+func TestPluginIsWithdrawn(t *testing.T) {
+	namespace := env.Namespace(t)
+	index, _, _ := operator(t, namespace)
+	parts := relay(t, namespace, "1.4.0")
+	for _, cm := range parts {
+		create(t, cm)
+	}
+	p := waitPlugin(t, "1.4.0", "accepted", accepted)
+	for _, cm := range parts {
+		if err := env.Client.Delete(t.Context(), cm); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.WaitGone(t, env.Client, p)
+	if _, ok := index.Get("relay", "1.4.0"); ok {
+		t.Error("the index still has it")
+	}
+	// It comes back with other content: nothing is left of what it was.
+	for _, cm := range relay(t, namespace, "1.4.0") {
+		if text, ok := cm.Data["hub.yaml"]; ok {
+			cm.Data["hub.yaml"] = strings.Replace(text, "mode: strict", "mode: loose", 1)
+		}
+		create(t, cm)
+	}
+	if again := waitPlugin(t, "1.4.0", "accepted again", accepted); again.Status.Digest == p.Status.Digest {
+		t.Error("the digest is that of before")
+	}
+}
