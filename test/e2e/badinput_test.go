@@ -151,7 +151,9 @@ func TestBadChanges(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "badedit")
 	s.secret("half", "other", "x")
-	i := s.redis("db", safe())
+	fixed := s.name
+	s.copyClass(fixed, func(class *storagev1.StorageClass) { class.AllowVolumeExpansion = ptr.To(false) })
+	i := s.redis("db", safe(), func(spec *databasev1.RedisSpec) { spec.Storage.StorageClassName = &fixed })
 	i.ready()
 	i.must("SET", "kept", "yes")
 	good := i.object().Spec
