@@ -4,12 +4,15 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -81,7 +84,7 @@ func TestChartUpgrade(t *testing.T) {
 	i := s.redis("db")
 	i.ready()
 	before, operator := i.snapshot(), s.mustLeader()
-	s.mustInstall(operatorName, "logLevel=debug", "workers=3", "logFormat=console")
+	s.mustInstall(operatorName, "logFormat=console")
 	if now := s.mustLeader(); now == operator {
 		t.Errorf("the operator's pod is still %q: the values did nothing", now)
 	}
@@ -90,14 +93,35 @@ func TestChartUpgrade(t *testing.T) {
 		t.Fatalf("the operator has no pods: %v", err)
 	}
 	arguments := strings.Join(pods[0].Spec.Containers[0].Args, " ")
-	for _, want := range []string{"--log-level=debug", "--workers=3"} {
-		if !strings.Contains(arguments, want) {
-			t.Errorf("the operator runs with %q, want %s", arguments, want)
-		}
+	if want := "--log-format=console"; !strings.Contains(arguments, want) {
+		t.Errorf("the operator runs with %q, want %s", arguments, want)
 	}
 	s.throughout(quietFor, "the instance is left alone", func() error { return before.footprint.samePod(i.footprint()) })
 	i.same(before)
 	i.managed("222")
+}
+
+// TestSettingsAtRunTime proves that what a running operator can take up is taken up by the pod that runs.
+func TestSettingsAtRunTime(t *testing.T) {
+	s := newSpace(t, "settings")
+	s.restoreOperator()
+	operator := s.mustLeader()
+	s.mustInstall(operatorName, "logLevel=debug", "workers=3", "kubeApi.qps=300", "kubeApi.burst=301")
+	s.eventually(settleIn, "the settings are in effect", func() error {
+		page, err := scrape(s.ctx, operator)
+		if err != nil {
+			return err
+		}
+		for name, want := range map[string]float64{"workers": 3, "kubeApi.qps": 300, "kubeApi.burst": 301} {
+			if value, _ := sample(page, "zeroinfra_setting", `name="`+name+`"`); value != want {
+				return fmt.Errorf("%s is %v, want %v", name, value, want)
+			}
+		}
+		return nil
+	})
+	if now := s.mustLeader(); now != operator {
+		t.Errorf("the leader was %q and is %q", operator, now)
+	}
 }
 
 // TestChartReinstall proves that instances run on without an operator, and that a new installation takes them over as they are.
@@ -109,6 +133,11 @@ func TestChartReinstall(t *testing.T) {
 	i.must("SET", "kept", "yes")
 	before := i.snapshot()
 	s.mustUninstall(operatorName)
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: operatorNamespace, Name: operatorName + ".zeroinfra.github.com"}
+	if err := world.client.Get(s.ctx, key, lease); err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
+		t.Errorf("the operator went without giving its Lease back: it is held by %q, %v", ptr.Deref(lease.Spec.HolderIdentity, ""), err)
+	}
 	if pods, err := operatorPods(s.ctx); err != nil || len(pods) > 0 {
 		t.Errorf("the operator still has %d pods: %v", len(pods), err)
 	}
@@ -152,9 +181,19 @@ func TestUninstallRefused(t *testing.T) {
 		t.Error(err)
 	}
 	i.managed("225")
-	i.deleteAndWait(nil)
-	// What was refused goes through once its cause is gone; Helm upgrades no release that is half uninstalled.
+	// Helm upgrades no release that is half uninstalled, so force is asked for in the ConfigMap; the instance is finished by the
+	// next operator.
+	settings := &corev1.ConfigMap{}
+	if err := world.client.Get(s.ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName + "-settings"}, settings); err != nil {
+		t.Fatal(err)
+	}
+	force := client.RawPatch(types.MergePatchType, []byte(`{"data":{"uninstall.force":"true"}}`))
+	if err := world.client.Patch(s.ctx, settings, force); err != nil {
+		t.Fatal(err)
+	}
 	s.mustUninstall(operatorName)
+	s.mustInstall(operatorName)
+	i.deleteAndWait(nil)
 }
 
 // TestTwoCharts proves that two charts can be installed and removed in any order: the definitions that they share stay as long
