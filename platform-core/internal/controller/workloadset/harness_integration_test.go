@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package workloadset
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/config/crd"
+	"github.com/zeroinfra/platform-core/internal/pki"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+const (
+	setName = "redis-a-redis-main"
+	oldUID  = "11111111-1111-1111-1111-111111111111"
+	newUID  = "22222222-2222-2222-2222-222222222222"
+)
+
+var env *testkit.Env
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	flag.Parse()
+	// The tests wait far more than they work.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}})
+}
+
+var authority = sync.OnceValue(func() *pki.Authority {
+	data, err := pki.Generate("database", time.Now())
+	if err != nil {
+		panic(err)
+	}
+	authority, err := pki.Parse("database", data)
+	if err != nil {
+		panic(err)
+	}
+	return authority
+})
+
+var classes = sync.OnceValue(func() error {
+	return env.Client.Create(context.Background(), &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true),
+	})
+})
+
+// fuse kills a controller right after a number of its writes. A negative number never does.
+type fuse struct {
+	next   http.RoundTripper
+	kill   context.CancelFunc
+	left   atomic.Int64
+	writes atomic.Int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *fuse) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet || strings.Contains(request.URL.Path, "/events") {
+		return f.next.RoundTrip(request)
+	}
+	if f.left.Load() == 0 {
+		return nil, context.Canceled // dead already: another worker came too late
+	}
+	f.writes.Add(1)
+	response, err := f.next.RoundTrip(request)
+	if f.left.Add(-1) == 0 {
+		f.kill()
+	}
+	return response, err
+}
+
+// harness is one WorkloadSet in a namespace of its own, with a node and a controller.
+type harness struct {
+	*testing.T
+	namespace string
+	node      *node
+	// clock is how far the controller's time is ahead.
+	clock atomic.Int64
+	// resizable as the server says, unless a test has it otherwise.
+	resizable bool
+	log       logr.Logger
+}
+
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	if err := classes(); err != nil {
+		t.Fatal(err)
+	}
+	namespace := env.Namespace(t)
+	return &harness{T: t, namespace: namespace, node: newNode(t, namespace), resizable: true, log: logr.Discard()}
+}
+
+// start runs a controller that dies right after the given number of writes; done closes at its end.
+func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
+	h.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	f = &fuse{kill: cancel}
+	f.left.Store(int64(writes))
+	cfg := rest.CopyConfig(env.Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { f.next = next; return f })
+	ended := make(chan struct{})
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:     env.Scheme,
+		Logger:     h.log,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)},
+		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{h.namespace: {}}},
+	})
+	if err != nil {
+		h.Fatal(err)
+	}
+	resizable, err := canResize(mgr)
+	if err != nil || !resizable {
+		h.Fatalf("the server does not resize pods: %v", err)
+	}
+	err = setup(mgr, &Controller{
+		Deps: Deps{Authority: authority(), Dialer: h.node, Options: queue.Options(queue.NewLimit(2)),
+			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
+		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+		events: event.New(mgr.GetEventRecorder(owner)),
+	})
+	if err != nil {
+		h.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
+			h.Errorf("the controller ended: %v", err)
+		}
+	}()
+	h.Cleanup(func() { cancel(); <-ended })
+	return f, ended
+}
+
+// content of the rendered set that tests change.
+type content struct {
+	Image     string
+	Resources corev1.ResourceRequirements
+	Plan      plan.Plan
+}
+
+func resources(memory, limit string) corev1.ResourceRequirements {
+	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}}
+	if limit != "" {
+		r.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
+	}
+	return r
+}
+
+func original() content {
+	return content{Image: "redis:1", Resources: resources("100Mi", "200Mi"), Plan: planOf("d1", "s1")}
+}
+
+func planOf(digest, restart string) plan.Plan {
+	return plan.Plan{Version: 1, Digest: digest, RestartDigest: restart, Process: plan.Process{Command: []string{"redis-server"}}, Probe: plan.Probe{Command: []string{"true"}}}
+}
+
+// fill renders the content into a spec.
+func (c content) fill(t testing.TB, spec *platformv1.WorkloadSetSpec) {
+	t.Helper()
+	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: "redis-a",
+		platformv1.ApplicationUIDLabel: newUID, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main"}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: plugin.InitContainer, Image: "agent:1"}},
+		Containers: []corev1.Container{
+			{Name: "redis", Image: c.Image, Resources: c.Resources},
+			{Name: plugin.StatusContainer, Image: c.Image},
+		},
+	}}
+	for target, value := range map[*runtime.RawExtension]any{&spec.Template: template, &spec.Plan: c.Plan} {
+		data, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Raw = data
+	}
+}
+
+// create makes the set as it was first asked for, with changes.
+func (h *harness) create(replicas int32, changes ...func(*platformv1.WorkloadSet)) *platformv1.WorkloadSet {
+	h.Helper()
+	set := &platformv1.WorkloadSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: setName, Labels: map[string]string{
+			platformv1.ApplicationLabel: "redis-a", platformv1.ApplicationUIDLabel: newUID, platformv1.ComponentLabel: "redis",
+			platformv1.SetLabel: "main", platformv1.NameLabel: "redis",
+		}},
+		Spec: platformv1.WorkloadSetSpec{
+			Application: "redis-a", Component: "redis", Set: "main", Version: "7.0", Replicas: replicas, Revision: "r1",
+			Plugin:  platformv1.PluginReference{Name: "redis", Version: "1.0.0"},
+			Volumes: []platformv1.SetVolume{{Name: "data", Storage: platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: new("standard")}}},
+			Roles:   []platformv1.SetRole{{Name: "primary", Access: platformv1.RoleReadWrite}, {Name: "replica", Access: platformv1.RoleReadOnly}},
+		},
+	}
+	original().fill(h, &set.Spec)
+	for _, change := range changes {
+		change(set)
+	}
+	if err := env.Client.Create(h.Context(), set); err != nil {
+		h.Fatal(err)
+	}
+	return set
+}
+
+// change brings a change of the spec to the API server.
+func (h *harness) change(set *platformv1.WorkloadSet, change func(*platformv1.WorkloadSet)) {
+	h.Helper()
+	if err := env.Client.Get(h.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+		h.Fatal(err)
+	}
+	before := set.DeepCopy()
+	change(set)
+	if err := env.Client.Patch(h.Context(), set, client.MergeFrom(before)); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// says waits until Ready has this reason and its message this text.
+func (h *harness) says(set *platformv1.WorkloadSet, reason, text string) {
+	h.Helper()
+	testkit.WaitFor(h, env.Client, set, fmt.Sprintf("%s saying %q", reason, text), func() error {
+		ready := conditions.Get(set, platformv1.ReadyCondition)
+		if ready == nil || ready.ObservedGeneration != set.Generation || ready.Reason != reason || !strings.Contains(ready.Message, text) {
+			return fmt.Errorf("it says %+v", ready)
+		}
+		return nil
+	})
+	if err := testkit.StatusLint(set); err != nil {
+		h.Error(err)
+	}
+}
+
+func (h *harness) pods() map[string]corev1.Pod {
+	h.Helper()
+	var list corev1.PodList
+	if err := env.Client.List(h.Context(), &list, client.InNamespace(h.namespace)); err != nil {
+		h.Fatal(err)
+	}
+	pods := map[string]corev1.Pod{}
+	for _, pod := range list.Items {
+		pods[strings.TrimPrefix(pod.Name, setName+"-")] = pod
+	}
+	return pods
+}
+
+// sameEvents compares what happened on the node with what should have.
+func (h *harness) sameEvents(want ...string) {
+	h.Helper()
+	got := h.node.events()
+	for i := range want {
+		want[i] = setName + "-" + want[i]
+	}
+	if !slices.Equal(got, want) {
+		h.Errorf("on the node:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// touch has the controller look again.
+func (h *harness) touch(set *platformv1.WorkloadSet) {
+	h.Helper()
+	h.change(set, func(s *platformv1.WorkloadSet) {
+		if s.Annotations == nil {
+			s.Annotations = map[string]string{}
+		}
+		s.Annotations["touched"] = fmt.Sprint(time.Now().UnixNano())
+	})
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package workloadset
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+// ready makes a set of three pods and forgets what that took.
+func (h *harness) ready(changes ...func(*platformv1.WorkloadSet)) (*platformv1.WorkloadSet, map[string]corev1.Pod) {
+	h.Helper()
+	set := h.create(3, changes...)
+	testkit.WaitForReady(h, env.Client, set)
+	h.node.events()
+	return set, h.pods()
+}
+
+// render changes what the set was rendered from.
+func (h *harness) render(set *platformv1.WorkloadSet, change func(*content)) {
+	h.Helper()
+	c := original()
+	change(&c)
+	h.change(set, func(s *platformv1.WorkloadSet) { c.fill(h, &s.Spec) })
+}
+
+// samePods fails when one of the pods is another than before; made names those that are to be.
+func (h *harness) samePods(before map[string]corev1.Pod, made ...string) {
+	h.Helper()
+	for ordinal, pod := range h.pods() {
+		if same := pod.UID == before[ordinal].UID; same == slices.Contains(made, ordinal) {
+			h.Errorf("pod %s is the same as before: %v", ordinal, same)
+		}
+	}
+}
+
+func TestAnotherImageReplacesNoPod(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready()
+	h.node.set(func() { h.node.absent["redis:2"] = true })
+	h.render(set, func(c *content) { c.Image = "redis:2" })
+	h.says(set, platformv1.ReasonImageUnavailable, "0 of 3 updated, waiting for "+setName+"-2")
+	h.sameEvents("2 starts redis:2")
+	// The image is mended, and it goes on at once with the pod that is out.
+	h.render(set, func(c *content) { c.Image = "redis:3" })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 starts redis:3", "1 starts redis:3", "0 starts redis:3")
+	h.samePods(before)
+	if set.Status.UpdatedReplicas != 3 {
+		t.Errorf("%d are updated", set.Status.UpdatedReplicas)
+	}
+	for ordinal, pod := range h.pods() {
+		if pod.Spec.InitContainers[0].Image != "agent:1" || pod.Spec.Containers[1].Image != "redis:3" {
+			t.Errorf("pod %s has images %q and %q", ordinal, pod.Spec.InitContainers[0].Image, pod.Spec.Containers[1].Image)
+		}
+	}
+	// Another agent is no reason to touch a pod.
+	h.change(set, func(s *platformv1.WorkloadSet) {
+		c := original()
+		c.Image = "redis:3"
+		c.fill(h, &s.Spec)
+		s.Spec.Template.Raw = []byte(strings.Replace(string(s.Spec.Template.Raw), "agent:1", "agent:2", 1))
+	})
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents()
+	h.samePods(before)
+}
+
+func TestResourcesAreGivenInPlace(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready()
+	h.render(set, func(c *content) { c.Resources = resources("150Mi", "300Mi") })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 gets 150Mi", "1 gets 150Mi", "0 gets 150Mi")
+	h.samePods(before)
+	// What the server adds by itself is no difference: only a limit is asked for, the request follows from it.
+	h.render(set, func(c *content) {
+		c.Resources = resources("150Mi", "300Mi")
+		c.Resources.Limits[corev1.ResourceCPU] = resource.MustParse("2000m")
+	})
+	testkit.WaitForReady(h, env.Client, set)
+	h.samePods(before)
+	for ordinal, pod := range h.pods() {
+		if cpu := pod.Spec.Containers[0].Resources.Requests.Cpu(); cpu.String() != "2" && !cpu.IsZero() {
+			t.Errorf("pod %s requests %s", ordinal, cpu)
+		}
+	}
+	writes := h.writesWhile(func() { h.touch(set); testkit.WaitForReady(h, env.Client, set) })
+	if writes > 0 {
+		t.Errorf("%d pods were written at rest", writes)
+	}
+	// A limit that is gone, and another class of service, need other pods.
+	h.render(set, func(c *content) { c.Resources = corev1.ResourceRequirements{} })
+	testkit.WaitForReady(h, env.Client, set)
+	h.samePods(before, "0", "1", "2")
+	for ordinal, pod := range h.pods() {
+		if pod.Status.QOSClass != corev1.PodQOSBestEffort {
+			t.Errorf("pod %s has class %s", ordinal, pod.Status.QOSClass)
+		}
+	}
+}
+
+// writesWhile returns how many times a pod was written during do.
+func (h *harness) writesWhile(do func()) int {
+	h.Helper()
+	before := h.pods()
+	do()
+	changed := 0
+	for ordinal, pod := range h.pods() {
+		if pod.ResourceVersion != before[ordinal].ResourceVersion {
+			changed++
+		}
+	}
+	return changed
+}
+
+func TestServerWithoutResizeGetsOtherPods(t *testing.T) {
+	h := newHarness(t)
+	h.resizable = false
+	h.start(-1)
+	set, before := h.ready()
+	h.render(set, func(c *content) { c.Resources = resources("150Mi", "300Mi") })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 starts redis:1", "1 starts redis:1", "0 starts redis:1")
+	h.samePods(before, "0", "1", "2")
+}
+
+func TestNodeHasNoRoomNow(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready()
+	h.node.set(func() { h.node.answer, h.node.answeredAt = corev1.PodReasonDeferred, metav1.Now() })
+	h.render(set, func(c *content) { c.Resources = resources("150Mi", "300Mi") })
+	h.says(set, platformv1.ReasonResizePending, "0 of 3 updated, waiting for "+setName+"-2: pod "+setName+"-2: its node has no room for the new resources now (no room)")
+	h.sameEvents()
+	h.samePods(before)
+	// After some minutes it is made anew, and then the next one is asked.
+	h.clock.Store(int64(resizePatience))
+	h.touch(set)
+	h.says(set, platformv1.ReasonResizePending, "1 of 3 updated, waiting for "+setName+"-1")
+	h.sameEvents("2 starts redis:1")
+	h.samePods(before, "2")
+	h.clock.Store(0)
+	h.node.set(func() { h.node.answer = "" })
+	h.nudge("1")
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("1 gets 150Mi", "0 gets 150Mi")
+	h.samePods(before, "2")
+}
+
+// nudge has the node look at a pod again.
+func (h *harness) nudge(ordinal string) {
+	h.Helper()
+	pod := h.pods()[ordinal]
+	if err := h.node.syncPod(h.Context(), &pod); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func TestNodeCanNeverHaveRoom(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready(func(s *platformv1.WorkloadSet) { s.Spec.Volumes = nil })
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "big-" + h.namespace}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "of", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourceCPU: resource.MustParse("8")}}}
+	if err := env.Client.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = env.Client.Delete(t.Context(), node) })
+	h.node.set(func() { h.node.answer, h.node.answeredAt = corev1.PodReasonInfeasible, metav1.Now() })
+	h.render(set, func(c *content) { c.Resources = resources("32Gi", "33Gi") })
+	h.says(set, platformv1.ReasonResizeInfeasible, "add a node that has room, or lower the resources")
+	h.samePods(before)
+	// The node takes pods of everyone: the pods go there, the writer last.
+	open := node.DeepCopy()
+	open.Spec.Taints = nil
+	if err := env.Client.Update(t.Context(), open); err != nil {
+		t.Fatal(err)
+	}
+	h.touch(set)
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 starts redis:1", "1 starts redis:1", "0 starts redis:1")
+	h.samePods(before, "0", "1", "2")
+}
+
+func TestReloadWhereThatIsEnough(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready()
+	h.render(set, func(c *content) { c.Plan = planOf("d2", "s1") })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 reloads", "1 reloads", "0 reloads")
+	h.render(set, func(c *content) { c.Plan = planOf("d3", "s2") })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 restarts", "1 restarts", "0 restarts")
+	h.node.set(func() { h.node.refuseReload = true })
+	h.render(set, func(c *content) { c.Plan = planOf("d4", "s2") })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 reloads", "2 restarts", "1 reloads", "1 restarts", "0 reloads", "0 restarts")
+	h.samePods(before)
+	if set.Status.ConfigDigest != "d4" || set.Status.UpdatedReplicas != 3 {
+		t.Errorf("status: %+v", set.Status)
+	}
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package workloadset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+)
+
+// node plays the kubelet, the agents and the protection of claims in one namespace, since there is none of them beside
+// an API server alone: it writes what they would write, and nothing else is made up.
+type node struct {
+	t         *testing.T
+	namespace string
+	watcher   client.WithWatch
+
+	mu sync.Mutex
+	// containers by UID of the pod and name: what the kubelet runs.
+	containers map[string]container
+	// seen are the UIDs that each object had, by kind and name.
+	seen map[string][]string
+	// log of what happened to containers and processes, in order.
+	log []string
+	// absent images cannot be pulled.
+	absent map[string]bool
+	// answer of the kubelet to a resize: empty takes it.
+	answer string
+	// answeredAt is when it gave that answer.
+	answeredAt metav1.Time
+	// refuseReload has every reload fail, since a restart is needed.
+	refuseReload bool
+}
+
+// container is one that runs.
+type container struct {
+	starts    int
+	image     string
+	resources corev1.ResourceRequirements
+}
+
+func newNode(t *testing.T, namespace string) *node {
+	t.Helper()
+	watcher, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, seen: map[string][]string{}, absent: map[string]bool{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var ends sync.WaitGroup
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
+		events, err := watcher.Watch(ctx, list, client.InNamespace(namespace))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends.Go(func() {
+			for event := range events.ResultChan() {
+				if err := n.handle(ctx, event); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+					t.Errorf("the node cannot do its part: %v", err)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); ends.Wait() })
+	return n
+}
+
+func (n *node) handle(ctx context.Context, event watch.Event) error {
+	switch obj := event.Object.(type) {
+	case *corev1.Pod:
+		n.saw("Pod "+obj.Name, string(obj.UID))
+		if event.Type == watch.Deleted {
+			return nil
+		}
+		return n.syncPod(ctx, obj)
+	case *corev1.PersistentVolumeClaim:
+		n.saw("Claim "+obj.Name, string(obj.UID))
+		if obj.DeletionTimestamp == nil || len(obj.Finalizers) == 0 {
+			return nil
+		}
+		freed := obj.DeepCopy()
+		freed.Finalizers = nil
+		return env.Client.Patch(ctx, freed, client.MergeFrom(obj))
+	}
+	return nil
+}
+
+func (n *node) saw(name, uid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !slices.Contains(n.seen[name], uid) {
+		n.seen[name] = append(n.seen[name], uid)
+	}
+}
+
+// uids returns how many objects of this kind and name there were.
+func (n *node) uids(name string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.seen[name])
+}
+
+func (n *node) note(format string, args ...any) {
+	n.log = append(n.log, fmt.Sprintf(format, args...))
+}
+
+// events returns what happened since the last call.
+func (n *node) events() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	events := n.log
+	n.log = nil
+	return events
+}
+
+func (n *node) set(change func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change()
+}
+
+func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return env.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	case pod.Spec.NodeName == "":
+		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}})
+	}
+	running := pod.DeepCopy()
+	n.run(running)
+	if err := env.Client.Status().Patch(ctx, running, client.MergeFrom(pod)); err != nil {
+		return err
+	}
+	if pod.Annotations[platformv1.ReportAnnotation] != "" {
+		return nil
+	}
+	plans := &corev1.ConfigMap{}
+	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(setName)}, plans); err != nil {
+		return err
+	}
+	r := agentreport.Report{Health: agentreport.Healthy, Role: "replica", Version: "7.0.15", Starts: 1}
+	if pod.Labels[platformv1.OrdinalLabel] == "0" {
+		r.Role = "primary"
+	}
+	return n.publish(ctx, pod, takeOver(r, []byte(plans.Data[plan.PlanFile])))
+}
+
+// run brings the containers of a pod to its spec, as the kubelet does, and says so in its status.
+func (n *node) run(pod *corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ready := corev1.ConditionTrue
+	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "192.0.2.1"
+	pod.Status.ContainerStatuses = nil
+	var resize []corev1.PodCondition
+	for _, c := range pod.Spec.Containers {
+		key := string(pod.UID) + "/" + c.Name
+		have := n.containers[key]
+		if have.image != c.Image {
+			have = container{starts: have.starts + 1, image: c.Image, resources: c.Resources}
+			if c.Name == "redis" {
+				n.note("%s starts %s", pod.Name, c.Image)
+			}
+		}
+		switch {
+		case fmt.Sprint(have.resources) == fmt.Sprint(c.Resources):
+		case n.answer != "":
+			resize = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: n.answer, LastTransitionTime: n.answeredAt, Message: "no room"}}
+		default:
+			have.resources = c.Resources
+			n.note("%s gets %s", pod.Name, c.Resources.Requests.Memory())
+		}
+		n.containers[key] = have
+		status := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ContainerID: fmt.Sprintf("sim://%s/%d", key, have.starts), Ready: true,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, Resources: &have.resources, AllocatedResources: have.resources.Requests}
+		if n.absent[c.Image] {
+			status.Ready, status.State = false, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+			ready = corev1.ConditionFalse
+		}
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
+	}
+	pod.Status.ObservedGeneration = pod.Generation
+	pod.Status.Conditions = append(resize, corev1.PodCondition{Type: corev1.PodReady, Status: ready})
+}
+
+// publish writes a report as the status agent does.
+func (n *node) publish(ctx context.Context, pod *corev1.Pod, r agentreport.Report) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{platformv1.ReportAnnotation: r.String()}}})
+	if err != nil {
+		return err
+	}
+	return env.Client.Patch(ctx, addressOf(pod), client.RawPatch("application/merge-patch+json", body))
+}
+
+// takeOver is a report after the process took a plan over.
+func takeOver(r agentreport.Report, data []byte) agentreport.Report {
+	var p plan.Plan
+	if err := json.Unmarshal(data, &p); err != nil {
+		panic(err)
+	}
+	r.ConfigDigest, r.RestartDigest = p.Digest, p.RestartDigest
+	return r
+}
+
+// Dial implements agentclient.Dialer.
+func (n *node) Dial(_ context.Context, pod *corev1.Pod) (agentclient.Process, error) {
+	return &manager{n, pod}, nil
+}
+
+// manager is the process manager of one pod.
+type manager struct {
+	node *node
+	pod  *corev1.Pod
+}
+
+func (m *manager) Restart(ctx context.Context, key string, plan []byte) (agentreport.Call, error) {
+	return m.call(ctx, "restarts", agentreport.Call{Key: key, Phase: agentreport.CallSucceeded}, plan)
+}
+
+func (m *manager) Reload(ctx context.Context, key string, plan []byte) (agentreport.Call, error) {
+	call := agentreport.Call{Key: key, Phase: agentreport.CallSucceeded}
+	m.node.set(func() {
+		if m.node.refuseReload {
+			call.Phase, call.Reason, call.Message = agentreport.CallFailed, agentreport.ReasonRestartRequired, "port is not dynamic"
+		}
+	})
+	return m.call(ctx, "reloads", call, plan)
+}
+
+func (m *manager) Status(context.Context) (*agentv1.ProcessStatus, error) {
+	return &agentv1.ProcessStatus{}, nil
+}
+
+func (m *manager) call(ctx context.Context, what string, call agentreport.Call, data []byte) (agentreport.Call, error) {
+	live := &corev1.Pod{}
+	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(m.pod), live); err != nil {
+		return agentreport.Call{}, err
+	}
+	r, err := agentreport.Parse(live.Annotations[platformv1.ReportAnnotation])
+	if err != nil {
+		return agentreport.Call{}, err
+	}
+	if r.LastCall != nil && r.LastCall.Key == call.Key {
+		return *r.LastCall, nil
+	}
+	m.node.set(func() { m.node.note("%s %s", m.pod.Name, strings.TrimSpace(what)) })
+	if call.Phase == agentreport.CallSucceeded {
+		r = takeOver(r, data)
+	}
+	r.LastCall = &call
+	return call, m.node.publish(ctx, live, r)
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+func claimName(ordinal int32) string { return "data-" + platformv1.PodNameFor(setName, ordinal) }
+
+func (h *harness) claim(ordinal int32) *corev1.PersistentVolumeClaim {
+	h.Helper()
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := env.Client.Get(h.Context(), client.ObjectKey{Namespace: h.namespace, Name: claimName(ordinal)}, claim); err != nil {
+		h.Fatal(err)
+	}
+	return claim
+}
+
+// provision writes the status of a claim as provisioner and resizer do.
+func (h *harness) provision(ordinal int32, size string, conditions ...corev1.PersistentVolumeClaimCondition) {
+	h.Helper()
+	claim := h.claim(ordinal)
+	bound := claim.DeepCopy()
+	bound.Status.Phase, bound.Status.Conditions = corev1.ClaimBound, conditions
+	bound.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	if err := env.Client.Status().Patch(h.Context(), bound, client.MergeFrom(claim)); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// volumes waits until the volumes of the set are in these phases.
+func (h *harness) volumes(set *platformv1.WorkloadSet, phases ...platformv1.VolumePhase) {
+	h.Helper()
+	testkit.WaitFor(h, env.Client, set, fmt.Sprint(phases), func() error {
+		got := []platformv1.VolumePhase{}
+		for _, volume := range set.Status.Volumes {
+			got = append(got, volume.Phase)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(phases) {
+			return fmt.Errorf("volumes %+v", set.Status.Volumes)
+		}
+		return nil
+	})
+}
+
+func TestVolumesGrow(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready()
+	h.volumes(set, platformv1.VolumePending, platformv1.VolumePending, platformv1.VolumePending)
+	for ordinal := range int32(3) {
+		h.provision(ordinal, "1Gi")
+	}
+	h.volumes(set, platformv1.VolumeBound, platformv1.VolumeBound, platformv1.VolumeBound)
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].Size = resource.MustParse("2Gi") })
+	h.volumes(set, platformv1.VolumeExpanding, platformv1.VolumeExpanding, platformv1.VolumeExpanding)
+	h.says(set, platformv1.ReasonProgressing, "volume of claim "+claimName(0)+" grows from 1Gi to 2Gi")
+	// Claim 1 grows under its running pod. The driver of the others cannot do that.
+	pending := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
+	h.provision(0, "1Gi", pending)
+	h.provision(1, "2Gi")
+	h.provision(2, "1Gi", pending)
+	h.volumes(set, platformv1.VolumeFileSystemResizePending, platformv1.VolumeBound, platformv1.VolumeFileSystemResizePending)
+	h.samePods(before)
+	testkit.Eventually(h, "another second", func(context.Context) error {
+		if time.Now().Unix() == pending.LastTransitionTime.Unix() {
+			return fmt.Errorf("it is the same")
+		}
+		return nil
+	})
+	h.clock.Store(int64(onlinePatience))
+	h.touch(set)
+	for _, ordinal := range []int32{2, 0} {
+		h.made(before, fmt.Sprint(ordinal))
+		h.provision(ordinal, "2Gi")
+	}
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 starts redis:1", "0 starts redis:1")
+	h.samePods(before, "0", "2")
+	volume := set.Status.Volumes[0]
+	if volume.Claim != claimName(0) || volume.Requested.String() != "2Gi" || volume.Capacity.String() != "2Gi" {
+		t.Errorf("volume %+v", volume)
+	}
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].Size = resource.MustParse("1Gi") })
+	h.says(set, platformv1.ReasonVolumeShrinkRefused, "set the size to at least 2Gi")
+	h.samePods(before, "0", "2")
+}
+
+// made waits until a pod is another than before.
+func (h *harness) made(before map[string]corev1.Pod, ordinal string) {
+	h.Helper()
+	testkit.Eventually(h, "another pod "+ordinal, func(context.Context) error {
+		if uid := h.pods()[ordinal].UID; uid == "" || uid == before[ordinal].UID {
+			return fmt.Errorf("its UID is %q", uid)
+		}
+		return nil
+	})
+}
+
+// retained makes a claim that an earlier Application left behind.
+func (h *harness) retained(ordinal int32, data string) *corev1.PersistentVolumeClaim {
+	h.Helper()
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: claimName(ordinal), Annotations: map[string]string{platformv1.DataAnnotation: data},
+			Labels: map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: "redis-a", platformv1.ApplicationUIDLabel: oldUID,
+				platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main", platformv1.OrdinalLabel: fmt.Sprint(ordinal)}},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("standard"),
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+	}
+	if err := env.Client.Create(h.Context(), claim); err != nil {
+		h.Fatal(err)
+	}
+	return claim
+}
+
+func TestRetainedVolumesAreAdopted(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	old := []*corev1.PersistentVolumeClaim{h.retained(0, "redis/7.0"), h.retained(1, "redis/6.2")}
+	set := h.create(2)
+	h.says(set, platformv1.ReasonRetainedVolumesExist, "claim "+claimName(0)+" holds the data of an earlier redis-a and is left alone: set adoptVolumes to "+oldUID)
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.AdoptVolumes = newUID })
+	h.says(set, platformv1.ReasonRetainedVolumesExist, oldUID)
+	if pods := h.pods(); len(pods) != 0 {
+		t.Errorf("there are %d pods", len(pods))
+	}
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.AdoptVolumes = oldUID })
+	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+` cannot be adopted: its plugin and major version is "redis/6" and has to be "redis/7"`)
+	claim := h.claim(1)
+	if claim.Labels[platformv1.ApplicationUIDLabel] != oldUID {
+		t.Errorf("a claim that does not fit was adopted: %v", claim.Labels)
+	}
+	fits := claim.DeepCopy()
+	fits.Annotations[platformv1.DataAnnotation] = "redis/7.2"
+	if err := env.Client.Patch(t.Context(), fits, client.MergeFrom(claim)); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitForReady(h, env.Client, set)
+	for ordinal, was := range old {
+		claim := h.claim(int32(ordinal))
+		if claim.UID != was.UID || claim.Labels[platformv1.ApplicationUIDLabel] != newUID || claim.Annotations[platformv1.DataAnnotation] != "redis/7.0" {
+			t.Errorf("claim %d: UID %s, was %s, labels %v, annotations %v", ordinal, claim.UID, was.UID, claim.Labels, claim.Annotations)
+		}
+	}
+	// Another version of the middleware leaves its mark on the volumes that it writes.
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Version = "8.0" })
+	testkit.Eventually(h, "the mark of the new version", func(context.Context) error {
+		if data := h.claim(0).Annotations[platformv1.DataAnnotation]; data != "redis/8.0" {
+			return fmt.Errorf("the data is of %s", data)
+		}
+		return nil
+	})
+}
