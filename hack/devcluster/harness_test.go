@@ -31,6 +31,7 @@ type devcluster struct {
 	program string
 	name    string
 	port    string
+	open    *os.File        // what every call inherits, and the cluster must not
 	spaces  map[string]bool // namespaces that the cluster's processes had
 }
 
@@ -48,7 +49,12 @@ func newDevcluster(t *testing.T) *devcluster {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d := &devcluster{t: t, program: program, name: fmt.Sprintf("lt%d", os.Getpid()), port: port, spaces: map[string]bool{}}
+	open, err := os.Create(filepath.Join(t.TempDir(), "open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { open.Close() })
+	d := &devcluster{t: t, open: open, program: program, name: fmt.Sprintf("lt%d", os.Getpid()), port: port, spaces: map[string]bool{}}
 	t.Cleanup(func() {
 		d.t = t
 		if t.Failed() {
@@ -69,7 +75,9 @@ func (d *devcluster) in(t *testing.T) *devcluster {
 func (d *devcluster) dir() string { return filepath.Join(cluster.DefaultBase, d.name) }
 
 func (d *devcluster) command(args ...string) *exec.Cmd {
-	return exec.Command(d.program, append([]string{"--name", d.name}, args...)...)
+	cmd := exec.Command(d.program, append([]string{"--name", d.name}, args...)...)
+	cmd.ExtraFiles = []*os.File{d.open}
+	return cmd
 }
 
 // output runs a command and returns all it says, whatever its end.
@@ -147,6 +155,9 @@ func (d *devcluster) status() lifecycle.Status {
 	}
 	for _, m := range st.Machines {
 		for _, p := range m.Programs {
+			if p.Running {
+				d.checkInherited(p.PID)
+			}
 			for _, kind := range []string{"net", "pid", "mnt"} {
 				if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", p.PID, kind)); err == nil && p.Running {
 					d.spaces[ns] = true
@@ -155,6 +166,21 @@ func (d *devcluster) status() lifecycle.Status {
 		}
 	}
 	return st
+}
+
+// checkInherited checks that a process of the cluster has nothing open that
+// its makers had.
+func (d *devcluster) checkInherited(pid int) {
+	d.t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, file := range files {
+		if target, err := os.Readlink(file); err == nil && target == d.open.Name() {
+			d.t.Errorf("process %d has inherited %s", pid, target)
+		}
+	}
 }
 
 func (d *devcluster) healthy() {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"github.com/zeroinfra/hack/devcluster/internal/host"
 	"github.com/zeroinfra/hack/devcluster/internal/lifecycle"
 	"github.com/zeroinfra/hack/devcluster/internal/machine"
+	"golang.org/x/sys/unix"
 )
 
 // app is what all verbs share.
@@ -41,6 +43,12 @@ func Main(args []string) int {
 		case forward.Verb:
 			return code(lifecycle.Forward(args[1]))
 		}
+	}
+	// What the caller has open, such as a lock, would stay open for as long as
+	// the cluster runs.
+	const first, last = 3, math.MaxInt32
+	if err := unix.CloseRange(first, last, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return code(fmt.Errorf("cannot keep open files from the cluster: %w", err))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
