@@ -271,6 +271,8 @@ func testRefusals(t *testing.T, d *devcluster) {
 		"cannot find node \"n9\"":        {"node", "cut", "n9"},
 		"choose another with --api-port": {"up", "--name", d.name + "b", "--api-port", d.port},
 		"cannot use cluster name":        {"up", "--name", "No"},
+		"cannot find add-on":             {"addon", "nothing"},
+		"choose one of cert-manager":     {"up", "--addon", "nothing"},
 		"cannot find log":                {"logs", "nothing"},
 		"cannot read image archive":      {"load", "/etc/hostname"},
 		"no such cluster":                {"status", "--name", d.name + "c"},

@@ -45,6 +45,11 @@ func render(t *testing.T, nodes int) []object {
 	if strings.Contains(string(data), "insecure-tls") {
 		t.Error("an add-on trusts without checking")
 	}
+	return parse(t, data)
+}
+
+func parse(t *testing.T, data []byte) []object {
+	t.Helper()
 	var objects []object
 	for doc := range strings.SplitSeq(string(data), "\n---\n") {
 		var o object
