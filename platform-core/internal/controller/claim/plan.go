@@ -58,7 +58,7 @@ func judge(app *platformv1.Application, domain string, index *plugin.Index, publ
 		v := reportAfter(unknownAfter, age, platformv1.ReasonPluginNotFound, fmt.Sprintf("no operator has plugin %q version %q: %s", name, version, sentence(known)))
 		v.mentions = known.words
 		return v
-	case found.Labels[platformv1.DomainLabel] == domain, found.Spec.Domain == domain:
+	case domainOf(found) == domain:
 		return verdict{action: actClaim}
 	case found.Spec.Domain == "" && found.Labels[platformv1.DomainLabel] == "":
 		return reportAfter(unknownAfter, age, platformv1.ReasonPluginInvalid, fmt.Sprintf(

@@ -157,20 +157,40 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, c.withdraw(ctx, k)
 	}
 	state := c.load(k, p)
-	if age := c.Now().Sub(p.newest); missing(state) && state.Bundle == nil && age < settling {
+	theirs, err := c.theirs(ctx, k, p)
+	if theirs || err != nil {
+		return reconcile.Result{}, err
+	}
+	early := missing(state) && state.Bundle == nil || p.domain() != c.Domain
+	if age := c.Now().Sub(p.newest); early && age < settling {
 		return reconcile.Result{RequeueAfter: settling - age}, nil
 	}
-	return reconcile.Result{}, c.publish(ctx, k, state)
+	return reconcile.Result{}, c.publish(ctx, k, p, state)
 }
 
+// theirs says whether another operator publishes a bundle: operators may share a namespace, and then each
+// speaks of those of its own domain. What declares no domain is told of by whoever is first.
+func (c *Controller) theirs(ctx context.Context, k key, p *parts) (bool, error) {
+	if p.domain() == c.Domain {
+		return false, nil
+	}
+	// Live: the cache holds what is of this domain.
+	obj := &platformv1.Plugin{}
+	err := c.live.Get(ctx, client.ObjectKey{Name: objectName(k)}, obj)
+	return err == nil && obj.Labels[platformv1.DomainLabel] != c.Domain, client.IgnoreNotFound(err)
+}
+
+// objectName is the name of the Plugin object of a bundle.
+func objectName(k key) string { return k.name + "-" + k.version }
+
 // publish writes the Plugin object of a bundle.
-func (c *Controller) publish(ctx context.Context, k key, state plugin.State) error {
+func (c *Controller) publish(ctx context.Context, k key, p *parts, state plugin.State) error {
 	obj := &platformv1.Plugin{
-		ObjectMeta: metav1.ObjectMeta{Name: k.name + "-" + k.version, Labels: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Name: objectName(k), Labels: map[string]string{
 			platformv1.ManagedByLabel: platformv1.ManagedBy,
 			platformv1.DomainLabel:    c.Domain,
 		}},
-		Spec: platformv1.PluginSpec{Plugin: k.name, Version: k.version},
+		Spec: platformv1.PluginSpec{Plugin: k.name, Version: k.version, Domain: p.domain()},
 	}
 	if state.Bundle != nil {
 		obj.Spec.Domain = state.Bundle.Manifest.Domain
@@ -227,7 +247,7 @@ func report(obj *platformv1.Plugin, state plugin.State) {
 // withdraw deletes the Plugin object of a bundle that is gone, if it is of this domain.
 func (c *Controller) withdraw(ctx context.Context, k key) error {
 	obj := &platformv1.Plugin{}
-	err := c.client.Get(ctx, client.ObjectKey{Name: k.name + "-" + k.version}, obj)
+	err := c.client.Get(ctx, client.ObjectKey{Name: objectName(k)}, obj)
 	if apierrors.IsNotFound(err) || (err == nil && obj.Labels[platformv1.DomainLabel] != c.Domain) {
 		return nil
 	}

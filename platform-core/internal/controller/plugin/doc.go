@@ -12,5 +12,8 @@
 //
 // Conditions of a Plugin: Accepted, Ready, Stalled. Reasons: Accepted, PluginInvalid.
 //
+// Operators may share a namespace. Each publishes the bundles of its own domain; what is of no domain that runs here is
+// refused by whichever is first, and taken over by the operator of its domain once that comes.
+//
 // A broken or changed bundle never harms one that is loaded: the index keeps what it accepted.
 package plugin

@@ -48,6 +48,15 @@ type parts struct {
 	identity string
 }
 
+// domain that the bundle declares, broken or not; empty when there is none that is known.
+func (p *parts) domain() string {
+	declared := p.sources[plugin.PartManifest].Data["domain"]
+	if !slices.Contains(plugin.Domains(), declared) {
+		return ""
+	}
+	return declared
+}
+
 // sources lists the parts in the namespace by plugin and version.
 func (l *Loader) sources(ctx context.Context) (map[key]*parts, error) {
 	var list corev1.ConfigMapList
@@ -100,7 +109,7 @@ func (l *Loader) load(k key, p *parts) plugin.State {
 	if bundle != nil && bundle.Manifest.Domain != l.domain {
 		errs = append(errs, plugin.LoadError{
 			File:    plugin.SourceName(k.name, plugin.PartManifest, k.version),
-			Message: "domain is \"" + bundle.Manifest.Domain + "\", and the operator of this namespace serves \"" + l.domain + "\": install it in that operator's namespace",
+			Message: "domain is \"" + bundle.Manifest.Domain + "\", and this operator serves \"" + l.domain + "\": install the operator of that domain, or the plugin in its namespace",
 		})
 		bundle = nil
 	}

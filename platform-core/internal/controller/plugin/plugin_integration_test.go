@@ -73,6 +73,12 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // operator runs the controller of the domain common in a namespace, and returns its index, its writes and what ends it.
 func operator(t *testing.T, namespace string) (*plugin.Index, *written, func()) {
 	t.Helper()
+	return operatorOf(t, namespace, "common")
+}
+
+func operatorOf(t *testing.T, namespace, domain string) (*plugin.Index, *written, func()) {
+	t.Helper()
+	mine := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: domain})}
 	w := &written{}
 	cfg := rest.CopyConfig(env.Config)
 	cfg.Wrap(w.RoundTrip)
@@ -82,14 +88,14 @@ func operator(t *testing.T, namespace string) (*plugin.Index, *written, func()) 
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: &skip},
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&platformv1.Application{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: "common"})},
+			&platformv1.Application{}: mine, &platformv1.Plugin{}: mine,
 		}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	index := plugin.NewIndex()
-	if _, err := Setup(manager, Deps{Index: index, Namespace: namespace, Domain: "common", Now: time.Now}); err != nil {
+	if _, err := Setup(manager, Deps{Index: index, Namespace: namespace, Domain: domain, Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -299,5 +305,43 @@ func TestPluginIsWithdrawn(t *testing.T) {
 	}
 	if again := waitPlugin(t, "1.4.0", "accepted again", accepted); again.Status.Digest == p.Status.Digest {
 		t.Error("the digest is that of before")
+	}
+}
+
+// Operators may share a namespace: each speaks of the bundles of its own domain.
+func TestOperatorsShareANamespace(t *testing.T) {
+	namespace := env.Namespace(t)
+	_, others, _ := operatorOf(t, namespace, "database")
+	for _, cm := range relay(t, namespace, "1.5.0") {
+		create(t, cm)
+	}
+	p := waitPlugin(t, "1.5.0", "refused while nobody serves its domain", func(p *platformv1.Plugin) bool {
+		return conditions.IsTrue(p, platformv1.StalledCondition)
+	})
+	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message, "install the operator of that domain") || p.Spec.Domain != "common" {
+		t.Errorf("it is of domain %q and says %q", p.Spec.Domain, message)
+	}
+	_, _, _ = operator(t, namespace)
+	taken := func(p *platformv1.Plugin) bool { return accepted(p) && p.Labels[platformv1.DomainLabel] == "common" }
+	waitPlugin(t, "1.5.0", "taken over", taken)
+	before := len(others.of("relay-1.5.0"))
+
+	// The next ones are published by the right operator at once; what comes last tells that both have seen all of it.
+	for _, version := range []string{"1.5.1", "1.5.2"} {
+		for _, cm := range relay(t, namespace, version) {
+			create(t, cm)
+		}
+		waitPlugin(t, version, "accepted", taken)
+	}
+	broken := relay(t, namespace, "1.5.3")
+	for _, cm := range broken {
+		if _, ok := cm.Data["domain"]; ok {
+			cm.Data["domain"] = "sea"
+		}
+		create(t, cm)
+	}
+	waitPlugin(t, "1.5.3", "refused", func(p *platformv1.Plugin) bool { return conditions.IsTrue(p, platformv1.StalledCondition) })
+	if list := slices.Concat(others.of("relay-1.5.0")[before:], others.of("relay-1.5.1"), others.of("relay-1.5.2")); len(list) > 0 {
+		t.Errorf("the operator of another domain wrote %q", list)
 	}
 }
