@@ -4,9 +4,11 @@ package apply
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -173,4 +175,17 @@ func quantity(t *testing.T, text string) resource.Quantity {
 		t.Fatal(err)
 	}
 	return q
+}
+
+// An object cannot be made in a namespace that is being deleted: that is no failure.
+func TestOutcomeInANamespaceThatEnds(t *testing.T) {
+	refused := apierrors.NewForbidden(corev1.Resource("pods"), "a", errors.New("it is being terminated"))
+	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	if o := Outcome(fmt.Errorf("cannot create Pod: %w", refused)); o.Kind() != outcome.KindWaiting || o.Reason() != platformv1.ReasonDeleting {
+		t.Errorf("got %v %s", o.Kind(), o.Reason())
+	}
+	refused.ErrStatus.Details.Causes = nil
+	if o := Outcome(refused); o.Kind() != outcome.KindFailed {
+		t.Errorf("any other refusal is %v", o.Kind())
+	}
 }

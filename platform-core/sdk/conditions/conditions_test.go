@@ -27,6 +27,7 @@ func TestReport(t *testing.T) {
 		want    []string
 	}{
 		"done":    {outcome.Done(), []string{"Ready=True Ready: All is well."}},
+		"done as": {outcome.DoneAs("Stopped", "It is stopped."), []string{"Ready=True Stopped: It is stopped."}},
 		"waiting": {outcome.Waiting("PodsNotReady", "Pods start."), []string{"Ready=False PodsNotReady: Pods start.", "Reconciling=True PodsNotReady: Pods start."}},
 		"stalled": {outcome.Stalled("InvalidSpec", "Mend it."), []string{"Ready=False InvalidSpec: Mend it.", "Stalled=True InvalidSpec: Mend it."}},
 		"failed":  {outcome.Failed(errors.New("boom")), []string{"Ready=False ReconcileFailed: boom", "Reconciling=True ReconcileFailed: boom"}},
@@ -50,6 +51,34 @@ func TestReport(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What is held keeps its Ready, and says why nothing happens.
+func TestHeldKeepsReady(t *testing.T) {
+	held := outcome.Held(platformv1.ReasonSuspended, "Nothing is done.")
+	for name, test := range map[string]struct {
+		before outcome.Outcome
+		want   []string
+	}{
+		"ready":   {outcome.Done(), []string{"Ready=True Suspended: Nothing is done."}},
+		"waiting": {outcome.Waiting("PodsNotReady", "Pods start."), []string{"Ready=False Suspended: Nothing is done.", "Stalled=True Suspended: Nothing is done."}},
+		"held":    {held, []string{"Ready=False Suspended: Nothing is done.", "Stalled=True Suspended: Nothing is done."}},
+	} {
+		app := application()
+		conditions.Report(app, test.before, "")
+		conditions.Report(app, held, "")
+		if got := describe(app); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+		if o := conditions.Outcome(app); o.Kind() != outcome.KindHeld || o.Reason() != platformv1.ReasonSuspended {
+			t.Errorf("%s: read back as %v %s", name, o.Kind(), o.Reason())
+		}
+	}
+	app := application()
+	conditions.Report(app, outcome.DoneAs(platformv1.ReasonStopped, "It is stopped."), "")
+	if o := conditions.Outcome(app); o.Kind() != outcome.KindDone || o.Reason() != platformv1.ReasonStopped {
+		t.Errorf("stopped is read back as %v %s", o.Kind(), o.Reason())
 	}
 }
 

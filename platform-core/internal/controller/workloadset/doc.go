@@ -3,19 +3,23 @@
 // Package workloadset keeps the pods of a WorkloadSet as its spec asks.
 //
 // Duty: pods, volumes, the agents' identity, certificates and plan; role labels;
-// replacement of pods, and restart of processes in place, as package rollout
-// plans them.
+// and what package rollout plans: other images, other resources and other
+// configuration for pods that run, other pods where that is not enough, stop and start.
 //
 // Inputs: the WorkloadSet, its pods with their agents' reports, its claims,
-// Secrets and ConfigMap, and StorageClasses. No plugin is needed.
+// Secrets and ConfigMap, and StorageClasses. No plugin is needed. A step that takes
+// a pod out, or gives a writer's label, is planned on pods read live. Nodes and
+// volumes are read when a node can never give a pod its resources.
 //
 // Field owner: workloadset.
 //
 // Conditions: Ready, Reconciling, Stalled. Reasons: PodsNotReady,
 // PodUnschedulable, ImageUnavailable, ProcessFailing, ConfigurationPending,
-// RetainedVolumesExist, StorageClassNotFound, VolumeShrinkRefused,
-// VolumeExpansionUnsupported, NameTaken, Deleting.
+// ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
+// StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
+// NameTaken, Stopped, Suspended, Deleting.
 //
 // Data is never destroyed as a side effect: claims are made, grown, and only with
-// the deletion policy Delete deleted, after the pods are gone.
+// the deletion policy Delete deleted, after the pods are gone. A claim of an earlier
+// Application is used only when adoptVolumes names that, and the data fits.
 package workloadset
