@@ -121,7 +121,9 @@ func Percentiles(ready []time.Duration) []float64 {
 func (r Run) Ratio() float64 { return r.Create.Seconds / r.StatefulSets.Seconds }
 
 // PerApplication is the memory that each Application costs, in MiB.
-func (r Run) PerApplication() float64 { return (r.Memory.Rest - r.Memory.Empty) / float64(r.Applications) }
+func (r Run) PerApplication() float64 {
+	return (r.Memory.Rest - r.Memory.Empty) / float64(r.Applications)
+}
 
 // product counts the writes of operator and agents in a phase.
 func (p Phase) product() int { return p.of(Operator).Writes + p.of(Agents).Writes }
