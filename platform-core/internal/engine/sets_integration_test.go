@@ -11,9 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -203,5 +206,99 @@ func TestEndpointsFromOutside(t *testing.T) {
 	// Named ports give SRV records.
 	if ports := headless.Spec.Ports; len(ports) != 2 || ports[0].Name != "sql" || ports[1].Name != "gossip" {
 		t.Errorf("headless ports %+v", ports)
+	}
+}
+
+// scale does what an autoscaler and kubectl scale do.
+func scale(t *testing.T, namespace, set string, replicas int32) {
+	t.Helper()
+	obj := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: set}}
+	wanted := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+	if err := env.Client.SubResource("scale").Update(t.Context(), obj, client.WithSubResourceBody(wanted), client.FieldOwner("autoscaler")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replicasOf waits until a WorkloadSet asks for a number of pods, and its Application is Ready.
+func replicasOf(t *testing.T, app *platformv1.Application, set string, want int32) {
+	t.Helper()
+	obj := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: set}}
+	testkit.WaitFor(t, env.Client, obj, fmt.Sprintf("%d replicas", want), func() error {
+		if obj.Spec.Replicas != want || obj.Status.ReadyReplicas != want {
+			return fmt.Errorf("there are %d of %d", obj.Status.ReadyReplicas, obj.Spec.Replicas)
+		}
+		return nil
+	})
+	testkit.WaitForReady(t, env.Client, app)
+}
+
+// A number of pods that an autoscaler gives a set goes up to the Application; one that the plugin
+// does not allow is taken back. The Application has the last word.
+func TestScaleGoesUpToTheApplication(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app := shop(namespace, "a", "tiers")
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	scale(t, namespace, "a-db-1", 4)
+	replicasOf(t, app, "a-db-1", 4)
+	scale(t, namespace, "a-web-main", 2)
+	replicasOf(t, app, "a-web-main", 2)
+	want := []platformv1.ApplicationComponent{
+		{Name: "db", Sets: []platformv1.ComponentSet{{Name: "0"}, {Name: "1", Replicas: new(int32(4))}}},
+		{Name: "web", Replicas: new(int32(2))},
+	}
+	testkit.WaitFor(t, env.Client, app, "the number in the Application", func() error {
+		if !equality.Semantic.DeepEqual(app.Spec.Components, want) {
+			return fmt.Errorf("components are %+v", app.Spec.Components)
+		}
+		return nil
+	})
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Sets[1].Replicas = new(int32(3)) })
+	replicasOf(t, app, "a-db-1", 3)
+
+	scale(t, namespace, "a-db-1", 9)
+	replicasOf(t, app, "a-db-1", 3)
+	fixed := shop(namespace, "f", "quorum")
+	create(t, fixed)
+	testkit.WaitForReady(t, env.Client, fixed)
+	scale(t, namespace, "f-quorum-main", 5)
+	replicasOf(t, fixed, "f-quorum-main", 3)
+	says := []string{"component \"db\" has 9 replicas", "component quorum cannot be scaled once it is made"}
+	testkit.Eventually(t, "the events that say why", func(ctx context.Context) error {
+		events := &eventsv1.EventList{}
+		if err := env.Client.List(ctx, events, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		for _, text := range says {
+			if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == "ScaleReverted" && strings.Contains(e.Note, text) }) {
+				return fmt.Errorf("none says %q", text)
+			}
+		}
+		return nil
+	})
+}
+
+// Pods that the API server would refuse are not made by giving up those that run.
+func TestPodsThatCannotBeMadeReplaceNone(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app := shop(namespace, "a", "quorum")
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	pods := recordPods(t, namespace)
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Components = []platformv1.ApplicationComponent{{Name: "quorum", Scheduling: &platformv1.Scheduling{PriorityClassName: "nowhere"}}}
+	})
+	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
+	if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message, "no PriorityClass with name nowhere was found") {
+		t.Errorf("Ready says %q", ready.Message)
+	}
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components = nil })
+	testkit.WaitForReady(t, env.Client, app)
+	if pods.first("-") >= 0 {
+		t.Errorf("pods went: %v", pods.events)
 	}
 }

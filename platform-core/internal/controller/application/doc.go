@@ -3,7 +3,8 @@
 // Package application breaks an Application down into its Components and says how the instance is.
 //
 // Duty: check the spec against the pinned plugin; credentials (generated ones are
-// made once and never changed); Components; the binding Secret; the status that users read.
+// made once and never changed); Components, each started when what it needs is ready and stopped before it;
+// the binding Secret; the status that users read.
 //
 // Inputs: the Application, the loaded plugin, the Secrets that it names, its Components.
 //
@@ -13,7 +14,7 @@
 // inputs are usable. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
 // PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
 // InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound,
-// NameTaken, and the reasons of its Components.
+// NameTaken, NeedNotReady, Stopped, Suspended, and the reasons of its Components.
 //
 // A spec that is refused changes nothing: what runs goes on as it was.
 package application

@@ -4,6 +4,7 @@ package component
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -21,12 +22,16 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
 
 // owner is the field owner of all that this controller applies.
 const owner = "component"
+
+// refusedRecheck is how soon pods that the API server refused are tried again.
+const refusedRecheck = 30 * time.Second
 
 // pluginField indexes Components by "plugin@version".
 const pluginField = "plugin"
@@ -49,7 +54,10 @@ type Deps struct {
 type Controller struct {
 	Deps
 	client client.Client
+	// live reads what the cache does not hold.
+	live   client.Reader
 	apply  *apply.Applier
+	events *event.Recorder
 }
 
 // Setup registers the controller with a manager.
@@ -57,6 +65,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	c := &Controller{
 		Deps:   deps,
 		client: mgr.GetClient(),
+		live:   mgr.GetAPIReader(),
+		events: event.New(mgr.GetEventRecorder(owner)),
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Component{}, pluginField, byPlugin); err != nil {
@@ -131,6 +141,12 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	report(component, f, output)
 	if refused != nil {
 		return *refused
+	}
+	if o := c.carry(ctx, component, f, output); o.Kind() != outcome.KindDone {
+		return o
+	}
+	if o := c.preflight(ctx, component, f, output); o.Kind() != outcome.KindDone {
+		return o
 	}
 	if o := c.act(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o

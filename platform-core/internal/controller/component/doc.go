@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package component renders a Component with its plugin and keeps what comes of
-// it applied: the WorkloadSets and the Services.
+// it applied: the WorkloadSets, the Services and what guards the pods.
 //
-// Duty: WorkloadSets and Services of the component; endpoints and pods in its status.
+// Duty: WorkloadSets, Services, PodDisruptionBudgets and the NetworkPolicy of the component; endpoints,
+// sets and pods in its status. A number of pods that somebody else gives a WorkloadSet, such as an
+// autoscaler, goes up to the Application; every other edit is reverted.
 //
-// Inputs: the Component, the loaded plugin that it pins, its WorkloadSets and Services.
+// Inputs: the Component, the loaded plugin that it pins, what it owns, and the Application when a set was scaled.
 //
 // Field owner: component.
 //
-// Conditions: Ready, Reconciling, Stalled. Reasons: PluginMissing, PluginChanged,
-// whatever the renderer refuses, NameTaken, and the reasons of its WorkloadSets.
+// Conditions: Ready, Reconciling, Stalled. Reasons: PluginMissing, PluginChanged, Stopped, Suspended,
+// whatever the renderer or the API server refuses, NameTaken, and the reasons of its WorkloadSets.
+//
+// Pods are replaced only when the API server, asked for a dry run, would make the new ones.
 package component
