@@ -33,6 +33,8 @@ const (
 // Judge holds what is known. Make it with New.
 type Judge struct {
 	process *agentv1.ProcessStatus
+	// away is true while the process manager does not answer.
+	away bool
 	// health, cause and message are what is reported now.
 	health  report.Health
 	cause   probe.Cause
@@ -55,13 +57,15 @@ func New() *Judge {
 // another process, or none any more, so that a probe should run at once.
 func (j *Judge) Process(now time.Time, status *agentv1.ProcessStatus) bool {
 	changed := j.process == nil || j.process.GetPid() != status.GetPid() || j.process.GetStarts() != status.GetStarts() ||
-		j.cause == causeAway || j.health == report.Stopped && status.GetState() != agentv1.ProcessState_PROCESS_STATE_STOPPED
-	j.process = status
+		j.away || j.health == report.Stopped && status.GetState() != agentv1.ProcessState_PROCESS_STATE_STOPPED
+	j.process, j.away = status, false
 	switch status.GetState() {
 	case agentv1.ProcessState_PROCESS_STATE_STOPPED:
 		j.crashedAt = time.Time{}
 		j.set(report.Stopped, "", "")
 	case agentv1.ProcessState_PROCESS_STATE_STOPPING:
+		// Whatever comes next follows a stop that someone asked for, no crash.
+		j.crashedAt = time.Time{}
 		j.set(report.Unhealthy, causeStopping, "the process is being stopped")
 	case agentv1.ProcessState_PROCESS_STATE_BACKOFF:
 		j.crashedAt = now
@@ -80,9 +84,9 @@ func (j *Judge) Process(now time.Time, status *agentv1.ProcessStatus) bool {
 	return changed
 }
 
-// newProcess: nothing is known of it yet, but that it follows a crash.
+// newProcess: nothing is known of it yet, but perhaps that it follows a crash, which then goes on being told.
 func (j *Judge) newProcess(now time.Time) {
-	if j.crashed(now) {
+	if j.crashed(now) && j.cause != causeAway {
 		return
 	}
 	j.set(report.Starting, causeStarting, "the probe has not succeeded yet")
@@ -98,12 +102,13 @@ func (j *Judge) Away() {
 	if j.process == nil {
 		return
 	}
+	j.away = true
 	j.set(report.Unhealthy, causeAway, "the process manager does not answer")
 }
 
 // PID of the process to probe; 0 when there is none or it is being stopped.
 func (j *Judge) PID() int64 {
-	if j.process == nil || j.cause == causeAway || j.cause == causeStopping {
+	if j.process == nil || j.away || j.process.GetState() == agentv1.ProcessState_PROCESS_STATE_STOPPING {
 		return 0
 	}
 	return j.process.GetPid()

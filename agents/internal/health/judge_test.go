@@ -3,7 +3,9 @@
 package health_test
 
 import (
+	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -174,6 +176,60 @@ func TestCrash(t *testing.T) {
 	s.want(report.Starting, "Connection refused")
 	s.probe(good)
 	s.want(report.Healthy, "")
+}
+
+// A process that was restarted on request right after a crash must be probed like any other.
+func TestRestartRightAfterACrash(t *testing.T) {
+	s := begin(t)
+	s.up(7, 1)
+	s.probe(good)
+	s.process(agentv1.ProcessState_PROCESS_STATE_BACKOFF, 0, 1)
+	s.up(8, 2)
+	s.process(agentv1.ProcessState_PROCESS_STATE_STOPPING, 8, 2)
+	s.want(report.Unhealthy, "being stopped")
+	s.up(9, 3)
+	s.want(report.Starting, "has not succeeded yet")
+	s.probe(good)
+	s.want(report.Healthy, "")
+}
+
+// Whatever happened before: a process that runs under a process manager that answers is probed, and is healthy when that succeeds.
+func TestARunningProcessIsAlwaysProbed(t *testing.T) {
+	const seed, stories, events = 20261121, 2000, 12
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range stories {
+		s := begin(t)
+		var told []string
+		pid, starts := int64(0), int64(0)
+		for range events {
+			s.after(time.Duration(random.IntN(4000)) * time.Millisecond)
+			event := random.IntN(7)
+			told = append(told, strconv.Itoa(event))
+			switch event {
+			case 0, 1:
+				pid, starts = pid+1, starts+1
+				s.up(pid, starts)
+			case 2:
+				s.process(agentv1.ProcessState_PROCESS_STATE_STOPPING, pid, starts)
+			case 3:
+				s.process(agentv1.ProcessState_PROCESS_STATE_BACKOFF, 0, starts)
+			case 4:
+				s.judge.Away()
+			case 5:
+				s.probe(refused)
+			case 6:
+				s.probe(good)
+			}
+		}
+		s.up(pid+1, starts+1)
+		if got := s.judge.PID(); got != pid+1 {
+			t.Fatalf("after the events %v process %d runs, and the one to probe is %d", told, pid+1, got)
+		}
+		s.probe(good)
+		if got := s.judge.Report(); got.Health != report.Healthy {
+			t.Fatalf("after the events %v and a good probe it is %s: %s", told, got.Health, got.Message)
+		}
+	}
 }
 
 func TestQuickHealing(t *testing.T) {
