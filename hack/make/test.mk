@@ -11,11 +11,12 @@ test-unit: ## Unit and golden tests: nothing but Go is needed
 	@echo "=== unit: test"; cd test && GOWORK=off go test ./unit/...
 
 .PHONY: test-integration
-test-integration: $(DEVCLUSTER) ## Controllers against a real API server and etcd
+test-integration: $(DEVCLUSTER) tool-helm ## Controllers and charts against a real API server and etcd
 	@$(DEVCLUSTER) build
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); \
 	for m in platform-core $(OPERATORS); do echo "=== integration: $$m"; \
-	  (cd $$m && GOWORK=off go test -tags integration -count=1 ./...) || exit 1; done
+	  (cd $$m && GOWORK=off go test -tags integration -count=1 ./...) || exit 1; done; \
+	echo "=== integration: test"; cd test && GOWORK=off go test -tags integration -count=1 ./chart/...
 
 .PHONY: test-e2e
 test-e2e: deps ## The suite on a real cluster with real middleware

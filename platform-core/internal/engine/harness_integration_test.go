@@ -35,7 +35,6 @@ import (
 	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
-	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -48,6 +47,9 @@ var env *testkit.Env
 
 // account is the operator's: the engine has the rights that its chart gives it.
 var account *testkit.Operator
+
+// rendering is what every engine of these tests renders with.
+var rendering = engine.NewSettings("zeroinfra/agent:test")
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -170,7 +172,7 @@ func runEngine(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: engine.NewSettings("zeroinfra/agent:test"), Workers: queue.NewLimit(4)}); err != nil {
+	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: rendering}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

@@ -54,6 +54,9 @@ func (l *Live) Source(all func(ctx context.Context) []reconcile.Request) source.
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.changed = append(l.changed, func() {
+			if ctx.Err() != nil {
+				return // The controller has ended.
+			}
 			for _, request := range all(ctx) {
 				queue.Add(request)
 			}

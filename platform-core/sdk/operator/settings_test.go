@@ -20,6 +20,8 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		"no agent image":  {[]string{"--namespace=zeroinfra"}, "--agent-image"},
 		"no domain":       {append(good, "--cluster-domain="), "--cluster-domain"},
 		"no workers":      {append(good, "--workers=0"), "--workers"},
+		"too many":        {append(good, "--workers=101"), "--workers"},
+		"no namespaces":   {append(good, "--watch-namespaces=a,B"), "--watch-namespaces"},
 		"no requests":     {append(good, "--kube-api-qps=0"), "--kube-api-qps"},
 		"no burst":        {append(good, "--kube-api-burst=0"), "--kube-api-burst"},
 		"unknown level":   {append(good, "--log-level=loud"), "--log-level"},
