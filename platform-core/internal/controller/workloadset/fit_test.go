@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -175,5 +176,45 @@ func TestTakes(t *testing.T) {
 	picky.Spec.NodeSelector = map[string]string{"zone": "b"}
 	if takes(node(as), picky, nil) {
 		t.Error("the node selector does not count")
+	}
+}
+
+func TestFitResourcesReadsWhatTheKubeletSays(t *testing.T) {
+	now := time.Now()
+	condition := func(kind corev1.PodConditionType, reason string, ago time.Duration) corev1.PodStatus {
+		return corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: "why", LastTransitionTime: metav1.NewTime(now.Add(-ago))}}}
+	}
+	tests := map[string]struct {
+		status corev1.PodStatus
+		want   rollout.Fit
+		says   string
+		wake   time.Duration
+	}{
+		"nothing":              {corev1.PodStatus{}, rollout.Current, "", 0},
+		"not seen yet":         {corev1.PodStatus{ObservedGeneration: 1}, rollout.Underway, "has yet to give it", 0},
+		"seen":                 {corev1.PodStatus{ObservedGeneration: 2}, rollout.Current, "", 0},
+		"not allocated yet":    {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "redis", AllocatedResources: list("cpu", "500m")}}}, rollout.Underway, "has yet to give it", 0},
+		"allocated":            {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "redis", AllocatedResources: list("cpu", "1000m")}}}, rollout.Current, "", 0},
+		"in progress":          {condition(corev1.PodResizeInProgress, "", time.Hour), rollout.Underway, "has yet to give it the new resources (why)", 0},
+		"deferred":             {condition(corev1.PodResizePending, "Deferred", time.Minute), rollout.Underway, "has no room for the new resources now (why)", 4 * time.Minute},
+		"deferred too long":    {condition(corev1.PodResizePending, "Deferred", 5*time.Minute), rollout.Replace, "for 5 minutes its node has no room", 0},
+		"fails":                {condition(corev1.PodResizeInProgress, "Error", time.Minute), rollout.Underway, "fails to give it", 4 * time.Minute},
+		"fails too long":       {condition(corev1.PodResizeInProgress, "Error", time.Hour), rollout.Replace, "fails to give it", 0},
+		"an older kubelet":     {corev1.PodStatus{Resize: corev1.PodResizeStatusInProgress}, rollout.Underway, "has yet to give it", 0}, //nolint:staticcheck // what they say
+		"deferred by an older": {corev1.PodStatus{Resize: corev1.PodResizeStatusDeferred}, rollout.Underway, "has no room", 0},          //nolint:staticcheck // what they say
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			live := podWith(list("cpu", "1"), nil)
+			live.Generation, live.Status = 2, test.status
+			f := &facts{now: now, stuck: map[string]string{}}
+			fit, note, err := (&Controller{resizable: true}).fitResources(t.Context(), f, live, podWith(list("cpu", "1"), nil))
+			if err != nil || fit != test.want || !strings.Contains(note, test.says) {
+				t.Errorf("got %q %q, %v", fit, note, err)
+			}
+			if f.wake.Round(time.Second) != test.wake {
+				t.Errorf("it looks again after %v, want %v", f.wake, test.wake)
+			}
+		})
 	}
 }

@@ -54,14 +54,22 @@ func (c *Controller) fitResources(ctx context.Context, f *facts, live, want *cor
 		return rollout.Outdated, "", nil
 	}
 	reason, since, message := resizeState(live)
+	minutes := int(resizePatience.Minutes())
 	switch reason {
-	case corev1.PodReasonDeferred:
+	case corev1.PodReasonDeferred, corev1.PodReasonError:
+		what := "has no room for the new resources now"
+		if reason == corev1.PodReasonError {
+			what = "fails to give it the new resources"
+		}
+		if since.IsZero() {
+			return rollout.Underway, "its node " + what + message, nil
+		}
 		waited := f.now.Sub(since)
 		if waited >= resizePatience {
-			return rollout.Replace, fmt.Sprintf("its node had no room for %d minutes%s", int(resizePatience.Minutes()), message), nil
+			return rollout.Replace, fmt.Sprintf("for %d minutes its node %s%s", minutes, what, message), nil
 		}
 		f.wakeAfter(resizePatience - waited)
-		return rollout.Underway, fmt.Sprintf("its node has no room for the new resources now%s; it is made anew when there is none for %d minutes", message, int(resizePatience.Minutes())), nil
+		return rollout.Underway, fmt.Sprintf("its node %s%s; it is made anew when that lasts for %d minutes", what, message, minutes), nil
 	case corev1.PodReasonInfeasible:
 		node, err := c.roomyNode(ctx, f, live)
 		if err != nil {
@@ -82,7 +90,7 @@ func (c *Controller) fitResources(ctx context.Context, f *facts, live, want *cor
 // inProgress is the state of a resize that the node works on or has not seen yet.
 const inProgress = "InProgress"
 
-// resizeState reads what the kubelet says of a resize: Deferred, Infeasible, inProgress, or nothing.
+// resizeState reads what the kubelet says of a resize: Deferred, Infeasible, Error, inProgress, or nothing.
 func resizeState(pod *corev1.Pod) (reason string, since time.Time, message string) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Status != corev1.ConditionTrue {
@@ -98,12 +106,29 @@ func resizeState(pod *corev1.Pod) (reason string, since time.Time, message strin
 			return condition.Reason, condition.LastTransitionTime.Time, said
 		case corev1.PodResizeInProgress:
 			reason, since, message = inProgress, condition.LastTransitionTime.Time, said
+			if condition.Reason == corev1.PodReasonError {
+				reason = corev1.PodReasonError
+			}
 		}
+	}
+	if reason == "" {
+		reason = olderResizeState(pod)
 	}
 	if reason == "" && !seen(pod) {
 		return inProgress, time.Time{}, ""
 	}
 	return reason, since, message
+}
+
+// olderResizeState reads what kubelets before 1.33 say instead of conditions; they tell no time.
+func olderResizeState(pod *corev1.Pod) string {
+	switch state := pod.Status.Resize; state { //nolint:staticcheck // deprecated, and all that they say
+	case corev1.PodResizeStatusDeferred, corev1.PodResizeStatusInfeasible:
+		return string(state)
+	case "":
+		return ""
+	}
+	return inProgress
 }
 
 // seen says whether the kubelet knows the present resources, as far as it tells.
