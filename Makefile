@@ -23,6 +23,7 @@ include hack/make/deps.mk
 include hack/make/generate.mk
 include hack/make/verify.mk
 include hack/make/test.mk
+include hack/make/bench.mk
 
 .PHONY: help
 help: ## List the targets

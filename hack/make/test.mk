@@ -8,7 +8,7 @@ test: deps verify-generated lint test-unit test-integration test-e2e ## All test
 .PHONY: test-unit
 test-unit: ## Unit and golden tests: nothing but Go is needed
 	@for m in $(filter-out test,$(MODULES)); do echo "=== unit: $$m"; (cd $$m && GOWORK=off go test ./...) || exit 1; done
-	@echo "=== unit: test"; cd test && GOWORK=off go test ./unit/...
+	@echo "=== unit: test"; cd test && GOWORK=off go test ./unit/... ./bench/... ./cmd/...
 
 .PHONY: test-integration
 test-integration: $(DEVCLUSTER) tool-helm ## Controllers and charts against a real API server and etcd

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The budgets of 1,000 Applications, measured on simulated nodes. See docs/bench.
+
+# Numbers of Applications, separated by commas; a run for each.
+BENCH_N ?= 100,1000
+# Where results are written; those in docs/bench are committed.
+BENCH_OUT ?= $(ROOT)/docs/bench
+BENCH_FLAGS ?=
+BENCH_BIN := $(BIN)/bench
+
+.PHONY: bench
+bench: deps tool-kwok ## Measure 100 and 1,000 Applications on simulated nodes (root; BENCH_N=100 for less)
+	@$(DEVCLUSTER) build >/dev/null
+	@mkdir -p $(BENCH_BIN)
+	@cd database-operator && GOWORK=off go build -o $(BENCH_BIN)/database-operator ./cmd
+	@cd platform-core && GOWORK=off go build -o $(BENCH_BIN)/zictl ./cmd/zictl
+	@cd test && GOWORK=off go build -o $(BENCH_BIN)/bench ./cmd/bench
+	@cd test && $(BENCH_BIN)/bench -sizes $(BENCH_N) -out $(BENCH_OUT) -assets "$$($(DEVCLUSTER) bin)" -kwok $(BIN)/kwok \
+	  -operator $(BENCH_BIN)/database-operator -zictl $(BENCH_BIN)/zictl \
+	  -commit "$$(git -C $(ROOT) describe --always --dirty)" $(BENCH_FLAGS)
