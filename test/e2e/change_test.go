@@ -22,6 +22,7 @@ type effect string
 const (
 	untouched effect = "the process is left alone"
 	inPlace   effect = "the process is restarted, the pod stays"
+	samePod   effect = "the pod stays, whatever becomes of its containers"
 	newPod    effect = "the pod is replaced, the data stays"
 )
 
@@ -88,8 +89,8 @@ func changes() []change {
 				i.checkService(corev1.ServiceTypeClusterIP, map[string]string{"example.com/zone": ""})
 			}},
 		{"deletionPolicy", func(s *databasev1.RedisSpec) { s.DeletionPolicy = platformv1.DeletionPolicyDelete }, untouched, nil, nil},
-		{"resources", func(s *databasev1.RedisSpec) { s.Resources = bigger }, newPod, nil, func(i *instance) { i.checkResources(bigger) }},
-		{"version", version("8.0"), newPod, nil, func(i *instance) {
+		{"resources", func(s *databasev1.RedisSpec) { s.Resources = bigger }, samePod, nil, func(i *instance) { i.checkResources(bigger) }},
+		{"version", version("8.0"), samePod, nil, func(i *instance) {
 			if got := i.info("redis_version"); !strings.HasPrefix(got, "8.0.") || got != i.object().Status.Version {
 				i.Errorf("INFO says version %q and the status %q, want 8.0", got, i.object().Status.Version)
 			}
@@ -127,6 +128,10 @@ func (i *instance) apply(c change) {
 		err = before.sameProcess(after)
 	case inPlace:
 		err = before.restartedInPlace(after)
+	case samePod:
+		if before.pod != after.pod {
+			err = fmt.Errorf("its UID was %s and is %s", before.pod, after.pod)
+		}
 	case newPod:
 		if before.pod == after.pod {
 			err = fmt.Errorf("the pod is still the old one")
