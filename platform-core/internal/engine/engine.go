@@ -39,7 +39,7 @@ type Options struct {
 	Namespace string
 	// Namespaces that the operator serves; all when empty. The manager's cache must hold the same.
 	Namespaces map[string]cache.Config
-	// Settings that pods and names are rendered with.
+	// Settings that pods and names are rendered with; required.
 	Settings *Settings
 	// Workers of each controller; queue.DefaultWorkers when nil.
 	Workers *queue.Limit

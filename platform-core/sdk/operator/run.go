@@ -53,7 +53,7 @@ func run(ctx context.Context, o Options, s settings) error {
 	}
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger.WithName("client-go"))
-	live, err := newLive(s, level)
+	l, err := newLive(s, level)
 	if err != nil {
 		return err
 	}
@@ -64,12 +64,12 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err != nil {
 		return err
 	}
-	cfg.RateLimiter = live.limiter
+	cfg.RateLimiter = l.limiter
 	scheme, err := schemeOf(o)
 	if err != nil {
 		return err
 	}
-	if err := live.first(ctx, cfg, scheme); err != nil {
+	if err := l.first(ctx, cfg, scheme); err != nil {
 		return err
 	}
 	if err := ensureCRDs(ctx, cfg, scheme, o, s); err != nil {
@@ -79,7 +79,7 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := setup(mgr, o, s, live); err != nil {
+	if err := setup(mgr, o, s, l); err != nil {
 		return err
 	}
 	remove, err := countConditions(mgr, o)
@@ -166,21 +166,21 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 }
 
 // setup adds the controllers of the engine and of the typed kinds.
-func setup(mgr manager.Manager, o Options, s settings, live *live) error {
+func setup(mgr manager.Manager, o Options, s settings, l *live) error {
 	err := engine.Setup(mgr, engine.Options{
 		Domain:     o.Domain,
 		Namespace:  s.namespace,
 		Namespaces: watched(s.watchNamespaces),
-		Settings:   live.rendering,
-		Workers:    live.workers,
+		Settings:   l.rendering,
+		Workers:    l.workers,
 	})
 	if err != nil {
 		return fmt.Errorf("cannot set up the engine: %w", err)
 	}
-	if err := typed.Setup(mgr, typed.Settings{Domain: o.Domain, Workers: live.workers}, o.Kinds...); err != nil {
+	if err := typed.Setup(mgr, typed.Settings{Domain: o.Domain, Workers: l.workers}, o.Kinds...); err != nil {
 		return err
 	}
-	return live.keeper.Setup(mgr, event.New(mgr.GetEventRecorder("settings")))
+	return l.keeper.Setup(mgr, event.New(mgr.GetEventRecorder("settings")))
 }
 
 // countConditions publishes the conditions of all objects of the operator as metrics.
