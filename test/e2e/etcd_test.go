@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// etcdComponent is the plugin's name of the component, and of the container that runs the member.
+const etcdComponent = "etcd"
+
+func etcdApplication() platformv1.ApplicationSpec {
+	return platformv1.ApplicationSpec{
+		Plugin: "etcd", PluginVersion: "1.0.0", Version: "3.5", Topology: "cluster", DeletionPolicy: platformv1.DeletionPolicyDelete,
+		Components: []platformv1.ApplicationComponent{{
+			Name: etcdComponent,
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+			},
+			Storage: &platformv1.Storage{Size: resource.MustParse("256Mi")},
+			// Elections on a busy machine of two cores.
+			Parameters: platformv1.Parameters{"heartbeat-interval": "100", "election-timeout": "2000"},
+		}},
+	}
+}
+
+// etcd is an etcd cluster of a test.
+type etcd struct{ *application }
+
+// in returns the same cluster for a subtest.
+func (e *etcd) in(t *testing.T) *etcd {
+	return &etcd{&application{space: e.space.in(t), name: e.name}}
+}
+
+// service is the address that clients use.
+func (e *etcd) service() string { return "http://" + e.name + ":2379" }
+
+// ctl runs etcdctl in the container of a member.
+func (e *etcd) ctl(pod, endpoint string, arguments ...string) (string, error) {
+	command := append([]string{"etcdctl", "--endpoints=" + endpoint, "--command-timeout=5s"}, arguments...)
+	return run(e.ctx, e.space.name, pod, etcdComponent, "", command...)
+}
+
+// mustCtl is ctl for what has to succeed.
+func (e *etcd) mustCtl(pod, endpoint string, arguments ...string) string {
+	e.Helper()
+	out, err := e.ctl(pod, endpoint, arguments...)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return out
+}
+
+// byRole returns the names of the pods by the role that the engine gave them.
+func (e *etcd) byRole() map[string][]string {
+	e.Helper()
+	roles := map[string][]string{}
+	for _, pod := range e.pods() {
+		role := pod.Labels[platformv1.RoleLabel]
+		roles[role] = append(roles[role], pod.Name)
+	}
+	return roles
+}
+
+// led waits until one pod is labelled as the leader, two as followers, and etcd says the same. It returns their names.
+func (e *etcd) led() (leader string, followers []string) {
+	e.Helper()
+	e.eventually(settleIn, "one pod leads and two follow, as etcd says", func() error {
+		roles := e.byRole()
+		if len(roles["leader"]) != 1 || len(roles["follower"]) != 2 {
+			return fmt.Errorf("the roles are %v", roles)
+		}
+		leader, followers = roles["leader"][0], roles["follower"]
+		for _, pod := range append([]string{leader}, followers...) {
+			out, err := e.ctl(pod, "http://127.0.0.1:2379", "endpoint", "status", "--write-out=fields")
+			if err != nil {
+				return err
+			}
+			if leads := statusField(out, "Leader") == statusField(out, "MemberID"); leads != (pod == leader) {
+				return fmt.Errorf("pod %q has the role of a leader: %v, and leads: %v", pod, pod == leader, leads)
+			}
+		}
+		return nil
+	})
+	return leader, followers
+}
+
+func statusField(out, name string) string {
+	for line := range strings.Lines(out) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.Trim(strings.TrimSpace(key), `"`) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// etcdWriterScript puts growing numbers through the Service and prints those that etcd acknowledged.
+const etcdWriterScript = `i=0
+while [ ! -e "$1" ]; do
+  i=$((i+1))
+  etcdctl --endpoints="$2" --command-timeout=1s put "w:$i" "$i" >/dev/null 2>&1 && echo "$i"
+done
+true`
+
+// etcdWriter writes without pause, and keeps outside of the cluster what was acknowledged and when.
+type etcdWriter struct {
+	*etcd
+	pod, stopFile string
+	log           lineLog
+	done          chan error
+}
+
+// startWriter begins to write from the container of a member and returns once the first write was acknowledged.
+func (e *etcd) startWriter(pod string) *etcdWriter {
+	e.Helper()
+	w := &etcdWriter{etcd: e, pod: pod, stopFile: "/data/stop-" + strconv.FormatInt(time.Now().UnixNano(), 36), done: make(chan error, 1)}
+	go func() {
+		w.done <- stream(context.WithoutCancel(e.ctx), e.space.name, pod, etcdComponent,
+			[]string{"sh", "-c", etcdWriterScript, "writer", w.stopFile, e.service()}, nil, &w.log, &lineLog{})
+	}()
+	w.acknowledgedAgain()
+	return w
+}
+
+// acknowledgedAgain waits until a write is acknowledged after now.
+func (w *etcdWriter) acknowledgedAgain() {
+	w.Helper()
+	before := w.log.count()
+	w.eventually(settleIn, "a write is acknowledged", func() error {
+		if w.log.count() == before {
+			return errors.New("there was none")
+		}
+		return nil
+	})
+}
+
+// stop ends the writer. It returns the longest time between two acknowledged writes, and checks that
+// each of them is there.
+func (w *etcdWriter) stop() time.Duration {
+	w.Helper()
+	if _, err := run(w.ctx, w.space.name, w.pod, etcdComponent, "", "touch", w.stopFile); err != nil {
+		w.Fatal(err)
+	}
+	if err := <-w.done; err != nil {
+		w.Fatalf("the writer failed: %v", err)
+	}
+	lines, times := w.log.all()
+	kept := map[string]bool{}
+	for key := range strings.Lines(w.mustCtl(w.pod, w.service(), "get", "--prefix", "w:", "--keys-only")) {
+		kept[strings.TrimSpace(key)] = true
+	}
+	lost := 0
+	for _, number := range lines {
+		if !kept["w:"+number] {
+			lost++
+		}
+	}
+	if lost > 0 {
+		w.Errorf("%d of %d acknowledged writes are lost", lost, len(lines))
+	}
+	var gap time.Duration
+	for n := 1; n < len(times); n++ {
+		gap = max(gap, times[n].Sub(times[n-1]))
+	}
+	w.Logf("%d acknowledged writes, the longest gap between two was %s", len(lines), seconds(gap))
+	return gap
+}
+
+// TestEtcd proves with etcdctl that a plugin without a line of Go gives a cluster that keeps what it acknowledged.
+func TestEtcd(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "etcd")
+	e := &etcd{s.apply("locks", etcdApplication())}
+	t.Logf("apply to Ready of three members: %s", seconds(e.ready()))
+	for _, part := range []struct {
+		name string
+		run  func(*etcd)
+	}{
+		{"every member has what one was told", (*etcd).checkMembers},
+		{"even numbers and other numbers are refused", (*etcd).checkScaling},
+		{"the leader is killed", (*etcd).checkKill},
+		{"a parameter rolls through", (*etcd).checkRoll},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(e.in(t)) })
+	}
+}
+
+func (e *etcd) checkMembers() {
+	leader, followers := e.led()
+	e.mustCtl(followers[0], e.service(), "put", "kept", "yes")
+	for _, pod := range append(followers, leader) {
+		if out := e.mustCtl(pod, "http://127.0.0.1:2379", "get", "kept", "--print-value-only"); out != "yes" {
+			e.Errorf("pod %q has %q for what was put, want yes", pod, out)
+		}
+	}
+	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://") != 3 {
+		e.Errorf("the members are not three that speak TLS:\n%s", out)
+	}
+	app := e.object()
+	if app.Status.Binding == nil {
+		e.Fatal("the status names no binding")
+	}
+	secret := &corev1.Secret{}
+	e.mustGet(app.Status.Binding.Name, secret)
+	uri := string(secret.Data["uri"])
+	if string(secret.Data["type"]) != "etcd" || uri != "http://"+e.name+"."+e.space.name+".svc:2379" || secret.Data["password"] != nil {
+		e.Errorf("the binding has type %q, uri %q and keys %v", secret.Data["type"], uri, keysOf(secret.Data))
+	}
+	if out := e.mustCtl(leader, uri, "get", "kept", "--print-value-only"); out != "yes" {
+		e.Errorf("by the binding's address the value is %q, want yes", out)
+	}
+	if app.Status.Version != "3.5.16" && !strings.HasPrefix(app.Status.Version, "3.5.") {
+		e.Errorf("the version that was read back is %q, want 3.5", app.Status.Version)
+	}
+}
+
+func (e *etcd) checkScaling() {
+	before := e.uids()
+	for number, says := range map[int32]string{4: "takes 1, 3 or 5", 5: "cannot be scaled once it is made"} {
+		e.update(replicas(etcdComponent, number))
+		e.stalledWith(platformv1.ReasonInvalidSpec, etcdComponent, says)
+	}
+	e.update(replicas(etcdComponent, 3))
+	e.ready()
+	if after := e.uids(); !maps.Equal(before, after) {
+		e.Errorf("the pods were %v and are %v: what is refused must touch nothing", before, after)
+	}
+}
+
+// checkKill kills the leader's process as the kernel would: another one leads, and the old one comes back in the same pod.
+func (e *etcd) checkKill() {
+	leader, followers := e.led()
+	before := e.uids()
+	w := e.startWriter(followers[0])
+	if _, err := run(e.ctx, e.space.name, leader, etcdComponent, "", "busybox", "killall", "-9", "etcd"); err != nil {
+		e.Fatal(err)
+	}
+	w.acknowledgedAgain()
+	e.eventually(settleIn, "the killed member is back", func() error {
+		_, err := e.ctl(leader, "http://127.0.0.1:2379", "endpoint", "health")
+		return err
+	})
+	e.ready()
+	e.led()
+	// An election takes one to two timeouts of 2 s, and a client may try a member that is gone for a second.
+	if gap := w.stop(); gap > 15*time.Second {
+		e.Errorf("for %s no write was acknowledged", seconds(gap))
+	}
+	if after := e.uids(); !maps.Equal(before, after) {
+		e.Errorf("the pods were %v and are %v: the process restarts in place", before, after)
+	}
+}
+
+// checkRoll changes a static parameter: the members restart in place, one after the other and the leader last, and writes go on.
+func (e *etcd) checkRoll() {
+	leader, followers := e.led()
+	before := e.uids()
+	w := e.startWriter(followers[0])
+	e.update(component(etcdComponent, func(c *platformv1.ApplicationComponent) {
+		c.Parameters = maps.Clone(c.Parameters)
+		c.Parameters["heartbeat-interval"] = "200"
+	}))
+	e.ready()
+	for _, pod := range append(slices.Clone(followers), leader) {
+		out, err := run(e.ctx, e.space.name, pod, etcdComponent, "", "sh", "-c", `tr '\0' '\n' < /proc/$(busybox pidof etcd)/environ`)
+		if err != nil || !strings.Contains(out, "ETCD_HEARTBEAT_INTERVAL=200\n") {
+			e.Errorf("pod %q runs without the new heartbeat interval: %v", pod, err)
+		}
+	}
+	e.led()
+	if gap := w.stop(); gap > 15*time.Second {
+		e.Errorf("for %s no write was acknowledged", seconds(gap))
+	}
+	if after := e.uids(); !maps.Equal(before, after) {
+		e.Errorf("the pods were %v and are %v: a parameter replaces no pod", before, after)
+	}
+}
