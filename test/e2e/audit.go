@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
 )
 
 // devcluster runs the dev cluster's tool and returns what it printed. A test that needs its powers fails without it.
@@ -192,12 +193,11 @@ func in(namespace string, all []write) []write {
 // flush makes sure that the log has everything that was answered until now: it looks for a write of its own.
 func (s *space) flush(a *auditLog) {
 	s.Helper()
-	marker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "marker-"}}
+	marker := &corev1.ConfigMap{ObjectMeta: named("marker-" + rand.String(8))}
 	s.create(marker)
 	s.eventually(settleIn, "the audit log shows a write of this test", func() error {
 		for _, w := range a.writes() {
-			// The name is generated after the request was read, so the log may lack it.
-			if w.namespace == s.name && w.resource == "configmaps" && w.verb == "create" && !w.at.Before(marker.CreationTimestamp.Time) {
+			if w.namespace == s.name && w.resource == "configmaps" && w.verb == "create" && w.name == marker.Name {
 				return nil
 			}
 		}

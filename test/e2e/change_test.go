@@ -23,6 +23,7 @@ const (
 	untouched effect = "the process is left alone"
 	inPlace   effect = "the process is restarted, the pod stays"
 	samePod   effect = "the pod stays, whatever becomes of its containers"
+	newImage  effect = "the container is started anew with another image, the pod stays"
 	newPod    effect = "the pod is replaced, the data stays"
 )
 

@@ -128,7 +128,7 @@ func (i *instance) checkStatus() {
 	component := platformv1.ComponentNameFor(i.application(), redisComponent)
 	i.wantColumns(databasev1.GroupVersion.WithResource("redis"), i.name, "Version", "Pods", "Phase", "Endpoint", "Message", "Age")
 	i.wantColumns(platformv1.GroupVersion.WithResource("applications"), i.application(), "Plugin", "Version", "Topology", "Pods", "Phase", "Message", "Age")
-	i.wantColumns(platformv1.GroupVersion.WithResource("components"), component, "Application", "Component", "Replicas", "Ready", "Version", "Phase", "Age")
+	i.wantColumns(platformv1.GroupVersion.WithResource("components"), component, "Application", "Component", "Wanted", "Ready", "Version", "Phase", "Age")
 	i.wantColumns(platformv1.GroupVersion.WithResource("workloadsets"), i.workloadSet(), "Application", "Component", "Wanted", "Updated", "Ready", "Phase", "Age")
 	(&space{T: i.T, ctx: i.ctx, failures: i.failures}).wantColumns(platformv1.GroupVersion.WithResource("plugins"), "redis-1.0.0", "Plugin", "Version", "Domain", "Accepted", "Digest", "Message")
 	for _, obj := range []platformv1.Conditioned{&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}} {
