@@ -229,6 +229,16 @@ func replicasOf(t *testing.T, app *platformv1.Application, set string, want int3
 		}
 		return nil
 	})
+	// The Component has taken the number up and is done with it.
+	owner := component(t, app.Namespace, platformv1.ComponentNameFor(app.Name, obj.Spec.Component))
+	testkit.WaitFor(t, env.Client, owner, fmt.Sprintf("%d replicas of set %s", want, obj.Spec.Set), func() error {
+		i := slices.IndexFunc(owner.Spec.Sets, func(s platformv1.ComponentSet) bool { return s.Name == obj.Spec.Set })
+		if *owner.Spec.Sets[i].Replicas != want {
+			return fmt.Errorf("it has %d", *owner.Spec.Sets[i].Replicas)
+		}
+		return nil
+	})
+	testkit.WaitForReady(t, env.Client, owner)
 	testkit.WaitForReady(t, env.Client, app)
 }
 

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -57,13 +57,17 @@ func (c *Controller) carryOne(ctx context.Context, component *platformv1.Compone
 		c.events.Warning(set, "ScaleReverted", "%d replicas, set by %s, were taken back: %s", set.Spec.Replicas, manager, why)
 		return outcome.Done()
 	}
+	pending := fmt.Sprintf("Application %s takes up %d replicas of WorkloadSet %s", app.Name, set.Spec.Replicas, set.Name)
+	if equality.Semantic.DeepEqual(app.Spec, scaled.Spec) {
+		return outcome.Waiting(platformv1.ReasonProgressing, pending)
+	}
 	// The resourceVersion guards against a change of the Application that the cache does not have yet.
 	patch := client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{})
 	if err := c.client.Patch(ctx, scaled, patch, client.FieldOwner(owner)); err != nil {
 		return outcome.Failed(err)
 	}
 	c.events.Normal(app, "Scaled", "%d replicas of WorkloadSet %s, set by %s, were taken over", set.Spec.Replicas, set.Name, manager)
-	return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, fmt.Sprintf("Application %s takes up %d replicas of WorkloadSet %s", app.Name, set.Spec.Replicas, set.Name))
+	return outcome.Waiting(platformv1.ReasonProgressing, pending)
 }
 
 // refuseScale says why the Application cannot take the number; empty when it can.
