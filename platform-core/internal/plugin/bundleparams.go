@@ -77,7 +77,22 @@ func (b *Bundle) ParametersInForce(component *Component, v placeholder.Values, u
 		}
 		inForce[name] = text
 	}
-	return inForce, nil
+	v.Params = inForce
+	return inForce, file.checkRules(v)
+}
+
+// checkRules checks what the parameters in force must be to each other.
+func (f *parameterFile) checkRules(v placeholder.Values) error {
+	for i, rule := range f.rules {
+		holds, err := rule.Eval(v)
+		if err != nil {
+			return fmt.Errorf("cannot check a rule of the parameters: %w", err)
+		}
+		if holds != true {
+			return errors.New(f.set.Rules[i].Message)
+		}
+	}
+	return nil
 }
 
 // Dynamic says whether a reload takes over a change of this parameter.

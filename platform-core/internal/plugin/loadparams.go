@@ -32,6 +32,7 @@ type parameterFile struct {
 	file     string
 	document *document.Document
 	defaults map[string]*placeholder.Template
+	rules    []*placeholder.Template
 }
 
 func (l *loader) loadParameters() {
@@ -67,6 +68,9 @@ func (l *loader) loadParameterSet(name, text, schema string) {
 		Parameters: parameters, file: key, document: doc, defaults: map[string]*placeholder.Template{},
 	}
 	leaf := func(path document.Path, text string, _ reflect.Kind) (bool, error) {
+		if len(path) == 3 && path[0] == "rules" && path[2] == "rule" {
+			return false, file.addRule(text)
+		}
 		if len(path) != 2 || path[0] != "defaults" {
 			return false, refusePlaceholder(text)
 		}
@@ -92,6 +96,19 @@ func (l *loader) loadParameterSet(name, text, schema string) {
 	l.parameters[name] = file
 }
 
+// addRule compiles the next rule.
+func (f *parameterFile) addRule(text string) error {
+	rule, err := placeholder.CompileExpression(text, placeholder.Rules)
+	if err != nil {
+		return err
+	}
+	if rule.Kind() != placeholder.Bool {
+		return fmt.Errorf("it gives %s: a rule gives true or false", rule.Kind())
+	}
+	f.rules = append(f.rules, rule)
+	return nil
+}
+
 // checkParameterNames checks the names that a set uses against its schema.
 func (l *loader) checkParameterNames(file *parameterFile) {
 	names := l.parameterNames(file)
@@ -110,6 +127,12 @@ func (l *loader) checkParameterNames(file *parameterFile) {
 		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
 			l.fail(PartParams, file.file, file.document.Line(document.Path{"dynamic"}.Index(i)),
 				"parameter %q is not in the schema%s", pattern, nearest(pattern, names))
+		}
+	}
+	for i, rule := range file.rules {
+		used, _ := rule.Parameters()
+		for _, name := range used {
+			check(name, document.Path{"rules"}.Index(i).With("rule"))
 		}
 	}
 	for _, name := range names {

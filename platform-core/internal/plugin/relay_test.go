@@ -61,6 +61,11 @@ func TestBrokenRelay(t *testing.T) {
 		"dynamic unknown":             set("- rate", "- rates", "- rates", `did you mean "rate"?`),
 		"dynamic unknown beginning":   set("- log-*", "- logs-*", "- logs-*", `parameter "logs-*" is not in the schema`),
 		"dynamic is no pattern":       set("- log-*", "- l*g", "- l*g", "the name of a parameter, or its beginning and *"),
+		"rule gives text":             set("dynamic:", "rules: [{rule: \"params['mode']\", message: x}]\ndynamic:", "rules:", "it gives text: a rule gives true or false"),
+		"rule of nothing known":       set("dynamic:", "rules: [{rule: \"params['mood'] == ''\", message: x}]\ndynamic:", "rules:", `parameter "mood" is not in the schema`),
+		"rule with peers":             set("dynamic:", "rules: [{rule: peers.size() > 0, message: x}]\ndynamic:", "rules:", "undeclared reference to 'peers'"),
+		"rule that defaults break":    set("dynamic:", "rules: [{rule: \"params['mode'] == 'loose'\", message: mode must be loose}]\ndynamic:", "defaults:", "mode must be loose"),
+		"rule without a message":      set("dynamic:", "rules: [{rule: \"true\"}]\ndynamic:", "rules:", "message is missing"),
 		"dynamic in a placeholder":    c("${params['mode']}", "${params['mode']}${'rate' in params ? params['rate'] : ''}", "--mode", `uses the dynamic parameter "rate": a change of it would restart`),
 		"dynamic in no file":          c("parameters: {match: [\"log-*\"]}", "parameters: {match: [log-level]}", "files:", `take in no parameter "log-file", which is dynamic`),
 		"parameter in no file":        c(`parameters: {except: ["log-*", mode]}`, `parameters: {except: ["log-*", mode, queue]}`, "files:", `take in no parameter "queue", and no placeholder uses it: setting it would change nothing`),
@@ -139,6 +144,53 @@ func TestRelayPlan(t *testing.T) {
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("got %q\nwant %q", lines, want)
+	}
+}
+
+func TestRules(t *testing.T) {
+	sources := relaySources(t)
+	edit(t, sources, PartParams, "hub.yaml", "dynamic:", "rules:\n  - rule: \"!('rate' in params) || params['mode'] == 'loose' || int(params['rate']) < 10\"\n    message: rate must be below 10 unless mode is loose\ndynamic:")
+	b, errs := Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(list(errs))
+	}
+	hub, _ := b.Component("hub")
+	v := sampleValues(hub, "plain", "1", 0)
+	for _, tc := range []struct {
+		user platformv1.Parameters
+		says string
+	}{
+		{nil, ""}, {platformv1.Parameters{"rate": "9"}, ""}, {platformv1.Parameters{"rate": "10", "mode": "loose"}, ""},
+		{platformv1.Parameters{"rate": "10"}, "rate must be below 10 unless mode is loose"},
+	} {
+		_, err := b.ParametersInForce(hub, v, tc.user)
+		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%v gives %v; want %q", tc.user, err, tc.says)
+		}
+	}
+}
+
+func TestRange(t *testing.T) {
+	for _, tc := range []struct {
+		r    Range
+		text string
+		all  []int32
+	}{
+		{Range{Min: 2, Max: 2}, "exactly 2", []int32{2}},
+		{Range{Min: 0, Max: 3}, "0 to 3", []int32{0, 1, 2, 3}},
+		{Range{Min: 1, Max: 5, Step: 2}, "1, 3 or 5", []int32{1, 3, 5}},
+		{Range{Min: 3, Max: 5, Step: 2}, "3 or 5", []int32{3, 5}},
+		{Range{Min: 1, Max: 9, Step: 2}, "1 to 9 in steps of 2", []int32{1, 3, 5, 7, 9}},
+	} {
+		var allowed []int32
+		for n := int32(-1); n < 12; n++ {
+			if tc.r.Allows(n) {
+				allowed = append(allowed, n)
+			}
+		}
+		if tc.r.String() != tc.text || !slices.Equal(allowed, tc.all) {
+			t.Errorf("%+v is %q and allows %v; want %q and %v", tc.r, tc.r, allowed, tc.text, tc.all)
+		}
 	}
 }
 

@@ -256,11 +256,21 @@ type ParameterSet struct {
 	// Dynamic are the parameters that a reload takes over; all others need a restart of the process. A name that ends with *
 	// stands for all that begin so.
 	Dynamic []string `json:"dynamic,omitempty"`
+	// Rules tie parameters to each other, where the schema looks at each alone.
+	Rules []ParameterRule `json:"rules,omitempty"`
 	// Lists are parameters whose value is several words: it is split at blanks when the file is written.
 	Lists []string `json:"lists,omitempty"`
 	// Reserved are parameters that nobody may set, each with the end of the sentence "it …" that
 	// says why, for example "is set by the engine". A name that ends with * stands for all that begin so.
 	Reserved map[string]string `json:"reserved,omitempty"`
+}
+
+// ParameterRule must hold for the parameters in force.
+type ParameterRule struct {
+	// Rule is a CEL expression that gives a bool, over app, component, set and params; without "${" and "}".
+	Rule string `json:"rule"`
+	// Message says what to do when it does not hold, in one sentence.
+	Message string `json:"message"`
 }
 
 // OperationTemplate is the content of a "<Name>.yaml" of the operations part.

@@ -78,6 +78,8 @@ type Scope string
 const (
 	// Defaults of parameters: app, component, set.
 	Defaults Scope = "defaults"
+	// Rules of parameters: app, component, set, params.
+	Rules Scope = "rules"
 	// Plan of the agents: app, component, set, params, peers; and ${pod.name}, ${pod.ordinal} and ${pod.fqdn} as they stand
 	// here, which the agents fill in.
 	Plan Scope = "plan"
@@ -104,6 +106,7 @@ const (
 
 var variables = map[Scope][]string{
 	Defaults:    {"app", "component", "set"},
+	Rules:       {"app", "component", "set", "params"},
 	Plan:        {"app", "component", "set", "params", "peers"},
 	PodTemplate: {"app", "component", "set", "params", "pod"},
 	Late:        {"pod"},
@@ -112,6 +115,7 @@ var variables = map[Scope][]string{
 // environments are made once; a cel.Env is safe for concurrent use.
 var environments = map[Scope]func() *cel.Env{
 	Defaults:    sync.OnceValue(func() *cel.Env { return newEnvironment(Defaults) }),
+	Rules:       sync.OnceValue(func() *cel.Env { return newEnvironment(Rules) }),
 	Plan:        sync.OnceValue(func() *cel.Env { return newEnvironment(Plan) }),
 	PodTemplate: sync.OnceValue(func() *cel.Env { return newEnvironment(PodTemplate) }),
 	Late:        sync.OnceValue(func() *cel.Env { return newEnvironment(Late) }),

@@ -68,6 +68,17 @@ func Compile(text string, scope Scope) (*Template, error) {
 	return t, nil
 }
 
+// CompileExpression compiles an expression that stands alone, without "${" and "}".
+func CompileExpression(source string, scope Scope) (*Template, error) {
+	t := &Template{scope: scope}
+	compiled, kind, err := t.compile(source, scope)
+	if err != nil {
+		return nil, err
+	}
+	t.segments, t.kind = []segment{compiled}, kind
+	return t, nil
+}
+
 // Kind of the outcome: that of the expression when the text is just one, else Text.
 func (t *Template) Kind() Kind { return t.kind }
 
