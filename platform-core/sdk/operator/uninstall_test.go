@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/zeroinfra/platform-core/sdk/testkit/example"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+)
+
+func TestHolderAt(t *testing.T) {
+	now := time.Now()
+	renewed := func(ago time.Duration) *metav1.MicroTime { return ptr.To(metav1.NewMicroTime(now.Add(-ago))) }
+	for name, test := range map[string]struct {
+		spec coordinationv1.LeaseSpec
+		want string
+	}{
+		"held":          {coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: renewed(14 * time.Second)}, "a"},
+		"run out":       {coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: renewed(16 * time.Second)}, ""},
+		"given back":    {coordinationv1.LeaseSpec{HolderIdentity: ptr.To(""), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: renewed(0)}, ""},
+		"never renewed": {coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a")}, ""},
+	} {
+		if got := holderAt(&coordinationv1.Lease{Spec: test.spec}, now); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// What only the operator can finish deleting is looked for among all kinds that it may hold.
+func TestFinalizedKinds(t *testing.T) {
+	o := Options{Domain: "database", AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}, Kinds: []typed.Registration{typed.Register(example.Kind{})}}
+	scheme, err := schemeOf(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, err := finalized(scheme, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, kind := range kinds {
+		names = append(names, kind.Kind)
+		if typed := kind.Kind == "Sample"; typed != (kind.selector == nil) {
+			t.Errorf("%s is selected by %v", kind.Kind, kind.selector)
+		}
+	}
+	for _, want := range []string{"Application", "Component", "WorkloadSet", "Operation", "Sample"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is left out: %q", want, names)
+		}
+	}
+	if slices.Contains(names, "Pod") {
+		t.Error("pods are none of it: they go without the operator")
+	}
+}
