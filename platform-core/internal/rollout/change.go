@@ -33,6 +33,25 @@ func planChange(f Facts) (Step, bool) {
 	return needs[i], true
 }
 
+// Awaited returns the pod that the set waits for: one that is out or in the midst of a change before one whose
+// turn has not come.
+func (f Facts) Awaited() (Pod, bool) {
+	var unsettled []Pod
+	for _, p := range f.Pods {
+		if f.Settled(p) == Ready {
+			continue
+		}
+		if p.Life != Alive || halfway(p) || p.Resources == Underway {
+			return p, true
+		}
+		unsettled = append(unsettled, p)
+	}
+	if len(unsettled) == 0 {
+		return Pod{}, false
+	}
+	return unsettled[0], true
+}
+
 // need returns the step that brings a pod to what is wanted, the strongest first: what another pod
 // brings along needs no step of its own.
 func (f Facts) need(p Pod) (Step, bool) {

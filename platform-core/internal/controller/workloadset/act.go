@@ -84,6 +84,9 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 }
 
 func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+	if refused := refuseFirstStart(set, f); refused != nil {
+		return *refused
+	}
 	for _, volume := range set.Spec.Volumes {
 		claim := f.claims[platformv1.ClaimNameFor(volume.Name, step.Pod)]
 		if refused := refuseClaim(set, f, step.Ordinal, volume, claim); refused != nil && !sizeIsRefused(refused) {

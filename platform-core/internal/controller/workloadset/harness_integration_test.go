@@ -81,14 +81,19 @@ var classes = sync.OnceValue(func() error {
 
 // fuse kills a controller right after a number of its writes. A negative number never does.
 type fuse struct {
-	next   http.RoundTripper
 	kill   context.CancelFunc
 	left   atomic.Int64
 	writes atomic.Int64
 }
 
+// fused is one transport of the controller.
+type fused struct {
+	*fuse
+	next http.RoundTripper
+}
+
 // RoundTrip implements http.RoundTripper.
-func (f *fuse) RoundTrip(request *http.Request) (*http.Response, error) {
+func (f fused) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet || strings.Contains(request.URL.Path, "/events") {
 		return f.next.RoundTrip(request)
 	}
@@ -131,7 +136,7 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 	f = &fuse{kill: cancel}
 	f.left.Store(int64(writes))
 	cfg := rest.CopyConfig(env.Config)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { f.next = next; return f })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return fused{f, next} })
 	ended := make(chan struct{})
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:     env.Scheme,

@@ -5,9 +5,11 @@
 package workloadset
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -50,7 +52,7 @@ func TestAnotherImageReplacesNoPod(t *testing.T) {
 	set, before := h.ready()
 	h.node.set(func() { h.node.absent["redis:2"] = true })
 	h.render(set, func(c *content) { c.Image = "redis:2" })
-	h.says(set, platformv1.ReasonImageUnavailable, "0 of 3 updated, waiting for "+setName+"-2")
+	h.says(set, platformv1.ReasonImageUnavailable, "1 of 3 updated, waiting for "+setName+"-2")
 	h.sameEvents("2 starts redis:2")
 	// The image is mended, and it goes on at once with the pod that is out.
 	h.render(set, func(c *content) { c.Image = "redis:3" })
@@ -147,6 +149,7 @@ func TestNodeHasNoRoomNow(t *testing.T) {
 	h.sameEvents()
 	h.samePods(before)
 	// After some minutes it is made anew, and then the next one is asked.
+	h.node.set(func() { h.node.answeredAt = metav1.NewTime(time.Now().Add(resizePatience)) })
 	h.clock.Store(int64(resizePatience))
 	h.touch(set)
 	h.says(set, platformv1.ReasonResizePending, "1 of 3 updated, waiting for "+setName+"-1")
@@ -178,7 +181,7 @@ func TestNodeCanNeverHaveRoom(t *testing.T) {
 	if err := env.Client.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = env.Client.Delete(t.Context(), node) })
+	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), node) })
 	h.node.set(func() { h.node.answer, h.node.answeredAt = corev1.PodReasonInfeasible, metav1.Now() })
 	h.render(set, func(c *content) { c.Resources = resources("32Gi", "33Gi") })
 	h.says(set, platformv1.ReasonResizeInfeasible, "add a node that has room, or lower the resources")

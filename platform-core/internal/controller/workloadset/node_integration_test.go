@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -111,6 +112,18 @@ func (n *node) saw(name, uid string) {
 	}
 }
 
+// first says whether this is told for the first time.
+func (n *node) first(what string) bool {
+	n.saw(what, "")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.seen[what]) > 1 {
+		return false
+	}
+	n.seen[what] = append(n.seen[what], "again")
+	return true
+}
+
 // uids returns how many objects of this kind and name there were.
 func (n *node) uids(name string) int {
 	n.mu.Lock()
@@ -142,14 +155,14 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	case pod.DeletionTimestamp != nil:
 		return env.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	case pod.Spec.NodeName == "":
-		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}})
+		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}})
 	}
 	running := pod.DeepCopy()
 	n.run(running)
 	if err := env.Client.Status().Patch(ctx, running, client.MergeFrom(pod)); err != nil {
 		return err
 	}
-	if pod.Annotations[platformv1.ReportAnnotation] != "" {
+	if pod.Annotations[platformv1.ReportAnnotation] != "" || !n.first("report of "+string(pod.UID)) {
 		return nil
 	}
 	plans := &corev1.ConfigMap{}
@@ -181,7 +194,7 @@ func (n *node) run(pod *corev1.Pod) {
 			}
 		}
 		switch {
-		case fmt.Sprint(have.resources) == fmt.Sprint(c.Resources):
+		case equality.Semantic.DeepEqual(have.resources, c.Resources):
 		case n.answer != "":
 			resize = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: n.answer, LastTransitionTime: n.answeredAt, Message: "no room"}}
 		default:

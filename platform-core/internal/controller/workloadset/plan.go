@@ -35,11 +35,9 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	if expanding := expandingClaims(set, f); expanding != "" {
 		return outcome.Waiting(platformv1.ReasonProgressing, expanding)
 	}
-	for _, p := range f.rollout.Pods {
-		if f.rollout.Settled(p) != rollout.Ready {
-			reason, why := explain(f, p)
-			return outcome.Waiting(reason, progress(f, p.Name, why))
-		}
+	if p, ok := f.rollout.Awaited(); ok {
+		reason, why := explain(f, p)
+		return outcome.Waiting(reason, progress(f, p.Name, why))
 	}
 	if int32(len(f.rollout.Pods)) < f.rollout.Replicas {
 		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, "", "waiting for pods to be made"))

@@ -106,6 +106,20 @@ func checkVolumes(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	return refused
 }
 
+// refuseFirstStart says why no pod at all is made yet: before the set has a volume of its own, all that it needs must be
+// usable. Half of its members with old data and half without would be worse than none.
+func refuseFirstStart(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+	for _, claim := range f.claims {
+		if ours(set, claim) {
+			return nil
+		}
+	}
+	if refused := checkVolumes(set, f); refused != nil && !sizeIsRefused(refused) {
+		return refused
+	}
+	return nil
+}
+
 // ensureClaims makes the missing claims of one pod, and adopts those that it may. A claim has no owner
 // reference: it goes only by the deletion policy.
 func (c *Controller) ensureClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32) error {
