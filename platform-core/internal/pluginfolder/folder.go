@@ -22,7 +22,7 @@ import (
 
 // Settings that goldens and previews are rendered with.
 func Settings() render.Settings {
-	return render.Settings{AgentImage: "zeroinfra/agent:preview"}
+	return render.Settings{AgentImage: "zeroinfra/agent:preview", OperatorNamespace: "zeroinfra-system"}
 }
 
 // Name returns the plugin's name, which is that of the folder above.
