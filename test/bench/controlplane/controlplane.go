@@ -41,6 +41,9 @@ const (
 // serviceRange has room for some thousands of Services.
 const serviceRange = "172.20.0.0/16"
 
+// ServerAddress is in the network of the pods, and no pod's.
+const ServerAddress = "10.255.255.1"
+
 // patience is how long one part may take to start.
 const patience = 2 * time.Minute
 
@@ -111,6 +114,8 @@ func (p *Plane) startServer(o Options) error {
 	}
 	p.environment.ControlPlane.GetAPIServer().Configure().
 		Set("service-cluster-ip-range", serviceRange).
+		// The network of the bench has no way out, by which the server would find its own address.
+		Set("advertise-address", ServerAddress).
 		Disable("disable-admission-plugins").
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", p.AuditLog).

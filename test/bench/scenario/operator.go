@@ -136,12 +136,16 @@ func writeKubeconfig(path string, account *testkit.Operator) error {
 }
 
 // start starts the operator with the settings that it has by itself.
-func (o *operator) start() (err error) {
+func (o *operator) start() error {
 	o.starts++
-	o.running, err = program.Start(fmt.Sprintf("operator-%d", o.starts), o.folder, o.path,
+	running, err := program.Start(fmt.Sprintf("operator-%d", o.starts), o.folder, o.path,
 		"--kubeconfig="+o.kubeconfig, "--namespace="+system, "--agent-image=bench/agent:1.0",
 		"--metrics-bind-address="+metricsAddress, "--health-probe-bind-address="+probesAddress)
-	return err
+	if err != nil {
+		return err
+	}
+	o.running = running
+	return nil
 }
 
 func (o *operator) stop() error { return o.running.Stop(context.Background()) }
