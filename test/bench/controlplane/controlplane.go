@@ -41,8 +41,11 @@ const (
 // serviceRange has room for some thousands of Services.
 const serviceRange = "172.20.0.0/16"
 
-// ServerAddress is in the network of the pods, and no pod's.
-const ServerAddress = "10.255.255.1"
+// Addresses in the network of the pods that are no pod's: of the API server, and of all nodes.
+const (
+	serverAddress = "10.255.255.1"
+	nodeAddress   = "10.255.255.2"
+)
 
 // patience is how long one part may take to start.
 const patience = 2 * time.Minute
@@ -115,7 +118,7 @@ func (p *Plane) startServer(o Options) error {
 	p.environment.ControlPlane.GetAPIServer().Configure().
 		Set("service-cluster-ip-range", serviceRange).
 		// The network of the bench has no way out, by which the server would find its own address.
-		Set("advertise-address", ServerAddress).
+		Set("advertise-address", serverAddress).
 		Disable("disable-admission-plugins").
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", p.AuditLog).
@@ -156,7 +159,7 @@ func (p *Plane) startControllers(o Options) error {
 			"--leader-elect=false", "--bind-address=127.0.0.1", "--kube-api-qps=" + clientQPS, "--kube-api-burst=" + clientBurst,
 		}},
 		{"kwok", o.KWOK, KWOK, "system:masters", []string{
-			"--manage-all-nodes", "--node-lease-duration-seconds=40", "--config=" + config,
+			"--manage-all-nodes", "--node-lease-duration-seconds=40", "--node-ip=" + nodeAddress, "--config=" + config,
 		}},
 	} {
 		path, err := p.kubeconfig(part.name, part.user, part.group)
