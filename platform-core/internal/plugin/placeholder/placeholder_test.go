@@ -299,3 +299,32 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+
+// What a plan's text becomes is one that the agents can expand, whatever the text and the values hold.
+func FuzzPlan(f *testing.F) {
+	for _, seed := range []string{"${pod.name}", "$${pod.name}", "${params['hostile']}${pod.ordinal}", "$$${x}", "${'$'}{pod.name}", "a${ pod.fqdn }b${'${pod.name}'}"} {
+		f.Add(seed)
+	}
+	pod := podtext.PodOf("cache-redis-main-0", "x")
+	f.Fuzz(func(t *testing.T, text string) {
+		template, err := Compile(text, Plan)
+		if err != nil {
+			return
+		}
+		partial, err := template.Partial(values)
+		late, ok := partial.(string)
+		if err != nil || !ok {
+			return
+		}
+		got, err := podtext.Expand(late, pod)
+		if err != nil {
+			t.Fatalf("%q became %q, which the agents refuse: %v", text, late, err)
+		}
+		if template.Late() {
+			return
+		}
+		if want, err := template.Eval(values); err != nil || got != want {
+			t.Fatalf("%q became %q, then %q; want %q, %v", text, late, got, want, err)
+		}
+	})
+}

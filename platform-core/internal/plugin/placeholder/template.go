@@ -29,9 +29,8 @@ type Template struct {
 	segments []segment
 	kind     Kind
 	usesFQDN bool
-	// usesPeers and params say what the expressions look at.
-	usesPeers bool
-	params    paramsUse
+	// params is what the expressions look at among the parameters.
+	params paramsUse
 }
 
 // segment is a literal, or an expression with its program; the program of a late one is compiled by Late.
@@ -102,9 +101,6 @@ func (t *Template) Parameters() ([]string, bool) {
 	return slices.Clone(t.params.names), !t.params.all
 }
 
-// UsesPeers says whether the text changes with the number of pods.
-func (t *Template) UsesPeers() bool { return t.usesPeers }
-
 // UsesFQDN says whether the text needs the pod's DNS name.
 func (t *Template) UsesFQDN() bool { return t.usesFQDN }
 
@@ -130,7 +126,6 @@ func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 		return segment{}, "", errors.New("a pod template cannot use component.replicas or set.replicas: scaling would replace every pod")
 	}
 	t.usesFQDN = t.usesFQDN || uses.pod && uses.fqdn
-	t.usesPeers = t.usesPeers || uses.peers
 	t.params.names = append(t.params.names, uses.params.names...)
 	t.params.all = t.params.all || uses.params.all
 	if scope == PodTemplate && uses.pod {
