@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
@@ -78,5 +79,18 @@ func TestDigestsOfDynamicEntries(t *testing.T) {
 	is, isRestart, _ = digests("databases", "4")
 	if dynamic || was == is || wasRestart == isRestart {
 		t.Errorf("static, dynamic %v: digest %s to %s, restart %s to %s", dynamic, was, is, wasRestart, isRestart)
+	}
+}
+
+// Where nothing is dynamic the two are the same, with files and without.
+func TestDigestsOfStaticPlans(t *testing.T) {
+	for name, p := range map[string]plan.Plan{
+		"no files":   {Process: plan.Process{Command: []string{"web"}}},
+		"no entries": {Files: []plan.File{{Path: "/zeroinfra/config/a"}}},
+		"static":     {Files: []plan.File{{Path: "/zeroinfra/config/a", Entries: []plan.Entry{{Key: "a"}}}}},
+	} {
+		if digest, restart := planDigests(&p); digest != restart {
+			t.Errorf("%s: digest %s, restart %s", name, digest, restart)
+		}
 	}
 }

@@ -38,7 +38,7 @@ func PlanConfigMapData(ws *platformv1.WorkloadSet) (map[string]string, error) {
 // planDigests are over what has the process take something over: digest over the process and its files, restart over
 // the same without what a reload takes over.
 func planDigests(p *plan.Plan) (digest, restart string) {
-	fixed := make([]plan.File, 0, len(p.Files))
+	var fixed []plan.File
 	for _, file := range p.Files {
 		file.Entries = slices.DeleteFunc(slices.Clone(file.Entries), func(e plan.Entry) bool { return e.Dynamic })
 		fixed = append(fixed, file)
