@@ -22,7 +22,6 @@ type effect string
 const (
 	untouched effect = "the process is left alone"
 	inPlace   effect = "the process is restarted, the pod stays"
-	samePod   effect = "the pod stays, whatever becomes of its containers"
 	newImage  effect = "the container is started anew with another image, the pod stays"
 	newPod    effect = "the pod is replaced, the data stays"
 )
@@ -90,8 +89,8 @@ func changes() []change {
 				i.checkService(corev1.ServiceTypeClusterIP, map[string]string{"example.com/zone": ""})
 			}},
 		{"deletionPolicy", func(s *databasev1.RedisSpec) { s.DeletionPolicy = platformv1.DeletionPolicyDelete }, untouched, nil, nil},
-		{"resources", func(s *databasev1.RedisSpec) { s.Resources = bigger }, samePod, nil, func(i *instance) { i.checkResources(bigger) }},
-		{"version", version("8.0"), samePod, nil, func(i *instance) {
+		{"resources", func(s *databasev1.RedisSpec) { s.Resources = bigger }, untouched, nil, func(i *instance) { i.checkResources(bigger) }},
+		{"version", version("8.0"), newImage, nil, func(i *instance) {
 			if got := i.info("redis_version"); !strings.HasPrefix(got, "8.0.") || got != i.object().Status.Version {
 				i.Errorf("INFO says version %q and the status %q, want 8.0", got, i.object().Status.Version)
 			}
@@ -129,9 +128,9 @@ func (i *instance) apply(c change) {
 		err = before.sameProcess(after)
 	case inPlace:
 		err = before.restartedInPlace(after)
-	case samePod:
-		if before.pod != after.pod {
-			err = fmt.Errorf("its UID was %s and is %s", before.pod, after.pod)
+	case newImage:
+		if before.pod != after.pod || before.run == after.run {
+			err = fmt.Errorf("the pod was %s with run %s and is %s with run %s", before.pod, before.run, after.pod, after.run)
 		}
 	case newPod:
 		if before.pod == after.pod {
