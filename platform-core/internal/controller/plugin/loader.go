@@ -5,6 +5,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -85,7 +88,46 @@ func (l *Loader) sources(ctx context.Context) (map[key]*parts, error) {
 	return found, nil
 }
 
-// loadAll reads every bundle that is there.
+// follow keeps the index as the ConfigMaps are until the context ends: a replica that comes to lead judges by what is there
+// then, and not by what was there when it started.
+func (l *Loader) follow(ctx context.Context, bundles cache.Cache) error {
+	informer, err := bundles.GetInformer(ctx, &corev1.ConfigMap{})
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot watch plugins: %w", err)
+	}
+	changed := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+			// A look that is still to come will see this change too.
+		}
+	}
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { signal() }, UpdateFunc: func(any, any) { signal() }, DeleteFunc: func(any) { signal() },
+	}); err != nil {
+		return fmt.Errorf("cannot watch plugins: %w", err)
+	}
+	// GetInformer does not wait for a cache that has not been started yet, and reading from that is an error.
+	if !bundles.WaitForCacheSync(ctx) {
+		return nil
+	}
+	for {
+		if err := l.loadAll(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+// loadAll reads every bundle that is there, and forgets those that are not.
 func (l *Loader) loadAll(ctx context.Context) error {
 	found, err := l.sources(ctx)
 	if err != nil {
@@ -93,6 +135,11 @@ func (l *Loader) loadAll(ctx context.Context) error {
 	}
 	for k, p := range found {
 		l.load(k, p)
+	}
+	for _, state := range l.index.List() {
+		if k := (key{state.Name, state.Version}); found[k] == nil {
+			l.forget(k)
+		}
 	}
 	l.loaded.Store(true)
 	return nil
