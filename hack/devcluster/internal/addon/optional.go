@@ -27,19 +27,23 @@ type Optional struct {
 	Name string
 	// Version is the component's.
 	Version string
-	// Definitions is the file beside the programs that holds its definitions.
+	// Definitions is the file beside the programs that holds its definitions, if
+	// it has any.
 	Definitions string
 	// Namespace is where its workloads are.
 	Namespace string
-	// Programs are its Deployments: name, component's program, arguments.
+	// Programs are its workloads.
 	Programs []OptionalProgram
-	// Probe is an object that can be created when the add-on works. It never is.
+	// Probe is an object that can be created when the add-on works, if there is
+	// one. It never is.
 	Probe string
 }
 
 // OptionalProgram is one workload of an optional add-on.
 type OptionalProgram struct {
-	// Name is that of the Deployment, its ServiceAccount and its image.
+	// Kind is Deployment or DaemonSet.
+	Kind string
+	// Name is that of the workload, its ServiceAccount and its image.
 	Name string
 	// Program is the file that it runs.
 	Program string
@@ -50,18 +54,29 @@ type OptionalProgram struct {
 var optionals = []Optional{{
 	Name: "cert-manager", Version: build.CertManagerVersion, Definitions: build.CertManagerDefinitions, Namespace: "cert-manager",
 	Programs: []OptionalProgram{
-		{"cert-manager", "cert-manager-controller", []string{
+		{deployment, "cert-manager", "cert-manager-controller", []string{
 			"--v=1", "--leader-elect=false", "--cluster-resource-namespace=$(POD_NAMESPACE)",
 		}},
-		{"cert-manager-cainjector", "cert-manager-cainjector", []string{"--v=1", "--leader-elect=false"}},
-		{"cert-manager-webhook", "cert-manager-webhook", []string{
+		{deployment, "cert-manager-cainjector", "cert-manager-cainjector", []string{"--v=1", "--leader-elect=false"}},
+		{deployment, "cert-manager-webhook", "cert-manager-webhook", []string{
 			"--v=1", "--secure-port=10250",
 			"--dynamic-serving-ca-secret-namespace=$(POD_NAMESPACE)", "--dynamic-serving-ca-secret-name=cert-manager-webhook-ca",
 			"--dynamic-serving-dns-names=cert-manager-webhook.$(POD_NAMESPACE).svc",
 		}},
 	},
 	Probe: `{"apiVersion":"cert-manager.io/v1","kind":"ClusterIssuer","metadata":{"name":"devcluster-probe"},"spec":{"selfSigned":{}}}`,
+}, {
+	Name: "network-policies", Version: build.PoliciesVersion, Namespace: "kube-system",
+	Programs: []OptionalProgram{
+		{daemonSet, "network-policies", "network-policies", []string{"--node=$(NODE)", "--root=/host", "--ready=/run/ready/rules"}},
+	},
 }}
+
+// Kinds of workloads.
+const (
+	deployment = "Deployment"
+	daemonSet  = "DaemonSet"
+)
 
 // FindOptional returns an optional add-on by its name.
 func FindOptional(name string) (Optional, error) {
@@ -75,11 +90,18 @@ func FindOptional(name string) (Optional, error) {
 	return Optional{}, fmt.Errorf("cannot find add-on %q: choose one of %s", name, strings.Join(names, ", "))
 }
 
-// Deployments lists the add-on's workloads.
-func (o Optional) Deployments() []Deployment {
+// Deployments lists the add-on's workloads of that kind.
+func (o Optional) Deployments() []Deployment { return o.workloads(deployment) }
+
+// DaemonSets lists the add-on's workloads that are on every node.
+func (o Optional) DaemonSets() []Deployment { return o.workloads(daemonSet) }
+
+func (o Optional) workloads(kind string) []Deployment {
 	var all []Deployment
 	for _, p := range o.Programs {
-		all = append(all, Deployment{o.Namespace, p.Name})
+		if p.Kind == kind {
+			all = append(all, Deployment{o.Namespace, p.Name})
+		}
 	}
 	return all
 }

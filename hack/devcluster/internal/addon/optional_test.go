@@ -28,14 +28,14 @@ func TestOptionalAddonsAreWhole(t *testing.T) {
 				switch object.Kind {
 				case "ServiceAccount":
 					accounts = append(accounts, object.Metadata.Name)
-				case "Deployment":
+				case "Deployment", "DaemonSet":
 					deployments[Deployment{object.Metadata.Namespace, object.Metadata.Name}] = true
 					if got := object.Spec.Template.Spec.Containers[0].Image; got != images[object.Metadata.Name] {
 						t.Errorf("%s runs %q, which no node has", object.Metadata.Name, got)
 					}
 				}
 			}
-			for _, d := range o.Deployments() {
+			for _, d := range append(o.Deployments(), o.DaemonSets()...) {
 				if !deployments[d] || !slices.Contains(accounts, d.Name) {
 					t.Errorf("%v is waited for and not made, or has no account", d)
 				}

@@ -158,6 +158,27 @@ func (c *Client) Deployment(ctx context.Context, namespace, name string) (State,
 	return State{Reason: fmt.Sprintf("%d/%d available", s.AvailableReplicas, d.Spec.Replicas)}, nil
 }
 
+// DaemonSet returns the state of a DaemonSet: ready when every node has it, in
+// its newest form and available.
+func (c *Client) DaemonSet(ctx context.Context, namespace, name string) (State, error) {
+	var d struct {
+		Metadata struct{ Generation int64 }
+		Status   struct {
+			ObservedGeneration                                              int64
+			DesiredNumberScheduled, UpdatedNumberScheduled, NumberAvailable int
+		}
+	}
+	if err := c.read(ctx, fmt.Sprintf("/apis/apps/v1/namespaces/%s/daemonsets/%s", namespace, name), &d); err != nil {
+		return State{}, err
+	}
+	s := d.Status
+	if s.ObservedGeneration >= d.Metadata.Generation && s.DesiredNumberScheduled > 0 &&
+		s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.NumberAvailable == s.DesiredNumberScheduled {
+		return State{Ready: true}, nil
+	}
+	return State{Reason: fmt.Sprintf("%d/%d available", s.NumberAvailable, s.DesiredNumberScheduled)}, nil
+}
+
 // Drivers tells whether all nodes have a CSI driver.
 func (c *Client) Drivers(ctx context.Context, driver string, nodes []string) (State, error) {
 	var list struct {

@@ -84,6 +84,7 @@ const (
 	MetricsVersion     = "v0.7.2"
 	PauseVersion       = "v1.0.0"
 	DriverVersion      = "v1.0.0"
+	PoliciesVersion    = "v1.0.0"
 	CSIVersion         = "v5.3.0"
 	CertManagerVersion = "v1.11.5"
 )
@@ -99,6 +100,9 @@ const (
 func Optional() []Component {
 	const cm = "github.com/cert-manager/cert-manager"
 	return []Component{{
+		Name: "network-policies", Folder: "../../netpol", Module: "github.com/zeroinfra/hack/netpol", Version: PoliciesVersion,
+		Binaries: []Binary{{"network-policies", "."}},
+	}, {
 		Name: "cert-manager", Module: cm, Version: CertManagerVersion,
 		Binaries: []Binary{
 			{"cert-manager-controller", cm + "/cmd/controller"},

@@ -91,28 +91,45 @@ func (u *bringUp) writeImages() ([]*image.Archive, error) {
 func (u *bringUp) installAddons(ctx context.Context) error {
 	for _, o := range u.optionals {
 		start := time.Now()
-		definitions, err := os.ReadFile(filepath.Join(o.bin, o.Definitions))
-		if err != nil {
-			return fmt.Errorf("cannot read the definitions of add-on %q: %w", o.Name, err)
-		}
-		manifests, err := o.Render()
-		if err != nil {
+		if err := u.applyAddon(ctx, o); err != nil {
 			return err
-		}
-		for _, objects := range [][]byte{definitions, manifests} {
-			if err := u.apply(ctx, objects); err != nil {
-				return err
-			}
 		}
 		if err := u.awaitDeployments(ctx, o.Deployments()); err != nil {
 			return err
 		}
-		if err := u.apply(ctx, []byte(o.Probe), "--dry-run=server"); err != nil {
-			return err
+		for _, d := range o.DaemonSets() {
+			if err := awaitState(ctx, d.Name+" becoming available", func(ctx context.Context) (api.State, error) {
+				return u.client.DaemonSet(ctx, d.Namespace, d.Name)
+			}); err != nil {
+				return err
+			}
+		}
+		if o.Probe != "" {
+			if err := u.apply(ctx, []byte(o.Probe), "--dry-run=server"); err != nil {
+				return err
+			}
 		}
 		u.timed("add-on "+o.Name+" is ready", start)
 	}
 	return nil
+}
+
+// applyAddon applies the add-on's definitions, if it has any, and then the rest.
+func (u *bringUp) applyAddon(ctx context.Context, o optional) error {
+	if o.Definitions != "" {
+		definitions, err := os.ReadFile(filepath.Join(o.bin, o.Definitions))
+		if err != nil {
+			return fmt.Errorf("cannot read the definitions of add-on %q: %w", o.Name, err)
+		}
+		if err := u.apply(ctx, definitions); err != nil {
+			return err
+		}
+	}
+	manifests, err := o.Render()
+	if err != nil {
+		return err
+	}
+	return u.apply(ctx, manifests)
 }
 
 // awaitDeployments waits until workloads are available.
@@ -127,13 +144,13 @@ func (u *bringUp) awaitDeployments(ctx context.Context, all []addon.Deployment) 
 	return nil
 }
 
-// deployments lists the workloads of all add-ons of a cluster.
-func deployments(s cluster.Settings) []addon.Deployment {
-	all := addon.Deployments()
+// workloads lists those of all add-ons of a cluster: Deployments and DaemonSets.
+func workloads(s cluster.Settings) (deployments, daemonSets []addon.Deployment) {
+	deployments = addon.Deployments()
 	for _, name := range s.Addons {
 		if o, err := addon.FindOptional(name); err == nil {
-			all = append(all, o.Deployments()...)
+			deployments, daemonSets = append(deployments, o.Deployments()...), append(daemonSets, o.DaemonSets()...)
 		}
 	}
-	return all
+	return deployments, daemonSets
 }

@@ -159,31 +159,26 @@ func programStatus(name string, id process.Identity) ProgramStatus {
 
 func addonStatuses(ctx context.Context, client *api.Client, s cluster.Settings, server api.State) []AddonStatus {
 	var all []AddonStatus
-	for _, d := range deployments(s) {
-		st := AddonStatus{Name: d.Name, State: api.State{Reason: "API server not ready"}}
+	add := func(name string, look func() (api.State, error)) {
+		st := AddonStatus{Name: name, State: api.State{Reason: "API server not ready"}}
 		if server.Ready {
-			state, err := client.Deployment(ctx, d.Namespace, d.Name)
+			state, err := look()
 			if st.State = state; err != nil {
 				st.State = stateOf(err)
 			}
 		}
 		all = append(all, st)
 	}
-	metrics := AddonStatus{Name: "metrics API", State: api.State{Reason: "API server not ready"}}
-	if server.Ready {
-		state, err := client.Metrics(ctx, s.NodeNames())
-		if metrics.State = state; err != nil {
-			metrics.State = stateOf(err)
-		}
+	deployments, daemonSets := workloads(s)
+	for _, d := range deployments {
+		add(d.Name, func() (api.State, error) { return client.Deployment(ctx, d.Namespace, d.Name) })
 	}
-	csi := AddonStatus{Name: controlplane.CSIName, State: api.State{Reason: "API server not ready"}}
-	if server.Ready {
-		state, err := client.Drivers(ctx, controlplane.CSIName, s.NodeNames())
-		if csi.State = state; err != nil {
-			csi.State = stateOf(err)
-		}
+	for _, d := range daemonSets {
+		add(d.Name, func() (api.State, error) { return client.DaemonSet(ctx, d.Namespace, d.Name) })
 	}
-	return append(all, metrics, csi)
+	add("metrics API", func() (api.State, error) { return client.Metrics(ctx, s.NodeNames()) })
+	add(controlplane.CSIName, func() (api.State, error) { return client.Drivers(ctx, controlplane.CSIName, s.NodeNames()) })
+	return all
 }
 
 // healthy tells whether every part is as "up" would leave it.
