@@ -93,13 +93,8 @@ func Setup(mgr ctrl.Manager, deps Deps) (*Loader, error) {
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		events: event.New(mgr.GetEventRecorder(owner)),
 	}
-	first := func(ctx context.Context) error {
-		if !bundles.WaitForCacheSync(ctx) {
-			return ctx.Err()
-		}
-		return c.loadAll(ctx)
-	}
-	if err := mgr.Add(everywhere{first}); err != nil {
+	follow := func(ctx context.Context) error { return c.follow(ctx, bundles) }
+	if err := mgr.Add(everywhere{follow}); err != nil {
 		return nil, err
 	}
 	mapper := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, cm *corev1.ConfigMap) []reconcile.Request {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -78,14 +79,22 @@ func operator(t *testing.T, namespace string) (*plugin.Index, *written, func()) 
 
 func operatorOf(t *testing.T, namespace, domain string) (*plugin.Index, *written, func()) {
 	t.Helper()
+	return start(t, namespace, domain, "")
+}
+
+// start runs a controller; with a Lease that it waits for when one is named.
+func start(t *testing.T, namespace, domain, lease string) (*plugin.Index, *written, func()) {
+	t.Helper()
 	mine := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: domain})}
 	w := &written{}
 	cfg := rest.CopyConfig(env.Config)
 	cfg.Wrap(w.RoundTrip)
 	skip := true
 	manager, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:     env.Scheme,
-		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Scheme:  env.Scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		// A Lease that somebody else holds.
+		LeaderElection: lease != "", LeaderElectionID: lease, LeaderElectionNamespace: namespace,
 		Controller: config.Controller{SkipNameValidation: &skip},
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&platformv1.Application{}: mine, &platformv1.Plugin{}: mine,
@@ -343,5 +352,40 @@ func TestOperatorsShareANamespace(t *testing.T) {
 	waitPlugin(t, "1.5.3", "refused", func(p *platformv1.Plugin) bool { return conditions.IsTrue(p, platformv1.StalledCondition) })
 	if list := slices.Concat(others.of("relay-1.5.0")[before:], others.of("relay-1.5.1"), others.of("relay-1.5.2")); len(list) > 0 {
 		t.Errorf("the operator of another domain wrote %q", list)
+	}
+}
+
+// A replica that does not lead knows what the leader knows, so that it can take over at any time.
+func TestStandbyFollows(t *testing.T) {
+	namespace := env.Namespace(t)
+	holder, seconds, now := "somebody", int32(3600), metav1.NowMicro()
+	create(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "held"}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,
+	}})
+	index, w, _ := start(t, namespace, "common", "held")
+	has := func(version string, want bool) {
+		t.Helper()
+		testkit.Eventually(t, fmt.Sprintf("version %s is usable: %v", version, want), func(context.Context) error {
+			if state, ok := index.Get("relay", version); (ok && state.Bundle != nil) != want {
+				return fmt.Errorf("the index has %+v, %v", state.Errors, ok)
+			}
+			return nil
+		})
+	}
+	for _, version := range []string{"1.6.0", "1.6.1"} {
+		parts := relay(t, namespace, version)
+		for _, cm := range parts {
+			create(t, cm)
+		}
+		has(version, true)
+		for _, cm := range parts {
+			if err := env.Client.Delete(t.Context(), cm); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has(version, false)
+	}
+	if list := w.of("relay-"); len(list) > 0 {
+		t.Errorf("a replica that does not lead wrote %q", list)
 	}
 }
