@@ -211,7 +211,20 @@ func (u *bringUp) awaitControlPlane(ctx context.Context, ready chan<- struct{}) 
 	if err := controlplane.WriteNodes(u.controlPlane(), u.settings); err != nil {
 		return err
 	}
-	return u.ensurePrograms(ctx, u.controlPlane(), controlplane.Storage())
+	return u.ensureStorage(ctx, u.controlPlane())
+}
+
+// ensureStorage starts the programs that make volumes and snapshots. Those that
+// call the driver end, sooner or later, when it does: a new driver gets new ones.
+func (u *bringUp) ensureStorage(ctx context.Context, cp *machine.Machine) error {
+	if !cp.Process(controlplane.CSIDriver).Alive() {
+		for _, name := range controlplane.Storage() {
+			if err := cp.Halt(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	return u.ensurePrograms(ctx, cp, controlplane.Storage())
 }
 
 // await waits until a program of the control plane answers, and fails at once
