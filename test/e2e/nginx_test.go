@@ -12,18 +12,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-const (
-	// commonOperator is the chart that brings the plugin nginx.
-	commonOperator = "common-operator"
-	nginxComponent = "nginx"
-)
+const nginxComponent = "nginx"
 
 func nginxApplication() platformv1.ApplicationSpec {
 	return platformv1.ApplicationSpec{
@@ -148,38 +143,10 @@ func (c *nginxClient) stop() {
 // TestNginx proves with a plugin of another operator, which has no roles, that dynamic parameters take effect
 // without a failed request. Both operators share a namespace.
 func TestNginx(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, "nginx")
-	s.mustInstall(commonOperator)
-	s.Cleanup(func() {
-		if err := uninstall(context.Background(), commonOperator); err != nil {
-			s.Error(err)
-		}
-	})
-	s.eventually(errorIn, "the plugin nginx is accepted", func() error {
-		plugin := &platformv1.Plugin{}
-		if err := world.client.Get(s.ctx, client.ObjectKey{Name: "nginx-1.0.0"}, plugin); err != nil {
-			return err
-		}
-		if !meta.IsStatusConditionTrue(plugin.Status.Conditions, platformv1.AcceptedCondition) || plugin.Labels[platformv1.DomainLabel] != "common" {
-			return fmt.Errorf("its domain is %q, and it says: %s", plugin.Labels[platformv1.DomainLabel], describe(plugin.Status.Conditions))
-		}
-		return nil
-	})
+	s.commonOperatorServes()
 	n := &nginx{s.apply("site", nginxApplication())}
-	// The operator has to be there until the Application is gone, or nobody would take its finalizer off.
-	s.Cleanup(func() {
-		app := &platformv1.Application{ObjectMeta: named(n.name)}
-		app.Namespace = s.name
-		ctx := context.Background()
-		if err := client.IgnoreNotFound(world.client.Delete(ctx, app)); err != nil {
-			s.Error(err)
-		}
-		if _, err := poll(ctx, settleIn, "the Application is gone", func() error {
-			return gone(world.client.Get(ctx, client.ObjectKeyFromObject(app), app))
-		}); err != nil {
-			s.Error(err)
-		}
-	})
 	t.Logf("apply to Ready of two pods: %s", seconds(n.ready()))
 	t.Run("the Plugin object counts it", func(t *testing.T) { n.in(t).checkCounted() })
 	t.Run("a dynamic parameter fails no request", func(t *testing.T) { n.in(t).checkReload() })

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -84,6 +85,25 @@ func operatorServes(ctx context.Context) error {
 		return nil
 	})
 	return err
+}
+
+// common is the common operator, installed when a test first needs it: those of the charts want to be alone.
+var common sync.Once
+
+// commonOperatorServes waits until the common operator has loaded the plugin nginx.
+func (s *space) commonOperatorServes() {
+	s.Helper()
+	common.Do(func() { s.mustInstall(commonOperator) })
+	s.eventually(settleIn, "the plugin nginx is accepted", func() error {
+		plugin := &platformv1.Plugin{}
+		if err := world.client.Get(s.ctx, client.ObjectKey{Name: "nginx-1.0.0"}, plugin); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(plugin.Status.Conditions, platformv1.AcceptedCondition) || plugin.Labels[platformv1.DomainLabel] != "common" {
+			return fmt.Errorf("its domain is %q, and it says: %s", plugin.Labels[platformv1.DomainLabel], describe(plugin.Status.Conditions))
+		}
+		return nil
+	})
 }
 
 // mustLeader waits for a leader and returns its pod.

@@ -18,6 +18,8 @@ const (
 	operatorName      = "database-operator"
 	// otherOperator is the second chart, for what the charts share.
 	otherOperator = "storage-operator"
+	// commonOperator is the chart that brings the plugin nginx.
+	commonOperator = "common-operator"
 	// redisImage holds the Redis client tools.
 	redisImage = "zeroinfra/redis:7.0"
 )
