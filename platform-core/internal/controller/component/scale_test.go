@@ -58,3 +58,14 @@ func TestSetReplicas(t *testing.T) {
 		}
 	}
 }
+
+// What a typed object declares is changed there: a number given to the set would be taken back by its next compile.
+func TestScaleOfATypedObjectIsRefused(t *testing.T) {
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "redis-a", OwnerReferences: []metav1.OwnerReference{
+		{Kind: "Redis", Name: "a", Controller: new(true)},
+	}}}
+	why := (&Controller{}).refuseScale(&platformv1.Component{}, &facts{}, app, app)
+	if want := "Application redis-a is made from Redis a: change it there"; why != want {
+		t.Errorf("got %q; want %q", why, want)
+	}
+}
