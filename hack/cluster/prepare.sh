@@ -12,15 +12,17 @@ own_cluster=yes
 
 say() { printf '\n\033[1m==> %s\033[0m\n' "$*"; }
 
-# cluster_up NAME PORT: brings the dev cluster NAME up, unless KUBECONFIG names one, and points kubectl at it.
+# cluster_up NAME PORT [FLAG...]: brings the dev cluster NAME up, unless KUBECONFIG names one, and points kubectl at it.
 cluster_up() {
+  local name=$1 port=$2
+  shift 2
   if [ "$own_cluster" = no ]; then
     say "Using the cluster of KUBECONFIG=$KUBECONFIG"
     return
   fi
   say "Bringing the dev cluster up"
-  devcluster up --name "$1" --api-port "$2"
-  KUBECONFIG=$(devcluster kubeconfig --name "$1")
+  devcluster up --name "$name" --api-port "$port" "$@"
+  KUBECONFIG=$(devcluster kubeconfig --name "$name")
   export KUBECONFIG
   kubernetes_bin=$(devcluster bin)
   export PATH="$kubernetes_bin:$PATH"
