@@ -69,9 +69,11 @@ func makeMany(t *testing.T, count int) time.Duration {
 	err := apiwait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, longest, true, func(ctx context.Context) (bool, error) {
 		pods := &metav1.PartialObjectMetadataList{}
 		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		err := env.Client.List(ctx, pods, client.InNamespace(namespace))
+		if err := env.Client.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+			return false, err
+		}
 		made = len(pods.Items)
-		return made == count, err
+		return made == count, nil
 	})
 	if err != nil {
 		t.Fatalf("%d of %d instances have their pods after %v: %v", made, count, longest, err)
