@@ -70,7 +70,7 @@ func TestSetsComeAndGo(t *testing.T) {
 	wait(t, app, &corev1.PodList{}, "a-db-0-1", "a-db-1-0", "a-db-1-1", "a-db-big-0", "a-db-big-1", "a-web-main-0")
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	wait(t, app, budgets, "a-db-big")
-	if got := budgets.Items[0].Spec; got.MaxUnavailable.String() != "50%" || got.Selector.MatchLabels[platformv1.SetLabel] != "big" {
+	if got := budgets.Items[0].Spec; got.MinAvailable.IntValue() != 1 || got.Selector.MatchLabels[platformv1.SetLabel] != "big" {
 		t.Errorf("budget %+v", got)
 	}
 	// What was on the volumes of a set that is gone is kept.

@@ -24,7 +24,8 @@ func checkBudget(spec *platformv1.ComponentSpec) *Refusal {
 }
 
 // budget keeps a drained node from taking more pods of the set than the user allows; nil for a set of
-// one pod, where it would only hold up the drain.
+// one pod, where it would only hold up the drain. It is told as the number that has to stay: for a number that may go, Kubernetes asks the
+// scale subresource, which its controllers may not know yet when the definitions are new.
 func (c *setContext) budget() *policyv1.PodDisruptionBudget {
 	if c.set.replicas < 2 {
 		return nil
@@ -33,6 +34,9 @@ func (c *setContext) budget() *policyv1.PodDisruptionBudget {
 	if c.spec.PodDisruptionBudget != nil {
 		most = c.spec.PodDisruptionBudget.MaxUnavailable
 	}
+	// Percentages are rounded up, as Kubernetes does. They were checked.
+	out, _ := intstr.GetScaledValueFromIntOrPercent(&most, int(c.set.replicas), true)
+	stay := intstr.FromInt(max(0, int(c.set.replicas)-out))
 	// A pod without data that is not ready serves nobody and never keeps a node from being drained. One with data may
 	// be catching up: as long as others are missing it is left to that.
 	unhealthy := policyv1.AlwaysAllow
@@ -45,7 +49,7 @@ func (c *setContext) budget() *policyv1.PodDisruptionBudget {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
 		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.owner.Namespace, Labels: labels},
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable:             &most,
+			MinAvailable:               &stay,
 			Selector:                   &metav1.LabelSelector{MatchLabels: c.setSelector()},
 			UnhealthyPodEvictionPolicy: &unhealthy,
 		},

@@ -158,11 +158,19 @@ func TestBudgets(t *testing.T) {
 	if got := output(t, sharded(t), sized(1, nil)).Budgets; len(got) != 0 {
 		t.Errorf("sets of one pod have budgets: %+v", got)
 	}
-	for want, most := range map[string]*platformv1.PodDisruptionBudget{"1": nil, "0": budget(intstr.FromInt32(0)), "40%": budget(intstr.FromString("40%"))} {
-		got := output(t, sharded(t), sized(2, most)).Budgets
-		if len(got) != 2 || got[0].Name != "cache-redis-0" || got[0].Spec.MaxUnavailable.String() != want ||
+	for _, c := range []struct {
+		replicas int32
+		most     *platformv1.PodDisruptionBudget
+		// stay is how many pods have to.
+		stay int
+	}{
+		{2, nil, 1}, {3, nil, 2}, {2, budget(intstr.FromInt32(0)), 2}, {2, budget(intstr.FromInt32(5)), 0},
+		{3, budget(intstr.FromString("40%")), 1}, {3, budget(intstr.FromString("100%")), 0}, {3, budget(intstr.FromString("0%")), 3},
+	} {
+		got := output(t, sharded(t), sized(c.replicas, c.most)).Budgets
+		if len(got) != 2 || got[0].Name != "cache-redis-0" || got[0].Spec.MinAvailable.IntValue() != c.stay || got[0].Spec.MaxUnavailable != nil ||
 			got[1].Spec.Selector.MatchLabels[platformv1.SetLabel] != "1" || *got[0].Spec.UnhealthyPodEvictionPolicy != policyv1.IfHealthyBudget {
-			t.Errorf("budgets are %+v; want %s", got, want)
+			t.Errorf("budgets of %d pods are %+v; want that %d stay", c.replicas, got, c.stay)
 		}
 	}
 	stateless := sharded(t, "    volumes:\n      - name: data\n        size: 1Gi\n", "", "      volumeMounts:\n        - name: data\n          mountPath: /data\n", "")
