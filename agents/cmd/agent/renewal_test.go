@@ -138,3 +138,45 @@ func TestACertificateThatIsNotTakenOverIsNotReportedAsServed(t *testing.T) {
 		t.Errorf("the status says %s, and the process serves %s", got.GetCertificateDigest(), was)
 	}
 }
+
+// TestNginxTakesOverARenewedCertificate: a signal has new workers read the files.
+func TestNginxTakesOverARenewedCertificate(t *testing.T) {
+	p := newNginxPod(t)
+	p.ca.Mount(t, p.path("certs"), p.ca)
+	pl := p.plan(1, "1", "hello")
+	lines := pl.Files[0].Entries[0].Args
+	for i := range lines {
+		if lines[i] == "listen "+p.address+";" {
+			lines[i] = "listen " + p.address + " ssl;\nssl_certificate " + p.path("certs/tls.crt") + ";\nssl_certificate_key " + p.path("certs/tls.key") + ";"
+		}
+	}
+	pl.TLS = &plan.TLS{Reload: &plan.Reload{Signal: "SIGHUP"}}
+	p.mount(pl)
+	p.run()
+	client := p.client()
+	before := p.await(client, "the process", isRunning)
+	serial := func(ca *testpki.Authority) (string, error) {
+		conn, err := tls.Dial("tcp", p.address, ca.ClientConfig(t, nil, testpki.Leaf{}))
+		if err != nil {
+			return "", err
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
+	}
+	var first string
+	eventually(t, func() (err error) { first, err = serial(p.ca); return err })
+	p.ca.Mount(t, p.path("certs"), p.ca)
+	eventually(t, func() error {
+		now, err := serial(p.ca)
+		if err == nil && now == first {
+			err = fmt.Errorf("the certificate is still %s", first)
+		}
+		return err
+	})
+	after := p.await(client, "the new certificate", func(s *agentv1.ProcessStatus) bool {
+		return s.GetCertificateDigest() != before.GetCertificateDigest()
+	})
+	if after.GetPid() != before.GetPid() || after.GetStarts() != 1 {
+		t.Errorf("the process was restarted: it was %v and is %v", before, after)
+	}
+}
