@@ -70,7 +70,10 @@ func run(o runOptions, log *slog.Logger) error {
 		return err
 	}
 	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap}, store, log)
-	go forward(sup)
+	// Before the process is started, which would inherit that a signal is ignored here, as it is under nohup.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH)
+	go forward(sup, signals)
 
 	reflection := server.NoReflection
 	if o.reflection {
@@ -94,9 +97,7 @@ func run(o runOptions, log *slog.Logger) error {
 }
 
 // forward passes on the signals that a plan may allow.
-func forward(sup *supervisor.Supervisor) {
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH)
+func forward(sup *supervisor.Supervisor, signals <-chan os.Signal) {
 	for sig := range signals {
 		sup.Forward(sig.(syscall.Signal))
 	}

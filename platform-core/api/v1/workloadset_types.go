@@ -35,6 +35,7 @@ type WorkloadSetSpec struct {
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:Minimum=0
 	ExcludedOrdinals []int32 `json:"excludedOrdinals,omitempty"`
 	// running is false for a set that is stopped: its pods are gone, its volumes are kept. Default true.
 	// +optional

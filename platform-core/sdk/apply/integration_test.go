@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,6 +130,13 @@ func TestApplyWritesOnlyOnce(t *testing.T) {
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To("local-path"),
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1024Mi")}},
 		}},
+		&policyv1.PodDisruptionBudget{ObjectMeta: b.meta("budget"), Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromString("20%")), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+		}},
+		&networkingv1.NetworkPolicy{ObjectMeta: b.meta("wall"), Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			Ingress:     []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: ptr.To(intstr.FromInt32(6379))}}}},
+		}},
 		&corev1.Pod{ObjectMeta: b.meta("pod"), Spec: pod.Spec},
 		b.application("app"),
 		b.workloadSet("set", pod),
@@ -156,7 +165,7 @@ func (b *bench) application(name string) *platformv1.Application {
 
 func (b *bench) workloadSet(name string, pod corev1.PodTemplateSpec) *platformv1.WorkloadSet {
 	return &platformv1.WorkloadSet{ObjectMeta: b.meta(name), Spec: platformv1.WorkloadSetSpec{
-		Application: "app", Component: "redis", Set: "main", Version: "7.0", Replicas: 1,
+		Application: "app", Component: "redis", Set: "main", Version: "7.0", Replicas: 1, Revision: "1",
 		Plugin:   platformv1.PluginReference{Name: "redis", Version: "1.0.0"},
 		Template: runtime.RawExtension{Object: nil, Raw: toJSON(b, pod)},
 		Plan:     runtime.RawExtension{Raw: []byte(`{"process":{"command":["redis-server"]},"n":1}`)},

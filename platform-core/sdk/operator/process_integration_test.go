@@ -57,13 +57,25 @@ type process struct {
 	ended   chan struct{}
 }
 
+// accounts are those of the operators, by namespace: a restart makes no new one.
+var accounts = map[string]*testkit.Operator{}
+
+func accountOf(t *testing.T, namespace string) *testkit.Operator {
+	t.Helper()
+	if accounts[namespace] == nil {
+		account, err := env.Operator(t.Context(), namespace, example.Role())
+		if err != nil {
+			t.Fatal(err)
+		}
+		accounts[namespace] = account
+	}
+	return accounts[namespace]
+}
+
 // run starts an operator as a process of its own.
 func run(t *testing.T, namespace string, arguments ...string) *process {
 	t.Helper()
-	account, err := env.Operator(t.Context(), namespace, example.Role())
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := accountOf(t, namespace)
 	p := &process{account: account, T: t, output: &lockedBuffer{}, health: freeAddress(t), metric: freeAddress(t), ended: make(chan struct{})}
 	p.command = exec.Command(os.Args[0], append([]string{
 		"--kubeconfig=" + env.KubeconfigOf(t, account), "--namespace=" + namespace, "--agent-image=agent:test",

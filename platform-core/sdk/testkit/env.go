@@ -108,6 +108,8 @@ func Start(o EnvOptions) (*Env, error) {
 		ControlPlaneStartTimeout: startPatience,
 		ControlPlaneStopTimeout:  startPatience,
 	}
+	// The range of envtest holds 254 Services, which is fewer than some tests make.
+	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
 	auditDir, err := audit(environment)
 	if err != nil {
 		return nil, fmt.Errorf("cannot have an audit log: %w", err)

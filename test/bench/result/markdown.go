@@ -15,6 +15,10 @@ func (r Report) Markdown(plot string) string {
 	page.WriteString("# What the bench found\n\nWritten by `make bench`; how it works and how to repeat it is in [README.md](README.md).\n\n")
 	r.Machine.write(&page)
 	fmt.Fprintf(&page, "\n![Applications and StatefulSets that are Ready, over time](%s)\n", plot)
+	page.WriteString("\nThe budgets are for 1,000 Applications on a quiet machine; smaller runs show how the figures grow.\n")
+	if growth, found := r.Growth(); found {
+		fmt.Fprintf(&page, "From the first run to the last, each further Application costs the operator %s MiB at rest.\n", number(growth))
+	}
 	missed := 0
 	for _, run := range r.Runs {
 		fmt.Fprintf(&page, "\n## %d Applications × %d pods\n\n", run.Applications, run.Pods/run.Applications)

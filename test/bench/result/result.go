@@ -125,6 +125,16 @@ func (r Run) PerApplication() float64 {
 	return (r.Memory.Rest - r.Memory.Empty) / float64(r.Applications)
 }
 
+// Growth is the memory that each further Application costs from the first run to the last, in MiB: without
+// what the operator holds once it serves any. There is none with less than two runs.
+func (r Report) Growth() (mebibytes float64, found bool) {
+	if len(r.Runs) < 2 {
+		return 0, false
+	}
+	first, last := r.Runs[0], r.Runs[len(r.Runs)-1]
+	return (last.Memory.Rest - first.Memory.Rest) / float64(last.Applications-first.Applications), true
+}
+
 // product counts the writes of operator and agents in a phase.
 func (p Phase) product() int { return p.of(Operator).Writes + p.of(Agents).Writes }
 

@@ -105,6 +105,17 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
+func TestGrowthLeavesOutWhatIsThereAtOnce(t *testing.T) {
+	small, large := sample(), sample()
+	large.Applications, large.Memory.Rest = 110, small.Memory.Rest+20
+	if got, found := (Report{Runs: []Run{small, large}}).Growth(); !found || got != 0.2 {
+		t.Errorf("got %v, %v; want 0.2", got, found)
+	}
+	if _, found := (Report{Runs: []Run{small}}).Growth(); found {
+		t.Error("one run shows a growth")
+	}
+}
+
 func TestNumber(t *testing.T) {
 	for want, v := range map[string]float64{"0": 0, "1000": 1000, "123": 123.4, "12.3": 12.34, "1.23": 1.234, "0.012": 0.0123} {
 		if got := number(v); got != want {

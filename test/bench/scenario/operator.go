@@ -42,6 +42,7 @@ const (
 type operator struct {
 	path, folder string
 	kubeconfig   string
+	flags        []string
 	running      *program.Program
 	// starts counts them, for the names of logs.
 	starts int
@@ -81,7 +82,7 @@ func (b *bench) install(ctx context.Context) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operator{path: b.Operator, folder: b.Folder, kubeconfig: b.path("operator.kubeconfig")}
+	o := &operator{path: b.Operator, folder: b.Folder, kubeconfig: b.path("operator.kubeconfig"), flags: b.OperatorFlags}
 	if err := writeKubeconfig(o.kubeconfig, account); err != nil {
 		return nil, err
 	}
@@ -135,12 +136,13 @@ func writeKubeconfig(path string, account *testkit.Operator) error {
 	return nil
 }
 
-// start starts the operator with the settings that it has by itself.
+// start starts the operator with the settings that it has by itself, but for those that the bench was given.
 func (o *operator) start() error {
 	o.starts++
-	running, err := program.Start(fmt.Sprintf("operator-%d", o.starts), o.folder, o.path,
-		"--kubeconfig="+o.kubeconfig, "--namespace="+system, "--agent-image=bench/agent:1.0",
-		"--metrics-bind-address="+metricsAddress, "--health-probe-bind-address="+probesAddress)
+	running, err := program.Start(fmt.Sprintf("operator-%d", o.starts), o.folder, o.path, append([]string{
+		"--kubeconfig=" + o.kubeconfig, "--namespace=" + system, "--agent-image=bench/agent:1.0",
+		"--metrics-bind-address=" + metricsAddress, "--health-probe-bind-address=" + probesAddress,
+	}, o.flags...)...)
 	if err != nil {
 		return err
 	}

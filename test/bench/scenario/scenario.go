@@ -42,6 +42,8 @@ type Config struct {
 	Assets string
 	// KWOK, Operator and Zictl are paths of programs.
 	KWOK, Operator, Zictl string
+	// OperatorFlags are added to those that the operator needs; it has its defaults else.
+	OperatorFlags []string
 	// Plugin is the folder of the bench's plugin.
 	Plugin string
 	// Roles is the folder with the role of the operator's own kinds.

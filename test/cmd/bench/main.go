@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,6 +70,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.Assets, "assets", "", "folder with the programs of Kubernetes (devcluster bin)")
 	flag.StringVar(&s.KWOK, "kwok", "", "path of kwok")
 	flag.StringVar(&s.Operator, "operator", "", "path of the operator")
+	flags := flag.String("operator-flags", "", "further flags of the operator, separated by blanks, such as \"--kube-api-qps=500 --kube-api-burst=1000\"")
 	flag.StringVar(&s.Zictl, "zictl", "", "path of zictl")
 	flag.StringVar(&s.Plugin, "plugin", "bench/plugin/cell/1.0.0", "folder of the bench's plugin")
 	flag.StringVar(&s.Roles, "roles", "../database-operator/config/rbac", "folder with the role of the operator's own kinds")
@@ -77,6 +79,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.commit, "commit", "unknown", "what was built, for the page")
 	flag.StringVar(&s.render, "render", "", "only write page and plot again, from this file of results")
 	flag.Parse()
+	s.OperatorFlags = strings.Fields(*flags)
 	if s.render != "" {
 		return again(s)
 	}
@@ -116,6 +119,7 @@ func measure(ctx context.Context, s settings, sizes []int) (err error) {
 	}); err != nil {
 		return err
 	}
+	report.Machine.Components["operator's flags"] = cmp.Or(strings.Join(s.OperatorFlags, " "), "defaults")
 	if s.workDir == "" {
 		if s.workDir, err = os.MkdirTemp("", "bench-"); err != nil {
 			return err

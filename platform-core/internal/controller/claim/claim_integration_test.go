@@ -122,7 +122,7 @@ func TestEachOperatorClaimsWhatIsItsOwn(t *testing.T) {
 	create(t, typed)
 	set := &platformv1.WorkloadSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b-kafka-main", Labels: map[string]string{platformv1.DomainLabel: "message"}},
-		Spec: platformv1.WorkloadSetSpec{Application: "b", Component: "kafka", Set: "main", Plugin: platformv1.PluginReference{Name: "kafka", Version: "1.0.0"},
+		Spec: platformv1.WorkloadSetSpec{Revision: "1", Application: "b", Component: "kafka", Set: "main", Plugin: platformv1.PluginReference{Name: "kafka", Version: "1.0.0"},
 			Version: "4.0", Template: runtime.RawExtension{Raw: []byte("{}")}, Plan: runtime.RawExtension{Raw: []byte("{}")}},
 	}
 	create(t, set)

@@ -172,10 +172,11 @@ func (f *fixture) createApplication(replicas int) {
 	f.create(testkit.BuildApplication(f.namespace, "redis-a").Domain(testDomain).OwnedBy(&metav1.OwnerReference{
 		APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis", Name: "a", UID: "1", Controller: &controller}).Build())
 	f.create(&platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a-redis", Labels: f.labels(nil)},
-		Spec: platformv1.ComponentSpec{Application: "redis-a", Component: "redis", Plugin: reference, Version: "7.0", Topology: "standalone"}})
+		Spec: platformv1.ComponentSpec{Application: "redis-a", Component: "redis", Plugin: reference, Version: "7.0", Topology: "standalone",
+			Sets: []platformv1.ComponentSet{{Name: platformv1.DefaultSet}}}})
 	f.create(&platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: setName, Labels: f.labels(nil)},
 		Spec: platformv1.WorkloadSetSpec{
-			Application: "redis-a", Component: "redis", Set: "main", Plugin: reference, Version: "7.0", Replicas: int32(replicas),
+			Application: "redis-a", Component: "redis", Set: "main", Plugin: reference, Version: "7.0", Replicas: int32(replicas), Revision: "1",
 			Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)},
 			Roles: []platformv1.SetRole{{Name: "primary", Access: platformv1.RoleReadWrite}, {Name: "replica", Access: platformv1.RoleReadOnly}},
 		}})

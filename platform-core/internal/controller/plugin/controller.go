@@ -4,6 +4,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -190,7 +191,13 @@ func (c *Controller) publish(ctx context.Context, k key, p *parts, state plugin.
 	if state.Bundle != nil {
 		obj.Spec.Domain = state.Bundle.Manifest.Domain
 	}
-	if _, err := c.apply.Apply(ctx, obj); err != nil {
+	_, err := c.apply.Apply(ctx, obj)
+	if taken := (*apply.NameTakenError)(nil); errors.As(err, &taken) && p.domain() == c.Domain {
+		if err = c.takeOver(ctx, obj, err); err == nil {
+			_, err = c.apply.Apply(ctx, obj)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	// Live, once for each change of a bundle: the cache may not have it yet.
@@ -212,6 +219,21 @@ func (c *Controller) publish(ctx context.Context, k key, p *parts, state plugin.
 		c.events.Warning(current, platformv1.ReasonPluginInvalid, "%s", strings.Join(current.Status.Errors, "; "))
 	}
 	return nil
+}
+
+// takeOver makes ours the Plugin object of a bundle of this domain that another operator refused for its domain before we
+// came. Any other object keeps its name, and the error stays.
+func (c *Controller) takeOver(ctx context.Context, wanted *platformv1.Plugin, taken error) error {
+	current := &platformv1.Plugin{}
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(wanted), current); err != nil {
+		return err
+	}
+	if current.Labels[platformv1.ManagedByLabel] != platformv1.ManagedBy || current.Spec != wanted.Spec {
+		return taken
+	}
+	ours := current.DeepCopy()
+	ours.Labels[platformv1.DomainLabel] = c.Domain
+	return c.client.Patch(ctx, ours, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}))
 }
 
 // report fills in the status of a Plugin.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +37,10 @@ import (
 
 var env *testkit.Env
 
-func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}}) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}})
+}
 
 // written lists the writes of one controller, but those of events.
 type written struct {
