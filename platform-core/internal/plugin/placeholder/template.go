@@ -133,6 +133,9 @@ func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 		return segment{}, "", fmt.Errorf("it gives %s, which only the plan of the agents takes", kind)
 	}
 	uses := usesOf(checked)
+	if kind == List && (uses.params.all || len(uses.params.names) > 0) {
+		return segment{}, "", errors.New("a list cannot be made of parameters: what a user writes is never more than one text")
+	}
 	if scope == PodTemplate && uses.replicas {
 		return segment{}, "", errors.New("a pod template cannot use component.replicas or set.replicas: scaling would replace every pod")
 	}
