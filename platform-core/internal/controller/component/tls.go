@@ -3,6 +3,7 @@
 package component
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -91,11 +92,12 @@ func (c *Controller) certify(ctx context.Context, component *platformv1.Componen
 // issued says what is missing of the Secret, which goes with the component.
 func (c *Controller) issued(ctx context.Context, component *platformv1.Component, f *facts) outcome.Outcome {
 	if certmanager.Digest(f.tls.secret) == "" {
-		problem := "the certificate is being issued"
+		problem := ""
 		if f.tls.certificate != nil {
 			problem = certmanager.Problem(f.tls.certificate)
 		}
-		return outcome.Waiting(platformv1.ReasonCertificateNotReady, problem)
+		// A Certificate that was just made says nothing, and one whose Secret was deleted is still well for a moment.
+		return outcome.Waiting(platformv1.ReasonCertificateNotReady, cmp.Or(problem, "the certificate is being issued"))
 	}
 	if len(f.tls.secret.Data[plan.CAFile]) == 0 {
 		return outcome.Stalled(platformv1.ReasonCertificateNotReady, fmt.Sprintf("Secret %s has no %s: the issuer does not give the certificate of its CA; "+
