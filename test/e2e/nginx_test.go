@@ -153,8 +153,10 @@ func TestNginx(t *testing.T) {
 }
 
 func (n *nginx) checkCounted() {
+	// A Plugin is in no namespace.
+	everywhere := &space{T: n.T, ctx: n.ctx, failures: n.failures}
 	n.eventually(errorIn, "kubectl get plugins shows one instance", func() error {
-		if shown := n.columns(platformv1.GroupVersion.WithResource("plugins"), "nginx-1.0.0"); shown["Instances"] != "1" || len(shown["Digest"]) != 12 || shown["Accepted"] != "True" {
+		if shown := everywhere.columns(platformv1.GroupVersion.WithResource("plugins"), "nginx-1.0.0"); shown["Instances"] != "1" || len(shown["Digest"]) != 12 || shown["Accepted"] != "True" {
 			return fmt.Errorf("it shows %v", shown)
 		}
 		return nil
