@@ -20,6 +20,7 @@ func addDirs(cmd *cobra.Command, dirs *planfile.Dirs) {
 	flags.StringVar(&dirs.Config, "config-dir", plan.ConfigDir, "folder below which configuration files are written")
 	flags.StringVar(&dirs.PodName, "pod-name", os.Getenv("POD_NAME"), "name of the pod, for plans that ask for it (default: environment variable POD_NAME)")
 	flags.StringVar(&dirs.Secrets, "secrets-dir", plan.SecretsDir, "folder with one folder per credential")
+	flags.StringVar(&dirs.Certificates, "certificates-dir", plan.CertificatesDir, "folder with the middleware's tls.crt, tls.key and ca.crt")
 }
 
 func defaultAddress(port int) string { return fmt.Sprintf(":%d", port) }

@@ -53,7 +53,7 @@ type pod struct {
 func newPod(t *testing.T) *pod {
 	t.Helper()
 	p := &pod{T: t, root: t.TempDir(), listen: freeAddress(t), ca: testpki.New(t), stdout: &output{}, stderr: &output{}}
-	for _, dir := range []string{"plan", "config", "run", "secrets/default", "tls", "account", "data"} {
+	for _, dir := range []string{"plan", "config", "run", "secrets/default", "tls", "certs", "account", "data"} {
 		if err := os.MkdirAll(p.path(dir), 0o750); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func script(text string) *plan.Plan {
 
 func (p *pod) flags() []string {
 	return []string{"--plan-dir", p.path("plan"), "--config-dir", p.path("config"), "--run-dir", p.path("run"),
-		"--secrets-dir", p.path("secrets"), "--socket", p.path("run/process.sock")}
+		"--secrets-dir", p.path("secrets"), "--certificates-dir", p.path("certs"), "--socket", p.path("run/process.sock")}
 }
 
 // container is a running agent.

@@ -166,6 +166,8 @@ func (j *Judge) Report() report.Report {
 		ConfigDigest:  j.process.GetConfigDigest(),
 		RestartDigest: j.process.GetRestartDigest(),
 		Starts:        j.process.GetStarts(),
+
+		CertificateDigest: j.process.GetCertificateDigest(),
 	}
 	if j.health == report.Healthy {
 		r.Role, r.Attributes = j.good.Role, j.good.Attributes

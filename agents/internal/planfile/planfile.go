@@ -34,6 +34,8 @@ type Dirs struct {
 	Run string
 	// Secrets holds one folder per credential.
 	Secrets string
+	// Certificates holds the middleware's certificate, where it speaks TLS.
+	Certificates string
 	// PodName is what ${pod.name} stands for in a plan.
 	PodName string
 }

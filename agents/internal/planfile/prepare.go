@@ -70,6 +70,8 @@ type Prepared struct {
 	Environ []string
 	// ReloadEnviron is the environment of the reload command.
 	ReloadEnviron []string
+	// RenewEnviron is the environment of the command that has the process take over its certificate.
+	RenewEnviron []string
 	// Dynamic are the dynamic entries of the files, in order, with their secrets.
 	Dynamic []Setting
 
@@ -109,6 +111,11 @@ func (d Dirs) Prepare(p *plan.Plan) (*Prepared, error) {
 	if reload := here.Process.Reload; reload != nil {
 		if prepared.ReloadEnviron, err = environ(os.Environ(), reload.Env, secret); err != nil {
 			return nil, fmt.Errorf("reload: %w", err)
+		}
+	}
+	if here.TLS != nil && here.TLS.Reload != nil {
+		if prepared.RenewEnviron, err = environ(os.Environ(), here.TLS.Reload.Env, secret); err != nil {
+			return nil, fmt.Errorf("tls: reload: %w", err)
 		}
 	}
 	for _, file := range here.Files {

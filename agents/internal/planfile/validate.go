@@ -57,6 +57,14 @@ func (d Dirs) validate(p *plan.Plan) error {
 	if err := validateProbe(p.Probe); err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
+	if p.TLS != nil && p.TLS.Reload != nil {
+		if err := validateReload(*p.TLS.Reload); err != nil {
+			return fmt.Errorf("tls: %w", err)
+		}
+		if len(p.TLS.Reload.Each) > 0 {
+			return errors.New("tls: reload has a command for each entry: a certificate is taken over by a signal or a command")
+		}
+	}
 	seen := map[string]bool{}
 	for _, file := range p.Files {
 		if seen[file.Path] {

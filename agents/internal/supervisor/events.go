@@ -88,6 +88,7 @@ func (s *Supervisor) launch() error {
 	if err := next.Write(s.prepared); err != nil {
 		return err
 	}
+	s.certificateStarts(next)
 	if err := s.store.Started(); err != nil {
 		// A full disk is no reason to keep the process down.
 		s.log.Error("cannot record the start", "error", err.Error())
@@ -147,6 +148,7 @@ func (s *Supervisor) onExited(exit reaper.Exit) {
 		s.log.Error("cannot record the end of the process", "error", err.Error())
 	}
 	s.cancelReload(errors.New("the process ended: " + exit.String()))
+	s.cancelRenewal()
 	if s.state == stopping {
 		s.onStopped(exit)
 		return
@@ -252,6 +254,7 @@ func (s *Supervisor) enterStopped() {
 func (s *Supervisor) onShutdown() {
 	s.log.Info("shutting down")
 	s.cancelReload(ErrShuttingDown)
+	s.cancelRenewal()
 	if s.process != nil {
 		s.beginStop(leave)
 		return

@@ -129,6 +129,9 @@ func (l *launcher) Reload(ctx context.Context, _ *planfile.Prepared, args ...str
 	return l.reload(ctx, args...)
 }
 
+// Renew implements supervisor.Launcher.
+func (l *launcher) Renew(ctx context.Context, _ *planfile.Prepared) error { return l.reload(ctx) }
+
 func (l *launcher) last() *process {
 	l.mu.Lock()
 	defer l.mu.Unlock()

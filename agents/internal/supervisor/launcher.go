@@ -43,8 +43,18 @@ func (l System) Reload(ctx context.Context, p *planfile.Prepared, args ...string
 	if len(how.Each) > 0 {
 		argv = slices.Concat(how.Each, args)
 	}
-	result, err := command.Run(ctx, l.Reaper, command.Spec{Command: argv, Env: p.ReloadEnviron, Dir: p.Plan.Process.Dir,
-		Timeout: planfile.Seconds(how.TimeoutSeconds, defaultReloadSeconds)})
+	return l.run(ctx, p, argv, p.ReloadEnviron, how.TimeoutSeconds)
+}
+
+// Renew runs the command of the plan's TLS; its exit code must be 0. The error has no secrets in it.
+func (l System) Renew(ctx context.Context, p *planfile.Prepared) error {
+	how := p.Plan.TLS.Reload
+	return l.run(ctx, p, how.Command, p.RenewEnviron, how.TimeoutSeconds)
+}
+
+func (l System) run(ctx context.Context, p *planfile.Prepared, argv, environ []string, seconds int) error {
+	result, err := command.Run(ctx, l.Reaper, command.Spec{Command: argv, Env: environ, Dir: p.Plan.Process.Dir,
+		Timeout: planfile.Seconds(seconds, defaultReloadSeconds)})
 	if err != nil {
 		return err
 	}

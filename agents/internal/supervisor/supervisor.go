@@ -46,6 +46,8 @@ type Launcher interface {
 	Start(p *planfile.Prepared, inherited *os.File) (Process, error)
 	// Reload runs the reload command, with the arguments appended, to its end.
 	Reload(ctx context.Context, p *planfile.Prepared, args ...string) error
+	// Renew runs the command that has the process take over its certificate, to its end.
+	Renew(ctx context.Context, p *planfile.Prepared) error
 }
 
 // state of the process.
@@ -115,6 +117,8 @@ type Supervisor struct {
 	reload *reload
 	// effects are the dynamic settings as the process has them.
 	effects effects
+	// certificate that the process serves.
+	certificate certificate
 	// lock is on the data folder, from before the first start until the process is stopped.
 	lock datalock.Lock
 	// exitCode is what PID 1 ends with.
@@ -159,6 +163,10 @@ func (s *Supervisor) Run(ctx context.Context) int {
 			s.onExited(s.process.Exit())
 		case how := <-s.reloadDone():
 			s.onReloaded(how)
+		case <-s.certificateTick():
+			s.onCertificateTick()
+		case err := <-s.renewalDone():
+			s.onRenewed(err)
 		case <-s.timer.C:
 			s.onTimer()
 		case <-shutdown:
@@ -210,6 +218,7 @@ func (s *Supervisor) publish() {
 		status.Pid = int64(s.process.PID())
 		status.StartedAtUnixMs = s.startedAt.UnixMilli()
 		status.ConfigDigest, status.RestartDigest = s.configDigest(), s.prepared.Plan.RestartDigest
+		status.CertificateDigest = s.certificate.served
 	}
 	if last, called := s.store.Last(); called {
 		status.LastCall = wireRecord(last)

@@ -59,6 +59,10 @@ type RedisSpec struct {
 	// service says how clients reach Redis. Default: a Service of type ClusterIP.
 	// +optional
 	Service *platformv1.ServiceExposure `json:"service,omitempty"`
+	// tls has Redis speak TLS, and nothing else, with a certificate of cert-manager. A change replaces the pod, but that of
+	// issuerRef, which does not. The binding Secret has the certificate of the CA: ca.crt.
+	// +optional
+	TLS *platformv1.TLS `json:"tls,omitempty"`
 	// deletionPolicy says what becomes of the volume when this object is deleted: Retain keeps it,
 	// Delete deletes it with all that is on it. Default Retain.
 	// +optional

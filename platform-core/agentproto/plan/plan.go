@@ -28,6 +28,15 @@ const (
 	// TLSDir holds the agent's server certificate: tls.crt, tls.key and ca.crt, replaced when renewed.
 	TLSDir = "/zeroinfra/tls"
 
+	// CertificatesDir holds the certificate that the middleware shows its clients, where it speaks TLS: CertificateFile, KeyFile and
+	// CAFile, replaced when renewed.
+	CertificatesDir = "/zeroinfra/certs"
+	// CertificateFile is the certificate with what leads to the CA.
+	CertificateFile = "tls.crt"
+	// KeyFile is its key.
+	KeyFile = "tls.key"
+	// CAFile is the CA's certificate.
+	CAFile = "ca.crt"
 	// ProcessPort is where the process manager serves gRPC with mutual TLS.
 	ProcessPort = 4880
 	// StatusPort is where the status agent serves GET /readyz over HTTP: 200 when healthy, else 503 and a reason.
@@ -53,6 +62,14 @@ type Plan struct {
 	Files []File `json:"files,omitempty"`
 	// Probe to run beside it. A change of the probe restarts nothing.
 	Probe Probe `json:"probe"`
+	// TLS is there where CertificatesDir is. It is no part of the digests: a change of it restarts nothing.
+	TLS *TLS `json:"tls,omitempty"`
+}
+
+// TLS says how the process takes over a certificate that was renewed.
+type TLS struct {
+	// Reload is a signal or a command; nil for a process that reads the files anew by itself.
+	Reload *Reload `json:"reload,omitempty"`
 }
 
 // Process is the middleware's own process.
@@ -113,6 +130,8 @@ type EnvVar struct {
 	Value string `json:"value,omitempty"`
 	// Secret is read from its mount each time that the command is started.
 	Secret *SecretRef `json:"secret,omitempty"`
+	// When is for plugins: an expression. The engine leaves the variable out of a plan unless it gives true.
+	When string `json:"when,omitempty"`
 }
 
 // SecretRef names one key of a mounted credential; its value is the content of SecretsDir/Credential/Key.
@@ -160,6 +179,8 @@ type Entry struct {
 	Secret *SecretRef `json:"secret,omitempty"`
 	// Dynamic says that a reload takes over a change of this entry.
 	Dynamic bool `json:"dynamic,omitempty"`
+	// When is for plugins: an expression. The engine leaves the entry out of a plan unless it gives true.
+	When string `json:"when,omitempty"`
 }
 
 // Probe is a command whose outcome says how the middleware is.

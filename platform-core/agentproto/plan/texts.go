@@ -15,6 +15,9 @@ func (p *Plan) Rewrite(text func(string) (string, error)) (*Plan, error) {
 	for _, file := range p.Files {
 		rewritten.Files = append(rewritten.Files, r.file(file))
 	}
+	if p.TLS != nil {
+		rewritten.TLS = &TLS{Reload: r.reload("tls: reload", p.TLS.Reload)}
+	}
 	rewritten.Probe.Command = r.list("probe: command", p.Probe.Command)
 	rewritten.Probe.Env = r.env("probe", p.Probe.Env)
 	if r.err != nil {
@@ -33,14 +36,19 @@ func (r *rewriter) process(p Process) Process {
 	p.Command = r.list("process: command", p.Command)
 	p.Env = r.env("process", p.Env)
 	p.Dir = r.one("process: dir", p.Dir)
-	if p.Reload != nil {
-		reload := *p.Reload
-		reload.Command = r.list("reload: command", reload.Command)
-		reload.Each = r.list("reload: each", reload.Each)
-		reload.Env = r.env("reload", reload.Env)
-		p.Reload = &reload
-	}
+	p.Reload = r.reload("reload", p.Reload)
 	return p
+}
+
+func (r *rewriter) reload(where string, how *Reload) *Reload {
+	if how == nil {
+		return nil
+	}
+	reload := *how
+	reload.Command = r.list(where+": command", reload.Command)
+	reload.Each = r.list(where+": each", reload.Each)
+	reload.Env = r.env(where, reload.Env)
+	return &reload
 }
 
 func (r *rewriter) file(f File) File {

@@ -26,6 +26,7 @@ func every() *plan.Plan {
 			{Key: "SETTING", Args: []string{"one", "two"}, Secret: secret, Dynamic: true}, {Key: "BARE"}}}},
 		Probe: plan.Probe{Command: []string{"the probe"}, Env: []plan.EnvVar{{Name: "PROBE", Value: "probe value"}},
 			Healthy: "HEALTHY", Role: "ROLE", Version: "VERSION", Attributes: map[string]string{"ATTRIBUTE": "EXPRESSION"}, IntervalSeconds: 5},
+		TLS: &plan.TLS{Reload: &plan.Reload{Command: []string{"the renewal"}, Env: []plan.EnvVar{{Name: "RENEWAL", Value: "renewal value"}}}},
 	}
 }
 
@@ -52,7 +53,7 @@ func TestRewriteReachesEachTextAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "one", "two", "the probe", "probe value"}
+	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "one", "two", "the renewal", "renewal value", "the probe", "probe value"}
 	if !reflect.DeepEqual(seen, want) {
 		t.Errorf("texts are %q, want %q", seen, want)
 	}
@@ -72,7 +73,8 @@ func TestRewriteSaysWhereAnErrorIs(t *testing.T) {
 	for text, where := range map[string]string{
 		"argument": "process: command: broken", "a value": `process: variable "NAME": broken`, "/dir": "process: dir: broken",
 		"the reload": "reload: command: broken", "the each": "reload: each: broken", "reload value": `reload: variable "RELOAD": broken`,
-		"two": `file "PATH": setting "SETTING": broken`, "the probe": "probe: command: broken", "probe value": `probe: variable "PROBE": broken`,
+		"two": `file "PATH": setting "SETTING": broken`, "the renewal": "tls: reload: command: broken", "renewal value": `tls: reload: variable "RENEWAL": broken`,
+		"the probe": "probe: command: broken", "probe value": `probe: variable "PROBE": broken`,
 	} {
 		got, err := every().Rewrite(func(one string) (string, error) {
 			if one == text {

@@ -44,6 +44,8 @@ type Report struct {
 	ConfigDigest string `json:"configDigest,omitempty"`
 	// RestartDigest is the part of that plan that only a restart can change.
 	RestartDigest string `json:"restartDigest,omitempty"`
+	// CertificateDigest is that of the certificate that the process serves, where it speaks TLS.
+	CertificateDigest string `json:"certificateDigest,omitempty"`
 	// Starts counts the starts of the process since the pod was made.
 	Starts int64 `json:"starts,omitempty"`
 	// LastCall is the latest recorded call to the process manager.

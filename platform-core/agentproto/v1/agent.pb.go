@@ -662,8 +662,11 @@ type ProcessStatus struct {
 	Term uint64 `protobuf:"varint,9,opt,name=term,proto3" json:"term,omitempty"`
 	// restart_digest is the part of that plan that only a restart can change.
 	RestartDigest string `protobuf:"bytes,10,opt,name=restart_digest,json=restartDigest,proto3" json:"restart_digest,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// certificate_digest is that of the certificate that the process serves: "sha256:" and 64 hexadecimal digits of tls.crt; empty
+	// where the plan has no TLS.
+	CertificateDigest string `protobuf:"bytes,11,opt,name=certificate_digest,json=certificateDigest,proto3" json:"certificate_digest,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ProcessStatus) Reset() {
@@ -766,6 +769,13 @@ func (x *ProcessStatus) GetRestartDigest() string {
 	return ""
 }
 
+func (x *ProcessStatus) GetCertificateDigest() string {
+	if x != nil {
+		return x.CertificateDigest
+	}
+	return ""
+}
+
 var File_agentproto_v1_agent_proto protoreflect.FileDescriptor
 
 const file_agentproto_v1_agent_proto_rawDesc = "" +
@@ -798,7 +808,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x123\n" +
 	"\x05phase\x18\x03 \x01(\x0e2\x1d.zeroinfra.agent.v1.CallPhaseR\x05phase\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xf2\x02\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xa1\x03\n" +
 	"\rProcessStatus\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .zeroinfra.agent.v1.ProcessStateR\x05state\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x16\n" +
@@ -810,7 +820,8 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\amessage\x18\b \x01(\tR\amessage\x12\x12\n" +
 	"\x04term\x18\t \x01(\x04R\x04term\x12%\n" +
 	"\x0erestart_digest\x18\n" +
-	" \x01(\tR\rrestartDigest*p\n" +
+	" \x01(\tR\rrestartDigest\x12-\n" +
+	"\x12certificate_digest\x18\v \x01(\tR\x11certificateDigest*p\n" +
 	"\tCallPhase\x12\x1a\n" +
 	"\x16CALL_PHASE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12CALL_PHASE_RUNNING\x10\x01\x12\x18\n" +

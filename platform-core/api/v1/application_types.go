@@ -55,6 +55,9 @@ type ApplicationSpec struct {
 	// networkPolicy, when set, lets only pods of this instance and the operator reach what is not meant for clients.
 	// +optional
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
+	// tls has clients reach the instance over TLS, with certificates of cert-manager. Refused for a plugin that cannot.
+	// +optional
+	TLS *TLS `json:"tls,omitempty"`
 	// deletionPolicy says what becomes of the volumes when the Application is deleted. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain

@@ -76,6 +76,9 @@ type ComponentSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	CredentialsRevision string `json:"credentialsRevision,omitempty"`
+	// tls of the Application.
+	// +optional
+	TLS *TLS `json:"tls,omitempty"`
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`

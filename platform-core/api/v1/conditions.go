@@ -12,6 +12,8 @@ const (
 	StalledCondition = "Stalled"
 	// AcceptedCondition says whether the inputs of an object (plugin, version, parameters, references) are usable.
 	AcceptedCondition = "Accepted"
+	// CertificateServedCondition says whether every pod of a Component serves the present certificate.
+	CertificateServedCondition = "CertificateServed"
 )
 
 // Reasons of the conditions above. A reason is stable and for machines; the
@@ -43,6 +45,14 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonSecretNotFound: a Secret or key that the spec names is absent.
 	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonCertManagerNotFound: TLS is asked for, and cert-manager is not installed.
+	ReasonCertManagerNotFound = "CertManagerNotFound"
+	// ReasonCertificateCurrent: every pod serves the present certificate.
+	ReasonCertificateCurrent = "CertificateCurrent"
+	// ReasonCertificateOutdated: some pods serve a certificate from before.
+	ReasonCertificateOutdated = "CertificateOutdated"
+	// ReasonCertificateNotReady: the certificate of a component is not issued.
+	ReasonCertificateNotReady = "CertificateNotReady"
 	// ReasonStorageClassNotFound: the StorageClass that the spec names, or a default one, is absent.
 	ReasonStorageClassNotFound = "StorageClassNotFound"
 	// ReasonVolumeShrinkRefused: a volume can only grow.

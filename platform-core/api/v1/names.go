@@ -63,6 +63,21 @@ func CredentialNameFor(application, credential string) string {
 	return application + "-" + credential
 }
 
+// CertificateNameFor returns the name of the Certificate of a component, and of the Secret that it is issued to.
+func CertificateNameFor(application, component string) string {
+	return application + "-" + component + "-tls"
+}
+
+// AuthorityNameFor returns the name of the Issuer, the Certificate and the Secret of the CA that an Application has of its own.
+func AuthorityNameFor(application string) string {
+	return application + "-ca"
+}
+
+// SelfSignedNameFor returns the name of the Issuer of that CA.
+func SelfSignedNameFor(application string) string {
+	return application + "-selfsigned"
+}
+
 // BindingNameFor returns the name of the Secret that follows the Service
 // Binding specification for an Application.
 func BindingNameFor(application string) string {

@@ -160,6 +160,9 @@ type PodState struct {
 	// message says what is wrong, when something is.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// certificateDigest is that of the certificate that the pod serves, where it speaks TLS.
+	// +optional
+	CertificateDigest string `json:"certificateDigest,omitempty"`
 }
 
 // PluginReference pins the bundle that an instance is made from.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/controller/application"
 	"github.com/zeroinfra/platform-core/internal/controller/claim"
 	"github.com/zeroinfra/platform-core/internal/controller/component"
@@ -65,6 +66,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	certificates, err := certmanager.New(mgr, o.Domain, o.Namespaces)
+	if err != nil {
+		return err
+	}
 	index := plugin.NewIndex()
 	loader, err := plugincontroller.Setup(mgr, plugincontroller.Deps{
 		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now,
@@ -75,10 +80,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	gate := func(next reconcile.Reconciler) reconcile.Reconciler { return loadedFirst{loader, next} }
 	setups := []func() error{
 		func() error {
-			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
+			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
 			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Now: time.Now, Options: queue.Options(o.Workers)})

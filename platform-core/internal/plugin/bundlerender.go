@@ -29,11 +29,12 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		Process plan.Process `json:"process"`
 		Files   []File       `json:"files"`
 		Probe   plan.Probe   `json:"probe"`
+		TLS     *plan.TLS    `json:"tls"`
 	}
 	values := map[string]any{}
-	for _, key := range []string{"process", "files", "probe"} {
+	for _, key := range []string{"process", "files", "probe", "tls"} {
 		path := componentPath(index, key)
-		if b.plans.at(path) == nil {
+		if b.plans.at(path) == nil || key == "tls" && !v.App.TLS {
 			continue
 		}
 		value, err := b.plans.evaluate(path, func(path document.Path, t *placeholder.Template) (any, error) {
@@ -50,7 +51,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	if err := document.DecodeValue(values, &rendered); err != nil {
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: %w", component, err)
 	}
-	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe}
+	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe, TLS: rendered.TLS}
 	for _, file := range rendered.Files {
 		p.Files = append(p.Files, b.withParameters(&b.Components.Components[index], file, v))
 	}
@@ -113,6 +114,9 @@ func (b *Bundle) resolveUsernames(p *plan.Plan) {
 	lists := [][]plan.EnvVar{p.Process.Env, p.Probe.Env}
 	if p.Process.Reload != nil {
 		lists = append(lists, p.Process.Reload.Env)
+	}
+	if p.TLS != nil && p.TLS.Reload != nil {
+		lists = append(lists, p.TLS.Reload.Env)
 	}
 	for _, list := range lists {
 		for i := range list {

@@ -44,6 +44,12 @@ func (l *loader) checkBinding() {
 		l.oneOf(path.With("component"), binding.Component, "component", names(all, func(c Component) string { return c.Name }))
 		return
 	}
+	switch speaks := all[index].TLS != nil; {
+	case !speaks && binding.URISchemeTLS != "":
+		l.wrong(path.With("uriSchemeTLS"), "is for TLS, which component %q does not declare: take it out or give the component tls", binding.Component)
+	case speaks && binding.URIScheme != "" && binding.URISchemeTLS == "":
+		l.wrong(path, "has a uriScheme and no uriSchemeTLS, and component %q can speak TLS: add it", binding.Component)
+	}
 	services := all[index].Services
 	at := slices.IndexFunc(services, func(s Service) bool { return s.Name == binding.Service })
 	switch {

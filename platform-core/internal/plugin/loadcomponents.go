@@ -50,6 +50,9 @@ func (l *loader) loadComponents() {
 		if !inPlan(path) {
 			return false, refusePlaceholder(text)
 		}
+		if path[len(path)-1] == whenKey && conditional(path[:len(path)-1]) {
+			return true, templates.compileCondition(path, text)
+		}
 		later, err := templates.compile(path, text, kind, placeholder.Plan)
 		if err == nil && later && !perPod(path) && templates.templates[path.Key()].Late() {
 			return false, errors.New("a placeholder that uses pod is not allowed here: the agents fill it in in commands, dir, values of env and args of entries")
@@ -62,13 +65,13 @@ func (l *loader) loadComponents() {
 }
 
 // inPlan says whether a path leads to a text of the agent plan that may hold
-// placeholders: components[i].process, .files and .probe but its expressions.
+// placeholders: components[i].process, .files, .tls and .probe but its expressions.
 func inPlan(path document.Path) bool {
 	if len(path) < 4 || path[0] != "components" {
 		return false
 	}
 	switch path[2] {
-	case "process", "files":
+	case "process", "files", "tls":
 		return true
 	case "probe":
 		return path[3] == "command" || path[3] == "env"
@@ -93,6 +96,11 @@ func perPod(path document.Path) bool {
 		if at[0] == "reload" {
 			at = at[1:]
 		}
+	case "tls":
+		if at[0] != "reload" {
+			return false
+		}
+		at = at[1:]
 	case "probe":
 	default:
 		return false

@@ -197,7 +197,7 @@ func TestParametersInFiles(t *testing.T) {
 // A user name is no secret: a reference to it becomes its text.
 func TestUsernameIsResolved(t *testing.T) {
 	sources := redisSources(t)
-	edit(t, sources, PartComponents, components, "- name: REDISCLI_AUTH\n", "- name: REDIS_USER\n          secret: {credential: default, key: username}\n        - name: REDISCLI_AUTH\n")
+	edit(t, sources, PartComponents, components, "replication]\n      env:\n", "replication]\n      env:\n        - name: REDIS_USER\n          secret: {credential: default, key: username}\n")
 	edit(t, sources, PartComponents, components, "          - key: requirepass\n", "          - key: masteruser\n            secret: {credential: default, key: username}\n          - key: requirepass\n")
 	b, errs := Load(sources)
 	if len(errs) > 0 {

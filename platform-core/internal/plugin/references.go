@@ -118,6 +118,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkProcess(at.With("process"), c)
 	l.checkFiles(at.With("files"), c)
 	l.checkProbe(at.With("probe"), c)
+	l.checkTLS(at.With("tls"), c)
 }
 
 func (l *loader) checkImages(path document.Path, c *Component) {
@@ -167,6 +168,24 @@ func (l *loader) checkProcess(path document.Path, c *Component) {
 		return
 	}
 	path = path.With("reload")
+	if len(reload.Each) > 0 && !l.hasDynamic(c) {
+		l.wrong(path.With("each"), "is run for each changed dynamic parameter, and the component has none: name some in \"dynamic\" of its parameter set")
+	}
+	l.checkReload(path, c, reload, "signal, command and each")
+}
+
+// checkTLS: what is renewed is taken over in one way, or read anew by the process itself.
+func (l *loader) checkTLS(path document.Path, c *Component) {
+	if c.TLS == nil || c.TLS.Reload == nil {
+		return
+	}
+	if len(c.TLS.Reload.Each) > 0 {
+		l.wrong(path.With("reload").With("each"), "is for parameters: a certificate is taken over by a signal or a command")
+	}
+	l.checkReload(path.With("reload"), c, c.TLS.Reload, "signal and command")
+}
+
+func (l *loader) checkReload(path document.Path, c *Component, reload *plan.Reload, known string) {
 	ways := 0
 	for _, given := range []bool{reload.Signal != "", len(reload.Command) > 0, len(reload.Each) > 0} {
 		if given {
@@ -174,7 +193,7 @@ func (l *loader) checkProcess(path document.Path, c *Component) {
 		}
 	}
 	if ways != 1 {
-		l.wrong(path, "must have exactly one of signal, command and each")
+		l.wrong(path, "must have exactly one of %s", known)
 	}
 	if reload.Signal != "" && ways == 1 {
 		if len(reload.Env) > 0 {
@@ -183,9 +202,6 @@ func (l *loader) checkProcess(path document.Path, c *Component) {
 		if reload.TimeoutSeconds != 0 {
 			l.wrong(path.With("timeoutSeconds"), "is for a command: a signal takes no time, take it out")
 		}
-	}
-	if len(reload.Each) > 0 && !l.hasDynamic(c) {
-		l.wrong(path.With("each"), "is run for each changed dynamic parameter, and the component has none: name some in \"dynamic\" of its parameter set")
 	}
 	l.checkEnv(path.With("env"), c, reload.Env)
 }

@@ -39,6 +39,11 @@ func (b *Bundle) samples() []sample {
 				for _, memory := range []int64{0, 1 << 30} {
 					all = append(all, sample{component: component, values: sampleValues(component, topology.Name, version, memory)})
 				}
+				if component.TLS != nil {
+					values := sampleValues(component, topology.Name, version, 1<<30)
+					values.App.TLS = true
+					all = append(all, sample{component: component, values: values, size: " with TLS"})
+				}
 				for _, size := range uniqueSizes([]sampleSize{
 					{sets.Min, replicas.Min}, {sets.Min, replicas.Max}, {sets.Max, replicas.Min}, {sets.Max, replicas.Max},
 				}) {

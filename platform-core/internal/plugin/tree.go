@@ -45,11 +45,27 @@ func (t *tree) compile(path document.Path, text string, kind reflect.Kind, scope
 	if err != nil {
 		return false, err
 	}
+	if template.Kind() == placeholder.List && !inList(path) {
+		return false, errors.New("the placeholder gives a list of texts: only a command and the arguments of an entry take one, as an element")
+	}
 	if err := fits(template, kind); err != nil {
 		return false, err
 	}
 	t.templates[path.Key()] = leafTemplate{Template: template, path: path, asText: kind == reflect.String}
 	return true, nil
+}
+
+// compileCondition notes the expression that says whether an element is wanted.
+func (t *tree) compileCondition(path document.Path, text string) error {
+	template, err := placeholder.CompileExpression(text, placeholder.Plan)
+	if err != nil {
+		return err
+	}
+	if template.Late() || template.Kind() != placeholder.Bool {
+		return errors.New("the expression must give true or false, and cannot look at the pod")
+	}
+	t.templates[path.Key()] = leafTemplate{Template: template, path: path}
+	return nil
 }
 
 // fits says whether a template gives what a field of this kind takes.
@@ -104,8 +120,16 @@ func (t *tree) evaluate(path document.Path, eval func(document.Path, *placeholde
 func (t *tree) copy(value any, path document.Path, eval func(document.Path, *placeholder.Template) (any, error)) (any, error) {
 	switch node := value.(type) {
 	case map[string]any:
+		if conditional(path) {
+			if wanted, err := t.wanted(node, path, eval); err != nil || !wanted {
+				return leftOut{}, err
+			}
+		}
 		out := make(map[string]any, len(node))
 		for key, child := range node {
+			if key == whenKey && conditional(path) {
+				continue
+			}
 			copied, err := t.copy(child, path.With(key), eval)
 			if err != nil {
 				return nil, err
@@ -114,13 +138,21 @@ func (t *tree) copy(value any, path document.Path, eval func(document.Path, *pla
 		}
 		return out, nil
 	case []any:
-		out := make([]any, len(node))
+		out := make([]any, 0, len(node))
 		for i, child := range node {
 			copied, err := t.copy(child, path.Index(i), eval)
 			if err != nil {
 				return nil, err
 			}
-			out[i] = copied
+			switch typed := copied.(type) {
+			case leftOut:
+			case []string:
+				for _, text := range typed {
+					out = append(out, text)
+				}
+			default:
+				out = append(out, copied)
+			}
 		}
 		return out, nil
 	}
@@ -132,10 +164,40 @@ func (t *tree) copy(value any, path document.Path, eval func(document.Path, *pla
 	if err != nil {
 		return nil, &leafError{path: path, err: err}
 	}
-	if template.asText {
+	if template.asText && template.Kind() != placeholder.List {
 		result = placeholder.FormatValue(result)
 	}
 	return result, nil
+}
+
+// whenKey is the field of an entry, or of a variable, whose expression says whether it is in the plan.
+const whenKey = "when"
+
+// leftOut stands for an element of a list that is not wanted.
+type leftOut struct{}
+
+// conditional says whether what is at a path of components.yaml has the field "when".
+func conditional(path document.Path) bool {
+	return len(path) > 4 && inPlan(path) && (path[len(path)-2] == "entries" || path[len(path)-2] == "env")
+}
+
+// inList says whether the text at a path is an element of a list that a placeholder may add several texts to.
+func inList(path document.Path) bool {
+	if !perPod(path) {
+		return false
+	}
+	list := path[len(path)-2]
+	return list == "command" || list == "each" || list == "args"
+}
+
+// wanted says whether an element that has a condition fulfils it.
+func (t *tree) wanted(node map[string]any, path document.Path, eval func(document.Path, *placeholder.Template) (any, error)) (bool, error) {
+	condition, ok := node[whenKey]
+	if !ok {
+		return true, nil
+	}
+	value, err := t.copy(condition, path.With(whenKey), eval)
+	return value == true, err
 }
 
 // refusePlaceholder is for the texts that are taken as they are.

@@ -101,6 +101,8 @@ type Component struct {
 	Process plan.Process `json:"process"`
 	Files   []File       `json:"files,omitempty"`
 	Probe   plan.Probe   `json:"probe"`
+	// TLS says that the component can speak TLS; nil when it cannot.
+	TLS *plan.TLS `json:"tls,omitempty"`
 	// Parameters is the key of its parameter set; empty when there is nothing to set.
 	Parameters string `json:"parameters,omitempty"`
 	// Credentials that are mounted into its pods, by name.
@@ -247,6 +249,8 @@ type Binding struct {
 	Credential string `json:"credential,omitempty"`
 	// URIScheme, when set, adds "uri": scheme://username:password@host:port, or without a credential scheme://host:port.
 	URIScheme string `json:"uriScheme,omitempty"`
+	// URISchemeTLS takes the place of URIScheme where the instance speaks TLS.
+	URISchemeTLS string `json:"uriSchemeTLS,omitempty"`
 }
 
 // ParameterSet is the content of a "<parameters>.yaml" of the params part.

@@ -25,6 +25,7 @@ const (
 	volumeSecrets = plugin.VolumePrefix + "secrets"
 	volumeTLS     = plugin.VolumePrefix + "tls"
 	volumeToken   = plugin.VolumePrefix + "token"
+	volumeCerts   = plugin.VolumePrefix + "certs"
 )
 
 const (
@@ -97,6 +98,7 @@ func (c *context) statusContainer(image string) corev1.Container {
 		},
 	}
 	c.mountSecrets(&container)
+	c.mountCertificates(&container)
 	return container
 }
 
@@ -120,6 +122,12 @@ func (c *setContext) volumes() []corev1.Volume {
 		volumes = append(volumes, corev1.Volume{Name: volumeSecrets, VolumeSource: corev1.VolumeSource{
 			Projected: &corev1.ProjectedVolumeSource{Sources: secrets, DefaultMode: new(int32(secretMode))},
 		}})
+	}
+	if c.spec.TLS.On() {
+		volumes = append(volumes, corev1.Volume{Name: volumeCerts, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName:  platformv1.CertificateNameFor(c.owner.Application, c.spec.Component),
+			DefaultMode: new(int32(secretMode)),
+		}}})
 	}
 	return volumes
 }

@@ -8,13 +8,15 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
 // Binding returns the data of the Secret that follows the Service Binding
-// specification; nil when the plugin declares none or its Service is not among the endpoints.
-func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoint, username, password string) map[string][]byte {
+// specification; nil when the plugin declares none or its Service is not among the endpoints. ca is the certificate of the CA
+// where the instance speaks TLS, else empty.
+func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoint, username, password string, ca []byte) map[string][]byte {
 	binding := b.Components.Binding
 	if binding == nil {
 		return nil
@@ -41,8 +43,12 @@ func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoi
 		data["username"], data["password"] = []byte(username), []byte(password)
 		user = url.UserPassword(username, password)
 	}
-	if binding.URIScheme != "" {
-		uri := url.URL{Scheme: binding.URIScheme, User: user, Host: net.JoinHostPort(host, port)}
+	scheme := binding.URIScheme
+	if len(ca) > 0 {
+		data[plan.CAFile], scheme = ca, binding.URISchemeTLS
+	}
+	if scheme != "" {
+		uri := url.URL{Scheme: scheme, User: user, Host: net.JoinHostPort(host, port)}
 		data["uri"] = []byte(uri.String())
 	}
 	return data

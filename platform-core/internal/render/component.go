@@ -24,6 +24,9 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	if r := checkVersion(b, spec.Version); r != nil {
 		return nil, r
 	}
+	if r := checkTLS(b, spec, declared); r != nil {
+		return nil, r
+	}
 	if r := checkParameters(b, spec, spec.Parameters); r != nil {
 		return nil, r
 	}
@@ -50,6 +53,7 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	}
 	output.NetworkPolicy = c.networkPolicy()
 	output.Services, output.Endpoints = c.services()
+	output.Certificate = c.certificate(output.Services)
 	return output, nil
 }
 
@@ -80,7 +84,7 @@ func (c *context) of(set *platformv1.ComponentSet) *setContext {
 func (c *setContext) values() placeholder.Values {
 	v := placeholder.Values{
 		App: placeholder.App{
-			Name: c.owner.Application, Namespace: c.owner.Namespace, Version: c.spec.Version, Topology: c.spec.Topology,
+			Name: c.owner.Application, Namespace: c.owner.Namespace, Version: c.spec.Version, Topology: c.spec.Topology, TLS: c.spec.TLS.On(),
 		},
 		Component: placeholder.Component{Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain()},
 		Set:       placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},

@@ -140,6 +140,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		Scheduling:     set.Scheduling.DeepCopy(),
 		NetworkPolicy:  app.Spec.NetworkPolicy.DeepCopy(),
 		AdoptVolumes:   app.Spec.AdoptVolumes,
+		TLS:            tls(app.Spec.TLS),
 		DeletionPolicy: cmp.Or(app.Spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 
 		PodDisruptionBudget: set.PodDisruptionBudget.DeepCopy(),
@@ -153,6 +154,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		func() *Refusal { return fillResources(spec, declared, set.Resources) },
 		func() *Refusal { return fillStorage(spec, declared, set.Storage) },
 		func() *Refusal { return fillService(spec, declared, set.Service) },
+		func() *Refusal { return checkTLS(b, spec, declared) },
 		func() *Refusal { return checkParameters(b, spec, spec.Parameters) },
 		func() *Refusal {
 			return checkScheduling(fmt.Sprintf("component %q", spec.Component), spec.Scheduling)

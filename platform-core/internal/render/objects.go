@@ -21,6 +21,9 @@ func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runti
 	}
 	owner := Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: b.Manifest.Domain}
 	var objects []runtime.Object
+	for _, issuer := range Authority(app) {
+		objects = append(objects, issuer)
+	}
 	var endpoints []platformv1.Endpoint
 	for i := range specs {
 		component := &platformv1.Component{
@@ -45,6 +48,9 @@ func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runti
 		}
 		if output.NetworkPolicy != nil {
 			objects = append(objects, output.NetworkPolicy)
+		}
+		if output.Certificate != nil {
+			objects = append(objects, output.Certificate)
 		}
 		endpoints = append(endpoints, output.Endpoints...)
 		for _, set := range output.WorkloadSets {
@@ -94,7 +100,11 @@ func bindingSecret(b *plugin.Bundle, app *platformv1.Application, endpoints []pl
 	if credential == nil {
 		return nil
 	}
-	data := Binding(b, app.Name, endpoints, credential.Username, "password")
+	var ca []byte
+	if app.Spec.TLS.On() {
+		ca = []byte("the CA's certificate")
+	}
+	data := Binding(b, app.Name, endpoints, credential.Username, "password", ca)
 	if data == nil {
 		return nil
 	}

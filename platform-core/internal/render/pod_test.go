@@ -136,7 +136,7 @@ func TestServicesAndBinding(t *testing.T) {
 	if !reflect.DeepEqual(output.Endpoints, want) {
 		t.Errorf("endpoints are %+v", output.Endpoints)
 	}
-	data := Binding(b, "cache", output.Endpoints, "default", "p@ss:/word")
+	data := Binding(b, "cache", output.Endpoints, "default", "p@ss:/word", nil)
 	for key, value := range map[string]string{
 		"type": "redis", "provider": "zeroinfra", "host": "cache.shop.svc", "port": "6379",
 		"username": "default", "password": "p@ss:/word", "uri": "redis://default:p%40ss%3A%2Fword@cache.shop.svc:6379",
@@ -145,7 +145,7 @@ func TestServicesAndBinding(t *testing.T) {
 			t.Errorf("%s is %q; want %q", key, data[key], value)
 		}
 	}
-	if Binding(b, "cache", nil, "u", "p") != nil {
+	if Binding(b, "cache", nil, "u", "p", nil) != nil {
 		t.Error("there is a binding without an endpoint")
 	}
 }

@@ -105,6 +105,14 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 		corev1.VolumeMount{Name: volumeTLS, MountPath: plan.TLSDir, ReadOnly: true},
 	)
 	c.mountSecrets(container)
+	c.mountCertificates(container)
+}
+
+func (c *context) mountCertificates(container *corev1.Container) {
+	if c.spec.TLS.On() {
+		container.VolumeMounts = append(container.VolumeMounts,
+			corev1.VolumeMount{Name: volumeCerts, MountPath: plan.CertificatesDir, ReadOnly: true})
+	}
 }
 
 func (c *context) mountSecrets(container *corev1.Container) {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -80,6 +81,8 @@ type ComponentOutput struct {
 	Budgets []*policyv1.PodDisruptionBudget
 	// NetworkPolicy to apply; nil when none is wanted.
 	NetworkPolicy *networkingv1.NetworkPolicy
+	// Certificate to apply, of cert-manager; nil without TLS.
+	Certificate *unstructured.Unstructured
 	// Endpoints that clients use: one for each Service with exposure Client.
 	Endpoints []platformv1.Endpoint
 }

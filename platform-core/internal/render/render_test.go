@@ -153,7 +153,7 @@ func TestComponentsRefuses(t *testing.T) {
 
 func TestStorageAndServiceNeedAPluginThatHasThem(t *testing.T) {
 	stateless := redis(t, "    volumes:\n      - name: data\n        size: 1Gi\n", "", "      volumeMounts:\n        - name: data\n          mountPath: /data\n", "",
-		"        exposure: Client\n", "        exposure: Internal\n", "binding:\n  type: redis\n  component: redis\n  port: redis\n  credential: default\n  uriScheme: redis\n", "")
+		"        exposure: Client\n", "        exposure: Internal\n", "binding:\n  type: redis\n  component: redis\n  port: redis\n  credential: default\n  uriScheme: redis\n  uriSchemeTLS: rediss\n", "")
 	for says, change := range map[string]func(*platformv1.ApplicationComponent){
 		"keeps no data on volumes": func(c *platformv1.ApplicationComponent) {
 			c.Storage = &platformv1.Storage{Size: resource.MustParse("1Gi")}
@@ -169,7 +169,7 @@ func TestStorageAndServiceNeedAPluginThatHasThem(t *testing.T) {
 	if len(ws.Spec.Volumes) != 0 || len(output.Endpoints) != 0 || len(output.Services) != 2 {
 		t.Errorf("got %+v and %+v", ws.Spec.Volumes, output)
 	}
-	if Binding(stateless, "cache", output.Endpoints, "u", "p") != nil {
+	if Binding(stateless, "cache", output.Endpoints, "u", "p", nil) != nil {
 		t.Error("a plugin without a binding gives one")
 	}
 }

@@ -33,6 +33,8 @@ type structure struct {
 	Secrets []structureSecret `json:"secrets,omitempty"`
 	// CredentialsRevision changes with the passwords.
 	CredentialsRevision string `json:"credentialsRevision,omitempty"`
+	// TLS says that the certificate is mounted.
+	TLS bool `json:"tls,omitempty"`
 	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
 	StopSeconds int `json:"stopSeconds,omitempty"`
 }
@@ -63,6 +65,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan) (string, 
 		Container:           c.declared.Container,
 		CredentialsRevision: c.spec.CredentialsRevision,
 		StopSeconds:         p.Process.Stop.TimeoutSeconds,
+		TLS:                 c.spec.TLS.On(),
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)

@@ -109,7 +109,7 @@ func TestNetworkPolicy(t *testing.T) {
 	}
 	// Without a port for clients there is no rule for them: one without ports would open all of them.
 	inner := redis(t, "      - name: redis\n        port: 6379\n", "      - name: redis\n        port: 6379\n        access: Peers\n",
-		"        exposure: Client\n", "        exposure: Internal\n", "binding:\n  type: redis\n  component: redis\n  port: redis\n  credential: default\n  uriScheme: redis\n", "")
+		"        exposure: Client\n", "        exposure: Internal\n", "binding:\n  type: redis\n  component: redis\n  port: redis\n  credential: default\n  uriScheme: redis\n  uriSchemeTLS: rediss\n", "")
 	if rules := output(t, inner, closed).NetworkPolicy.Spec.Ingress; len(rules) != 2 {
 		t.Errorf("rules are %+v", rules)
 	}

@@ -52,6 +52,7 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 				Service:    spec.Service.DeepCopy(),
 			}},
 			Credentials:    credentials(spec.Auth),
+			TLS:            spec.TLS.DeepCopy(),
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 		},
 	}, nil

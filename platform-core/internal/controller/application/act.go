@@ -35,6 +35,9 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 	if err := c.ensureCredentials(ctx, app, f); err != nil {
 		return apply.Outcome(err)
 	}
+	if err := c.ensureAuthority(ctx, app, f); err != nil {
+		return apply.Outcome(err)
+	}
 	revision, known := c.credentialsRevision(app, f)
 	if !known {
 		// Another replica or an earlier turn made one, and the cache does not have it yet.
@@ -164,7 +167,12 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 	if binding.Credential != "" && password == "" {
 		return nil
 	}
-	data := render.Binding(bundle, app.Name, f.components[binding.Component].Status.Endpoints, username, password)
+	ca, known := f.ca(binding.Component)
+	if !known {
+		// The Secret with it wakes us.
+		return nil
+	}
+	data := render.Binding(bundle, app.Name, f.components[binding.Component].Status.Endpoints, username, password, ca)
 	if data == nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
@@ -36,6 +37,8 @@ type Deps struct {
 	Index *plugin.Index
 	// Secrets watches, by name, the Secrets that users supply.
 	Secrets *secretwatch.Watcher
+	// Certificates is the way to cert-manager.
+	Certificates *certmanager.Manager
 	// Digest tells one secret text from another without giving it away.
 	Digest func(text string) string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.
@@ -50,6 +53,8 @@ type Controller struct {
 	client client.Client
 	live   client.Reader
 	apply  *apply.Applier
+	// issue applies objects of cert-manager.
+	issue *apply.Applier
 }
 
 // Setup registers the controller with a manager.
@@ -59,6 +64,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		client: mgr.GetClient(),
 		live:   mgr.GetAPIReader(),
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Application{}, pluginField, byPlugin); err != nil {
 		return err
@@ -72,6 +78,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		// A class that comes or goes can only matter to those that wait for one.
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.waitingForClass), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(deps.Secrets.Source()).
+		// The CA of an issued certificate is part of the binding.
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(deps.Certificates.Source("Application")).
 		WithOptions(deps.Options).
 		Complete(deps.Gate(c))
 }

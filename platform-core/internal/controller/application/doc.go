@@ -4,7 +4,7 @@
 //
 // Duty: check the spec against the pinned plugin; credentials (generated ones are
 // made once and never changed); Components, each started when what it needs is ready and stopped before it;
-// the binding Secret; the status that users read.
+// the CA of an instance that speaks TLS; the binding Secret; the status that users read.
 //
 // Inputs: the Application, the loaded plugin, the Secrets that it names, its Components.
 //
@@ -13,7 +13,7 @@
 // Conditions: Ready, Reconciling, Stalled, and Accepted, which says whether the
 // inputs are usable. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
 // PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
-// InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound,
+// InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound, CertManagerNotFound,
 // NameTaken, NeedNotReady, Stopped, Suspended, and the reasons of its Components.
 //
 // A spec that is refused changes nothing: what runs goes on as it was.

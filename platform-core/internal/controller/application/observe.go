@@ -25,6 +25,8 @@ type facts struct {
 	passwords map[string]string
 	// classes are the names of all StorageClasses; the default one under "".
 	classes map[string]bool
+	// tls is what is known of TLS.
+	tls tlsFacts
 	// written are the components that this turn wrote: what components says of them is older than that.
 	written []string
 }
@@ -43,6 +45,9 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 		}
 	}
 	if err := c.observeClasses(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := c.observeTLS(ctx, app, f); err != nil {
 		return nil, err
 	}
 	return f, c.observePasswords(ctx, app, f)

@@ -25,6 +25,9 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 		o := outcome.Stalled(refusal.Reason, refusal.Message)
 		return nil, &o
 	}
+	if refused := checkCertManager(f); refused != nil {
+		return nil, refused
+	}
 	if refused := checkScaling(f, wanted); refused != nil {
 		return nil, refused
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
@@ -42,6 +43,8 @@ type Deps struct {
 	Index *plugin.Index
 	// Settings of the operator that rendering depends on; they can change.
 	Settings *settings.Live
+	// Certificates is the way to cert-manager.
+	Certificates *certmanager.Manager
 	// Namespace of the operator, which calls the agents.
 	Namespace string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.
@@ -55,8 +58,10 @@ type Controller struct {
 	Deps
 	client client.Client
 	// live reads what the cache does not hold.
-	live   client.Reader
-	apply  *apply.Applier
+	live  client.Reader
+	apply *apply.Applier
+	// issue applies objects of cert-manager.
+	issue  *apply.Applier
 	events *event.Recorder
 }
 
@@ -68,6 +73,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		live:   mgr.GetAPIReader(),
 		events: event.New(mgr.GetEventRecorder(owner)),
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Component{}, pluginField, byPlugin); err != nil {
 		return err
@@ -80,6 +86,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		Owns(&policyv1.PodDisruptionBudget{}, builder.WithPredicates(specChanged)).
 		Owns(&networkingv1.NetworkPolicy{}).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(deps.Certificates.Source("Component")).
 		WatchesRawSource(deps.Settings.Source(c.all)).
 		WithOptions(deps.Options).
 		Complete(deps.Gate(c))
@@ -143,6 +151,9 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 		return *refused
 	}
 	if o := c.carry(ctx, component, f, output); o.Kind() != outcome.KindDone {
+		return o
+	}
+	if o := c.certify(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}
 	if o := c.preflight(ctx, component, f, output); o.Kind() != outcome.KindDone {

@@ -25,6 +25,8 @@ type facts struct {
 	services map[string]*corev1.Service
 	// extras are the PodDisruptionBudgets and NetworkPolicies that the component owns.
 	extras []client.Object
+	// tls is what is known of TLS.
+	tls tlsFacts
 	// written are the objects that this turn wrote: what sets says of them is older than that.
 	written []string
 }
@@ -64,5 +66,5 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 			f.extras = append(f.extras, &policies.Items[i])
 		}
 	}
-	return f, nil
+	return f, c.observeTLS(ctx, component, f)
 }

@@ -46,7 +46,8 @@ func (c *Controller) plan(component *platformv1.Component, f *facts) (*render.Co
 
 // settle derives the state of the component from its sets.
 func settle(component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
-	outcomes := make([]outcome.Outcome, 0, len(output.WorkloadSets))
+	outcomes := make([]outcome.Outcome, 0, len(output.WorkloadSets)+1)
+	outcomes = append(outcomes, settleTLS(f))
 	for _, wanted := range output.WorkloadSets {
 		set, ok := f.sets[wanted.Name]
 		switch {

@@ -39,6 +39,7 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 	if agreed {
 		s.Version = version
 	}
+	reportCertificate(component, f)
 	if output != nil {
 		s.Endpoints = slices.Clone(output.Endpoints)
 	}

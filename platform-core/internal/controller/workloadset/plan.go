@@ -154,6 +154,8 @@ func podStates(f *facts) []platformv1.PodState {
 			Version: p.Report.Version,
 			Node:    f.pods[p.Name].Spec.NodeName,
 			Message: strings.TrimSpace(p.Report.Message),
+
+			CertificateDigest: p.Report.CertificateDigest,
 		}
 		states = append(states, state)
 	}

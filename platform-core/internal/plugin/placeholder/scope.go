@@ -20,6 +20,8 @@ type App struct {
 	// Version of the middleware.
 	Version  string `cel:"version"`
 	Topology string `cel:"topology"`
+	// TLS says whether the instance speaks TLS.
+	TLS bool `cel:"tls"`
 }
 
 // Component is the variable component.

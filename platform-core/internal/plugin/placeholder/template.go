@@ -5,11 +5,14 @@ package placeholder
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // Kind is the type of what a Template gives.
@@ -21,6 +24,8 @@ const (
 	Int    Kind = "a whole number"
 	Number Kind = "a number"
 	Bool   Kind = "true or false"
+	// List of texts, in a plan.
+	List Kind = "a list of texts"
 )
 
 // Template is one compiled text. It is safe for concurrent use.
@@ -58,6 +63,9 @@ func Compile(text string, scope Scope) (*Template, error) {
 		compiled, kind, err := t.compile(p.text, scope)
 		if err != nil {
 			return nil, fmt.Errorf("placeholder %q: %w", "${"+p.text+"}", err)
+		}
+		if kind == List && len(pieces) > 1 {
+			return nil, fmt.Errorf("placeholder %q: it gives %s, and cannot be a part of a text", "${"+p.text+"}", kind)
 		}
 		if len(pieces) == 1 {
 			t.kind = kind
@@ -121,7 +129,13 @@ func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 	if err != nil {
 		return segment{}, "", err
 	}
+	if kind == List && scope != Plan {
+		return segment{}, "", fmt.Errorf("it gives %s, which only the plan of the agents takes", kind)
+	}
 	uses := usesOf(checked)
+	if kind == List && (uses.params.all || len(uses.params.names) > 0) {
+		return segment{}, "", errors.New("a list cannot be made of parameters: what a user writes is never more than one text")
+	}
 	if scope == PodTemplate && uses.replicas {
 		return segment{}, "", errors.New("a pod template cannot use component.replicas or set.replicas: scaling would replace every pod")
 	}
@@ -179,8 +193,13 @@ func (t *Template) Eval(v Values) (any, error) {
 func (t *Template) Partial(v Values) (any, error) {
 	if len(t.segments) == 1 && !t.segments[0].late {
 		value, err := t.Eval(v)
-		if text, ok := value.(string); ok {
-			return Escape(text), err
+		switch typed := value.(type) {
+		case string:
+			return Escape(typed), err
+		case []string:
+			for i := range typed {
+				typed[i] = Escape(typed[i])
+			}
 		}
 		return value, err
 	}
@@ -242,11 +261,29 @@ func (s segment) eval(bindings map[string]any) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("placeholder %q cannot be evaluated: %w", "${"+s.source+"}", err)
 	}
+	if _, ok := out.(traits.Lister); ok {
+		return s.list(out)
+	}
 	value := out.Value()
 	if str, ok := value.(string); ok && len(str) > s.longest {
 		return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", "${"+s.source+"}", len(str), s.longest)
 	}
 	return value, nil
+}
+
+// list gives the texts of a list.
+func (s segment) list(out ref.Val) (any, error) {
+	native, err := out.ConvertToNative(reflect.TypeFor[[]string]())
+	if err != nil {
+		return nil, fmt.Errorf("placeholder %q cannot be evaluated: %w", "${"+s.source+"}", err)
+	}
+	texts := slices.Clone(native.([]string))
+	for _, text := range texts {
+		if len(text) > s.longest {
+			return nil, fmt.Errorf("placeholder %q gives %d characters: at most %d are allowed", "${"+s.source+"}", len(text), s.longest)
+		}
+	}
+	return texts, nil
 }
 
 func (v Values) bindings() map[string]any {
@@ -281,6 +318,10 @@ func kindOf(t *cel.Type) (Kind, error) {
 		return Number, nil
 	case cel.BoolKind:
 		return Bool, nil
+	case cel.ListKind:
+		if parameters := t.Parameters(); len(parameters) == 1 && parameters[0].Kind() == cel.StringKind {
+			return List, nil
+		}
 	}
 	return "", fmt.Errorf("it gives %s: a placeholder gives a string, an int, a double or a bool", t)
 }

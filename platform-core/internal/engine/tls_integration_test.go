@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/certmanager"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+// installCertManager makes the two kinds that the engine uses.
+func installCertManager(t *testing.T) {
+	t.Helper()
+	for kind, plural := range map[string]string{"Certificate": "certificates", "Issuer": "issuers"} {
+		definition := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{"name": plural + ".cert-manager.io",
+				"annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, for a test"}},
+			"spec": map[string]any{
+				"group": "cert-manager.io", "scope": "Namespaced",
+				"names": map[string]any{"kind": kind, "plural": plural, "singular": plural[:len(plural)-1], "listKind": kind + "List"},
+				"versions": []any{map[string]any{
+					"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
+					"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				}},
+			},
+		}}
+		if err := env.Client.Create(t.Context(), definition); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func certificateOf(namespace, name string) *unstructured.Unstructured {
+	certificate := &unstructured.Unstructured{}
+	certificate.SetGroupVersionKind(render.CertificateKind)
+	certificate.SetNamespace(namespace)
+	certificate.SetName(name)
+	return certificate
+}
+
+// issue plays cert-manager for one Certificate, once that is there.
+func issue(t *testing.T, namespace, name, content string) *corev1.Secret {
+	t.Helper()
+	certificate := certificateOf(namespace, name)
+	testkit.WaitFor(t, env.Client, certificate, "is made", nil)
+	labels, _, err := unstructured.NestedStringMap(certificate.Object, "spec", "secretTemplate", "labels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key"), "ca.crt": []byte("CA of " + content)}}
+	err = env.Client.Create(t.Context(), secret)
+	if apierrors.IsAlreadyExists(err) {
+		live := &corev1.Secret{}
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), live); err != nil {
+			t.Fatal(err)
+		}
+		changed := live.DeepCopy()
+		changed.Data = secret.Data
+		err = env.Client.Patch(t.Context(), changed, client.MergeFrom(live))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := certificate.DeepCopy()
+	ready := map[string]any{"type": "Ready", "status": "True", "observedGeneration": certificate.GetGeneration()}
+	if err := unstructured.SetNestedSlice(certificate.Object, []any{ready}, "status", "conditions"); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Status().Patch(t.Context(), certificate, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// setTLS changes the spec.
+func setTLS(t *testing.T, app *platformv1.Application, tls *platformv1.TLS) {
+	t.Helper()
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(app), app); err != nil {
+		t.Fatal(err)
+	}
+	before := app.DeepCopy()
+	app.Spec.TLS = tls
+	if err := env.Client.Patch(t.Context(), app, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func podOf(t *testing.T, app *platformv1.Application) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: app.Name + "-redis-main-0"}, pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func wantBinding(t *testing.T, app *platformv1.Application, ca, uri string) {
+	t.Helper()
+	binding := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: platformv1.BindingNameFor(app.Name)}}
+	testkit.WaitFor(t, env.Client, binding, "has the CA "+ca, func() error {
+		if got := string(binding.Data["ca.crt"]); got != ca || string(binding.Data["uri"][:len(uri)]) != uri {
+			return fmt.Errorf("the CA is %q and the URI begins with %q", got, binding.Data["uri"][:len(uri)])
+		}
+		return nil
+	})
+}
+
+// Without cert-manager TLS is waited for; once that is there it goes on; the pods are replaced for TLS, and for no issuer.
+func TestTLSComesWithCertManager(t *testing.T) {
+	namespace := env.Namespace(t)
+	node(t, namespace)
+	run(t, -1)
+	app := application(namespace)
+	app.Spec.TLS = &platformv1.TLS{Enabled: true}
+	if err := env.Client.Create(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, env.Client, app, "says what to install", func() error {
+		ready := conditions.Get(app, platformv1.ReadyCondition)
+		if ready == nil || ready.Reason != platformv1.ReasonCertManagerNotFound || ready.Message != certmanager.Missing || !conditions.IsTrue(app, platformv1.StalledCondition) {
+			return fmt.Errorf("it has %v", app.Status.Conditions)
+		}
+		return nil
+	})
+	installCertManager(t)
+
+	authority := issue(t, namespace, "redis-a-ca", "the CA")
+	component := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis-a-redis"}}
+	testkit.WaitFor(t, env.Client, component, "waits for its certificate", func() error {
+		if ready := conditions.Get(component, platformv1.ReadyCondition); ready == nil || ready.Reason != platformv1.ReasonCertificateNotReady {
+			return fmt.Errorf("it has %v", component.Status.Conditions)
+		}
+		return nil
+	})
+	var sets platformv1.WorkloadSetList
+	if err := env.Client.List(t.Context(), &sets, client.InNamespace(namespace)); err != nil || len(sets.Items) != 0 {
+		t.Errorf("there are sets before the certificate: %v, %v", sets.Items, err)
+	}
+	leaf := issue(t, namespace, "redis-a-redis-tls", "first")
+	testkit.WaitForReady(t, env.Client, app)
+	wantBinding(t, app, "CA of first", "rediss://")
+	for _, secret := range []*corev1.Secret{authority, leaf} {
+		testkit.WaitFor(t, env.Client, secret, "goes with its owner", func() error {
+			if metav1.GetControllerOf(secret) == nil || len(secret.Data["tls.key"]) == 0 {
+				return fmt.Errorf("it is %+v", secret.ObjectMeta)
+			}
+			return nil
+		})
+	}
+	servedAndReissued(t, app, component, leaf)
+
+	// Off again: another pod, and the certificate is gone.
+	pod := podOf(t, app)
+	setTLS(t, app, nil)
+	testkit.WaitForReady(t, env.Client, app)
+	if got := podOf(t, app); got.UID == pod.UID || len(got.Spec.Volumes) >= len(pod.Spec.Volumes) {
+		t.Errorf("the pod was not replaced, or still has the certificate")
+	}
+	wantBinding(t, app, "", "redis://")
+	testkit.Eventually(t, "the Certificate is removed", func(ctx context.Context) error {
+		err := env.Client.Get(ctx, client.ObjectKeyFromObject(leaf), certificateOf(namespace, leaf.Name))
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("got %v", err)
+	})
+}
+
+// servedAndReissued looks at who serves the certificate, and gives it another issuer.
+func servedAndReissued(t *testing.T, app *platformv1.Application, component *platformv1.Component, leaf *corev1.Secret) {
+	t.Helper()
+	pod := podOf(t, app)
+	wantServed := func(status metav1.ConditionStatus) {
+		t.Helper()
+		testkit.WaitFor(t, env.Client, component, "says who serves the certificate", func() error {
+			if served := conditions.Get(component, platformv1.CertificateServedCondition); served == nil || served.Status != status {
+				return fmt.Errorf("it has %v", component.Status.Conditions)
+			}
+			return nil
+		})
+	}
+	wantServed(metav1.ConditionFalse)
+	reported := pod.DeepCopy()
+	said, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+	if err != nil {
+		t.Fatal(err)
+	}
+	said.CertificateDigest = certmanager.Digest(leaf)
+	reported.Annotations[platformv1.ReportAnnotation] = said.String()
+	if err := env.Client.Patch(t.Context(), reported, client.MergeFrom(pod)); err != nil {
+		t.Fatal(err)
+	}
+	wantServed(metav1.ConditionTrue)
+
+	setTLS(t, app, &platformv1.TLS{Enabled: true, IssuerRef: &platformv1.IssuerReference{Name: "house", Kind: "ClusterIssuer"}})
+	certificate := certificateOf(app.Namespace, leaf.Name)
+	testkit.WaitFor(t, env.Client, certificate, "has the issuer", func() error {
+		if got, _, _ := unstructured.NestedString(certificate.Object, "spec", "issuerRef", "name"); got != "house" {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+	issue(t, app.Namespace, leaf.Name, "second")
+	wantServed(metav1.ConditionFalse)
+	testkit.WaitForReady(t, env.Client, app)
+	wantBinding(t, app, "CA of second", "rediss://")
+	if got := podOf(t, app); got.UID != pod.UID {
+		t.Error("another issuer replaced the pod")
+	}
+	testkit.Eventually(t, "the CA of its own is removed", func(ctx context.Context) error {
+		err := env.Client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: "redis-a-ca"}, certificateOf(app.Namespace, "redis-a-ca"))
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("got %v", err)
+	})
+}
