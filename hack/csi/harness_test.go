@@ -17,6 +17,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -59,6 +60,7 @@ func newSuite(t *testing.T, nodes ...string) *suite {
 		l.Close()
 		s.start("node", "--node="+node, "--root="+s.root(node), "--listen="+addresses[node],
 			"--registration="+filepath.Join(dir, node, "reg"), "--socket="+s.socket(node), "--credentials="+s.credentials)
+		s.await(addresses[node])
 	}
 	data, err := json.Marshal(addresses)
 	if err != nil {
@@ -88,6 +90,23 @@ func (s *suite) start(args ...string) {
 			s.t.Errorf("%v ended with %v", args, err)
 		}
 	})
+}
+
+// await waits until somebody listens at an address. The controller does not wait for its nodes.
+func (s *suite) await(address string) {
+	s.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
 }
 
 // dial returns a connection to a part's socket, and waits until it answers.
