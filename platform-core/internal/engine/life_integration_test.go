@@ -127,8 +127,8 @@ func TestComponentsStartAndStopInOrder(t *testing.T) {
 	testkit.WaitFor(t, env.Client, app, "waiting for db", func() error {
 		web := slices.IndexFunc(app.Status.Components, func(c platformv1.ComponentState) bool { return c.Name == "web" })
 		ready := conditions.Get(app, platformv1.ReadyCondition)
-		if web < 0 || ready == nil || app.Status.Components[web].Phase != platformv1.PhaseStopped || pods.first("+a-db-1-1") < 0 {
-			return fmt.Errorf("status %+v", app.Status)
+		if web < 0 || ready == nil || app.Status.Components[web].Phase != platformv1.PhaseStopped || len(podNames(t, namespace)) < 4 {
+			return fmt.Errorf("pods %v, status %+v", podNames(t, namespace), app.Status)
 		}
 		return nil
 	})
