@@ -232,6 +232,9 @@ type ApplicationList struct {
 	Items           []Application `json:"items"`
 }
 
+// IsRunning says whether pods are wanted at all: running is true when left out.
+func (s *ApplicationSpec) IsRunning() bool { return s.Running == nil || *s.Running }
+
 // GetConditions implements Conditioned.
 func (a *Application) GetConditions() []metav1.Condition { return a.Status.Conditions }
 

@@ -170,6 +170,9 @@ type ComponentList struct {
 	Items           []Component `json:"items"`
 }
 
+// IsRunning says whether pods are wanted at all: running is true when left out.
+func (s *ComponentSpec) IsRunning() bool { return s.Running == nil || *s.Running }
+
 // GetConditions implements Conditioned.
 func (c *Component) GetConditions() []metav1.Condition { return c.Status.Conditions }
 

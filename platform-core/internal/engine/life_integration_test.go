@@ -190,12 +190,7 @@ func TestComponentsStartAndStopInOrder(t *testing.T) {
 
 // Nothing is done for what is suspended, and all of it once that is lifted.
 func TestSuspend(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := shop(namespace, "a", "quorum")
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	namespace, app := standing(t, "quorum")
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Suspend = true })
 	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-quorum-main"}}
 	suspended := func(phase platformv1.Phase) error {

@@ -42,6 +42,18 @@ func wait(t *testing.T, app *platformv1.Application, list client.ObjectList, wan
 	})
 }
 
+// standing runs the engine and an instance that is ready, in a namespace of its own with a simulated node.
+func standing(t *testing.T, topology string) (namespace string, app *platformv1.Application) {
+	t.Helper()
+	namespace = env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app = shop(namespace, "a", topology)
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	return namespace, app
+}
+
 func TestSetsComeAndGo(t *testing.T) {
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -145,12 +157,7 @@ func TestNetworkPolicyComesAndGoes(t *testing.T) {
 
 // The middleware counts its members when it is made: another number is refused, and the pods are left alone.
 func TestFixedScalingIsRefused(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := shop(namespace, "a", "quorum")
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	namespace, app := standing(t, "quorum")
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Components = []platformv1.ApplicationComponent{{Name: "quorum", Replicas: new(int32(5))}}
 	})
@@ -245,12 +252,7 @@ func replicasOf(t *testing.T, app *platformv1.Application, set string, want int3
 // A number of pods that an autoscaler gives a set goes up to the Application; one that the plugin
 // does not allow is taken back. The Application has the last word.
 func TestScaleGoesUpToTheApplication(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := shop(namespace, "a", "tiers")
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	namespace, app := standing(t, "tiers")
 	scale(t, namespace, "a-db-1", 4)
 	replicasOf(t, app, "a-db-1", 4)
 	scale(t, namespace, "a-web-main", 2)
@@ -292,12 +294,7 @@ func TestScaleGoesUpToTheApplication(t *testing.T) {
 
 // Pods that the API server would refuse are not made by giving up those that run.
 func TestPodsThatCannotBeMadeReplaceNone(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := shop(namespace, "a", "quorum")
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	namespace, app := standing(t, "quorum")
 	pods := recordPods(t, namespace)
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Components = []platformv1.ApplicationComponent{{Name: "quorum", Scheduling: &platformv1.Scheduling{PriorityClassName: "nowhere"}}}

@@ -166,7 +166,7 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		Version:             c.spec.Version,
 		Replicas:            c.set.replicas,
 		ExcludedOrdinals:    c.set.excluded,
-		Running:             new(isRunning(c.spec.Running)),
+		Running:             new(c.spec.IsRunning()),
 		Suspend:             c.spec.Suspend,
 		PodManagementPolicy: cmp.Or(c.declared.PodManagementPolicy, platformv1.PodManagementParallel),
 		Authority:           string(c.declared.Authority),
@@ -189,9 +189,6 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 	}
 	return set
 }
-
-// isRunning reads a field that is true when left out.
-func isRunning(running *bool) bool { return running == nil || *running }
 
 // canonical is JSON with all keys in order, however the value holds them.
 func canonical(value any) ([]byte, error) {

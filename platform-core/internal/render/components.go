@@ -135,7 +135,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		Version:        app.Spec.Version,
 		Topology:       app.Spec.Topology,
 		Parameters:     maps.Clone(set.Parameters),
-		Running:        new(isRunning(app.Spec.Running)),
+		Running:        new(app.Spec.IsRunning()),
 		Suspend:        app.Spec.Suspend,
 		Scheduling:     set.Scheduling.DeepCopy(),
 		NetworkPolicy:  app.Spec.NetworkPolicy.DeepCopy(),

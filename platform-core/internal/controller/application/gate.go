@@ -24,7 +24,7 @@ func gate(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSp
 	for i := range wanted {
 		spec := &wanted[i]
 		started := isStarted(f.components[spec.Component])
-		switch asked := isRunning(app.Spec.Running); {
+		switch asked := app.Spec.IsRunning(); {
 		case asked && !started:
 			if need, ok := f.unmetNeed(spec.Component, wanted); ok {
 				spec.Running = new(false)
@@ -70,11 +70,8 @@ func (f *facts) needs(component string) []string {
 	return declared.Needs
 }
 
-// isRunning reads a field that is true when left out.
-func isRunning(running *bool) bool { return running == nil || *running }
-
 func isStarted(component *platformv1.Component) bool {
-	return component != nil && isRunning(component.Spec.Running)
+	return component != nil && component.Spec.IsRunning()
 }
 
 // isServing says whether a component runs and is ready.

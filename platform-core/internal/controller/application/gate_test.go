@@ -79,7 +79,7 @@ func TestGate(t *testing.T) {
 			held := gate(app, f, wanted)
 			var runs, says []string
 			for _, spec := range wanted {
-				if isRunning(spec.Running) {
+				if spec.IsRunning() {
 					runs = append(runs, spec.Component)
 				}
 			}
