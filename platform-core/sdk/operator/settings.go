@@ -28,6 +28,7 @@ type settings struct {
 	leaderElect   bool
 	metricsAddr   string
 	probeAddr     string
+	pprofAddr     string
 	agentImage    string
 	imageRegistry string
 	clusterDomain string
@@ -50,6 +51,7 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "let only one of several replicas act")
 	flags.StringVar(&s.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&s.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&s.pprofAddr, "pprof-bind-address", "0", "address of Go's profiles below /debug/pprof, which show what the operator works on; 0 for none")
 	flags.StringVar(&s.agentImage, "agent-image", "", "image of the agents that run in every pod (required)")
 	flags.StringVar(&s.imageRegistry, "image-registry", "", "registry to take all images of plugins from, in place of their own")
 	flags.StringVar(&s.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster")

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -35,13 +36,54 @@ func OwnerOf(mgr ctrl.Manager, owner client.Object) handler.EventHandler {
 	}
 }
 
+// settleTime is how long changes of what an object is made of are gathered before it is looked at: an
+// object that is being made has a dozen of them within a moment, most of them its controller's own.
+const settleTime = 100 * time.Millisecond
+
+// Made returns the handler that wakes the owner of what its controller makes, a moment after a change, so that further ones are
+// part of the same turn. What is gone, and updates that are urgent (nil: none), wake it at once.
+func Made(mgr ctrl.Manager, owner client.Object, urgent func(before, after client.Object) bool) handler.EventHandler {
+	inner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner())
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requests) {
+			inner.Create(ctx, e, gathered(q, settleTime))
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requests) {
+			if urgent == nil || !urgent(e.ObjectOld, e.ObjectNew) {
+				q = gathered(q, settleTime)
+			}
+			inner.Update(ctx, e, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requests) { inner.Delete(ctx, e, q) },
+	}
+}
+
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// gathering is a queue whose requests wait a little; the same request is kept once.
-type gathering struct{ requests }
+// gathering is a queue whose requests wait a little; the same request is kept once, and comes up with the first.
+type gathering struct {
+	priorityqueue.PriorityQueue[reconcile.Request]
+	wait time.Duration
+}
+
+// gathered has requests wait; a queue that cannot sort them is left as it is.
+func gathered(q requests, wait time.Duration) requests {
+	if sorting, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		return gathering{sorting, wait}
+	}
+	return q
+}
 
 // Add implements workqueue.TypedInterface.
-func (g gathering) Add(request reconcile.Request) { g.AddAfter(request, gather) }
+func (g gathering) Add(request reconcile.Request) {
+	g.AddWithOpts(priorityqueue.AddOpts{}, request)
+}
+
+// AddWithOpts implements priorityqueue.PriorityQueue.
+func (g gathering) AddWithOpts(o priorityqueue.AddOpts, items ...reconcile.Request) {
+	o.After = max(o.After, g.wait)
+	g.PriorityQueue.AddWithOpts(o, items...)
+}
 
 func paced(child client.Object, q requests) requests {
 	object, ok := child.(platformv1.Conditioned)
@@ -49,7 +91,7 @@ func paced(child client.Object, q requests) requests {
 		return q
 	}
 	if conditions.IsTrue(object, platformv1.ReconcilingCondition) || meta.FindStatusCondition(object.GetConditions(), platformv1.ReadyCondition) == nil {
-		return gathering{q}
+		return gathered(q, gather)
 	}
 	return q
 }

@@ -139,7 +139,8 @@ func (f Fleet) Await(ctx context.Context, list client.ObjectList, ready func(cli
 			return Progress{}, fmt.Errorf("%d of %d objects are ready: %w", len(done), f.Size, ctx.Err())
 		case event, open := <-events.ResultChan():
 			if err := readable(event, open); err != nil {
-				return Progress{}, err
+				// What ends the bench ends its watches.
+				return Progress{}, errors.Join(ctx.Err(), err)
 			}
 			object := event.Object.(client.Object) // readable has looked.
 			key := client.ObjectKeyFromObject(object)

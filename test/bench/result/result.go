@@ -75,6 +75,8 @@ type Phase struct {
 	Seconds float64 `json:"seconds"`
 	// CPUSeconds that the operator worked.
 	CPUSeconds float64 `json:"cpuSeconds,omitempty"`
+	// Programs has the CPU seconds of every program, by name as the kernel cuts it.
+	Programs map[string]float64 `json:"programs,omitempty"`
 	// Requests by actor.
 	Requests map[string]*audit.Tally `json:"requests"`
 	// Ready has the seconds after which 0, 1, 2, … 100 percent of the objects were ready.

@@ -31,7 +31,7 @@ func sample() Run {
 	return Run{
 		Applications: 10, Pods: 30, Namespaces: 2, Nodes: 3, Seconds: 200.4,
 		StatefulSets: Phase{Seconds: 8, Ready: curve(8), Requests: map[string]*audit.Tally{Controllers: tally(100)}},
-		Create:       Phase{Seconds: 12, CPUSeconds: 3.3, Ready: curve(12), Requests: map[string]*audit.Tally{Operator: tally(570), Agents: tally(30), Bench: tally(10)}},
+		Create:       Phase{Seconds: 12, CPUSeconds: 3.3, Programs: map[string]float64{"kube-apiserver": 7.5, "operator": 3.3, "kwok": 0}, Ready: curve(12), Requests: map[string]*audit.Tally{Operator: tally(570), Agents: tally(30), Bench: tally(10)}},
 		Parameter:    Phase{Seconds: 5, CPUSeconds: 1, Requests: map[string]*audit.Tally{Operator: tally(60), Agents: tally(30)}},
 		Annotation:   Phase{Seconds: 1, Requests: map[string]*audit.Tally{Bench: tally(10)}},
 		Restart:      Phase{Seconds: 30, CPUSeconds: 0.5, Requests: map[string]*audit.Tally{Operator: {Reads: 12, Verbs: map[string]int{"list": 12}}}},

@@ -76,6 +76,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.Roles, "roles", "../database-operator/config/rbac", "folder with the role of the operator's own kinds")
 	flag.StringVar(&s.out, "out", "../docs/bench", "folder for the results")
 	flag.StringVar(&s.workDir, "work", "", "folder for logs and state (default: a temporary one, which is kept after an error)")
+	flag.StringVar(&s.Profiles, "profiles", "", "folder for profiles of CPU time and heap of the operator and the API server (default: none are taken)")
 	flag.StringVar(&s.commit, "commit", "unknown", "what was built, for the page")
 	flag.StringVar(&s.render, "render", "", "only write page and plot again, from this file of results")
 	flag.Parse()

@@ -138,7 +138,8 @@ func (c *Controller) dissolve(ctx context.Context, app *platformv1.Application, 
 // ofIssued wakes the Application whose certificate was issued.
 func ofIssued(_ context.Context, obj client.Object) []reconcile.Request {
 	application := obj.GetLabels()[platformv1.ApplicationLabel]
-	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" {
+	// Those of the pods' agents belong to a set.
+	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" || obj.GetLabels()[platformv1.SetLabel] != "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: application}}}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,10 +20,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// act applies the Services and what guards the pods before the sets, so that pods find their names and are
-// guarded from the start, and removes what is no longer wanted.
+// act applies the Services and the walls before the sets, so that pods find their names, budgets once there are pods, and removes what is no longer wanted.
 func (c *Controller) act(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
-	wanted := wantedObjects(component, output)
+	wanted := wantedObjects(component, f, output)
 	names := map[string]bool{}
 	for _, obj := range wanted {
 		change, err := c.applyOwned(ctx, component, obj)
@@ -34,7 +34,7 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 			return apply.Outcome(err)
 		}
 		names[keyOf(obj)] = true
-		if change != apply.Unchanged {
+		if _, isSet := obj.(*platformv1.WorkloadSet); isSet && change != apply.Unchanged {
 			f.written = append(f.written, obj.GetName())
 		}
 	}
@@ -49,7 +49,7 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 	return outcome.Done()
 }
 
-func wantedObjects(component *platformv1.Component, output *render.ComponentOutput) []client.Object {
+func wantedObjects(component *platformv1.Component, f *facts, output *render.ComponentOutput) []client.Object {
 	var objects []client.Object
 	for _, service := range output.Services {
 		objects = append(objects, service)
@@ -58,12 +58,21 @@ func wantedObjects(component *platformv1.Component, output *render.ComponentOutp
 		objects = append(objects, output.NetworkPolicy)
 	}
 	for _, budget := range output.Budgets {
-		objects = append(objects, budget)
+		if f.guards(budget) {
+			objects = append(objects, budget)
+		}
 	}
 	for _, set := range output.WorkloadSets {
 		objects = append(objects, workloadSet(component, set))
 	}
 	return objects
+}
+
+// guards says whether there are pods for a budget, which has the name of its set, or the budget is there already. One without
+// pods would guard nothing, and have Kubernetes complain in an event and go over it with each pod that comes.
+func (f *facts) guards(budget *policyv1.PodDisruptionBudget) bool {
+	set, found := f.sets[budget.Name]
+	return found && set.Status.Replicas > 0 || slices.ContainsFunc(f.extras, func(obj client.Object) bool { return keyOf(obj) == keyOf(budget) })
 }
 
 // owned are the objects that go when they are no longer wanted.

@@ -57,12 +57,15 @@ type Deps struct {
 type Controller struct {
 	Deps
 	client client.Client
+	frame  *frame.Frame[*platformv1.Component]
 	// live reads what the cache does not hold.
 	live  client.Reader
 	apply *apply.Applier
 	// issue applies objects of cert-manager.
 	issue  *apply.Applier
 	events *event.Recorder
+	// rendered components that are at work.
+	rendered rendered
 }
 
 // Setup registers the controller with a manager.
@@ -75,16 +78,18 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
+	c.frame, c.rendered = frame.New(c.client, c.work, finish), newRendered()
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Component{}, pluginField, byPlugin); err != nil {
 		return err
 	}
+	made := queue.Made(mgr, &platformv1.Component{}, nil)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.Component{}).
 		Watches(&platformv1.WorkloadSet{}, queue.OwnerOf(mgr, &platformv1.Component{})).
-		Owns(&corev1.Service{}).
-		Owns(&policyv1.PodDisruptionBudget{}, builder.WithPredicates(specChanged)).
-		Owns(&networkingv1.NetworkPolicy{}).
+		Watches(&corev1.Service{}, made).
+		Watches(&policyv1.PodDisruptionBudget{}, made, builder.WithPredicates(specChanged)).
+		Watches(&networkingv1.NetworkPolicy{}, made).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(deps.Certificates.Source("Component")).
@@ -130,7 +135,7 @@ func (c *Controller) all(ctx context.Context) []reconcile.Request {
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	return frame.Reconcile(ctx, c.client, request, &platformv1.Component{}, c.work, finish)
+	return c.frame.Reconcile(ctx, request, &platformv1.Component{})
 }
 
 func (c *Controller) work(ctx context.Context, component *platformv1.Component) outcome.Outcome {

@@ -27,7 +27,7 @@ type facts struct {
 	extras []client.Object
 	// tls is what is known of TLS.
 	tls tlsFacts
-	// written are the objects that this turn wrote: what sets says of them is older than that.
+	// written are the sets that this turn wrote: what sets says of them is older than that.
 	written []string
 }
 

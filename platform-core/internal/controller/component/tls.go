@@ -151,7 +151,8 @@ func reportCertificate(component *platformv1.Component, f *facts) {
 // ofIssued wakes the Component whose certificate was issued.
 func ofIssued(_ context.Context, obj client.Object) []reconcile.Request {
 	application, component := obj.GetLabels()[platformv1.ApplicationLabel], obj.GetLabels()[platformv1.ComponentLabel]
-	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" || component == "" {
+	// Those of the pods' agents belong to a set.
+	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" || component == "" || obj.GetLabels()[platformv1.SetLabel] != "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{

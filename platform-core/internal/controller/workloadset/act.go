@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -96,10 +95,11 @@ func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet,
 	if err := c.ensureClaims(ctx, set, f, step.Ordinal); err != nil {
 		return apply.Outcome(err)
 	}
-	pod, err := render.Pod(set, step.Ordinal)
+	want, err := c.rendered.pod(set, step.Ordinal)
 	if err != nil {
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
 	}
+	pod := want.DeepCopy()
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/queue"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
@@ -45,10 +46,13 @@ type Deps struct {
 type Controller struct {
 	Deps
 	client client.Client
+	frame  *frame.Frame[*platformv1.WorkloadSet]
 	// live reads what is looked at too seldom to be cached.
 	live   client.Reader
 	apply  *apply.Applier
 	events *event.Recorder
+	// rendered pods of sets that are at work.
+	rendered rendered
 	// resizable says whether the server gives pods other resources while they run.
 	resizable bool
 }
@@ -70,18 +74,26 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 }
 
 func setup(mgr ctrl.Manager, c *Controller) error {
+	c.frame, c.rendered = frame.New(c.client, c.work, finish), newRendered()
+	made := queue.Made(mgr, &platformv1.WorkloadSet{}, nil)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.WorkloadSet{}).
-		Owns(&corev1.Pod{}).
-		Owns(&corev1.Secret{}).
-		Owns(&corev1.ConfigMap{}).
-		Owns(&corev1.ServiceAccount{}).
-		Owns(&rbacv1.Role{}).
-		Owns(&rbacv1.RoleBinding{}).
+		Watches(&corev1.Pod{}, queue.Made(mgr, &platformv1.WorkloadSet{}, saysMore)).
+		Watches(&corev1.Secret{}, made).
+		Watches(&corev1.ConfigMap{}, made).
+		Watches(&corev1.ServiceAccount{}, made).
+		Watches(&rbacv1.Role{}, made).
+		Watches(&rbacv1.RoleBinding{}, made).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
 		WithOptions(c.Options).
 		Complete(c)
+}
+
+// saysMore says whether a pod reported something else, which may be who writes, or is on its way out.
+func saysMore(before, after client.Object) bool {
+	return before.GetAnnotations()[platformv1.ReportAnnotation] != after.GetAnnotations()[platformv1.ReportAnnotation] ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil)
 }
 
 // ofClaim maps a claim to its WorkloadSet. Claims have no owner reference, so
@@ -94,7 +106,7 @@ func ofClaim(_ context.Context, claim client.Object) []reconcile.Request {
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	return frame.Reconcile(ctx, c.client, request, &platformv1.WorkloadSet{}, c.work, finish)
+	return c.frame.Reconcile(ctx, request, &platformv1.WorkloadSet{})
 }
 
 func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {

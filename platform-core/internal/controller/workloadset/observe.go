@@ -30,7 +30,7 @@ type facts struct {
 	rollout rollout.Facts
 	// pods by name, as they are in the cache.
 	pods map[string]*corev1.Pod
-	// wanted are the pods by name as they would be made now, for those that are there.
+	// wanted are the pods by name as they would be made now, for those that are there. They are shared.
 	wanted map[string]*corev1.Pod
 	// stuck pods by name, and why they cannot get the resources that are asked for.
 	stuck map[string]string
@@ -145,7 +145,7 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 // compare says how a pod stands to the one that would be made now.
 func (c *Controller) compare(ctx context.Context, set *platformv1.WorkloadSet, f *facts, p *rollout.Pod) error {
 	live := f.pods[p.Name]
-	want, err := render.Pod(set, p.Ordinal)
+	want, err := c.rendered.pod(set, p.Ordinal)
 	if err != nil {
 		return err
 	}
