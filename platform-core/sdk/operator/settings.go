@@ -58,8 +58,8 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.BoolVar(&s.installCRDs, "install-crds", true,
 		"apply the embedded CustomResourceDefinitions where the cluster has none or older ones; when off, wait for an administrator to do it")
 	flags.IntVar(&s.workers, "workers", queue.DefaultWorkers, "objects of each kind that are reconciled at a time")
-	flags.Float32Var(&s.qps, "kube-api-qps", 200, "requests per second to the API server, of all kinds together")
-	flags.IntVar(&s.burst, "kube-api-burst", 400, "requests to the API server that may come at once")
+	flags.Float32Var(&s.qps, "kube-api-qps", 500, "requests per second to the API server, of all kinds together")
+	flags.IntVar(&s.burst, "kube-api-burst", 1000, "requests to the API server that may come at once")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
 }

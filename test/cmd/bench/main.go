@@ -70,7 +70,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.Assets, "assets", "", "folder with the programs of Kubernetes (devcluster bin)")
 	flag.StringVar(&s.KWOK, "kwok", "", "path of kwok")
 	flag.StringVar(&s.Operator, "operator", "", "path of the operator")
-	flags := flag.String("operator-flags", "", "further flags of the operator, separated by blanks, such as \"--kube-api-qps=500 --kube-api-burst=1000\"")
+	flags := flag.String("operator-flags", "", "further flags of the operator, separated by blanks, such as \"--workers=20 --kube-api-qps=200\"")
 	flag.StringVar(&s.Zictl, "zictl", "", "path of zictl")
 	flag.StringVar(&s.Plugin, "plugin", "bench/plugin/cell/1.0.0", "folder of the bench's plugin")
 	flag.StringVar(&s.Roles, "roles", "../database-operator/config/rbac", "folder with the role of the operator's own kinds")
