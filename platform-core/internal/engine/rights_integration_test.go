@@ -100,6 +100,9 @@ func isUsed(right string, used map[string]bool) bool {
 	case verb == "create":
 		// An apply of what is absent is logged as a patch.
 		return used["patch "+what]
+	case verb == "get":
+		// An Applier asks for what it runs into although its cache does not show it, which only happens in trouble.
+		return used["patch "+what] || used["create "+what]
 	}
 	// It is asked for in the admission of what is owned.
 	return verb == "update" && strings.HasSuffix(what, "/finalizers")

@@ -3,6 +3,9 @@
 package frame
 
 import (
+	"errors"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,7 +39,7 @@ func TestOnlyProgress(t *testing.T) {
 		"it stalls":                       {said(working), 1, broken, false},
 		"what stalled it is mended":       {said(broken), 1, working, false},
 		"its spec changed, which is bad":  {said(outcome.Done()), 2, broken, false},
-		"something went wrong":            {said(working), 1, outcome.Failed(errTest{}), false},
+		"something went wrong":            {said(working), 1, outcome.Failed(errors.New("test")), false},
 		"it is new and is ready at once":  {&platformv1.WorkloadSet{}, 1, outcome.Done(), false},
 		"its spec changed and it is done": {said(outcome.Done()), 2, outcome.Done(), false},
 	}
@@ -50,10 +53,6 @@ func TestOnlyProgress(t *testing.T) {
 		})
 	}
 }
-
-type errTest struct{}
-
-func (errTest) Error() string { return "test" }
 
 func TestPace(t *testing.T) {
 	now := time.Unix(0, 0)
@@ -80,4 +79,44 @@ func TestPace(t *testing.T) {
 	if len(p.since) != 0 {
 		t.Errorf("it remembers %v", p.since)
 	}
+}
+
+func TestTogether(t *testing.T) {
+	if err := Together(); err != nil {
+		t.Errorf("nothing to do: %v", err)
+	}
+	// Each waits for the other, which is only possible at the same time.
+	ping, pong := make(chan struct{}), make(chan struct{})
+	first, second := errors.New("first"), errors.New("second")
+	err := Together(
+		func() error { close(ping); <-pong; return nil },
+		func() error { <-ping; close(pong); return first },
+		func() error { return second },
+	)
+	if err != first {
+		t.Errorf("got %v, want the first error in order", err)
+	}
+	running, most := atomic.Int32{}, atomic.Int32{}
+	tasks := make([]func() error, 10*atOnce)
+	for i := range tasks {
+		tasks[i] = func() error {
+			for now := running.Add(1); ; {
+				if last := most.Load(); now <= last || most.CompareAndSwap(last, now) {
+					break
+				}
+			}
+			runtime.Gosched()
+			running.Add(-1)
+			return nil
+		}
+	}
+	if err := Together(tasks...); err != nil || most.Load() > atOnce {
+		t.Errorf("%d at a time, %v", most.Load(), err)
+	}
+	defer func() {
+		if got := recover(); got != "lost" {
+			t.Errorf("recovered %v", got)
+		}
+	}()
+	_ = Together(func() error { panic("lost") })
 }

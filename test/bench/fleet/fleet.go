@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,12 @@ func (f Fleet) Keys() []types.NamespacedName {
 		keys[i] = types.NamespacedName{Namespace: f.namespace(i % f.Namespaces), Name: fmt.Sprintf("app-%04d", i)}
 	}
 	return keys
+}
+
+// Has says whether an object is in a namespace of the fleet.
+func (f Fleet) Has(object client.Object) bool {
+	prefix, _, found := strings.Cut(object.GetNamespace(), "-")
+	return found && prefix == f.Prefix
 }
 
 func (f Fleet) namespace(i int) string { return fmt.Sprintf("%s-%02d", f.Prefix, i) }

@@ -94,6 +94,14 @@ func (r Run) writePhases(page *strings.Builder) {
 		fmt.Fprintf(page, "| %s | %s | %s | %s | %d | %d | %d | %d |\n", p.title, number(p.Seconds), number(p.CPUSeconds),
 			number(1000*p.CPUSeconds/float64(r.Applications)), p.of(Operator).Writes, p.of(Agents).Writes, others, p.conflicts())
 	}
+	if p := r.Poisoned; p.Healthy > 0 {
+		var without []string
+		for _, seconds := range p.Without {
+			without = append(without, number(seconds))
+		}
+		fmt.Fprintf(page, "\n%d more Applications were Ready after %s s beside one whose plugin is broken, one whose pods hang in an admission and one whose pods never start; without these after %s s.\n",
+			p.Healthy, number(p.Beside), strings.Join(without, " and "))
+	}
 	fmt.Fprintf(page, "\nMemory of the operator, MiB: %s before the first Application, %s at rest with all, %s at most; after a restart %s, %s at most.\n",
 		number(r.Memory.Empty), number(r.Memory.Rest), number(r.Memory.Peak), number(r.Memory.Restarted), number(r.Memory.RestartedPeak))
 }

@@ -185,7 +185,10 @@ func (b *bench) measured(ctx context.Context, run *result.Run) (err error) {
 	if err := b.annotate(ctx, f, run); err != nil {
 		return err
 	}
-	return b.restart(ctx, f, run)
+	if err := b.restart(ctx, f, run); err != nil {
+		return err
+	}
+	return b.poisoned(ctx, run)
 }
 
 // simulate starts the agents of all pods.

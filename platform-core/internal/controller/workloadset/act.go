@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -41,30 +42,34 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 	if err := c.ensureShared(ctx, set, f); err != nil {
 		return apply.Outcome(err)
 	}
-	if f.rollout.Mode == rollout.Running {
-		for _, ordinal := range f.rollout.Ordinals() {
-			if err := c.ensureCertificate(ctx, set, f, ordinal); err != nil {
-				return apply.Outcome(err)
-			}
-		}
-	}
 	if err := c.tendClaims(ctx, set, f); err != nil {
 		return outcome.Failed(err)
 	}
 	if err := c.noteResources(ctx, f); err != nil {
 		return outcome.Failed(err)
 	}
-	outcomes := make([]outcome.Outcome, 0, len(steps))
-	for _, step := range steps {
-		outcomes = append(outcomes, c.take(ctx, set, f, step))
+	return c.takeAll(ctx, set, f, steps)
+}
+
+// takeAll takes the steps in their order; those that make pods depend on nothing.
+func (c *Controller) takeAll(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
+	outcomes := make([]outcome.Outcome, len(steps))
+	var making []func() error
+	for i, step := range steps {
+		if step.Action == rollout.CreatePod {
+			making = append(making, func() error { outcomes[i] = c.createPod(ctx, set, f, step); return nil })
+			continue
+		}
+		outcomes[i] = c.take(ctx, set, f, step)
+	}
+	if err := frame.Together(making...); err != nil {
+		return outcome.Failed(err)
 	}
 	return outcome.Worst(outcomes...)
 }
 
 func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
 	switch step.Action {
-	case rollout.CreatePod:
-		return c.createPod(ctx, set, f, step)
 	case rollout.DeletePod:
 		c.events.Normal(set, "ReplacingPod", "%s", step)
 		return outcome.Failed(c.apply.Delete(ctx, f.pods[step.Pod]))

@@ -14,26 +14,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// ensureShared applies what all pods of the set stand on: the identity of the
-// status agents and the plan.
+// ensureShared applies what all pods of the set stand on, the identity of the status agents and the plan, and makes
+// the certificates of those pods that are to run.
 func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	plan, err := render.PlanConfigMapData(set)
 	if err != nil {
 		return err
 	}
+	var tasks []func() error
 	for _, obj := range sharedObjects(set, f, plan) {
 		if err := controllerutil.SetControllerReference(set, obj, c.client.Scheme()); err != nil {
 			return err
 		}
-		if _, err := c.apply.Apply(ctx, obj); err != nil {
-			return err
+		tasks = append(tasks, func() error { _, err := c.apply.Apply(ctx, obj); return err })
+	}
+	if f.rollout.Mode == rollout.Running {
+		for _, ordinal := range f.rollout.Ordinals() {
+			tasks = append(tasks, func() error { return c.ensureCertificate(ctx, set, f, ordinal) })
 		}
 	}
-	return nil
+	return frame.Together(tasks...)
 }
 
 // sharedObjects are the ServiceAccount, what it may do, and the plan.
