@@ -31,6 +31,9 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 	if refused := checkScaling(f, wanted); refused != nil {
 		return nil, refused
 	}
+	if refused := checkTLSChange(f, wanted); refused != nil {
+		return nil, refused
+	}
 	if refused := checkSecrets(app, f); refused != nil {
 		return nil, refused
 	}
