@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -45,7 +46,7 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
-	if refusals = scaling(f, wanted); len(refusals) > 0 {
+	if refusals = slices.Concat(scaling(f, wanted), tlsChanges(f, wanted)); len(refusals) > 0 {
 		return nil, refusals
 	}
 	return wanted, nil
@@ -116,6 +117,28 @@ func scaling(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 		}
 	}
 	return refusals
+}
+
+// tlsChanges refuses another TLS for components whose members would not find each other halfway through.
+func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
+	var refusals []*render.Refusal
+	for i := range wanted {
+		declared, ok := f.State.Bundle.Component(wanted[i].Component)
+		existing := f.Components[wanted[i].Component]
+		if !ok || existing == nil || declared.TLS == nil || declared.TLS.Changes != plugin.TLSChangesStopped || atRest(existing) ||
+			equality.Semantic.DeepEqual(existing.Spec.TLS, wanted[i].TLS) {
+			continue
+		}
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "tls of component %q cannot change while it runs, since its members would no longer trust each other: "+
+			"set it back; or set running to false first, change tls when the pods are gone, and set running to true again", wanted[i].Component))
+	}
+	return refusals
+}
+
+// atRest says whether no pod of a component runs or is about to.
+func atRest(component *platformv1.Component) bool {
+	s := &component.Status
+	return s.ObservedGeneration == component.Generation && len(s.Pods) == 0 && (!component.Spec.IsRunning() || len(s.Sets) == 0)
 }
 
 // members says in words which pods a component has.

@@ -106,6 +106,48 @@ func TestScaling(t *testing.T) {
 	}
 }
 
+func TestTLSChange(t *testing.T) {
+	on, off := &platformv1.TLS{Enabled: true}, (*platformv1.TLS)(nil)
+	other := &platformv1.TLS{Enabled: true, IssuerRef: &platformv1.IssuerReference{Name: "house"}}
+	runs := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}}, Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}}}
+	empty := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}}}
+	for name, test := range map[string]struct {
+		changes plugin.TLSChanges
+		was, is *platformv1.TLS
+		running bool
+		status  platformv1.ComponentStatus
+		refused bool
+	}{
+		"the same":           {plugin.TLSChangesStopped, on, on.DeepCopy(), true, runs, false},
+		"on":                 {plugin.TLSChangesStopped, off, on, true, runs, true},
+		"off":                {plugin.TLSChangesStopped, on, off, true, runs, true},
+		"issuer":             {plugin.TLSChangesStopped, on, other, true, runs, true},
+		"online":             {plugin.TLSChangesOnline, on, other, true, runs, false},
+		"unsaid is online":   {"", on, off, true, runs, false},
+		"stops":              {plugin.TLSChangesStopped, on, off, false, runs, true},
+		"is stopped":         {plugin.TLSChangesStopped, on, off, false, empty, false},
+		"makes its pods":     {plugin.TLSChangesStopped, on, off, true, empty, true},
+		"never got anywhere": {plugin.TLSChangesStopped, other, on, true, platformv1.ComponentStatus{}, false},
+		"is not seen yet":    {plugin.TLSChangesStopped, on, off, false, platformv1.ComponentStatus{ObservedGeneration: -1}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Facts{
+				State: plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
+					{Name: "etcd", TLS: &plugin.TLS{Changes: test.changes}},
+				}}}},
+				Components: map[string]*platformv1.Component{"etcd": {
+					Spec: platformv1.ComponentSpec{Component: "etcd", TLS: test.was, Running: &test.running}, Status: test.status,
+				}},
+			}
+			reason, says := "", ""
+			if test.refused {
+				reason, says = platformv1.ReasonInvalidSpec, `tls of component "etcd" cannot change while it runs`
+			}
+			expect(t, render.Join(tlsChanges(f, []platformv1.ComponentSpec{{Component: "etcd", TLS: test.is}})), reason, says)
+		})
+	}
+}
+
 func TestShrink(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-a-0"}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
