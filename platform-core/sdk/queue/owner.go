@@ -46,13 +46,14 @@ func Made(mgr ctrl.Manager, owner client.Object, urgent func(before, after clien
 	inner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner())
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requests) {
-			inner.Create(ctx, e, gathered(q, settleTime))
+			inner.Create(ctx, e, begun(q, settleTime))
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requests) {
-			if urgent == nil || !urgent(e.ObjectOld, e.ObjectNew) {
-				q = gathered(q, settleTime)
+			wait := settleTime
+			if urgent != nil && urgent(e.ObjectOld, e.ObjectNew) {
+				wait = 0
 			}
-			inner.Update(ctx, e, q)
+			inner.Update(ctx, e, begun(q, wait))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requests) { inner.Delete(ctx, e, q) },
 	}
@@ -66,8 +67,12 @@ type gathering struct {
 	wait time.Duration
 }
 
-// gathered has requests wait; a queue that cannot sort them is left as it is.
-func gathered(q requests, wait time.Duration) requests {
+// begunPriority is that of an owner whose parts tell of themselves: what has begun is brought to its end before
+// something new is begun, so that of many objects the first are ready while the last have not cost anything yet.
+const begunPriority = 1
+
+// begun has requests wait, and be taken before those of new objects then; a queue that cannot sort them is left as it is.
+func begun(q requests, wait time.Duration) requests {
 	if sorting, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
 		return gathering{sorting, wait}
 	}
@@ -82,16 +87,20 @@ func (g gathering) Add(request reconcile.Request) {
 // AddWithOpts implements priorityqueue.PriorityQueue.
 func (g gathering) AddWithOpts(o priorityqueue.AddOpts, items ...reconcile.Request) {
 	o.After = max(o.After, g.wait)
+	if o.Priority == nil {
+		// What was there at the start has a lower one.
+		o.Priority = new(begunPriority)
+	}
 	g.PriorityQueue.AddWithOpts(o, items...)
 }
 
 func paced(child client.Object, q requests) requests {
 	object, ok := child.(platformv1.Conditioned)
 	if !ok {
-		return q
+		return begun(q, 0)
 	}
 	if conditions.IsTrue(object, platformv1.ReconcilingCondition) || meta.FindStatusCondition(object.GetConditions(), platformv1.ReadyCondition) == nil {
-		return gathered(q, gather)
+		return begun(q, gather)
 	}
-	return q
+	return begun(q, 0)
 }
