@@ -15,5 +15,7 @@
 // from before. Reasons: PluginMissing, PluginChanged, Stopped, Suspended, CertManagerNotFound, CertificateNotReady, IssuerNotReady,
 // whatever the renderer or the API server refuses, NameTaken, and the reasons of its WorkloadSets.
 //
+// A budget is made when its set has pods, and before the component is Ready.
+//
 // Pods are replaced only when the API server, asked for a dry run, would make the new ones.
 package component
