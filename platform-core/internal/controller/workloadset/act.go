@@ -51,25 +51,32 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 	return c.takeAll(ctx, set, f, steps)
 }
 
-// takeAll takes the steps in their order; those that make pods depend on nothing.
+// takeAll takes the steps: first those that make pods or give roles, of which none waits for another (the planner puts what
+// does into another turn), then those that change pods, in their order.
 func (c *Controller) takeAll(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
 	outcomes := make([]outcome.Outcome, len(steps))
-	var making []func() error
+	var free []func() error
+	var ordered []int
 	for i, step := range steps {
-		if step.Action == rollout.CreatePod {
-			making = append(making, func() error { outcomes[i] = c.createPod(ctx, set, f, step); return nil })
+		if step.Action == rollout.CreatePod || step.Action == rollout.SetRole {
+			free = append(free, func() error { outcomes[i] = c.take(ctx, set, f, step); return nil })
 			continue
 		}
-		outcomes[i] = c.take(ctx, set, f, step)
+		ordered = append(ordered, i)
 	}
-	if err := frame.Together(making...); err != nil {
+	if err := frame.Together(free...); err != nil {
 		return outcome.Failed(err)
+	}
+	for _, i := range ordered {
+		outcomes[i] = c.take(ctx, set, f, steps[i])
 	}
 	return outcome.Worst(outcomes...)
 }
 
 func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
 	switch step.Action {
+	case rollout.CreatePod:
+		return c.createPod(ctx, set, f, step)
 	case rollout.DeletePod:
 		c.events.Normal(set, "ReplacingPod", "%s", step)
 		return outcome.Failed(c.apply.Delete(ctx, f.pods[step.Pod]))
