@@ -65,7 +65,8 @@ func (l *loader) loadComponents() {
 }
 
 // inPlan says whether a path leads to a text of the agent plan that may hold
-// placeholders: components[i].process, .files, .tls and .probe but its expressions.
+// placeholders: components[i].process, .files, .tls, .probe but its expressions, and the
+// environment of .monitoring.
 func inPlan(path document.Path) bool {
 	if len(path) < 4 || path[0] != "components" {
 		return false
@@ -75,6 +76,8 @@ func inPlan(path document.Path) bool {
 		return true
 	case "probe":
 		return path[3] == "command" || path[3] == "env"
+	case "monitoring":
+		return path[3] == "env"
 	}
 	return false
 }

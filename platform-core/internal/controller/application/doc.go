@@ -10,7 +10,7 @@
 //
 // Field owner: application.
 //
-// Conditions: Ready, Reconciling, Stalled, and Accepted, which says whether the
+// Conditions: Ready, Reconciling, Stalled, Monitored as its Components say, and Accepted, which says whether the
 // inputs are usable. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
 // PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
 // InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound, CertManagerNotFound,

@@ -77,19 +77,31 @@ func checkSecrets(app *platformv1.Application, f *facts) *outcome.Outcome {
 	return nil
 }
 
-// checkClasses says which StorageClass is absent, before anything is made. A
-// component that is there already has its volumes.
+// checkClasses says which StorageClass is absent, before anything is made. What
+// a component has already is on its volumes.
 func checkClasses(f *facts, wanted []platformv1.ComponentSpec) *outcome.Outcome {
 	for _, spec := range wanted {
-		if spec.Storage == nil || f.components[spec.Component] != nil {
-			continue
+		existing := f.components[spec.Component]
+		if spec.Storage != nil && existing == nil {
+			if refused := checkClass(f, spec.Component, "storage", spec.Storage.StorageClassName); refused != nil {
+				return refused
+			}
 		}
-		switch name := spec.Storage.StorageClassName; {
-		case name == nil && !f.classes[""]:
-			return stalled(platformv1.ReasonStorageClassNotFound, "the cluster has no default StorageClass: name one in storage.storageClassName of component %q", spec.Component)
-		case name != nil && !f.classes[*name]:
-			return stalled(platformv1.ReasonStorageClassNotFound, "there is no StorageClass %q: create it or name another one in storage.storageClassName of component %q", *name, spec.Component)
+		if spec.Logs.On() && (existing == nil || !existing.Spec.Logs.On()) {
+			if refused := checkClass(f, spec.Component, "logs.volume", spec.Logs.Volume.StorageClassName); refused != nil {
+				return refused
+			}
 		}
+	}
+	return nil
+}
+
+func checkClass(f *facts, component, field string, name *string) *outcome.Outcome {
+	switch {
+	case name == nil && !f.classes[""]:
+		return stalled(platformv1.ReasonStorageClassNotFound, "the cluster has no default StorageClass: name one in %s.storageClassName of component %q", field, component)
+	case name != nil && !f.classes[*name]:
+		return stalled(platformv1.ReasonStorageClassNotFound, "there is no StorageClass %q: create it or name another one in %s.storageClassName of component %q", *name, field, component)
 	}
 	return nil
 }

@@ -39,10 +39,29 @@ func report(app *platformv1.Application, f *facts) {
 	if writers != 1 {
 		s.Primary = ""
 	}
+	reportMonitored(app, f)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	if f.state.Bundle != nil && f.state.Bundle.Components.Binding != nil && len(s.Endpoints) > 0 {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
 	}
+}
+
+// reportMonitored sums up what the components say of their metrics: the first that Prometheus cannot find speaks for all.
+func reportMonitored(app *platformv1.Application, f *facts) {
+	var sum *metav1.Condition
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		monitored := conditions.Get(f.components[name], platformv1.MonitoredCondition)
+		if monitored == nil || sum != nil && (sum.Status == metav1.ConditionFalse || monitored.Status == metav1.ConditionTrue) {
+			continue
+		}
+		sum = monitored.DeepCopy()
+		sum.Message = fmt.Sprintf("component %s: %s", name, sum.Message)
+	}
+	if sum == nil {
+		conditions.Remove(app, platformv1.MonitoredCondition)
+		return
+	}
+	conditions.Set(app, *sum)
 }
 
 // stateOf is what an Application says of one of its components.

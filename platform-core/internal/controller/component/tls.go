@@ -70,7 +70,7 @@ func (c *Controller) certify(ctx context.Context, component *platformv1.Componen
 	switch {
 	case output.Certificate == nil && f.tls.certificate != nil:
 		// Pods that are still to be replaced have its Secret.
-		return outcome.Failed(c.issue.Delete(ctx, f.tls.certificate))
+		return outcome.Failed(c.others.Delete(ctx, f.tls.certificate))
 	case output.Certificate == nil:
 		return outcome.Done()
 	case !f.tls.installed:
@@ -79,7 +79,7 @@ func (c *Controller) certify(ctx context.Context, component *platformv1.Componen
 	if err := controllerutil.SetControllerReference(component, output.Certificate, c.client.Scheme()); err != nil {
 		return outcome.Failed(err)
 	}
-	_, err := c.issue.Apply(ctx, output.Certificate)
+	_, err := c.others.Apply(ctx, output.Certificate)
 	if apierrors.IsInvalid(err) {
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
 	}
