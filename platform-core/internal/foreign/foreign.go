@@ -113,6 +113,13 @@ func (k *Kinds) Installed(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// Watching says whether somebody has found the kinds there before.
+func (k *Kinds) Watching() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.watching
+}
+
 func (c *Cluster) watch(ctx context.Context, kind schema.GroupVersionKind) error {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)

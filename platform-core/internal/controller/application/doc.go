@@ -10,8 +10,8 @@
 //
 // Field owner: application.
 //
-// Conditions: Ready, Reconciling, Stalled, Monitored as its Components say, and Accepted, which says whether the
-// inputs are usable. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
+// Conditions: Ready, Reconciling, Stalled, Accepted, which says whether the
+// inputs are usable, and CertificateServed and Monitored as its Components have them. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
 // PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
 // InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound, CertManagerNotFound,
 // NameTaken, NeedNotReady, Stopped, Suspended, and the reasons of its Components.

@@ -164,5 +164,5 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if o := c.act(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}
-	return settle(component, f, output).Within(c.monitor(ctx, component, f, output.PodMonitor))
+	return c.retire(ctx, f, settle(component, f, output)).Within(c.monitor(ctx, component, f, output.PodMonitor))
 }
