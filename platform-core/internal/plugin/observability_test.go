@@ -31,6 +31,8 @@ func TestBrokenMonitoring(t *testing.T) {
 		"unknown credential":     c("- name: REDIS_PASSWORD\n          secret: {credential: default", "- name: REDIS_PASSWORD\n          secret: {credential: other", "credential: other", `names the credential of this component "other"`),
 		"condition":              c("value: /zeroinfra/certs/ca.crt\n          when: app.tls", "value: /zeroinfra/certs/ca.crt\n          when: app.name", "when: app.name", "must give true or false"),
 		"the pod in env":         c("value: /zeroinfra/certs/ca.crt\n          when", "value: ${pod.name}\n          when", "value: ${pod.name}", "a placeholder that uses pod is not allowed here"),
+		"scaling in env":         c("value: /zeroinfra/certs/ca.crt\n          when", "value: ${set.replicas}\n          when", "value: ${set.replicas}", "scaling would replace every pod"),
+		"peers in a condition":   c("value: /zeroinfra/certs/ca.crt\n          when: app.tls", "value: a\n          when: size(peers) > 1", "when: size(peers)", "undeclared reference to 'peers'"),
 		"ports of the exporter":  pod("zeroinfra/redis-exporter:1.45\n", "zeroinfra/redis-exporter:1.45\n      ports: [{containerPort: 1}]\n", "ports:", "is set by the engine"),
 		"TLS without TLS":        {plugin: "relay", part: PartComponents, key: components, old: "    scaling: Fixed\n", new: "    scaling: Fixed\n    monitoring: {port: client, tls: true}\n", at: "monitoring:", says: "is for a component that can speak TLS"},
 	})

@@ -30,6 +30,7 @@ func (l *loader) checkReferences() {
 	l.checkNeeds()
 	l.checkDynamic()
 	l.checkBinding()
+	l.checkEntities()
 	l.checkUnused()
 	l.checkOperations()
 }
@@ -76,6 +77,8 @@ func (l *loader) credentialNames() []string {
 	return names(l.components.Credentials, func(c Credential) string { return c.Name })
 }
 
+func (l *loader) parameterSetNames() []string { return slices.Collect(maps.Keys(l.parameters)) }
+
 func portNames(c *Component) []string { return names(c.Ports, func(p Port) string { return p.Name }) }
 
 func (l *loader) checkComponent(i int, c *Component) {
@@ -89,7 +92,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 		l.oneOf(at.With("podTemplate"), c.PodTemplate, "pod template", slices.Collect(maps.Keys(l.templates)))
 	}
 	if _, ok := l.part(PartParams)[c.Parameters+".yaml"]; c.Parameters != "" && !ok {
-		l.oneOf(at.With("parameters"), c.Parameters, "parameter set", slices.Collect(maps.Keys(l.parameters)))
+		l.oneOf(at.With("parameters"), c.Parameters, "parameter set", l.parameterSetNames())
 	}
 	for j, name := range c.Credentials {
 		l.oneOf(at.With("credentials").Index(j), name, "credential", l.credentialNames())
@@ -123,6 +126,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkFiles(at.With("files"), c)
 	l.checkProbe(at.With("probe"), c)
 	l.checkTLS(at.With("tls"), c)
+	l.checkFailover(at, c)
 	l.checkMonitoring(at, c)
 	l.checkLogs(at, c)
 }

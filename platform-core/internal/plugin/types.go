@@ -62,6 +62,7 @@ type Components struct {
 	Topologies  []Topology   `json:"topologies"`
 	Credentials []Credential `json:"credentials,omitempty"`
 	Binding     *Binding     `json:"binding,omitempty"`
+	Entities    []Entity     `json:"entities,omitempty"`
 }
 
 // Component is one binary of the middleware.
@@ -103,6 +104,8 @@ type Component struct {
 	Probe   plan.Probe   `json:"probe"`
 	// TLS says that the component can speak TLS; nil when it cannot.
 	TLS *TLS `json:"tls,omitempty"`
+	// Failover says how another pod becomes the writer; nil when none can.
+	Failover *Failover `json:"failover,omitempty"`
 	// Monitoring says where its metrics are; nil when it has none.
 	Monitoring *Monitoring `json:"monitoring,omitempty"`
 	// Logs says where it writes access logs; nil when it has none that could go to a volume.
