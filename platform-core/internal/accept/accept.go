@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -70,6 +71,18 @@ func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
 		return refuse(platformv1.ReasonPluginChanged, "plugin %s version %s has digest %s and this instance was made with %s: install the original again, and changes under a new version", name, version, bundle.Digest, pinned.Digest)
 	}
 	return nil
+}
+
+// Classes are the names of StorageClasses, as in Facts.
+func Classes(classes []storagev1.StorageClass) map[string]bool {
+	names := map[string]bool{}
+	for i := range classes {
+		names[classes[i].Name] = true
+		if classes[i].Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+			names[""] = true
+		}
+	}
+	return names
 }
 
 // Class says which StorageClass is absent, before anything is made; nil when none is. A

@@ -21,9 +21,6 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
-// defaultClassAnnotation marks the StorageClass that claims without one get.
-const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
-
 // court judges by what the caches and the index hold. It calls nobody.
 type court struct {
 	domain   string
@@ -84,19 +81,14 @@ func (c *court) judge(ctx context.Context, app, old *platformv1.Application) (ac
 // facts reads what there is of an Application.
 func (c *court) facts(ctx context.Context, app *platformv1.Application) (accept.Facts, error) {
 	f := accept.Facts{
-		Components: map[string]*platformv1.Component{}, Classes: map[string]bool{},
-		Claims: map[string]*corev1.PersistentVolumeClaim{}, Settings: c.settings.Get(),
+		Components: map[string]*platformv1.Component{},
+		Claims:     map[string]*corev1.PersistentVolumeClaim{}, Settings: c.settings.Get(),
 	}
 	var classes storagev1.StorageClassList
 	if err := c.seen.List(ctx, &classes); err != nil {
 		return f, err
 	}
-	for i := range classes.Items {
-		f.Classes[classes.Items[i].Name] = true
-		if classes.Items[i].Annotations[defaultClassAnnotation] == "true" {
-			f.Classes[""] = true
-		}
-	}
+	f.Classes = accept.Classes(classes.Items)
 	ofItsName := []client.ListOption{client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
 	var components platformv1.ComponentList
 	if err := c.seen.List(ctx, &components, ofItsName...); err != nil {
