@@ -242,7 +242,7 @@ func TestWebhookAway(t *testing.T) {
 	if heard := u.warnings(); len(heard) > 0 {
 		t.Errorf("metadata is nobody's business: %q", heard)
 	}
-	if err := merge(t, u, bad, `{"spec":{"deletionProtection":false,"maxmemoryPolicy":"allkeys-lru"}}`); err != nil {
+	if err := merge(t, u, bad, `{"spec":{"maxmemoryPolicy":"allkeys-lru"}}`); err != nil {
 		t.Errorf("it breaks nothing more: %v", err)
 	}
 	u.warned(t, "still refused", "maxclient")
