@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"strings"
@@ -125,16 +124,7 @@ func (i *instance) served() *x509.Certificate {
 
 func (i *instance) trying(ca []byte) (*x509.Certificate, error) {
 	i.Helper()
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("ca.crt of %q holds no certificate", i.name)
-	}
-	conn, err := tls.Dial("tcp", i.forward(i.space.name, i.podName(), 6379), &tls.Config{RootCAs: roots, ServerName: i.account().host, MinVersion: tls.VersionTLS12})
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	return conn.ConnectionState().PeerCertificates[0], nil
+	return shownAt(i.forward(i.space.name, i.podName(), 6379), i.account().host, ca)
 }
 
 // wantOthersRefused: each instance has a CA of its own.
