@@ -132,7 +132,7 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 	if err != nil {
 		return failed(err)
 	}
-	p.Domain = c.headlessDomain()
+	p.Domain, p.Credentials = c.headlessDomain(), c.passwords()
 	p.Digest, p.RestartDigest = planDigests(&p)
 	template, err := c.bundle.RenderPodTemplate(c.declared, values)
 	if err != nil {

@@ -43,13 +43,13 @@ func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, 
 	}
 	process, err := c.Dialer.Dial(ctx, pod)
 	if err != nil {
-		return unanswered(err)
+		return unanswered(pod, err)
 	}
-	c.events.Normal(set, "RestartingProcess", "%s", step)
 	call, err := process.Restart(ctx, key, set.Spec.Plan.Raw)
 	if err != nil {
-		return unanswered(err)
+		return unanswered(pod, err)
 	}
+	c.events.Normal(set, "RestartingProcess", "%s", step)
 	return c.judgeCall(set, f, pod, call, attempt)
 }
 
@@ -63,22 +63,22 @@ func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet
 	}
 	process, err := c.Dialer.Dial(ctx, pod)
 	if err != nil {
-		return unanswered(err)
+		return unanswered(pod, err)
+	}
+	call, err := process.Reload(ctx, key, set.Spec.Plan.Raw)
+	if err != nil {
+		return unanswered(pod, err)
 	}
 	c.events.Normal(set, "ReloadingProcess", "%s", step)
-	call, err := process.Reload(ctx, key, set.Spec.Plan.Raw)
-	switch {
-	case err != nil:
-		return unanswered(err)
-	case call.Phase == agentreport.CallFailed && call.Reason == agentreport.ReasonRestartRequired:
+	if call.Phase == agentreport.CallFailed && call.Reason == agentreport.ReasonRestartRequired {
 		step.Action, step.Reason = rollout.PushPlan, "a reload cannot take its configuration over"
 		return c.pushPlan(ctx, set, f, step)
 	}
 	return c.judgeCall(set, f, pod, call, attempt)
 }
 
-func unanswered(err error) outcome.Outcome {
-	return outcome.WaitingFor(callRetry, platformv1.ReasonConfigurationPending, agentclient.ProblemOf(err))
+func unanswered(pod *corev1.Pod, err error) outcome.Outcome {
+	return outcome.WaitingFor(callRetry, platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s: %s", pod.Name, agentclient.ProblemOf(err)))
 }
 
 // nextCall gives the key and the number of the attempt to make now; or, where it is not time for one, what became of the last.
