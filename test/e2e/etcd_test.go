@@ -225,7 +225,8 @@ func (e *etcd) checkMembers() {
 			e.Errorf("pod %q has %q for what was put, want yes", pod, out)
 		}
 	}
-	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://") != 3 {
+	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://")+strings.Count(out, "http://") != 6 ||
+		strings.Contains(out, "http://") != (e.scheme == "http") {
 		e.Errorf("the members are not three that speak TLS:\n%s", out)
 	}
 	app := e.object()
