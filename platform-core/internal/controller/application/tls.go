@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,7 +18,6 @@ import (
 	agentplan "github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
-	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -140,27 +138,6 @@ func (c *Controller) dissolve(ctx context.Context, app *platformv1.Application, 
 		}
 	}
 	return nil
-}
-
-// checkTLSChange refuses another TLS for components whose members would not find each other halfway through.
-func checkTLSChange(f *facts, wanted []platformv1.ComponentSpec) *outcome.Outcome {
-	for i := range wanted {
-		declared, ok := f.state.Bundle.Component(wanted[i].Component)
-		existing := f.components[wanted[i].Component]
-		if !ok || existing == nil || declared.TLS == nil || declared.TLS.Changes != plugin.TLSChangesStopped || atRest(existing) ||
-			equality.Semantic.DeepEqual(existing.Spec.TLS, wanted[i].TLS) {
-			continue
-		}
-		return stalled(platformv1.ReasonInvalidSpec, "tls of component %q cannot change while it runs, since its members would no longer trust each other: "+
-			"set it back; or set running to false first, change tls when the pods are gone, and set running to true again", wanted[i].Component)
-	}
-	return nil
-}
-
-// atRest says whether no pod of a component runs or is about to.
-func atRest(component *platformv1.Component) bool {
-	s := &component.Status
-	return s.ObservedGeneration == component.Generation && len(s.Pods) == 0 && (!component.Spec.IsRunning() || len(s.Sets) == 0)
 }
 
 // reportCertificates carries up which pods serve a certificate from before.
