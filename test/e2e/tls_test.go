@@ -63,7 +63,11 @@ func TestTLS(t *testing.T) {
 			}
 		})
 	}
+	lost := s.redis("lost", speaksTLS(&platformv1.IssuerReference{Name: "nobody"}))
+	lost.stalled(stall{reason: platformv1.ReasonIssuerNotReady, texts: []string{`Issuer "nobody"`, "tls.issuerRef", "create it, or name another one"}})
+	lost.update(speaksTLS(named.object().Spec.TLS.IssuerRef))
 	own.wantOthersRefused(named)
+	lost.becomesReady()
 	own.renewed()
 	own.turned()
 }
