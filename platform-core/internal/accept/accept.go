@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -29,7 +29,7 @@ type Facts struct {
 	Components map[string]*platformv1.Component
 	// Classes are the names of all StorageClasses; the default one under "".
 	Classes map[string]bool
-	// Claims that hold data of the Application, by name.
+	// Claims that hold data of the Application, or of an earlier one of its name, by name.
 	Claims map[string]*corev1.PersistentVolumeClaim
 	// Settings of the operator that its pods would be made with.
 	Settings render.Settings
@@ -73,6 +73,18 @@ func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
 	return nil
 }
 
+// Classes are the names of StorageClasses, as in Facts.
+func Classes(classes []storagev1.StorageClass) map[string]bool {
+	names := map[string]bool{}
+	for i := range classes {
+		names[classes[i].Name] = true
+		if classes[i].Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+			names[""] = true
+		}
+	}
+	return names
+}
+
 // Class says which StorageClass is absent, before anything is made; nil when none is. A
 // component that is there already has its volumes.
 func Class(f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
@@ -88,16 +100,6 @@ func Class(f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
 		}
 	}
 	return nil
-}
-
-// Shrink says that a claim cannot have a size that is below its own; nil when it is not.
-func Shrink(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *render.Refusal {
-	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	if have.Cmp(size) <= 0 {
-		return nil
-	}
-	return refuse(platformv1.ReasonVolumeShrinkRefused,
-		"claim %s has %s and cannot shrink to %s: set the size to at least %s", claim.Name, have.String(), size.String(), have.String())
 }
 
 // scaling refuses another number of pods or sets for components whose members the middleware counts

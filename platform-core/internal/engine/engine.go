@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/zeroinfra/platform-core/internal/admission"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/controller/application"
@@ -44,7 +45,12 @@ type Options struct {
 	Settings *Settings
 	// Workers of each controller; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
+	// Admission is the validating webhook; nil for none.
+	Admission *Admission
 }
+
+// Admission says how the validating webhook is reached, and what it judges.
+type Admission = admission.Options
 
 // Setup registers every controller of the engine with the manager.
 func Setup(mgr ctrl.Manager, o Options) error {
@@ -100,7 +106,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
-	return nil
+	if o.Admission == nil {
+		return nil
+	}
+	return admission.Setup(mgr, *o.Admission, admission.Deps{
+		Domain: o.Domain, Namespace: o.Namespace, Index: index, Loaded: loader.Loaded, Settings: o.Settings,
+	})
 }
 
 // Settings are what pods and names are rendered with, and what of it can change at run time.
