@@ -103,10 +103,26 @@ type Component struct {
 	Probe   plan.Probe   `json:"probe"`
 	// TLS says that the component can speak TLS; nil when it cannot.
 	TLS *plan.TLS `json:"tls,omitempty"`
+	// Actions that can be run in its pods. Commands and variables may hold placeholders.
+	Actions []plan.Action `json:"actions,omitempty"`
+	// Switchover says how a pod that takes writes hands over; nil when it cannot.
+	Switchover *Switchover `json:"switchover,omitempty"`
 	// Parameters is the key of its parameter set; empty when there is nothing to set.
 	Parameters string `json:"parameters,omitempty"`
 	// Credentials that are mounted into its pods, by name.
 	Credentials []string `json:"credentials,omitempty"`
+}
+
+// Switchover has a writer hand over to another pod before it is taken out.
+type Switchover struct {
+	// Action that is run in the pod that hands over.
+	Action string `json:"action"`
+	// Roles whose pods can take over.
+	Roles []string `json:"roles"`
+	// When is a CEL expression over source and target that gives true for a pod that can take over; always by default.
+	When string `json:"when,omitempty"`
+	// Parameters of the action by name. Placeholders see source and target.
+	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
 // Scaling says whether the number of pods can change.

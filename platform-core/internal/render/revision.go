@@ -35,6 +35,8 @@ type structure struct {
 	CredentialsRevision string `json:"credentialsRevision,omitempty"`
 	// TLS says that the certificate is mounted.
 	TLS bool `json:"tls,omitempty"`
+	// Actions says that there are some: the pod has a container that runs them.
+	Actions bool `json:"actions,omitempty"`
 	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
 	StopSeconds int `json:"stopSeconds,omitempty"`
 }
@@ -66,6 +68,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan) (string, 
 		CredentialsRevision: c.spec.CredentialsRevision,
 		StopSeconds:         p.Process.Stop.TimeoutSeconds,
 		TLS:                 c.spec.TLS.On(),
+		Actions:             len(c.declared.Actions) > 0,
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)

@@ -63,8 +63,7 @@ func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet
 	case err != nil:
 		return unanswered(err)
 	case call.Phase == agentreport.CallFailed && call.Reason == agentreport.ReasonRestartRequired:
-		step.Action, step.Reason = rollout.PushPlan, "a reload cannot take its configuration over"
-		return c.pushPlan(ctx, set, f, step)
+		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Reload = rollout.Replace })
 	}
 	return judgeCall(pod, call)
 }
