@@ -39,19 +39,37 @@ func etcdApplication() platformv1.ApplicationSpec {
 }
 
 // etcd is an etcd cluster of a test.
-type etcd struct{ *application }
+type etcd struct {
+	*application
+	// scheme of its addresses: http, or https where it speaks TLS.
+	scheme string
+}
 
 // in returns the same cluster for a subtest.
 func (e *etcd) in(t *testing.T) *etcd {
-	return &etcd{&application{space: e.space.in(t), name: e.name}}
+	return &etcd{application: &application{space: e.space.in(t), name: e.name}, scheme: e.scheme}
 }
 
 // service is the address that clients use.
-func (e *etcd) service() string { return "http://" + e.name + ":2379" }
+func (e *etcd) service() string { return e.scheme + "://" + e.name + ":2379" }
+
+// local is the address of a member in its own container.
+func (e *etcd) local() string { return e.scheme + "://127.0.0.1:2379" }
+
+// trust has etcdctl trust the CA that the pod has, where there is one.
+const trust = "ETCDCTL_CACERT=/zeroinfra/certs/ca.crt"
+
+// client is a command of a client of the cluster, to be run in the container of a member.
+func (e *etcd) client(command ...string) []string {
+	if e.scheme != "https" {
+		return command
+	}
+	return append([]string{"env", trust}, command...)
+}
 
 // ctl runs etcdctl in the container of a member.
 func (e *etcd) ctl(pod, endpoint string, arguments ...string) (string, error) {
-	command := append([]string{"etcdctl", "--endpoints=" + endpoint, "--command-timeout=5s"}, arguments...)
+	command := e.client(append([]string{"etcdctl", "--endpoints=" + endpoint, "--command-timeout=5s"}, arguments...)...)
 	return run(e.ctx, e.space.name, pod, etcdComponent, "", command...)
 }
 
@@ -86,7 +104,7 @@ func (e *etcd) led() (leader string, followers []string) {
 		}
 		leader, followers = roles["leader"][0], roles["follower"]
 		for _, pod := range append([]string{leader}, followers...) {
-			out, err := e.ctl(pod, "http://127.0.0.1:2379", "endpoint", "status", "--write-out=fields")
+			out, err := e.ctl(pod, e.local(), "endpoint", "status", "--write-out=fields")
 			if err != nil {
 				return err
 			}
@@ -133,7 +151,7 @@ func (e *etcd) startWriterTo(pod, endpoints string) *etcdWriter {
 	w := &etcdWriter{etcd: e, pod: pod, stopFile: "/data/stop-" + strconv.FormatInt(time.Now().UnixNano(), 36), done: make(chan error, 1)}
 	go func() {
 		w.done <- stream(context.WithoutCancel(e.ctx), e.space.name, pod, etcdComponent,
-			[]string{"sh", "-c", etcdWriterScript, "writer", w.stopFile, endpoints}, nil, &w.log, &w.failed)
+			e.client("sh", "-c", etcdWriterScript, "writer", w.stopFile, endpoints), nil, &w.log, &w.failed)
 	}()
 	w.acknowledgedAgain()
 	return w
@@ -199,7 +217,7 @@ func (w *etcdWriter) checkRetries() {
 func TestEtcd(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "etcd")
-	e := &etcd{s.apply("locks", etcdApplication())}
+	e := &etcd{application: s.apply("locks", etcdApplication()), scheme: "http"}
 	t.Logf("apply to Ready of three members: %s", seconds(e.ready()))
 	for _, part := range []struct {
 		name string
@@ -218,11 +236,12 @@ func (e *etcd) checkMembers() {
 	leader, followers := e.led()
 	e.mustCtl(followers[0], e.service(), "put", "kept", "yes")
 	for _, pod := range append(followers, leader) {
-		if out := e.mustCtl(pod, "http://127.0.0.1:2379", "get", "kept", "--print-value-only"); out != "yes" {
+		if out := e.mustCtl(pod, e.local(), "get", "kept", "--print-value-only"); out != "yes" {
 			e.Errorf("pod %q has %q for what was put, want yes", pod, out)
 		}
 	}
-	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://") != 3 {
+	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://")+strings.Count(out, "http://") != 6 ||
+		strings.Contains(out, "http://") != (e.scheme == "http") {
 		e.Errorf("the members are not three that speak TLS:\n%s", out)
 	}
 	app := e.object()
@@ -232,7 +251,7 @@ func (e *etcd) checkMembers() {
 	secret := &corev1.Secret{}
 	e.mustGet(app.Status.Binding.Name, secret)
 	uri := string(secret.Data["uri"])
-	if string(secret.Data["type"]) != "etcd" || uri != "http://"+e.name+"."+e.space.name+".svc:2379" || secret.Data["password"] != nil {
+	if string(secret.Data["type"]) != "etcd" || uri != e.scheme+"://"+e.name+"."+e.space.name+".svc:2379" || secret.Data["password"] != nil {
 		e.Errorf("the binding has type %q, uri %q and keys %v", secret.Data["type"], uri, keysOf(secret.Data))
 	}
 	if out := e.mustCtl(leader, uri, "get", "kept", "--print-value-only"); out != "yes" {
@@ -246,8 +265,7 @@ func (e *etcd) checkMembers() {
 func (e *etcd) checkScaling() {
 	before := e.uids()
 	for number, says := range map[int32]string{4: "takes 1, 3 or 5", 5: "cannot be scaled once it is made"} {
-		e.update(replicas(etcdComponent, number))
-		e.stalledWith(platformv1.ReasonInvalidSpec, etcdComponent, says)
+		e.rejects(replicas(etcdComponent, number), platformv1.ReasonInvalidSpec, etcdComponent, says)
 	}
 	e.update(replicas(etcdComponent, 3))
 	e.ready()
@@ -266,7 +284,7 @@ func (e *etcd) checkKill() {
 	}
 	w.acknowledgedAgain()
 	e.eventually(settleIn, "the killed member is back", func() error {
-		_, err := e.ctl(leader, "http://127.0.0.1:2379", "endpoint", "health")
+		_, err := e.ctl(leader, e.local(), "endpoint", "health")
 		return err
 	})
 	e.ready()
@@ -283,7 +301,7 @@ func (e *etcd) checkKill() {
 // term returns etcd's own count of elections, as a member knows it.
 func (e *etcd) term(pod string) int {
 	e.Helper()
-	out := e.mustCtl(pod, "http://127.0.0.1:2379", "endpoint", "status", "--write-out=fields")
+	out := e.mustCtl(pod, e.local(), "endpoint", "status", "--write-out=fields")
 	term, err := strconv.Atoi(statusField(out, "RaftTerm"))
 	if err != nil {
 		e.Fatalf("the member tells no term: %v\n%s", err, out)
@@ -318,7 +336,7 @@ func (e *etcd) checkRoll() {
 	before, term := e.uids(), e.term(leader)
 	var endpoints []string
 	for _, pod := range append(slices.Clone(followers), leader) {
-		endpoints = append(endpoints, "http://"+pod+"."+e.name+"-"+etcdComponent+"-headless:2379")
+		endpoints = append(endpoints, e.scheme+"://"+pod+"."+e.name+"-"+etcdComponent+"-headless:2379")
 	}
 	w := e.startWriterTo(followers[0], strings.Join(endpoints, ","))
 	e.update(component(etcdComponent, func(c *platformv1.ApplicationComponent) {

@@ -208,12 +208,12 @@ func TestBrokenPushedPlanIsNoObstacle(t *testing.T) {
 
 func TestEnviron(t *testing.T) {
 	d := pod(t)
-	got, err := d.Environ([]string{"A=old", "B=2", "PATH=/bin"}, valid(d, 1).Process.Env)
+	got, err := planfile.Environ([]string{"A=old", "B=2", "PATH=/bin"}, valid(d, 1).Process.Env, d.Secret)
 	if want := []string{"B=2", "PATH=/bin", "A=1", "PASSWORD=hunter2"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 	write(t, filepath.Join(d.Secrets, "default", "password"), "a\x00b")
-	if _, err := d.Environ(nil, valid(d, 1).Process.Env); err == nil || strings.Contains(err.Error(), "a\x00b") {
+	if _, err := planfile.Environ(nil, valid(d, 1).Process.Env, d.Secret); err == nil || strings.Contains(err.Error(), "a\x00b") {
 		t.Errorf("got %v", err)
 	}
 }
