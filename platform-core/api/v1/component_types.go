@@ -71,14 +71,16 @@ type ComponentSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Credentials []Credential `json:"credentials,omitempty"`
-	// credentialsRevision changes with the passwords; it gives nothing of them away. A change of it replaces the pods.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	CredentialsRevision string `json:"credentialsRevision,omitempty"`
+	Credentials []ComponentCredential `json:"credentials,omitempty"`
 	// tls of the Application.
 	// +optional
 	TLS *TLS `json:"tls,omitempty"`
+	// monitoring of the component; absent when its metrics are not wanted.
+	// +optional
+	Monitoring *Monitoring `json:"monitoring,omitempty"`
+	// logs of the component; absent when they go to the standard output.
+	// +optional
+	Logs *Logs `json:"logs,omitempty"`
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -90,6 +92,15 @@ func (c *ComponentSpec) ReplicasOf(set *ComponentSet) int32 {
 		return *set.Replicas
 	}
 	return c.Replicas
+}
+
+// ComponentCredential is a credential, and which of its passwords is in force.
+type ComponentCredential struct {
+	Credential `json:",inline"`
+	// revision changes with the password; it gives nothing of it away. A change of it restarts the processes in place.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
 }
 
 // Pods returns the number of pods of all sets.
@@ -109,7 +120,7 @@ type ComponentStatus struct {
 	// phase is one word for printing.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// conditions: Ready, Reconciling and Stalled.
+	// conditions: Ready, Reconciling and Stalled; CertificateServed with TLS, Monitored where metrics are wanted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -85,19 +85,31 @@ func Classes(classes []storagev1.StorageClass) map[string]bool {
 	return names
 }
 
-// Class says which StorageClass is absent, before anything is made; nil when none is. A
-// component that is there already has its volumes.
+// Class says which StorageClass is absent, before anything is made; nil when none is. What a component has already is on its
+// volumes.
 func Class(f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
 	for _, spec := range wanted {
-		if spec.Storage == nil || f.Components[spec.Component] != nil {
-			continue
+		existing := f.Components[spec.Component]
+		if spec.Storage != nil && existing == nil {
+			if refusal := classFor(f, spec.Component, "storage", spec.Storage.StorageClassName); refusal != nil {
+				return refusal
+			}
 		}
-		switch name := spec.Storage.StorageClassName; {
-		case name == nil && !f.Classes[""]:
-			return refuse(platformv1.ReasonStorageClassNotFound, "the cluster has no default StorageClass: name one in storage.storageClassName of component %q", spec.Component)
-		case name != nil && !f.Classes[*name]:
-			return refuse(platformv1.ReasonStorageClassNotFound, "there is no StorageClass %q: create it or name another one in storage.storageClassName of component %q", *name, spec.Component)
+		if spec.Logs.On() && (existing == nil || !existing.Spec.Logs.On()) {
+			if refusal := classFor(f, spec.Component, "logs.volume", spec.Logs.Volume.StorageClassName); refusal != nil {
+				return refusal
+			}
 		}
+	}
+	return nil
+}
+
+func classFor(f Facts, component, field string, name *string) *render.Refusal {
+	switch {
+	case name == nil && !f.Classes[""]:
+		return refuse(platformv1.ReasonStorageClassNotFound, "the cluster has no default StorageClass: name one in %s.storageClassName of component %q", field, component)
+	case name != nil && !f.Classes[*name]:
+		return refuse(platformv1.ReasonStorageClassNotFound, "there is no StorageClass %q: create it or name another one in %s.storageClassName of component %q", *name, field, component)
 	}
 	return nil
 }

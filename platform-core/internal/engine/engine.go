@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
 	"github.com/zeroinfra/platform-core/internal/controller/workloadset"
+	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
@@ -72,10 +73,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	certificates, err := certmanager.New(mgr, o.Domain, o.Namespaces)
+	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
 	if err != nil {
 		return err
 	}
+	certificates, monitors := others.Kinds(certmanager.Kinds...), others.Kinds(render.PodMonitorKind)
 	index := plugin.NewIndex()
 	loader, err := plugincontroller.Setup(mgr, plugincontroller.Deps{
 		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now,
@@ -89,7 +91,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
 			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
