@@ -143,6 +143,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		TLS:            tls(app.Spec.TLS),
 		DeletionPolicy: cmp.Or(app.Spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 
+		Autoscaling:         set.Autoscaling.DeepCopy(),
 		PodDisruptionBudget: set.PodDisruptionBudget.DeepCopy(),
 	}
 	allowed := declared.Replicas
@@ -150,7 +151,8 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		allowed = *tc.Replicas
 	}
 	for _, fill := range []func() *Refusal{
-		func() *Refusal { return fillReplicas(spec, allowed, set.Replicas) },
+		func() *Refusal { return checkAutoscaling(spec, declared, allowed, &set) },
+		func() *Refusal { return fillReplicas(spec, allowed, &set) },
 		func() *Refusal { return fillResources(spec, declared, set.Resources) },
 		func() *Refusal { return fillStorage(spec, declared, set.Storage) },
 		func() *Refusal { return fillService(spec, declared, set.Service) },
@@ -161,6 +163,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		},
 		func() *Refusal { return checkBudget(spec) },
 		func() *Refusal { return fillSets(b, spec, declared, allowed, set.Sets) },
+		func() *Refusal { return checkAutoscaledSets(spec, &set) },
 	} {
 		if r := fill(); r != nil {
 			return nil, r
@@ -169,10 +172,13 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 	return spec, nil
 }
 
-func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *int32) *Refusal {
+func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *platformv1.ApplicationComponent) *Refusal {
 	spec.Replicas = allowed.Default
-	if wanted != nil {
-		spec.Replicas = *wanted
+	if a := wanted.Autoscaling; a != nil {
+		spec.Replicas = min(max(allowed.Default, a.MinReplicas), a.MaxReplicas)
+	}
+	if wanted.Replicas != nil {
+		spec.Replicas = *wanted.Replicas
 	}
 	if allowed.Allows(spec.Replicas) {
 		return nil
