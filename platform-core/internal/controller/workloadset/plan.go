@@ -86,6 +86,9 @@ func progress(f *facts, pod, what string) string {
 
 // explain says why a pod is not settled and what to do about it.
 func explain(f *facts, p rollout.Pod) (reason, message string) {
+	if p.Node == rollout.Unreachable {
+		return platformv1.ReasonNodeUnreachable, explainLost(f, p)
+	}
 	if p.Life == rollout.Terminating {
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to end", p.Name)
 	}
