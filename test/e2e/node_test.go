@@ -80,6 +80,9 @@ func (s *space) vacate(name string) {
 				return err
 			}
 			for _, pod := range pods.Items {
+				if owner := metav1.GetControllerOf(&pod); owner != nil && owner.Kind == "DaemonSet" {
+					continue
+				}
 				if pod.Spec.NodeName == name && pod.DeletionTimestamp == nil {
 					eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}}
 					if err := world.client.SubResource("eviction").Create(s.ctx, &pod, eviction); err != nil {
