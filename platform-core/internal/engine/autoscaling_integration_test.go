@@ -5,6 +5,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -127,6 +128,17 @@ func TestAutoscalingOfWhatRuns(t *testing.T) {
 	replicasOf(t, app, "a-web-main", 3)
 	pods := recordPods(t, namespace)
 	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components = autoscaled() })
+	autoscaledBy(t, app, 3)
+	// Suspended and back, the number is still the autoscaler's.
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Suspend = true })
+	held := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-web-main"}}
+	testkit.WaitFor(t, env.Client, held, "to be suspended", func() error {
+		if !held.Spec.Suspend {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Suspend = false })
 	autoscaledBy(t, app, 3)
 	scale(t, namespace, "a-web-main", 2)
 	autoscaledBy(t, app, 2)

@@ -110,7 +110,7 @@ func (a *Applier) Handover(ctx context.Context, live client.Object, to string, p
 	}
 	value, found, err := unstructured.NestedFieldCopy(content, path...)
 	if err != nil || !found {
-		return fmt.Errorf("cannot hand over field %q of %s: it has none: %w", strings.Join(path, "."), describe(live), err)
+		return fmt.Errorf("cannot hand over field %q of %s: it has none", strings.Join(path, "."), describe(live))
 	}
 	body := &unstructured.Unstructured{Object: map[string]any{}}
 	if err := unstructured.SetNestedField(body.Object, value, path...); err != nil {

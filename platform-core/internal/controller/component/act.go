@@ -109,7 +109,7 @@ func (c *Controller) hold(ctx context.Context, component *platformv1.Component, 
 		}
 		held := workloadSet(component, render.WorkloadSetOutput{Name: set.Name, Spec: *set.Spec.DeepCopy()})
 		held.Spec.Suspend = true
-		if _, err := c.applyOwned(ctx, component, held); err != nil {
+		if _, err := c.applyWanted(ctx, component, f, held); err != nil {
 			return apply.Outcome(err)
 		}
 	}
