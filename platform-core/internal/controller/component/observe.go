@@ -30,6 +30,8 @@ type facts struct {
 	autoscalers []client.Object
 	// tls is what is known of TLS.
 	tls tlsFacts
+	// monitoring is what is known of the PodMonitor.
+	monitoring monitoringFacts
 	// written are the objects that this turn wrote: what sets says of them is older than that.
 	written []string
 }
@@ -74,6 +76,9 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 		if metav1.IsControlledBy(&autoscalers.Items[i], component) {
 			f.autoscalers = append(f.autoscalers, &autoscalers.Items[i])
 		}
+	}
+	if err := c.observeMonitoring(ctx, component, f); err != nil {
+		return nil, err
 	}
 	return f, c.observeTLS(ctx, component, f)
 }
