@@ -63,6 +63,9 @@ type RedisSpec struct {
 	// issuerRef, which does not. The binding Secret has the certificate of the CA: ca.crt.
 	// +optional
 	TLS *platformv1.TLS `json:"tls,omitempty"`
+	// monitoring has Prometheus read the metrics of Redis, from an exporter beside it.
+	// +optional
+	Monitoring *platformv1.Monitoring `json:"monitoring,omitempty"`
 	// deletionPolicy says what becomes of the volume when this object is deleted: Retain keeps it,
 	// Delete deletes it with all that is on it. Default Retain.
 	// +optional
