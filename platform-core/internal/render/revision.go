@@ -50,6 +50,8 @@ type structureEnv struct {
 	Name       string `json:"name"`
 	Value      string `json:"value,omitempty"`
 	Credential string `json:"credential,omitempty"`
+	// Revision of the password: an exporter has it in its environment, which only another container has another of.
+	Revision string `json:"revision,omitempty"`
 }
 
 type structureSecret struct {
@@ -81,7 +83,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	for _, env := range exporter {
 		entry := structureEnv{Name: env.Name, Value: env.Value}
 		if env.Secret != nil {
-			entry.Credential = env.Secret.Credential
+			entry.Credential, entry.Revision = env.Secret.Credential, p.Credentials[env.Secret.Credential]
 		}
 		s.Exporter = append(s.Exporter, entry)
 	}
