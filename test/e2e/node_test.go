@@ -43,7 +43,7 @@ func TestNodeLost(t *testing.T) {
 		change(&web)
 	}
 	leavesSoon(etcdComponent)(&locks)
-	n, e := &nginx{s.apply("site", web)}, &etcd{s.apply("locks", locks)}
+	n, e := &nginx{s.apply("site", web)}, &etcd{application: s.apply("locks", locks), scheme: "http"}
 	n.ready()
 	e.ready()
 	leader, followers := e.led()
