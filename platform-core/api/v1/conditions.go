@@ -97,6 +97,10 @@ const (
 	ReasonSuspended = "Suspended"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
 	ReasonAdoptionRefused = "AdoptionRefused"
+	// ReasonSwitchoverPending: a pod that takes writes is to hand over before it is taken out.
+	ReasonSwitchoverPending = "SwitchoverPending"
+	// ReasonSwitchoverFailed: it does not, and nothing is done to it.
+	ReasonSwitchoverFailed = "SwitchoverFailed"
 	// ReasonResizePending: a node has not yet given a pod its new resources.
 	ReasonResizePending = "ResizePending"
 	// ReasonResizeInfeasible: no node has room for the new resources of a pod.

@@ -203,6 +203,9 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 	for _, role := range c.declared.Roles {
 		set.Roles = append(set.Roles, platformv1.SetRole{Name: role.Name, Access: role.Access})
 	}
+	if s := c.declared.Switchover; s != nil {
+		set.Switchover = &platformv1.SetSwitchover{Action: s.Action, Roles: s.Roles, When: s.When, Parameters: s.Parameters}
+	}
 	return set
 }
 

@@ -13,6 +13,8 @@
 //   - What else differs from what is wanted is changed one pod at a time: broken ones first, then those that take
 //     no writes, the writer last; never while a pod that needs no change is not ready. A broken one is changed
 //     at once, since the change may be what mends it.
+//   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
+//     another pod could take over. When it does not, the set holds: it is the user's turn.
 //   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
 //     the containers with another image, or another pod.
 package rollout
@@ -47,6 +49,10 @@ type Facts struct {
 	RestartDigest string
 	// Roles that the plugin declares.
 	Roles []platformv1.SetRole
+	// Switchover says whether a writer can hand over.
+	Switchover Switchover
+	// Handover is the latest attempt.
+	Handover Handover
 	// Pods that are there, in any order.
 	Pods []Pod
 }
@@ -86,6 +92,8 @@ type Pod struct {
 	Note string
 	// Ready is the pod's Ready condition.
 	Ready Readiness
+	// Candidacy says whether it can take over from a writer.
+	Candidacy Candidacy
 	// Role label that it has.
 	Role string
 	// Report of its status agent.
@@ -144,6 +152,10 @@ const (
 	ReloadPlan Action = "ReloadPlan"
 	// SetRole sets the role label of the pod to Step.Role; empty removes it.
 	SetRole Action = "SetRole"
+	// SwitchOver has the pod, which writes, hand over to the pod Step.To.
+	SwitchOver Action = "SwitchOver"
+	// Hold does nothing: something has to happen before the pod is touched.
+	Hold Action = "Hold"
 )
 
 // Step is one thing to do, and why.
@@ -152,13 +164,17 @@ type Step struct {
 	Ordinal int32
 	Pod     string
 	Role    string
+	To      string
 	Reason  string
 }
 
 // String returns the step as prose.
 func (s Step) String() string {
-	if s.Action == SetRole {
+	switch s.Action {
+	case SetRole:
 		return fmt.Sprintf("%s %s %q: %s", s.Action, s.Pod, s.Role, s.Reason)
+	case SwitchOver:
+		return fmt.Sprintf("%s %s to %s: %s", s.Action, s.Pod, s.To, s.Reason)
 	}
 	return fmt.Sprintf("%s %s: %s", s.Action, s.Pod, s.Reason)
 }
@@ -178,13 +194,13 @@ func Plan(f Facts) []Step {
 	}
 	steps := append(planRoles(f), planMissing(f)...)
 	if step, ok := planExcess(f); ok {
-		return append(steps, step)
+		return append(steps, f.spare(step))
 	}
 	if ended := planEnded(f); len(ended) > 0 {
 		return append(steps, ended...)
 	}
 	if step, ok := planChange(f); ok {
-		return append(steps, step)
+		return append(steps, f.spare(step))
 	}
 	return steps
 }
@@ -199,6 +215,8 @@ func Careful(f Facts, steps []Step) bool {
 			return f.Policy == platformv1.PodManagementOrderedReady
 		case SetRole:
 			return f.writer(s.Role)
+		case Hold:
+			return false
 		}
 		return true
 	})

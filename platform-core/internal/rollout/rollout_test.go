@@ -35,6 +35,10 @@ type world struct {
 	breaks map[string]bool
 	// inPlace says how the nodes answer to other resources.
 	inPlace rollout.Fit
+	// writer is the pod that the middleware chose, where that can be another one than the first.
+	writer string
+	// deaf says that nobody hands over.
+	deaf bool
 }
 
 // content of the containers of a pod.
@@ -56,6 +60,9 @@ func (w *world) turn() bool {
 		fmt.Fprintln(&w.log, step)
 		w.take(step)
 	}
+	if len(steps) == 1 && steps[0].Action == rollout.Hold && w.Handover.State == rollout.HandoverFailed {
+		return false // it is the user's turn
+	}
 	return len(steps) > 0 || slices.ContainsFunc(w.Pods, func(p rollout.Pod) bool {
 		return p.Life == rollout.Terminating || p.Restart == rollout.Underway || p.Resources == rollout.Underway
 	})
@@ -64,6 +71,7 @@ func (w *world) turn() bool {
 // grow lets time pass: pods that end are gone, those that start become ready.
 func (w *world) grow() {
 	w.Pods = slices.DeleteFunc(w.Pods, func(p rollout.Pod) bool { return p.Life == rollout.Terminating })
+	writer := w.chosen()
 	for i := range w.Pods {
 		p := &w.Pods[i]
 		w.fit(p)
@@ -75,8 +83,8 @@ func (w *world) grow() {
 		if p.Report.ConfigDigest == "" {
 			p.Report.ConfigDigest, p.Report.RestartDigest = w.ConfigDigest, w.RestartDigest
 		}
-		p.Report.Role = "replica"
-		if p.Ordinal == w.Ordinals()[0] {
+		p.Report.Role, p.Candidacy = "replica", rollout.CanTakeOver
+		if p.Name == writer {
 			p.Report.Role = "primary"
 		}
 	}
@@ -112,6 +120,8 @@ func (w *world) take(step rollout.Step) {
 		w.Pods[i].Ready = rollout.NotReady
 	case rollout.ReloadPlan:
 		w.Pods[i].Report.ConfigDigest = w.ConfigDigest
+	case rollout.SwitchOver:
+		w.handOver(step)
 	case rollout.UpdateImage:
 		has.image, w.Pods[i].Restart = w.image, rollout.Underway
 	case rollout.ResizePod:

@@ -4,7 +4,8 @@
 //
 // Duty: pods, volumes, the agents' identity, certificates and plan; role labels;
 // and what package rollout plans: other images, other resources and other
-// configuration for pods that run, other pods where that is not enough, stop and start.
+// configuration for pods that run, other pods where that is not enough, a switchover
+// before the writer is taken out, stop and start.
 //
 // Inputs: the WorkloadSet, its pods with their agents' reports, its claims,
 // Secrets and ConfigMap, and StorageClasses. No plugin is needed. A step that takes
@@ -15,7 +16,7 @@
 //
 // Conditions: Ready, Reconciling, Stalled. Reasons: PodsNotReady,
 // PodUnschedulable, ImageUnavailable, ProcessFailing, ConfigurationPending,
-// ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
+// SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
 // StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
 // NameTaken, Stopped, Suspended, Deleting.
 //

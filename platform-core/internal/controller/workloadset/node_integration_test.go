@@ -49,6 +49,11 @@ type node struct {
 	answeredAt metav1.Time
 	// refuseReload has every reload fail, since a restart is needed.
 	refuseReload bool
+	// writer is the pod that takes writes.
+	writer string
+	// ops are the calls to ops agents by key, and deaf says why they fail.
+	ops  map[string]agentclient.ActionCall
+	deaf string
 	// failReloads is how many reloads fail, since the server is just starting.
 	failReloads int
 }
@@ -66,7 +71,8 @@ func newNode(t *testing.T, namespace string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, seen: map[string][]string{}, absent: map[string]bool{}}
+	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, seen: map[string][]string{}, absent: map[string]bool{},
+		ops: map[string]agentclient.ActionCall{}, writer: platformv1.PodNameFor(setName, 0)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
@@ -172,9 +178,11 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	r := agentreport.Report{Health: agentreport.Healthy, Role: "replica", Version: "7.0.15", Starts: 1}
-	if pod.Labels[platformv1.OrdinalLabel] == "0" {
-		r.Role = "primary"
-	}
+	n.set(func() {
+		if pod.Name == n.writer {
+			r.Role = "primary"
+		}
+	})
 	return n.publish(ctx, pod, takeOver(r, []byte(plans.Data[plan.PlanFile])))
 }
 

@@ -139,6 +139,7 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 		f.rollout.Pods = append(f.rollout.Pods, p)
 	}
 	slices.SortFunc(f.rollout.Pods, func(a, b rollout.Pod) int { return int(a.Ordinal - b.Ordinal) })
+	observeSwitchover(set, f)
 	return nil
 }
 
