@@ -77,6 +77,8 @@ const (
 	ReasonPodsNotReady = "PodsNotReady"
 	// ReasonPodUnschedulable: the scheduler finds no node for a pod.
 	ReasonPodUnschedulable = "PodUnschedulable"
+	// ReasonNodeUnreachable: nobody reaches the node of a pod, so that nobody knows whether the pod runs.
+	ReasonNodeUnreachable = "NodeUnreachable"
 	// ReasonImageUnavailable: a node cannot get an image.
 	ReasonImageUnavailable = "ImageUnavailable"
 	// ReasonProcessFailing: the middleware's process does not stay up.

@@ -11,6 +11,7 @@ import (
 
 // WorkloadSetSpec describes pods with the same resources and configuration, fully rendered:
 // the engine needs no plugin to keep them running.
+// +kubebuilder:validation:XValidation:rule="!has(self.scaling) || self.scaling != 'Fixed' || self.replicas == oldSelf.replicas && has(self.excludedOrdinals) == has(oldSelf.excludedOrdinals) && (!has(self.excludedOrdinals) || self.excludedOrdinals == oldSelf.excludedOrdinals)",message="the component cannot be scaled once it is made: its plugin has scaling Fixed"
 type WorkloadSetSpec struct {
 	// application that this set is part of.
 	// +required
@@ -31,6 +32,10 @@ type WorkloadSetSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
+	// scaling says who may change replicas: anyone (Online, the default), nobody (Fixed), or an autoscaler, whose number the
+	// engine leaves alone (Auto).
+	// +optional
+	Scaling SetScaling `json:"scaling,omitempty"`
 	// excludedOrdinals are numbers that no pod has: the pods have the first numbers from 0 that are not in this list. To
 	// remove a named pod, put its ordinal here and lower replicas.
 	// +optional
@@ -95,6 +100,20 @@ type WorkloadSetSpec struct {
 	// +optional
 	AdoptVolumes string `json:"adoptVolumes,omitempty"`
 }
+
+// SetScaling says who may change the number of pods of a set.
+// +kubebuilder:validation:Enum=Online;Fixed;Auto
+type SetScaling string
+
+// Ways of scaling; none is Online.
+const (
+	// SetScalingOnline: whoever scales it; the number goes up to the Application.
+	SetScalingOnline SetScaling = "Online"
+	// SetScalingFixed: nobody.
+	SetScalingFixed SetScaling = "Fixed"
+	// SetScalingAuto: its HorizontalPodAutoscaler.
+	SetScalingAuto SetScaling = "Auto"
+)
 
 // PodManagementPolicy says how the missing pods of a set are made.
 // +kubebuilder:validation:Enum=Parallel;OrderedReady

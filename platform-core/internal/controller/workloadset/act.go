@@ -69,6 +69,8 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	case rollout.DeletePod:
 		c.events.Normal(set, "ReplacingPod", "%s", step)
 		return outcome.Failed(c.apply.Delete(ctx, f.pods[step.Pod]))
+	case rollout.ForgetPod:
+		return c.forgetPod(ctx, set, f, step)
 	case rollout.SetRole:
 		return outcome.Failed(c.setRole(ctx, f.pods[step.Pod], step.Role))
 	case rollout.UpdateImage:

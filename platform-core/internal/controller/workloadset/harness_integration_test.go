@@ -174,6 +174,8 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 
 // content of the rendered set that tests change.
 type content struct {
+	// Registry in front of the image: empty, or with a slash at the end.
+	Registry  string
 	Image     string
 	Resources corev1.ResourceRequirements
 	Plan      plan.Plan
@@ -200,11 +202,13 @@ func (c content) fill(t testing.TB, spec *platformv1.WorkloadSetSpec) {
 	t.Helper()
 	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: "redis-a",
 		platformv1.ApplicationUIDLabel: newUID, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main"}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+	names := fmt.Sprintf(`{"redis":%q,%q:%q}`, c.Image, plugin.StatusContainer, c.Image)
+	meta := metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{platformv1.PluginImagesAnnotation: names}}
+	template := corev1.PodTemplateSpec{ObjectMeta: meta, Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{{Name: plugin.InitContainer, Image: "agent:1"}},
 		Containers: []corev1.Container{
-			{Name: "redis", Image: c.Image, Resources: c.Resources},
-			{Name: plugin.StatusContainer, Image: c.Image},
+			{Name: "redis", Image: c.Registry + c.Image, Resources: c.Resources},
+			{Name: plugin.StatusContainer, Image: c.Registry + c.Image},
 		},
 	}}
 	for target, value := range map[*runtime.RawExtension]any{&spec.Template: template, &spec.Plan: c.Plan} {

@@ -47,6 +47,8 @@ type node struct {
 	answer string
 	// answeredAt is when it gave that answer.
 	answeredAt metav1.Time
+	// cut are the UIDs of pods that nothing is heard of any more.
+	cut map[string]bool
 	// refuseReload has every reload fail, since a restart is needed.
 	refuseReload bool
 	// writer is the pod that takes writes.
@@ -72,7 +74,7 @@ func newNode(t *testing.T, namespace string) *node {
 		t.Fatal(err)
 	}
 	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, seen: map[string][]string{}, absent: map[string]bool{},
-		ops: map[string]agentclient.ActionCall{}, writer: platformv1.PodNameFor(setName, 0)}
+		cut: map[string]bool{}, ops: map[string]agentclient.ActionCall{}, writer: platformv1.PodNameFor(setName, 0)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
@@ -96,7 +98,10 @@ func (n *node) handle(ctx context.Context, event watch.Event) error {
 	switch obj := event.Object.(type) {
 	case *corev1.Pod:
 		n.saw("Pod "+obj.Name, string(obj.UID))
-		if event.Type == watch.Deleted {
+		n.mu.Lock()
+		cut := n.cut[string(obj.UID)]
+		n.mu.Unlock()
+		if cut || event.Type == watch.Deleted {
 			return nil
 		}
 		return n.syncPod(ctx, obj)
@@ -163,7 +168,7 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	case pod.DeletionTimestamp != nil:
 		return env.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	case pod.Spec.NodeName == "":
-		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}})
+		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: n.namespace}})
 	}
 	running := pod.DeepCopy()
 	n.run(running)
