@@ -77,7 +77,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	certificates, monitors := others.Kinds(certmanager.Kinds...), others.Kinds(render.PodMonitorKind)
+	certificates, err := others.Kinds(mgr, certmanager.Kinds...)
+	if err != nil {
+		return err
+	}
+	monitors, err := others.Kinds(mgr, render.PodMonitorKind)
+	if err != nil {
+		return err
+	}
 	index := plugin.NewIndex()
 	loader, err := plugincontroller.Setup(mgr, plugincontroller.Deps{
 		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now,
@@ -94,7 +101,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
 		},
 		func() error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate})

@@ -33,6 +33,8 @@ type structure struct {
 	Secrets []structureSecret `json:"secrets,omitempty"`
 	// TLS says that the certificate is mounted.
 	TLS bool `json:"tls,omitempty"`
+	// Actions says that there are some: the pod has a container that runs them.
+	Actions bool `json:"actions,omitempty"`
 	// Exporter is the environment of the container that serves metrics.
 	Exporter []structureEnv `json:"exporter,omitempty"`
 	// Logs is where the volume of the access logs is mounted.
@@ -50,6 +52,8 @@ type structureEnv struct {
 	Name       string `json:"name"`
 	Value      string `json:"value,omitempty"`
 	Credential string `json:"credential,omitempty"`
+	// Revision of the password: an exporter has it in its environment, which only another container has another of.
+	Revision string `json:"revision,omitempty"`
 }
 
 type structureSecret struct {
@@ -73,6 +77,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 		Container:   c.declared.Container,
 		StopSeconds: p.Process.Stop.TimeoutSeconds,
 		TLS:         c.spec.TLS.On(),
+		Actions:     len(c.declared.Actions) > 0,
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)
@@ -81,7 +86,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	for _, env := range exporter {
 		entry := structureEnv{Name: env.Name, Value: env.Value}
 		if env.Secret != nil {
-			entry.Credential = env.Secret.Credential
+			entry.Credential, entry.Revision = env.Secret.Credential, p.Credentials[env.Secret.Credential]
 		}
 		s.Exporter = append(s.Exporter, entry)
 	}

@@ -129,10 +129,19 @@ func TestRevision(t *testing.T) {
 		}
 	}
 	// Another password restarts the process, and replaces no pod.
-	rotated := withCredentials(t, b, "r2")
+	rotated := withCredentials(t, b, "r2", nil)
 	if was, is := planOf(t, base), planOf(t, rotated); rotated.Spec.Revision != want || was.Digest == is.Digest || was.RestartDigest == is.RestartDigest ||
 		is.Credentials["default"] != "r2" {
 		t.Errorf("another password: revision %s, was %s; plan %+v", rotated.Spec.Revision, want, is)
+	}
+	exported := func(revision string) string {
+		ws := withCredentials(t, b, revision, func(a *platformv1.Application) {
+			a.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Monitoring: &platformv1.Monitoring{Enabled: true}}}
+		})
+		return ws.Spec.Revision
+	}
+	if exported("r1") == exported("r2") {
+		t.Error("an exporter keeps the password before")
 	}
 	moved := base.DeepCopy()
 	moved.Spec.Template.Raw = reorder(t, base.Spec.Template.Raw)
@@ -141,9 +150,9 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-func withCredentials(t *testing.T, b *plugin.Bundle, revision string) *platformv1.WorkloadSet {
+func withCredentials(t *testing.T, b *plugin.Bundle, revision string, change func(*platformv1.Application)) *platformv1.WorkloadSet {
 	t.Helper()
-	specs, refusal := Components(b, application(nil))
+	specs, refusal := Components(b, application(change))
 	if refusal != nil {
 		t.Fatal(refusal)
 	}

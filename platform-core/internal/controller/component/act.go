@@ -25,7 +25,14 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 	wanted := wantedObjects(component, f, output)
 	names := map[string]bool{}
 	for _, obj := range wanted {
-		change, err := c.applyOwned(ctx, component, obj)
+		names[keyOf(obj)] = true
+	}
+	// An autoscaler that goes must not scale a set once more that has its number from the spec again.
+	if err := c.prune(ctx, f.autoscalers, names); err != nil {
+		return outcome.Failed(err)
+	}
+	for _, obj := range wanted {
+		change, err := c.applyWanted(ctx, component, f, obj)
 		if apierrors.IsInvalid(err) {
 			// The API server knows better than the renderer what cannot be: nothing changes until the spec is mended.
 			return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
@@ -33,20 +40,24 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 		if err != nil {
 			return apply.Outcome(err)
 		}
-		names[keyOf(obj)] = true
 		if _, isSet := obj.(*platformv1.WorkloadSet); isSet && change != apply.Unchanged {
 			f.written = append(f.written, obj.GetName())
 		}
 	}
-	for _, obj := range f.owned() {
-		if names[keyOf(obj)] || obj.GetDeletionTimestamp() != nil {
+	return outcome.Failed(c.prune(ctx, f.owned(), names))
+}
+
+// prune deletes those that are not among the wanted.
+func (c *Controller) prune(ctx context.Context, objects []client.Object, wanted map[string]bool) error {
+	for _, obj := range objects {
+		if wanted[keyOf(obj)] || obj.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if err := c.apply.Delete(ctx, obj); err != nil {
-			return outcome.Failed(err)
+			return err
 		}
 	}
-	return outcome.Done()
+	return nil
 }
 
 func wantedObjects(component *platformv1.Component, f *facts, output *render.ComponentOutput) []client.Object {
@@ -65,6 +76,9 @@ func wantedObjects(component *platformv1.Component, f *facts, output *render.Com
 	for _, set := range output.WorkloadSets {
 		objects = append(objects, workloadSet(component, set))
 	}
+	for _, autoscaler := range output.Autoscalers {
+		objects = append(objects, autoscaler)
+	}
 	return objects
 }
 
@@ -73,6 +87,14 @@ func wantedObjects(component *platformv1.Component, f *facts, output *render.Com
 func (f *facts) guards(budget *policyv1.PodDisruptionBudget) bool {
 	set, found := f.sets[budget.Name]
 	return found && set.Status.Replicas > 0 || slices.ContainsFunc(f.extras, func(obj client.Object) bool { return keyOf(obj) == keyOf(budget) })
+}
+
+// applyWanted applies an object, a set that is autoscaled without its number of pods.
+func (c *Controller) applyWanted(ctx context.Context, component *platformv1.Component, f *facts, obj client.Object) (apply.Change, error) {
+	if set, ok := obj.(*platformv1.WorkloadSet); ok && set.Spec.Scaling == platformv1.SetScalingAuto {
+		return c.applyAutoscaled(ctx, component, f.sets[set.Name], set)
+	}
+	return c.applyOwned(ctx, component, obj)
 }
 
 // owned are the objects that go when they are no longer wanted.
@@ -96,7 +118,7 @@ func (c *Controller) hold(ctx context.Context, component *platformv1.Component, 
 		}
 		held := workloadSet(component, render.WorkloadSetOutput{Name: set.Name, Spec: *set.Spec.DeepCopy()})
 		held.Spec.Suspend = true
-		if _, err := c.applyOwned(ctx, component, held); err != nil {
+		if _, err := c.applyWanted(ctx, component, f, held); err != nil {
 			return apply.Outcome(err)
 		}
 	}

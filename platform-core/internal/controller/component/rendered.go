@@ -28,8 +28,12 @@ type outputKey struct {
 	owner      render.Meta
 }
 
-// component renders a component. The output is shared between its turns; what they change of it is the owner only.
-func (r rendered) component(bundle *plugin.Bundle, settings render.Settings, owner render.Meta, component *platformv1.Component) (*render.ComponentOutput, *render.Refusal) {
+// component renders a component. The output is shared between its turns; what they change of it is the owner only. One that
+// is autoscaled depends on its sets as well, and is rendered anew in each turn.
+func (r rendered) component(bundle *plugin.Bundle, settings render.Settings, owner render.Meta, component *platformv1.Component, f *facts) (*render.ComponentOutput, *render.Refusal) {
+	if component.Spec.Autoscaling != nil {
+		return render.Component(bundle, settings, owner, withActualReplicas(&component.Spec, f))
+	}
 	key := outputKey{component.UID, component.Generation, bundle, settings, owner}
 	if known, found := r.outputs.Get(key); found {
 		return known.(*render.ComponentOutput), nil
