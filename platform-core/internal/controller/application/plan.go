@@ -9,6 +9,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/maintenance"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
@@ -19,6 +20,9 @@ import (
 func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *outcome.Outcome) {
 	if refused := checkPlugin(app, f); refused != nil {
 		return nil, refused
+	}
+	if _, err := maintenance.Parse(app.Spec.Maintenance); err != nil {
+		return nil, stalled(platformv1.ReasonInvalidSpec, "%v", err)
 	}
 	wanted, refusal := render.Components(f.state.Bundle, app)
 	if refusal != nil {
@@ -168,12 +172,9 @@ func settleComponent(f *facts, spec *platformv1.ComponentSpec, held waits) outco
 
 // named has an outcome tell which component it is about.
 func named(component string, o outcome.Outcome) outcome.Outcome {
-	message := fmt.Sprintf("component %s: %s", component, o.Message())
 	switch o.Kind() {
-	case outcome.KindWaiting:
-		return outcome.WaitingFor(o.After(), o.Reason(), message)
-	case outcome.KindStalled:
-		return outcome.StalledFor(o.After(), o.Reason(), message)
+	case outcome.KindDeferred, outcome.KindWaiting, outcome.KindStalled:
+		return o.Saying(fmt.Sprintf("component %s: %s", component, o.Message()))
 	}
 	return o
 }

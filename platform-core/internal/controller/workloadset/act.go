@@ -160,6 +160,9 @@ func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet,
 	}
 	err = c.client.SubResource("resize").Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(owner))
 	switch {
+	case (apierrors.IsInvalid(err) || apierrors.IsMethodNotSupported(err)) && f.rollout.Window == rollout.Closed:
+		f.wakeAfter(f.opening.Sub(f.now))
+		return awaitWindow(f, []rollout.Step{{Action: rollout.DeletePod, Pod: pod.Name}})
 	case apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
 		c.events.Normal(set, "ReplacingPod", "%s %s: its resources cannot change in place: %v", rollout.DeletePod, pod.Name, err)
 		return outcome.Failed(c.apply.Delete(ctx, pod))
