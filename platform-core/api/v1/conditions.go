@@ -47,6 +47,8 @@ const (
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonCertManagerNotFound: TLS is asked for, and cert-manager is not installed.
 	ReasonCertManagerNotFound = "CertManagerNotFound"
+	// ReasonIssuerNotReady: the issuer that the spec names is absent or cannot issue.
+	ReasonIssuerNotReady = "IssuerNotReady"
 	// ReasonCertificateCurrent: every pod serves the present certificate.
 	ReasonCertificateCurrent = "CertificateCurrent"
 	// ReasonCertificateOutdated: some pods serve a certificate from before.

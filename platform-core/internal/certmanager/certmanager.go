@@ -108,6 +108,13 @@ func (m *Manager) Installed(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// Watching says whether somebody has found cert-manager there before.
+func (m *Manager) Watching() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.watching
+}
+
 func (m *Manager) watch(ctx context.Context, kind schema.GroupVersionKind) error {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)

@@ -46,6 +46,9 @@ var elsewhere = map[string]string{
 	"create networking.k8s.io/networkpolicies": "controller/component, the same",
 	"patch networking.k8s.io/networkpolicies":  "controller/component, the same",
 	"delete networking.k8s.io/networkpolicies": "controller/component, when it no longer asks",
+	"get coordination.k8s.io/leases":           "controller/claim, to speak about what nobody claims",
+	"create coordination.k8s.io/leases":        "controller/claim, the same",
+	"update coordination.k8s.io/leases":        "controller/claim, the same",
 	"create events.k8s.io/events":              "every controller",
 	"patch events.k8s.io/events":               "every controller, of an event that comes again",
 }

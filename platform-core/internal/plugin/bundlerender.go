@@ -29,7 +29,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		Process plan.Process `json:"process"`
 		Files   []File       `json:"files"`
 		Probe   plan.Probe   `json:"probe"`
-		TLS     *plan.TLS    `json:"tls"`
+		TLS     *TLS         `json:"tls"`
 	}
 	values := map[string]any{}
 	for _, key := range []string{"process", "files", "probe", "tls"} {
@@ -51,7 +51,10 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	if err := document.DecodeValue(values, &rendered); err != nil {
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: %w", component, err)
 	}
-	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe, TLS: rendered.TLS}
+	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe}
+	if rendered.TLS != nil {
+		p.TLS = &rendered.TLS.TLS
+	}
 	for _, file := range rendered.Files {
 		p.Files = append(p.Files, b.withParameters(&b.Components.Components[index], file, v))
 	}

@@ -102,12 +102,30 @@ type Component struct {
 	Files   []File       `json:"files,omitempty"`
 	Probe   plan.Probe   `json:"probe"`
 	// TLS says that the component can speak TLS; nil when it cannot.
-	TLS *plan.TLS `json:"tls,omitempty"`
+	TLS *TLS `json:"tls,omitempty"`
 	// Parameters is the key of its parameter set; empty when there is nothing to set.
 	Parameters string `json:"parameters,omitempty"`
 	// Credentials that are mounted into its pods, by name.
 	Credentials []string `json:"credentials,omitempty"`
 }
+
+// TLS of a component that can speak it.
+type TLS struct {
+	plan.TLS
+	// Changes says when TLS can be turned on or off, or get another issuer. Default TLSChangesOnline.
+	Changes TLSChanges `json:"changes,omitempty"`
+}
+
+// TLSChanges says when what a component trusts can change.
+type TLSChanges string
+
+// Values of TLSChanges.
+const (
+	// TLSChangesOnline: pod after pod.
+	TLSChangesOnline TLSChanges = "Online"
+	// TLSChangesStopped: only while no pod runs, since members before and after the change do not talk to each other.
+	TLSChangesStopped TLSChanges = "Stopped"
+)
 
 // Scaling says whether the number of pods can change.
 type Scaling string

@@ -21,17 +21,17 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	if !ok {
 		return nil, refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name, spec.Component)
 	}
-	if r := checkVersion(b, spec.Version); r != nil {
+	if r := Join(checkVersion(b, spec.Version)); r != nil {
 		return nil, r
 	}
 	if r := checkTLS(b, spec, declared); r != nil {
 		return nil, r
 	}
-	if r := checkParameters(b, spec, spec.Parameters); r != nil {
+	if r := Join(checkParameters(b, spec, spec.Parameters)); r != nil {
 		return nil, r
 	}
 	for _, set := range spec.Sets {
-		if r := checkParameters(b, spec, set.Parameters); r != nil {
+		if r := Join(checkParameters(b, spec, set.Parameters)); r != nil {
 			return nil, r
 		}
 	}

@@ -10,8 +10,8 @@
 //
 // Field owner: application.
 //
-// Conditions: Ready, Reconciling, Stalled, and Accepted, which says whether the
-// inputs are usable. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
+// Conditions: Ready, Reconciling, Stalled, Accepted, which says whether the
+// inputs are usable, and CertificateServed as its Components have it. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
 // PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
 // InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound, CertManagerNotFound,
 // NameTaken, NeedNotReady, Stopped, Suspended, and the reasons of its Components.

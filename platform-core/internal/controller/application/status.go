@@ -39,6 +39,7 @@ func report(app *platformv1.Application, f *facts) {
 	if writers != 1 {
 		s.Primary = ""
 	}
+	reportCertificates(app, f)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	if f.state.Bundle != nil && f.state.Bundle.Components.Binding != nil && len(s.Endpoints) > 0 {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}

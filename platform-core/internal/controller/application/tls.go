@@ -4,6 +4,8 @@ package application
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -87,7 +90,7 @@ func (f *facts) ca(component string) (ca []byte, known bool) {
 	return ca, len(ca) > 0
 }
 
-// ensureAuthority keeps the CA that an instance has of its own, and has its Secret go with the Application.
+// ensureAuthority keeps the CA that an instance has of its own, and has its Secret go with its Certificate.
 func (c *Controller) ensureAuthority(ctx context.Context, app *platformv1.Application, f *facts) error {
 	wanted := render.Authority(app)
 	for _, object := range wanted {
@@ -99,20 +102,22 @@ func (c *Controller) ensureAuthority(ctx context.Context, app *platformv1.Applic
 			return err
 		}
 	}
-	switch {
-	case len(wanted) == 0:
+	if len(wanted) == 0 {
 		return c.dissolve(ctx, app, f)
-	case f.tls.authority == nil || metav1.IsControlledBy(f.tls.authority, app):
+	}
+	if f.tls.authority == nil {
 		return nil
 	}
-	_, err := c.applyOwned(ctx, app, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: f.tls.authority.Name},
-		Type:       f.tls.authority.Type,
-	})
-	return err
+	certificate := &unstructured.Unstructured{}
+	certificate.SetGroupVersionKind(render.CertificateKind)
+	if err := c.Certificates.Client().Get(ctx, client.ObjectKeyFromObject(f.tls.authority), certificate); err != nil {
+		// One that was just made wakes us when the cache has it.
+		return client.IgnoreNotFound(err)
+	}
+	return certmanager.Bind(ctx, c.apply, f.tls.authority, certificate)
 }
 
-// dissolve removes a CA that is no longer wanted. Its Secret goes with the Application.
+// dissolve removes a CA that is no longer wanted. Its Secret goes with its Certificate.
 func (c *Controller) dissolve(ctx context.Context, app *platformv1.Application, f *facts) error {
 	if f.tls.authority == nil || !f.tls.installed {
 		return nil
@@ -133,6 +138,29 @@ func (c *Controller) dissolve(ctx context.Context, app *platformv1.Application, 
 		}
 	}
 	return nil
+}
+
+// reportCertificates carries up which pods serve a certificate from before.
+func reportCertificates(app *platformv1.Application, f *facts) {
+	var all *metav1.Condition
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		served := conditions.Get(f.components[name], platformv1.CertificateServedCondition)
+		if served == nil {
+			continue
+		}
+		switch {
+		case all == nil || served.Status == metav1.ConditionFalse && all.Status == metav1.ConditionTrue:
+			all = &metav1.Condition{Type: served.Type, Status: served.Status, Reason: served.Reason, Message: served.Message}
+		case served.Status == metav1.ConditionFalse:
+			all.Message += "; " + served.Message
+		}
+	}
+	if all == nil {
+		conditions.Remove(app, platformv1.CertificateServedCondition)
+		return
+	}
+	all.ObservedGeneration = app.Generation
+	conditions.Set(app, *all)
 }
 
 // ofIssued wakes the Application whose certificate was issued.

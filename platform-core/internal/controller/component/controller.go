@@ -162,5 +162,5 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if o := c.act(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}
-	return settle(component, f, output)
+	return c.retire(ctx, f, settle(component, f, output))
 }

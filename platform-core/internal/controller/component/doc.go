@@ -12,7 +12,7 @@
 // Field owner: component.
 //
 // Conditions: Ready, Reconciling, Stalled, and CertificateServed, where TLS is on, which says which pods serve a certificate
-// from before. Reasons: PluginMissing, PluginChanged, Stopped, Suspended, CertManagerNotFound, CertificateNotReady,
+// from before. Reasons: PluginMissing, PluginChanged, Stopped, Suspended, CertManagerNotFound, CertificateNotReady, IssuerNotReady,
 // whatever the renderer or the API server refuses, NameTaken, and the reasons of its WorkloadSets.
 //
 // Pods are replaced only when the API server, asked for a dry run, would make the new ones.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -53,12 +54,10 @@ func refuseClaim(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume pl
 			return refused
 		}
 	}
-	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	switch have.Cmp(volume.Size) {
-	case 1:
-		return refuse(platformv1.ReasonVolumeShrinkRefused,
-			"claim %s has %s and cannot shrink to %s: set the size to at least %s", claim.Name, have.String(), volume.Size.String(), have.String())
-	case -1:
+	if r := accept.Shrink(claim, volume.Size); r != nil {
+		return new(outcome.Stalled(r.Reason, r.Message))
+	}
+	if have := claim.Spec.Resources.Requests[corev1.ResourceStorage]; have.Cmp(volume.Size) < 0 {
 		class := classOf(f, claim)
 		if class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion {
 			return refuse(platformv1.ReasonVolumeExpansionUnsupported,
