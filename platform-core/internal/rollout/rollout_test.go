@@ -179,6 +179,29 @@ func TestGoldenRollouts(t *testing.T) {
 		"suspended":               {{"it is suspended, and everything changes", func(w *world) { w.Mode, w.Revision, w.Replicas = rollout.Suspended, "r2", 1 }}, {"it goes on", func(w *world) { w.Mode = rollout.Running }}},
 		"pod-ends":                {{"pod 1 is evicted", func(w *world) { w.Pods[1].Life = rollout.Ended }}},
 		"scale-in-waits-for-pods": {{"two pods are wanted and pod 0 is broken", func(w *world) { w.Replicas, w.Revision, w.Pods[0].Revision, w.breaks["r0"] = 2, "r1", "r0", true }}},
+	}
+	play(t, stories)
+}
+
+// play has each story happen, and compares the logs.
+func play(t *testing.T, stories map[string][]change) {
+	t.Helper()
+	for name, story := range stories {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(3, "r1", "d1")
+			w.settle(t)
+			for _, change := range story {
+				w.say("%s", change.what)
+				change.do(w)
+				w.settle(t)
+			}
+			golden(t, filepath.Join("testdata", name+".golden"), w.log.String())
+		})
+	}
+}
+
+func TestGoldenMaintenanceWindows(t *testing.T) {
+	play(t, map[string][]change{
 		"window-is-closed": {
 			{"the template changes outside of the maintenance windows", func(w *world) { w.Window, w.Revision = rollout.Closed, "r2" }},
 			{"four pods are wanted", func(w *world) { w.Replicas = 4 }},
@@ -216,19 +239,7 @@ func TestGoldenRollouts(t *testing.T) {
 			{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }},
 			{"it is to run", func(w *world) { w.Mode = rollout.Running }},
 		},
-	}
-	for name, story := range stories {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(3, "r1", "d1")
-			w.settle(t)
-			for _, change := range story {
-				w.say("%s", change.what)
-				change.do(w)
-				w.settle(t)
-			}
-			golden(t, filepath.Join("testdata", name+".golden"), w.log.String())
-		})
-	}
+	})
 }
 
 func golden(t *testing.T, path, got string) {
