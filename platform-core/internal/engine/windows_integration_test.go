@@ -30,19 +30,9 @@ func TestAnInstanceWaitsForItsMaintenanceWindow(t *testing.T) {
 	app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
 		Schedule: fmt.Sprintf("0 %d * * *", opens.Hour()), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Asia/Tokyo",
 	}}}
-	if err := env.Client.Create(t.Context(), app); err != nil {
-		t.Fatal(err)
-	}
+	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	pod := onlyPod(t, namespace)
-	change := func(do func(*platformv1.ApplicationSpec)) {
-		t.Helper()
-		before := app.DeepCopy()
-		do(&app.Spec)
-		if err := env.Client.Patch(t.Context(), app, client.MergeFrom(before)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	says := func(reason, text string) {
 		t.Helper()
 		testkit.WaitFor(t, env.Client, app, reason+": "+text, func() error {
@@ -56,7 +46,7 @@ func TestAnInstanceWaitsForItsMaintenanceWindow(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	change(func(s *platformv1.ApplicationSpec) {
+	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Scheduling: &platformv1.Scheduling{NodeSelector: map[string]string{"disk": "fast"}}}}
 	})
 	says(platformv1.ReasonWaitingForMaintenance, fmt.Sprintf("next %s (Asia/Tokyo): pod redis-a-redis-main-0 is to be replaced", opens.Format("2006-01-02T15:04Z07:00")))
@@ -65,17 +55,67 @@ func TestAnInstanceWaitsForItsMaintenanceWindow(t *testing.T) {
 	}
 	// A line that cron itself refuses is told, and the windows from before hold.
 	good := app.Spec.Maintenance.DeepCopy()
-	change(func(s *platformv1.ApplicationSpec) { s.Maintenance.Windows[0].Schedule = "0 2 31 2 *" })
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Maintenance.Windows[0].Schedule = "0 2 31 2 *" })
 	says(platformv1.ReasonInvalidSpec, `maintenance.windows[0]: schedule "0 2 31 2 *" names a day that never comes`)
-	change(func(s *platformv1.ApplicationSpec) { s.Maintenance = good })
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Maintenance = good })
 	says(platformv1.ReasonWaitingForMaintenance, "is to be replaced")
 	if now := onlyPod(t, namespace); now.UID != pod.UID {
 		t.Fatal("the pod was replaced outside of the windows")
 	}
-	change(func(s *platformv1.ApplicationSpec) { s.Maintenance = nil })
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Maintenance = nil })
 	testkit.WaitForReady(t, env.Client, app)
 	if now := onlyPod(t, namespace); now.UID == pod.UID || now.Spec.NodeSelector["disk"] != "fast" {
 		t.Errorf("the pod was not replaced: %+v", now.Spec.NodeSelector)
+	}
+}
+
+// A new password waits for the pods that are to have it, and so do the clients.
+func TestClientsKeepThePasswordThatThePodsHave(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, StringData: map[string]string{"password": "before"}}
+	if err := env.Client.Create(t.Context(), password); err != nil {
+		t.Fatal(err)
+	}
+	app := application(namespace)
+	app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
+	opens := time.Now().UTC().Add(12 * time.Hour)
+	app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
+		Schedule: fmt.Sprintf("0 %d * * *", opens.Hour()), Duration: metav1.Duration{Duration: 2 * time.Hour}, TimeZone: "UTC",
+	}}}
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	binding := func() string {
+		t.Helper()
+		secret := &corev1.Secret{}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.BindingNameFor(app.Name)}, secret); err != nil {
+			t.Fatal(err)
+		}
+		return string(secret.Data["password"])
+	}
+	if got := binding(); got != "before" {
+		t.Fatalf("the binding has %q", got)
+	}
+	password.StringData = map[string]string{"password": "after"}
+	if err := env.Client.Update(t.Context(), password); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, env.Client, app, "the wait for a window", func() error {
+		if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonWaitingForMaintenance {
+			return fmt.Errorf("it says %+v", ready)
+		}
+		return nil
+	})
+	if got := binding(); got != "before" {
+		t.Errorf("clients are told %q, which no pod knows", got)
+	}
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Maintenance.Windows[0].Schedule = fmt.Sprintf("0 %d * * *", time.Now().UTC().Hour())
+	})
+	testkit.WaitForReady(t, env.Client, app)
+	if got := binding(); got != "after" {
+		t.Errorf("clients are told %q when all pods are new", got)
 	}
 }
 

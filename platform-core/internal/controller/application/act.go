@@ -176,6 +176,9 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 	if data == nil {
 		return nil
 	}
+	if keeps, err := c.keepsBinding(ctx, app, f, data); err != nil || keeps {
+		return err
+	}
 	_, err := c.applyOwned(ctx, app, &corev1.Secret{
 		ObjectMeta: meta(app, platformv1.BindingNameFor(app.Name), ""),
 		Type:       corev1.SecretType("servicebinding.io/" + binding.Type),
