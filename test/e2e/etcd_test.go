@@ -231,8 +231,7 @@ func (e *etcd) checkMembers() {
 func (e *etcd) checkScaling() {
 	before := e.uids()
 	for number, says := range map[int32]string{4: "takes 1, 3 or 5", 5: "cannot be scaled once it is made"} {
-		e.update(replicas(etcdComponent, number))
-		e.stalledWith(platformv1.ReasonInvalidSpec, etcdComponent, says)
+		e.rejects(replicas(etcdComponent, number), platformv1.ReasonInvalidSpec, etcdComponent, says)
 	}
 	e.update(replicas(etcdComponent, 3))
 	e.ready()

@@ -65,6 +65,11 @@ func (d Dirs) validate(p *plan.Plan) error {
 			return errors.New("tls: reload has a command for each entry: a certificate is taken over by a signal or a command")
 		}
 	}
+	if p.Logs != nil {
+		if err := validateLogs(*p.Logs); err != nil {
+			return fmt.Errorf("logs: %w", err)
+		}
+	}
 	seen := map[string]bool{}
 	for _, file := range p.Files {
 		if seen[file.Path] {
@@ -76,6 +81,24 @@ func (d Dirs) validate(p *plan.Plan) error {
 		}
 	}
 	return nil
+}
+
+func validateLogs(l plan.Logs) error {
+	if !filepath.IsAbs(l.Dir) {
+		return fmt.Errorf("folder %q is not absolute", l.Dir)
+	}
+	if len(l.Files) == 0 {
+		return errors.New("there are no files")
+	}
+	for _, name := range l.Files {
+		if !element.MatchString(name) {
+			return fmt.Errorf("file %q is not the name of a file in the folder", name)
+		}
+	}
+	if l.MaxBytes <= 0 {
+		return fmt.Errorf("maxBytes is %d; it must be greater than 0", l.MaxBytes)
+	}
+	return validateSignals([]string{l.Signal})
 }
 
 func validateProcess(p plan.Process) error {

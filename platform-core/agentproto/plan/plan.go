@@ -64,6 +64,22 @@ type Plan struct {
 	Probe Probe `json:"probe"`
 	// TLS is there where CertificatesDir is. It is no part of the digests: a change of it restarts nothing.
 	TLS *TLS `json:"tls,omitempty"`
+	// Logs is there where the process writes access logs to a volume. It is no part of the digests either: another size of
+	// the volume restarts nothing.
+	Logs *Logs `json:"logs,omitempty"`
+}
+
+// Logs says how the process manager keeps the access logs of the process within their volume.
+type Logs struct {
+	// Dir that the volume is mounted at.
+	Dir string `json:"dir"`
+	// Files right below Dir that the process writes. When one has grown beyond its share it is renamed to end with ".1", the
+	// one before to ".2", and so on; what comes after the last is removed.
+	Files []string `json:"files"`
+	// MaxBytes of all files together, renamed ones included. Each file has an equal share.
+	MaxBytes int64 `json:"maxBytes"`
+	// Signal by name that has the process open its files anew.
+	Signal string `json:"signal"`
 }
 
 // TLS says how the process takes over a certificate that was renewed.

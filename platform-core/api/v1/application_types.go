@@ -116,6 +116,12 @@ type ApplicationComponent struct {
 	// podDisruptionBudget limits how many pods of each set a drained node may take at once. Default 1.
 	// +optional
 	PodDisruptionBudget *PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+	// monitoring has Prometheus read the metrics of this component. Refused where the plugin declares none.
+	// +optional
+	Monitoring *Monitoring `json:"monitoring,omitempty"`
+	// logs says where the middleware's own access logs go. Refused where the plugin declares none.
+	// +optional
+	Logs *Logs `json:"logs,omitempty"`
 }
 
 // Credential is a user name and password that the plugin declares, taken from a Secret of the user.
@@ -138,7 +144,7 @@ type ApplicationStatus struct {
 	// phase is one word for printing.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// conditions: Ready, Reconciling, Stalled and Accepted.
+	// conditions: Ready, Reconciling, Stalled and Accepted; Monitored where a component's metrics are wanted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -82,6 +82,12 @@ type ComponentSpec struct {
 	// tls of the Application.
 	// +optional
 	TLS *TLS `json:"tls,omitempty"`
+	// monitoring of the component; absent when its metrics are not wanted.
+	// +optional
+	Monitoring *Monitoring `json:"monitoring,omitempty"`
+	// logs of the component; absent when they go to the standard output.
+	// +optional
+	Logs *Logs `json:"logs,omitempty"`
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -112,7 +118,7 @@ type ComponentStatus struct {
 	// phase is one word for printing.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// conditions: Ready, Reconciling and Stalled.
+	// conditions: Ready, Reconciling and Stalled; CertificateServed with TLS, Monitored where metrics are wanted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -14,6 +14,8 @@ const (
 	AcceptedCondition = "Accepted"
 	// CertificateServedCondition says whether every pod of a Component serves the present certificate.
 	CertificateServedCondition = "CertificateServed"
+	// MonitoredCondition says whether a Prometheus can find the metrics of a Component; absent when they are not wanted.
+	MonitoredCondition = "Monitored"
 )
 
 // Reasons of the conditions above. A reason is stable and for machines; the
@@ -55,6 +57,12 @@ const (
 	ReasonCertificateOutdated = "CertificateOutdated"
 	// ReasonCertificateNotReady: the certificate of a component is not issued.
 	ReasonCertificateNotReady = "CertificateNotReady"
+	// ReasonPodMonitorApplied: the PodMonitor is there.
+	ReasonPodMonitorApplied = "PodMonitorApplied"
+	// ReasonPodMonitorNotFound: metrics are wanted, and the cluster has no PodMonitors.
+	ReasonPodMonitorNotFound = "PodMonitorNotFound"
+	// ReasonPodMonitorRefused: the API server takes the PodMonitor not.
+	ReasonPodMonitorRefused = "PodMonitorRefused"
 	// ReasonStorageClassNotFound: the StorageClass that the spec names, or a default one, is absent.
 	ReasonStorageClassNotFound = "StorageClassNotFound"
 	// ReasonVolumeShrinkRefused: a volume can only grow.

@@ -83,6 +83,11 @@ type NetworkPolicy struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
+	// monitoringFrom lists who may reach the ports that metrics are read from, where monitoring is enabled. Anyone when left out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	MonitoringFrom []networkingv1.NetworkPolicyPeer `json:"monitoringFrom,omitempty"`
 }
 
 // OrdinalsOf returns the ordinals that the pods of a set have: the first numbers from 0 that are not excluded.

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/maintenance"
@@ -30,7 +30,7 @@ type Facts struct {
 	Components map[string]*platformv1.Component
 	// Classes are the names of all StorageClasses; the default one under "".
 	Classes map[string]bool
-	// Claims that hold data of the Application, by name.
+	// Claims that hold data of the Application, or of an earlier one of its name, by name.
 	Claims map[string]*corev1.PersistentVolumeClaim
 	// Settings of the operator that its pods would be made with.
 	Settings render.Settings
@@ -74,31 +74,45 @@ func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
 	return nil
 }
 
-// Class says which StorageClass is absent, before anything is made; nil when none is. A
-// component that is there already has its volumes.
+// Classes are the names of StorageClasses, as in Facts.
+func Classes(classes []storagev1.StorageClass) map[string]bool {
+	names := map[string]bool{}
+	for i := range classes {
+		names[classes[i].Name] = true
+		if classes[i].Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+			names[""] = true
+		}
+	}
+	return names
+}
+
+// Class says which StorageClass is absent, before anything is made; nil when none is. What a component has already is on its
+// volumes.
 func Class(f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
 	for _, spec := range wanted {
-		if spec.Storage == nil || f.Components[spec.Component] != nil {
-			continue
+		existing := f.Components[spec.Component]
+		if spec.Storage != nil && existing == nil {
+			if refusal := classFor(f, spec.Component, "storage", spec.Storage.StorageClassName); refusal != nil {
+				return refusal
+			}
 		}
-		switch name := spec.Storage.StorageClassName; {
-		case name == nil && !f.Classes[""]:
-			return refuse(platformv1.ReasonStorageClassNotFound, "the cluster has no default StorageClass: name one in storage.storageClassName of component %q", spec.Component)
-		case name != nil && !f.Classes[*name]:
-			return refuse(platformv1.ReasonStorageClassNotFound, "there is no StorageClass %q: create it or name another one in storage.storageClassName of component %q", *name, spec.Component)
+		if spec.Logs.On() && (existing == nil || !existing.Spec.Logs.On()) {
+			if refusal := classFor(f, spec.Component, "logs.volume", spec.Logs.Volume.StorageClassName); refusal != nil {
+				return refusal
+			}
 		}
 	}
 	return nil
 }
 
-// Shrink says that a claim cannot have a size that is below its own; nil when it is not.
-func Shrink(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *render.Refusal {
-	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	if have.Cmp(size) <= 0 {
-		return nil
+func classFor(f Facts, component, field string, name *string) *render.Refusal {
+	switch {
+	case name == nil && !f.Classes[""]:
+		return refuse(platformv1.ReasonStorageClassNotFound, "the cluster has no default StorageClass: name one in %s.storageClassName of component %q", field, component)
+	case name != nil && !f.Classes[*name]:
+		return refuse(platformv1.ReasonStorageClassNotFound, "there is no StorageClass %q: create it or name another one in %s.storageClassName of component %q", *name, field, component)
 	}
-	return refuse(platformv1.ReasonVolumeShrinkRefused,
-		"claim %s has %s and cannot shrink to %s: set the size to at least %s", claim.Name, have.String(), size.String(), have.String())
+	return nil
 }
 
 // scaling refuses another number of pods or sets for components whose members the middleware counts

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -53,14 +54,15 @@ func problems(app *platformv1.Application, f Facts) ([]*render.Refusal, []string
 	if len(refusals) > 0 {
 		return refusals, nil
 	}
-	if refusals = rendered(app, f, wanted); len(refusals) > 0 {
+	var outputs []*render.ComponentOutput
+	if outputs, refusals = rendered(app, f, wanted); len(refusals) > 0 {
 		return refusals, nil
 	}
-	var warnings []string
+	refusals, warnings := volumes(app, f, outputs)
 	if r := Class(f, wanted); r != nil {
 		warnings = append(warnings, held(r))
 	}
-	return nil, warnings
+	return refusals, warnings
 }
 
 // Still is the warning about what was refused before and keeps a change from nothing.
@@ -68,37 +70,59 @@ func Still(refusal string) string { return "it is still refused: " + refusal }
 
 func held(r *render.Refusal) string { return fmt.Sprintf("it will wait: %s", r.Message) }
 
-// rendered looks at what would be made: rules between parameters, and volumes that would have to shrink.
-func rendered(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
+// rendered returns what would be made. Rules between parameters are checked there.
+func rendered(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) ([]*render.ComponentOutput, []*render.Refusal) {
 	owner := render.Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: f.State.Bundle.Manifest.Domain}
+	var outputs []*render.ComponentOutput
 	var refusals []*render.Refusal
 	for i := range wanted {
 		output, refusal := render.Component(f.State.Bundle, f.Settings, owner, &wanted[i])
-		if refusal == nil {
-			refusal = shrinks(f, output)
-		}
 		if refusal != nil {
 			refusals = append(refusals, refusal)
+			continue
 		}
+		outputs = append(outputs, output)
 	}
-	return refusals
+	return outputs, refusals
 }
 
-// shrinks returns the first claim of a component that would have to.
-func shrinks(f Facts, output *render.ComponentOutput) *render.Refusal {
+// volumes returns, for each component, the first claim that would have to shrink, and the first one of an earlier Application that is in
+// the way.
+func volumes(app *platformv1.Application, f Facts, outputs []*render.ComponentOutput) (refusals []*render.Refusal, warnings []string) {
+	for _, output := range outputs {
+		var shrinks, taken *render.Refusal
+		eachClaim(f, output, func(set *platformv1.WorkloadSetSpec, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
+			ours := claim.Labels[platformv1.ApplicationUIDLabel] == string(app.UID) && app.UID != ""
+			switch {
+			case !ours && taken == nil:
+				taken = Adoption(set, ordinal, claim)
+			case ours && shrinks == nil:
+				shrinks = Shrink(claim, volume.Size)
+			}
+		})
+		if shrinks != nil {
+			refusals = append(refusals, shrinks)
+		}
+		if taken != nil {
+			warnings = append(warnings, held(taken))
+		}
+	}
+	return refusals, warnings
+}
+
+// eachClaim calls visit for every claim that is there of those that the pods of a component need.
+func eachClaim(f Facts, output *render.ComponentOutput, visit func(*platformv1.WorkloadSetSpec, int32, platformv1.SetVolume, *corev1.PersistentVolumeClaim)) {
+	if len(f.Claims) == 0 {
+		return
+	}
 	for i := range output.WorkloadSets {
 		set := &output.WorkloadSets[i]
-		for _, ordinal := range platformv1.OrdinalsOf(set.Spec.Replicas, set.Spec.ExcludedOrdinals) {
+		for _, ordinal := range set.Spec.Ordinals() {
 			for _, volume := range set.Spec.Volumes {
-				claim := f.Claims[platformv1.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal))]
-				if claim == nil {
-					continue
-				}
-				if refusal := Shrink(claim, volume.Size); refusal != nil {
-					return refusal
+				if claim := f.Claims[platformv1.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal))]; claim != nil {
+					visit(&set.Spec, ordinal, volume, claim)
 				}
 			}
 		}
 	}
-	return nil
 }

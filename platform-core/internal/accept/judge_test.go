@@ -105,27 +105,32 @@ func TestCreation(t *testing.T) {
 	redis, cluster := load(t, "redis"), load(t, "etcd")
 	none := Facts{}
 	broken := Facts{State: plugin.State{Errors: []plugin.LoadError{{File: "a.yaml", Message: "bad"}}}}
-	classless := redis
+	classless, retained, older := redis, redis, redis
 	classless.Classes = nil
+	retained.Claims, older.Claims = claims("before", "redis/7.0"), claims("before", "redis/6.2")
+	adopting := func(app *platformv1.Application) { app.Spec.AdoptVolumes = "before" }
 	for name, test := range map[string]struct {
 		app     *platformv1.Application
 		facts   Facts
 		refused []string
 		warned  []string
 	}{
-		"good":              {app: testApp(), facts: redis},
-		"good etcd":         {app: etcd(), facts: cluster},
-		"version":           {app: edited(testApp(), version("6.2")), facts: redis, refused: []string{`does not support version "6.2"`}},
-		"topology":          {app: edited(testApp(), func(a *platformv1.Application) { a.Spec.Topology = "ring" }), facts: redis, refused: []string{`has no topology "ring"`}},
-		"component":         {app: edited(testApp(), func(a *platformv1.Application) { component(a).Name = "web" }), facts: redis, refused: []string{`has no component "web"`}},
-		"parameter":         {app: edited(testApp(), parameter("maxclient", "1")), facts: redis, refused: []string{`"maxclient"`}},
-		"each thing wrong":  {app: edited(testApp(), parameter("maxclients", "lots"), parameter("port", "1"), size("-1Gi")), facts: redis, refused: []string{"maxclients", "port", "-1Gi"}},
-		"rule of two":       {app: edited(etcd(), parameter("heartbeat-interval", "500")), facts: cluster, refused: []string{"five times heartbeat-interval"}},
-		"replicas":          {app: edited(etcd(), replicas(2)), facts: cluster, refused: []string{"has 2 replicas"}},
-		"no such plugin":    {app: edited(testApp(), version("1")), facts: none, warned: []string{"it will wait: plugin redis has no version 1.0.0"}},
-		"broken plugin":     {app: testApp(), facts: broken, warned: []string{"was refused: a.yaml: bad"}},
-		"no class":          {app: testApp(), facts: classless, warned: []string{"no default StorageClass"}},
-		"wrong and waiting": {app: edited(testApp(), version("6.2")), facts: classless, refused: []string{"6.2"}},
+		"good":                        {app: testApp(), facts: redis},
+		"good etcd":                   {app: etcd(), facts: cluster},
+		"version":                     {app: edited(testApp(), version("6.2")), facts: redis, refused: []string{`does not support version "6.2"`}},
+		"topology":                    {app: edited(testApp(), func(a *platformv1.Application) { a.Spec.Topology = "ring" }), facts: redis, refused: []string{`has no topology "ring"`}},
+		"component":                   {app: edited(testApp(), func(a *platformv1.Application) { component(a).Name = "web" }), facts: redis, refused: []string{`has no component "web"`}},
+		"parameter":                   {app: edited(testApp(), parameter("maxclient", "1")), facts: redis, refused: []string{`"maxclient"`}},
+		"each thing wrong":            {app: edited(testApp(), parameter("maxclients", "lots"), parameter("port", "1"), size("-1Gi")), facts: redis, refused: []string{"maxclients", "port", "-1Gi"}},
+		"rule of two":                 {app: edited(etcd(), parameter("heartbeat-interval", "500")), facts: cluster, refused: []string{"five times heartbeat-interval"}},
+		"replicas":                    {app: edited(etcd(), replicas(2)), facts: cluster, refused: []string{"has 2 replicas"}},
+		"no such plugin":              {app: edited(testApp(), version("1")), facts: none, warned: []string{"it will wait: plugin redis has no version 1.0.0"}},
+		"broken plugin":               {app: testApp(), facts: broken, warned: []string{"was refused: a.yaml: bad"}},
+		"no class":                    {app: testApp(), facts: classless, warned: []string{"no default StorageClass"}},
+		"retained volumes":            {app: testApp(), facts: retained, warned: []string{"set adoptVolumes to before"}},
+		"adopted volumes":             {app: edited(testApp(), adopting), facts: retained},
+		"volumes of an older version": {app: edited(testApp(), adopting), facts: older, warned: []string{`is "redis/6" and has to be "redis/7"`}},
+		"wrong and waiting":           {app: edited(testApp(), version("6.2")), facts: classless, refused: []string{"6.2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Judge(test.app, nil, func(*platformv1.Application) Facts { return test.facts })
@@ -135,17 +140,31 @@ func TestCreation(t *testing.T) {
 	}
 }
 
+// claims returns the claim of the first pod of redis-a, of 2Gi.
+func claims(uid, data string) map[string]*corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: platformv1.ClaimNameFor("data", platformv1.PodNameFor(platformv1.WorkloadSetNameFor("redis-a", "redis", "main"), 0)),
+		Labels: map[string]string{
+			platformv1.ApplicationUIDLabel: uid, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main", platformv1.OrdinalLabel: "0",
+		},
+		Annotations: map[string]string{platformv1.DataAnnotation: data},
+	}}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
+	return map[string]*corev1.PersistentVolumeClaim{claim.Name: claim}
+}
+
 // A change is refused for what it breaks, and for nothing that was broken before.
 func TestChange(t *testing.T) {
 	redis, cluster := load(t, "redis"), load(t, "etcd")
 	cluster.Components = map[string]*platformv1.Component{"etcd": {Spec: platformv1.ComponentSpec{Component: "etcd", Replicas: 3, Sets: []platformv1.ComponentSet{{Name: "main"}}}}}
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: platformv1.ClaimNameFor("data", platformv1.PodNameFor(platformv1.WorkloadSetNameFor("redis-a", "redis", "main"), 0))}}
-	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
-	redis.Claims = map[string]*corev1.PersistentVolumeClaim{claim.Name: claim}
+	redis.Claims = claims("this", "redis/7.0")
 	leaving := func(app *platformv1.Application) { app.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
 	finalizer := func(app *platformv1.Application) { app.Finalizers = append(app.Finalizers, "example.com/a") }
 	stopped := func(app *platformv1.Application) { app.Spec.Running = new(false) }
 	bad := edited(testApp(), parameter("maxclient", "1"), size("2Gi"))
+	identified := func(app *platformv1.Application) *platformv1.Application {
+		return edited(app, func(a *platformv1.Application) { a.UID = "this" })
+	}
 	for name, test := range map[string]struct {
 		old, app *platformv1.Application
 		facts    Facts
@@ -167,7 +186,7 @@ func TestChange(t *testing.T) {
 		"plugin that is gone":        {old: testApp(), app: edited(testApp(), version("6.2")), facts: Facts{}, warned: []string{"redis"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := Judge(test.app, test.old, func(*platformv1.Application) Facts { return test.facts })
+			v := Judge(identified(test.app), identified(test.old), func(*platformv1.Application) Facts { return test.facts })
 			says(t, "refusals", sentences(v.Refused), test.refused...)
 			says(t, "warnings", v.Warnings, test.warned...)
 		})

@@ -24,7 +24,7 @@ const clusterIssuer = "ClusterIssuer"
 
 // IssuerProblem says why an issuer that a user named cannot issue, and what to do; "" when nothing is known to be wrong, as with
 // an issuer that another project provides. It is read live: users' issuers are not watched.
-func (m *Manager) IssuerProblem(ctx context.Context, namespace string, named *platformv1.IssuerReference) (string, error) {
+func IssuerProblem(ctx context.Context, live client.Reader, namespace string, named *platformv1.IssuerReference) (string, error) {
 	if named == nil {
 		return "", nil
 	}
@@ -42,7 +42,7 @@ func (m *Manager) IssuerProblem(ctx context.Context, namespace string, named *pl
 	}
 	issuer := &unstructured.Unstructured{}
 	issuer.SetGroupVersionKind(kind)
-	err := m.Live().Get(ctx, client.ObjectKey{Namespace: namespace, Name: named.Name}, issuer)
+	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: named.Name}, issuer)
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Sprintf("%s %q, which tls.issuerRef names, is not in %s: create it, or name another one", kind.Kind, named.Name, where), nil

@@ -107,13 +107,6 @@ func (b *Bundle) withParameters(component *Component, file File, v placeholder.V
 
 // resolveUsernames replaces references to a credential's user name.
 func (b *Bundle) resolveUsernames(p *plan.Plan) {
-	username := func(ref *plan.SecretRef) (string, bool) {
-		if ref == nil || ref.Key != SecretKeyUsername {
-			return "", false
-		}
-		credential, ok := b.Credential(ref.Credential)
-		return credential.Username, ok
-	}
 	lists := [][]plan.EnvVar{p.Process.Env, p.Probe.Env}
 	if p.Process.Reload != nil {
 		lists = append(lists, p.Process.Reload.Env)
@@ -123,18 +116,27 @@ func (b *Bundle) resolveUsernames(p *plan.Plan) {
 	}
 	for _, list := range lists {
 		for i := range list {
-			if name, ok := username(list[i].Secret); ok {
+			if name, ok := b.username(list[i].Secret); ok {
 				list[i].Value, list[i].Secret = podtext.Escape(name), nil
 			}
 		}
 	}
 	for _, file := range p.Files {
 		for i := range file.Entries {
-			if name, ok := username(file.Entries[i].Secret); ok {
+			if name, ok := b.username(file.Entries[i].Secret); ok {
 				file.Entries[i].Args, file.Entries[i].Secret = append(file.Entries[i].Args, podtext.Escape(name)), nil
 			}
 		}
 	}
+}
+
+// username returns what a reference to a credential's user name stands for.
+func (b *Bundle) username(ref *plan.SecretRef) (string, bool) {
+	if ref == nil || ref.Key != SecretKeyUsername {
+		return "", false
+	}
+	credential, ok := b.Credential(ref.Credential)
+	return credential.Username, ok
 }
 
 // Keys of a credential's Secret.

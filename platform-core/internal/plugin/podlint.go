@@ -114,6 +114,8 @@ func (p *podLint) checkVolumes(path document.Path, list []corev1.Volume) map[str
 		switch {
 		case strings.HasPrefix(v.Name, VolumePrefix):
 			p.wrong(at.With("name"), "is %q: the beginning %s is the engine's", v.Name, VolumePrefix)
+		case v.Name == LogsVolume && p.component.Logs != nil:
+			p.wrong(at.With("name"), "is %q, which is the volume that the engine adds for access logs: names must differ", v.Name)
 		case known[v.Name]:
 			p.wrong(at.With("name"), "is %q, which another volume has: names must differ", v.Name)
 		}

@@ -62,6 +62,7 @@ type Components struct {
 	Topologies  []Topology   `json:"topologies"`
 	Credentials []Credential `json:"credentials,omitempty"`
 	Binding     *Binding     `json:"binding,omitempty"`
+	Entities    []Entity     `json:"entities,omitempty"`
 }
 
 // Component is one binary of the middleware.
@@ -103,6 +104,12 @@ type Component struct {
 	Probe   plan.Probe   `json:"probe"`
 	// TLS says that the component can speak TLS; nil when it cannot.
 	TLS *TLS `json:"tls,omitempty"`
+	// Failover says how another pod becomes the writer; nil when none can.
+	Failover *Failover `json:"failover,omitempty"`
+	// Monitoring says where its metrics are; nil when it has none.
+	Monitoring *Monitoring `json:"monitoring,omitempty"`
+	// Logs says where it writes access logs; nil when it has none that could go to a volume.
+	Logs *Logs `json:"logs,omitempty"`
 	// Parameters is the key of its parameter set; empty when there is nothing to set.
 	Parameters string `json:"parameters,omitempty"`
 	// Credentials that are mounted into its pods, by name.
@@ -183,7 +190,7 @@ type Port struct {
 	Name string `json:"name"`
 	Port int32  `json:"port"`
 	// Access: Client (the default), or Peers for a port that only pods of the same Application may reach where a
-	// NetworkPolicy is wanted.
+	// NetworkPolicy is wanted, or Metrics for a port that is there only where metrics are wanted.
 	Access PortAccess `json:"access,omitempty"`
 }
 
@@ -194,6 +201,8 @@ type PortAccess string
 const (
 	PortClient PortAccess = "Client"
 	PortPeers  PortAccess = "Peers"
+	// PortMetrics is for the port of Component.Monitoring alone. No Service has it.
+	PortMetrics PortAccess = "Metrics"
 )
 
 // Role that a pod may have.

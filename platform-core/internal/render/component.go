@@ -30,6 +30,12 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	if r := Join(checkParameters(b, spec, spec.Parameters)); r != nil {
 		return nil, r
 	}
+	if r := checkMonitoring(b, spec, declared); r != nil {
+		return nil, r
+	}
+	if r := checkLogs(b, spec, declared); r != nil {
+		return nil, r
+	}
 	for _, set := range spec.Sets {
 		if r := Join(checkParameters(b, spec, set.Parameters)); r != nil {
 			return nil, r
@@ -54,6 +60,7 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	output.NetworkPolicy = c.networkPolicy()
 	output.Services, output.Endpoints = c.services()
 	output.Certificate = c.certificate(output.Services)
+	output.PodMonitor = c.podMonitor()
 	return output, nil
 }
 
@@ -86,8 +93,11 @@ func (c *setContext) values() placeholder.Values {
 		App: placeholder.App{
 			Name: c.owner.Application, Namespace: c.owner.Namespace, Version: c.spec.Version, Topology: c.spec.Topology, TLS: c.spec.TLS.On(),
 		},
-		Component: placeholder.Component{Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain()},
-		Set:       placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},
+		Component: placeholder.Component{
+			Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain(),
+			Monitoring: c.spec.Monitoring.On(), Logs: c.spec.Logs.On(),
+		},
+		Set: placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},
 	}
 	if limit, ok := c.set.resources.Limits[corev1.ResourceMemory]; ok {
 		v.Component.MemoryLimit = limit.Value()
@@ -132,17 +142,22 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 	if err != nil {
 		return failed(err)
 	}
-	p.Domain = c.headlessDomain()
+	p.Domain, p.Logs = c.headlessDomain(), c.logsPlan()
 	p.Digest, p.RestartDigest = planDigests(&p)
 	template, err := c.bundle.RenderPodTemplate(c.declared, values)
 	if err != nil {
 		return failed(err)
 	}
-	set := c.shell()
-	if set.Revision, err = c.revision(&template, &p); err != nil {
+	c.withoutExporter(&template)
+	exporterEnv, err := c.exporterEnv(values)
+	if err != nil {
 		return failed(err)
 	}
-	if r := c.inject(&template, &p); r != nil {
+	set := c.shell()
+	if set.Revision, err = c.revision(&template, &p, exporterEnv); err != nil {
+		return failed(err)
+	}
+	if r := c.inject(&template, &p, exporterEnv); r != nil {
 		return nil, r
 	}
 	if err := c.schedule(&template.Spec); err != nil {
@@ -185,6 +200,7 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		}
 		set.Volumes = append(set.Volumes, platformv1.SetVolume{Name: v.Name, Storage: storage})
 	}
+	set.Volumes = append(set.Volumes, c.logsVolume()...)
 	for _, role := range c.declared.Roles {
 		set.Roles = append(set.Roles, platformv1.SetRole{Name: role.Name, Access: role.Access})
 	}

@@ -170,6 +170,8 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		NetworkPolicy:  app.Spec.NetworkPolicy.DeepCopy(),
 		AdoptVolumes:   app.Spec.AdoptVolumes,
 		TLS:            tls(app.Spec.TLS),
+		Monitoring:     monitoring(set.Monitoring),
+		Logs:           logs(set.Logs),
 		DeletionPolicy: cmp.Or(app.Spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 
 		PodDisruptionBudget: set.PodDisruptionBudget.DeepCopy(),
@@ -185,6 +187,8 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		func() *Refusal { return fillStorage(spec, declared, set.Storage) },
 		func() *Refusal { return fillService(spec, declared, set.Service) },
 		func() *Refusal { return checkTLS(b, spec, declared) },
+		func() *Refusal { return checkMonitoring(b, spec, declared) },
+		func() *Refusal { return checkLogs(b, spec, declared) },
 		func() *Refusal {
 			return checkScheduling(fmt.Sprintf("component %q", spec.Component), spec.Scheduling)
 		},

@@ -14,7 +14,7 @@ import (
 )
 
 // networkPolicy lets in: pods of the same Application, to all ports; the operator, to the agents'; whom the user
-// names, or anyone, to the ports that are meant for clients; and nothing else. The kubelet's probes are
+// names, or anyone, to the ports that are meant for clients, and those who read metrics to theirs; and nothing else. The kubelet's probes are
 // always let in by the network itself.
 func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 	wanted := c.spec.NetworkPolicy
@@ -34,7 +34,7 @@ func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 	}
 	var clients []networkingv1.NetworkPolicyPort
 	for _, port := range c.declared.Ports {
-		if port.Access != plugin.PortPeers {
+		if port.Access == "" || port.Access == plugin.PortClient {
 			clients = append(clients, policyPort(port.Port))
 		}
 	}
@@ -42,6 +42,7 @@ func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 	if len(clients) > 0 {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: wanted.From, Ports: clients})
 	}
+	rules = append(rules, c.monitorsMayReach()...)
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: metav1.ObjectMeta{

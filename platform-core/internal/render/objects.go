@@ -52,6 +52,9 @@ func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runti
 		if output.Certificate != nil {
 			objects = append(objects, output.Certificate)
 		}
+		if output.PodMonitor != nil {
+			objects = append(objects, output.PodMonitor)
+		}
 		endpoints = append(endpoints, output.Endpoints...)
 		for _, set := range output.WorkloadSets {
 			list, err := setObjects(app, set)

@@ -20,7 +20,7 @@ const graceSeconds = 5
 const agentImagePath = "/agent"
 
 // inject completes a plugin's pod template with all that is the engine's.
-func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan) *Refusal {
+func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []plan.EnvVar) *Refusal {
 	if c.settings.AgentImage == "" {
 		return refuse(platformv1.ReasonInvalidSpec, "the operator's settings name no agent image: set agentImage")
 	}
@@ -49,6 +49,9 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan) *Refusal {
 			continue
 		}
 		container.Image = c.image(container.Image)
+		if container.Name == c.exporter() {
+			c.injectExporter(container, exporter)
+		}
 	}
 	// The agent's binary is there before any init container of the plugin's runs.
 	spec.InitContainers = append([]corev1.Container{c.initContainer()}, spec.InitContainers...)
@@ -93,7 +96,10 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	container.Command = []string{plan.AgentPath, "run"}
 	container.Resources = *c.set.resources.DeepCopy()
 	container.Env = append(podIdentity(), container.Env...)
-	for _, port := range c.declared.Ports {
+	for _, port := range c.ports() {
+		if port.Access == plugin.PortMetrics && c.exporter() != "" {
+			continue
+		}
 		container.Ports = append(container.Ports, tcpPort(port.Name, port.Port))
 	}
 	container.Ports = append(container.Ports, tcpPort("agent", plan.ProcessPort))
@@ -106,6 +112,9 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	)
 	c.mountSecrets(container)
 	c.mountCertificates(container)
+	if c.spec.Logs.On() {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: plugin.LogsVolume, MountPath: c.declared.Logs.Path})
+	}
 }
 
 func (c *context) mountCertificates(container *corev1.Container) {

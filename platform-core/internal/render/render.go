@@ -83,6 +83,8 @@ type ComponentOutput struct {
 	NetworkPolicy *networkingv1.NetworkPolicy
 	// Certificate to apply, of cert-manager; nil without TLS.
 	Certificate *unstructured.Unstructured
+	// PodMonitor to apply, of the Prometheus Operator; nil when metrics are not wanted.
+	PodMonitor *unstructured.Unstructured
 	// Endpoints that clients use: one for each Service with exposure Client.
 	Endpoints []platformv1.Endpoint
 }

@@ -35,6 +35,10 @@ type structure struct {
 	CredentialsRevision string `json:"credentialsRevision,omitempty"`
 	// TLS says that the certificate is mounted.
 	TLS bool `json:"tls,omitempty"`
+	// Exporter is the environment of the container that serves metrics.
+	Exporter []structureEnv `json:"exporter,omitempty"`
+	// Logs is where the volume of the access logs is mounted.
+	Logs string `json:"logs,omitempty"`
 	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
 	StopSeconds int `json:"stopSeconds,omitempty"`
 }
@@ -44,6 +48,12 @@ type structurePort struct {
 	Port int32  `json:"port"`
 }
 
+type structureEnv struct {
+	Name       string `json:"name"`
+	Value      string `json:"value,omitempty"`
+	Credential string `json:"credential,omitempty"`
+}
+
 type structureSecret struct {
 	Credential string `json:"credential"`
 	Name       string `json:"name"`
@@ -51,7 +61,7 @@ type structureSecret struct {
 }
 
 // revision is the hash of the structure. t is the template as the plugin's rendering gave it.
-func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan) (string, error) {
+func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []plan.EnvVar) (string, error) {
 	data, err := canonical(t)
 	if err != nil {
 		return "", err
@@ -71,7 +81,17 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan) (string, 
 		s.Volumes = append(s.Volumes, v.Name)
 	}
 	slices.Sort(s.Volumes)
-	for _, port := range c.declared.Ports {
+	for _, env := range exporter {
+		entry := structureEnv{Name: env.Name, Value: env.Value}
+		if env.Secret != nil {
+			entry.Credential = env.Secret.Credential
+		}
+		s.Exporter = append(s.Exporter, entry)
+	}
+	if p.Logs != nil {
+		s.Logs = p.Logs.Dir
+	}
+	for _, port := range c.ports() {
 		s.Ports = append(s.Ports, structurePort{port.Name, port.Port})
 	}
 	if wanted := c.set.scheduling; wanted != nil && !equality.Semantic.DeepEqual(*wanted, platformv1.Scheduling{}) {

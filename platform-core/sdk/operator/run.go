@@ -173,6 +173,7 @@ func setup(mgr manager.Manager, o Options, s settings, l *live) error {
 		Namespaces: watched(s.watchNamespaces),
 		Settings:   l.rendering,
 		Workers:    l.workers,
+		Admission:  s.webhook.admission(o, s.namespace),
 	})
 	if err != nil {
 		return fmt.Errorf("cannot set up the engine: %w", err)

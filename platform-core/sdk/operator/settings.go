@@ -42,6 +42,7 @@ type settings struct {
 	configMap string
 	// watchNamespaces are the namespaces to serve; all when empty.
 	watchNamespaces []string
+	webhook         webhookSettings
 }
 
 // bind declares the flags and their defaults.
@@ -60,6 +61,7 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.IntVar(&s.burst, "kube-api-burst", 400, "requests to the API server that may come at once")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
+	s.webhook.bind(flags)
 }
 
 // bindCluster declares the flags that say where the operator is and what it serves.
@@ -105,6 +107,9 @@ func (s *settings) check() error {
 		}
 	}
 	if _, err := s.tuned(); err != nil {
+		return err
+	}
+	if err := s.webhook.check(); err != nil {
 		return err
 	}
 	_, err := s.logger(uberzap.NewAtomicLevel())

@@ -115,6 +115,15 @@ func StalledFor(after time.Duration, reason, message string) Outcome {
 	return Outcome{kind: KindStalled, reason: reason, message: message, after: max(after, 0)}
 }
 
+// Within returns the same outcome with a clock: the object is looked at again after the given time at the latest. A time
+// that is not positive adds none.
+func (o Outcome) Within(after time.Duration) Outcome {
+	if after > 0 && (o.after == 0 || after < o.after) {
+		o.after = after
+	}
+	return o
+}
+
 // Failed says that err came as a surprise and that the work is to be tried again
 // with back-off. The reason is that of the error, when it is Reasoned, else
 // ReasonFailed. A nil error gives Done.
@@ -138,15 +147,6 @@ func (o Outcome) Reason() string { return o.reason }
 
 // Message returns the sentence for people; empty when Done.
 func (o Outcome) Message() string { return o.message }
-
-// Within returns the outcome with a clock: the object is looked at again after the given time, or sooner
-// when the outcome says so. A time that is not positive changes nothing.
-func (o Outcome) Within(after time.Duration) Outcome {
-	if after > 0 && (o.after == 0 || after < o.after) {
-		o.after = after
-	}
-	return o
-}
 
 // Saying returns the outcome with another message, but that of a failure, whose message is its error.
 func (o Outcome) Saying(message string) Outcome {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/certmanager"
+	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
@@ -38,7 +38,7 @@ type Deps struct {
 	// Secrets watches, by name, the Secrets that users supply.
 	Secrets *secretwatch.Watcher
 	// Certificates is the way to cert-manager.
-	Certificates *certmanager.Manager
+	Certificates *foreign.Kinds
 	// Digest tells one secret text from another without giving it away.
 	Digest func(text string) string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
@@ -34,7 +35,7 @@ type facts struct {
 }
 
 func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (*facts, error) {
-	f := &facts{components: map[string]*platformv1.Component{}, passwords: map[string]string{}, classes: map[string]bool{}}
+	f := &facts{components: map[string]*platformv1.Component{}, passwords: map[string]string{}}
 	f.state, _ = c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
 
 	if f.state.Bundle == nil {
@@ -78,12 +79,7 @@ func (c *Controller) observeClasses(ctx context.Context, f *facts) error {
 	if err := c.client.List(ctx, &classes); err != nil {
 		return err
 	}
-	for _, class := range classes.Items {
-		f.classes[class.Name] = true
-		if class.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
-			f.classes[""] = true
-		}
-	}
+	f.classes = accept.Classes(classes.Items)
 	return nil
 }
 

@@ -39,11 +39,35 @@ func report(app *platformv1.Application, f *facts) {
 	if writers != 1 {
 		s.Primary = ""
 	}
-	reportCertificates(app, f)
+	sumUp(app, f, platformv1.CertificateServedCondition)
+	sumUp(app, f, platformv1.MonitoredCondition)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	if f.state.Bundle != nil && f.state.Bundle.Components.Binding != nil && len(s.Endpoints) > 0 {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
 	}
+}
+
+// sumUp carries up a condition that holds nothing up: what is so of some Component speaks for all.
+func sumUp(app *platformv1.Application, f *facts, conditionType string) {
+	var all *metav1.Condition
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		has := conditions.Get(f.components[name], conditionType)
+		if has == nil {
+			continue
+		}
+		switch {
+		case all == nil || has.Status == metav1.ConditionFalse && all.Status == metav1.ConditionTrue:
+			all = &metav1.Condition{Type: has.Type, Status: has.Status, Reason: has.Reason, Message: has.Message}
+		case has.Status == metav1.ConditionFalse:
+			all.Message += "; " + has.Message
+		}
+	}
+	if all == nil {
+		conditions.Remove(app, conditionType)
+		return
+	}
+	all.ObservedGeneration = app.Generation
+	conditions.Set(app, *all)
 }
 
 // stateOf is what an Application says of one of its components.

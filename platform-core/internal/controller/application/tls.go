@@ -4,8 +4,6 @@ package application
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +17,6 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/render"
-	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -138,29 +135,6 @@ func (c *Controller) dissolve(ctx context.Context, app *platformv1.Application, 
 		}
 	}
 	return nil
-}
-
-// reportCertificates carries up which pods serve a certificate from before.
-func reportCertificates(app *platformv1.Application, f *facts) {
-	var all *metav1.Condition
-	for _, name := range slices.Sorted(maps.Keys(f.components)) {
-		served := conditions.Get(f.components[name], platformv1.CertificateServedCondition)
-		if served == nil {
-			continue
-		}
-		switch {
-		case all == nil || served.Status == metav1.ConditionFalse && all.Status == metav1.ConditionTrue:
-			all = &metav1.Condition{Type: served.Type, Status: served.Status, Reason: served.Reason, Message: served.Message}
-		case served.Status == metav1.ConditionFalse:
-			all.Message += "; " + served.Message
-		}
-	}
-	if all == nil {
-		conditions.Remove(app, platformv1.CertificateServedCondition)
-		return
-	}
-	all.ObservedGeneration = app.Generation
-	conditions.Set(app, *all)
 }
 
 // ofIssued wakes the Application whose certificate was issued.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/certmanager"
+	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
@@ -44,7 +44,9 @@ type Deps struct {
 	// Settings of the operator that rendering depends on; they can change.
 	Settings *settings.Live
 	// Certificates is the way to cert-manager.
-	Certificates *certmanager.Manager
+	Certificates *foreign.Kinds
+	// Monitors is the way to the PodMonitors of the Prometheus Operator.
+	Monitors *foreign.Kinds
 	// Namespace of the operator, which calls the agents.
 	Namespace string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.
@@ -60,8 +62,8 @@ type Controller struct {
 	// live reads what the cache does not hold.
 	live  client.Reader
 	apply *apply.Applier
-	// issue applies objects of cert-manager.
-	issue  *apply.Applier
+	// issue applies objects of kinds that others define.
+	others *apply.Applier
 	events *event.Recorder
 }
 
@@ -73,7 +75,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		live:   mgr.GetAPIReader(),
 		events: event.New(mgr.GetEventRecorder(owner)),
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
-		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
+		others: apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Component{}, pluginField, byPlugin); err != nil {
 		return err
@@ -162,5 +164,5 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if o := c.act(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}
-	return c.retire(ctx, f, settle(component, f, output))
+	return c.retire(ctx, f, settle(component, f, output)).Within(c.monitor(ctx, component, f, output.PodMonitor))
 }

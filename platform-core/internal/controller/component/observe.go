@@ -27,6 +27,8 @@ type facts struct {
 	extras []client.Object
 	// tls is what is known of TLS.
 	tls tlsFacts
+	// monitoring is what is known of the PodMonitor.
+	monitoring monitoringFacts
 	// written are the objects that this turn wrote: what sets says of them is older than that.
 	written []string
 }
@@ -65,6 +67,9 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 		if metav1.IsControlledBy(&policies.Items[i], component) {
 			f.extras = append(f.extras, &policies.Items[i])
 		}
+	}
+	if err := c.observeMonitoring(ctx, component, f); err != nil {
+		return nil, err
 	}
 	return f, c.observeTLS(ctx, component, f)
 }

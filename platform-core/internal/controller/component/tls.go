@@ -64,7 +64,7 @@ func (c *Controller) observeTLS(ctx context.Context, component *platformv1.Compo
 		f.tls.certificate, f.tls.problem = certificate, certmanager.Problem(certificate)
 	}
 	if f.tls.wanted && (f.tls.problem != "" || certmanager.Digest(f.tls.secret) == "") {
-		f.tls.issuer, err = c.Certificates.IssuerProblem(ctx, component.Namespace, component.Spec.TLS.IssuerRef)
+		f.tls.issuer, err = certmanager.IssuerProblem(ctx, c.Certificates.Live(), component.Namespace, component.Spec.TLS.IssuerRef)
 		return err
 	}
 	return nil
@@ -82,7 +82,7 @@ func (c *Controller) certify(ctx context.Context, component *platformv1.Componen
 	if err := controllerutil.SetControllerReference(component, output.Certificate, c.client.Scheme()); err != nil {
 		return outcome.Failed(err)
 	}
-	change, err := c.issue.Apply(ctx, output.Certificate)
+	change, err := c.others.Apply(ctx, output.Certificate)
 	switch {
 	case apierrors.IsInvalid(err):
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
@@ -123,7 +123,7 @@ func (c *Controller) retire(ctx context.Context, f *facts, o outcome.Outcome) ou
 	if o.Kind() != outcome.KindDone || f.tls.wanted || f.tls.certificate == nil {
 		return o
 	}
-	if err := c.issue.Delete(ctx, f.tls.certificate); err != nil {
+	if err := c.others.Delete(ctx, f.tls.certificate); err != nil {
 		return outcome.Failed(err)
 	}
 	return o

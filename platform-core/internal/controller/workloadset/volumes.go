@@ -50,8 +50,8 @@ func refuseClaim(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume pl
 		return refuseClass(f, volume.StorageClassName)
 	}
 	if !ours(set, claim) {
-		if refused := refuseAdoption(set, ordinal, claim); refused != nil {
-			return refused
+		if r := accept.Adoption(&set.Spec, ordinal, claim); r != nil {
+			return new(outcome.Stalled(r.Reason, r.Message))
 		}
 	}
 	if r := accept.Shrink(claim, volume.Size); r != nil {
@@ -142,7 +142,7 @@ func (c *Controller) ensureClaims(ctx context.Context, set *platformv1.WorkloadS
 			},
 		}
 		claim.Labels[platformv1.OrdinalLabel] = strconv.Itoa(int(ordinal))
-		claim.Annotations = map[string]string{platformv1.DataAnnotation: dataOf(set)}
+		claim.Annotations = map[string]string{platformv1.DataAnnotation: accept.DataOf(&set.Spec)}
 		if _, err := c.apply.Create(ctx, claim); err != nil {
 			return err
 		}
@@ -158,11 +158,11 @@ func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet
 			return
 		}
 		wanted := claim.DeepCopy()
-		if claim.Annotations[platformv1.DataAnnotation] != dataOf(set) {
+		if claim.Annotations[platformv1.DataAnnotation] != accept.DataOf(&set.Spec) {
 			if wanted.Annotations == nil {
 				wanted.Annotations = map[string]string{}
 			}
-			wanted.Annotations[platformv1.DataAnnotation] = dataOf(set)
+			wanted.Annotations[platformv1.DataAnnotation] = accept.DataOf(&set.Spec)
 		}
 		have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 		if have.Cmp(volume.Size) < 0 && refuseClaim(set, f, ordinal, volume, claim) == nil {

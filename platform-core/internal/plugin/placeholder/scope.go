@@ -35,6 +35,10 @@ type Component struct {
 	MemoryLimit int64 `cel:"memoryLimit"`
 	// CPULimit of the middleware's container in thousandths of a core; 0 when there is none.
 	CPULimit int64 `cel:"cpuLimit"`
+	// Monitoring says whether the metrics of the component are wanted.
+	Monitoring bool `cel:"monitoring"`
+	// Logs says whether the access logs of the component go to a volume.
+	Logs bool `cel:"logs"`
 }
 
 // Set is the variable set.
