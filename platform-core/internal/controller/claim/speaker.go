@@ -57,8 +57,7 @@ func (s *speaker) turn(ctx context.Context) (time.Duration, error) {
 	err := s.live.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease)
 	switch {
 	case apierrors.IsForbidden(err):
-		// An installation without this right: the words are the same whoever says them, and the first one writes.
-		return 0, nil
+		return 0, nil // See below.
 	case client.IgnoreNotFound(err) != nil:
 		return 0, fmt.Errorf("cannot read Lease %s/%s: %w", leaseNamespace, leaseName, err)
 	}
@@ -71,6 +70,9 @@ func (s *speaker) turn(ctx context.Context) (time.Duration, error) {
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err), apierrors.IsAlreadyExists(err):
 		return time.Second, nil // Another operator was faster.
+	case apierrors.IsForbidden(err):
+		// An installation without the right: the words are the same whoever says them, and the first one writes.
+		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("cannot take Lease %s/%s: %w", leaseNamespace, leaseName, err)
 	}
