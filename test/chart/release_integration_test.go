@@ -126,11 +126,7 @@ func (r *release) redirect(configuration *unstructured.Unstructured) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		_, port, err := net.SplitHostPort(r.webhook)
-		if err != nil {
-			r.Fatal(err)
-		}
-		webhook.(map[string]any)["clientConfig"] = map[string]any{"url": "https://localhost:" + port + path}
+		webhook.(map[string]any)["clientConfig"] = map[string]any{"url": "https://localhost:" + portOf(r.T, r.webhook) + path}
 	}
 	if err := unstructured.SetNestedSlice(configuration.Object, webhooks, "webhooks"); err != nil {
 		r.Fatal(err)
@@ -232,6 +228,15 @@ func makeNamespace(t *testing.T, name string) {
 	if err := env.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func portOf(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 func freeAddress(t *testing.T) string {

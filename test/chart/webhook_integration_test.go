@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -175,6 +176,7 @@ func TestWebhook(t *testing.T) {
 		u.warned(t, "it will wait", "redis", "9.9.9")
 	}
 	r.nothingDenied()
+	r.logMemory()
 	r.latency(namespace)
 }
 
@@ -207,6 +209,20 @@ func (r *release) latency(namespace string) {
 	r.Logf("the webhook adds %v to the median", (with - without).Round(10*time.Microsecond))
 	if with-without > 250*time.Millisecond {
 		r.Errorf("it adds %v", with-without)
+	}
+}
+
+// logMemory logs what the operator holds.
+func (r *release) logMemory() {
+	r.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.command.Process.Pid))
+	if err != nil {
+		r.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "VmRSS") {
+			r.Logf("operator: %s", strings.TrimSpace(line))
+		}
 	}
 }
 
@@ -338,4 +354,30 @@ func TestWebhookCertificateComesBack(t *testing.T) {
 	})
 	r.judges(inside)
 	r.nothingDenied()
+}
+
+// TestWebhookOnEveryReplica proves that a replica which does not lead answers as the leader does, with the same certificate.
+func TestWebhookOnEveryReplica(t *testing.T) {
+	r := install(t)
+	r.start()
+	namespace := env.Namespace(t)
+	r.judges(namespace)
+	standby := &release{T: t, namespace: r.namespace, account: r.account, arguments: r.arguments, webhook: freeAddress(t)}
+	standby.start()
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: chartName}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	for i := range configuration.Webhooks {
+		url := configuration.Webhooks[i].ClientConfig.URL
+		*url = strings.Replace(*url, portOf(t, r.webhook), portOf(t, standby.webhook), 1)
+		// Nobody answers but this replica.
+		fail := admissionregistrationv1.Fail
+		configuration.Webhooks[i].FailurePolicy = &fail
+	}
+	if err := env.Client.Update(t.Context(), configuration); err != nil {
+		t.Fatal(err)
+	}
+	standby.judges(namespace)
+	standby.nothingDenied()
 }

@@ -39,19 +39,37 @@ func etcdApplication() platformv1.ApplicationSpec {
 }
 
 // etcd is an etcd cluster of a test.
-type etcd struct{ *application }
+type etcd struct {
+	*application
+	// scheme of its addresses: http, or https where it speaks TLS.
+	scheme string
+}
 
 // in returns the same cluster for a subtest.
 func (e *etcd) in(t *testing.T) *etcd {
-	return &etcd{&application{space: e.space.in(t), name: e.name}}
+	return &etcd{application: &application{space: e.space.in(t), name: e.name}, scheme: e.scheme}
 }
 
 // service is the address that clients use.
-func (e *etcd) service() string { return "http://" + e.name + ":2379" }
+func (e *etcd) service() string { return e.scheme + "://" + e.name + ":2379" }
+
+// local is the address of a member in its own container.
+func (e *etcd) local() string { return e.scheme + "://127.0.0.1:2379" }
+
+// trust has etcdctl trust the CA that the pod has, where there is one.
+const trust = "ETCDCTL_CACERT=/zeroinfra/certs/ca.crt"
+
+// client is a command of a client of the cluster, to be run in the container of a member.
+func (e *etcd) client(command ...string) []string {
+	if e.scheme != "https" {
+		return command
+	}
+	return append([]string{"env", trust}, command...)
+}
 
 // ctl runs etcdctl in the container of a member.
 func (e *etcd) ctl(pod, endpoint string, arguments ...string) (string, error) {
-	command := append([]string{"etcdctl", "--endpoints=" + endpoint, "--command-timeout=5s"}, arguments...)
+	command := e.client(append([]string{"etcdctl", "--endpoints=" + endpoint, "--command-timeout=5s"}, arguments...)...)
 	return run(e.ctx, e.space.name, pod, etcdComponent, "", command...)
 }
 
@@ -86,7 +104,7 @@ func (e *etcd) led() (leader string, followers []string) {
 		}
 		leader, followers = roles["leader"][0], roles["follower"]
 		for _, pod := range append([]string{leader}, followers...) {
-			out, err := e.ctl(pod, "http://127.0.0.1:2379", "endpoint", "status", "--write-out=fields")
+			out, err := e.ctl(pod, e.local(), "endpoint", "status", "--write-out=fields")
 			if err != nil {
 				return err
 			}
@@ -130,7 +148,7 @@ func (e *etcd) startWriter(pod string) *etcdWriter {
 	w := &etcdWriter{etcd: e, pod: pod, stopFile: "/data/stop-" + strconv.FormatInt(time.Now().UnixNano(), 36), done: make(chan error, 1)}
 	go func() {
 		w.done <- stream(context.WithoutCancel(e.ctx), e.space.name, pod, etcdComponent,
-			[]string{"sh", "-c", etcdWriterScript, "writer", w.stopFile, e.service()}, nil, &w.log, &lineLog{})
+			e.client("sh", "-c", etcdWriterScript, "writer", w.stopFile, e.service()), nil, &w.log, &lineLog{})
 	}()
 	w.acknowledgedAgain()
 	return w
@@ -184,7 +202,7 @@ func (w *etcdWriter) stop() time.Duration {
 func TestEtcd(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "etcd")
-	e := &etcd{s.apply("locks", etcdApplication())}
+	e := &etcd{application: s.apply("locks", etcdApplication()), scheme: "http"}
 	t.Logf("apply to Ready of three members: %s", seconds(e.ready()))
 	for _, part := range []struct {
 		name string
@@ -203,11 +221,12 @@ func (e *etcd) checkMembers() {
 	leader, followers := e.led()
 	e.mustCtl(followers[0], e.service(), "put", "kept", "yes")
 	for _, pod := range append(followers, leader) {
-		if out := e.mustCtl(pod, "http://127.0.0.1:2379", "get", "kept", "--print-value-only"); out != "yes" {
+		if out := e.mustCtl(pod, e.local(), "get", "kept", "--print-value-only"); out != "yes" {
 			e.Errorf("pod %q has %q for what was put, want yes", pod, out)
 		}
 	}
-	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://") != 3 {
+	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://")+strings.Count(out, "http://") != 6 ||
+		strings.Contains(out, "http://") != (e.scheme == "http") {
 		e.Errorf("the members are not three that speak TLS:\n%s", out)
 	}
 	app := e.object()
@@ -217,7 +236,7 @@ func (e *etcd) checkMembers() {
 	secret := &corev1.Secret{}
 	e.mustGet(app.Status.Binding.Name, secret)
 	uri := string(secret.Data["uri"])
-	if string(secret.Data["type"]) != "etcd" || uri != "http://"+e.name+"."+e.space.name+".svc:2379" || secret.Data["password"] != nil {
+	if string(secret.Data["type"]) != "etcd" || uri != e.scheme+"://"+e.name+"."+e.space.name+".svc:2379" || secret.Data["password"] != nil {
 		e.Errorf("the binding has type %q, uri %q and keys %v", secret.Data["type"], uri, keysOf(secret.Data))
 	}
 	if out := e.mustCtl(leader, uri, "get", "kept", "--print-value-only"); out != "yes" {
@@ -250,7 +269,7 @@ func (e *etcd) checkKill() {
 	}
 	w.acknowledgedAgain()
 	e.eventually(settleIn, "the killed member is back", func() error {
-		_, err := e.ctl(leader, "http://127.0.0.1:2379", "endpoint", "health")
+		_, err := e.ctl(leader, e.local(), "endpoint", "health")
 		return err
 	})
 	e.ready()

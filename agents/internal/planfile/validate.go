@@ -65,6 +65,11 @@ func (d Dirs) validate(p *plan.Plan) error {
 			return errors.New("tls: reload has a command for each entry: a certificate is taken over by a signal or a command")
 		}
 	}
+	for credential := range p.Credentials {
+		if !element.MatchString(credential) {
+			return fmt.Errorf("credentials: %q is no name of a credential", credential)
+		}
+	}
 	if p.Logs != nil {
 		if err := validateLogs(*p.Logs); err != nil {
 			return fmt.Errorf("logs: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroinfra/agents/internal/command"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/platform-core/agentproto/configfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
@@ -57,12 +58,12 @@ type Outcome struct {
 type Probe struct {
 	plan        plan.Probe
 	expressions *Expressions
-	dirs        planfile.Dirs
+	secret      configfile.Lookup
 	starter     command.Starter
 }
 
-// New compiles the probe of a plan.
-func New(p plan.Probe, dirs planfile.Dirs, starter command.Starter) (*Probe, error) {
+// New compiles the probe of a plan. Its secrets are looked up each time that it is run.
+func New(p plan.Probe, secret configfile.Lookup, starter command.Starter) (*Probe, error) {
 	if len(p.Command) == 0 {
 		return nil, errors.New("the plan has no probe command")
 	}
@@ -70,7 +71,7 @@ func New(p plan.Probe, dirs planfile.Dirs, starter command.Starter) (*Probe, err
 	if err != nil {
 		return nil, err
 	}
-	return &Probe{plan: p, expressions: expressions, dirs: dirs, starter: starter}, nil
+	return &Probe{plan: p, expressions: expressions, secret: secret, starter: starter}, nil
 }
 
 // Interval between runs while all is well.
@@ -78,9 +79,9 @@ func (p *Probe) Interval() time.Duration {
 	return planfile.Seconds(p.plan.IntervalSeconds, DefaultSeconds)
 }
 
-// Run runs the command once. Its secrets are read anew.
+// Run runs the command once.
 func (p *Probe) Run(ctx context.Context) Outcome {
-	env, err := p.dirs.Environ(os.Environ(), p.plan.Env)
+	env, err := planfile.Environ(os.Environ(), p.plan.Env, p.secret)
 	if err != nil {
 		return Outcome{Cause: CauseStart, Message: "cannot run the probe: " + err.Error()}
 	}

@@ -57,11 +57,12 @@ func (a Agent) Run(ctx context.Context) {
 		Agent:    a,
 		judge:    health.New(),
 		hold:     health.NewHold(a.Publisher.Written()),
-		plans:    planWatch{dirs: a.Dirs, starter: a.Starter, log: a.Log},
+		secrets:  &secrets{mounted: a.Dirs.Secret},
 		outcomes: make(chan outcome, 1),
 		probing:  time.NewTimer(time.Hour),
 		holding:  time.NewTimer(time.Hour),
 	}
+	l.plans = planWatch{dirs: a.Dirs, secret: l.secrets.lookup, starter: a.Starter, log: a.Log}
 	l.probing.Stop()
 	l.holding.Stop()
 	l.run(ctx, statuses)
@@ -80,6 +81,8 @@ type loop struct {
 	judge *health.Judge
 	hold  *health.Hold
 	plans planWatch
+	// secrets belong to the probe while one runs.
+	secrets *secrets
 
 	outcomes chan outcome
 	// cancel ends the probe that runs; nil when none does.
@@ -142,6 +145,7 @@ func (l *loop) onProbeTime(ctx context.Context) {
 		l.probing.Reset(probe.DefaultSeconds * time.Second)
 		return
 	}
+	l.secrets.begin(pid)
 	ctx, l.cancel = context.WithCancel(ctx)
 	go func() { l.outcomes <- outcome{pid: pid, Outcome: p.Run(ctx)} }()
 }
@@ -154,6 +158,11 @@ func (l *loop) onOutcome(o outcome) {
 		l.again = false
 		l.probing.Reset(0)
 		return
+	}
+	if o.Cause == "" {
+		l.secrets.succeeded()
+	} else {
+		l.secrets.failed()
 	}
 	now := time.Now()
 	l.judge.Probe(now, o.pid, o.Outcome, l.plans.threshold())

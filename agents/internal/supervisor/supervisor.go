@@ -221,7 +221,7 @@ func (s *Supervisor) publish() {
 	if s.process != nil {
 		status.Pid = int64(s.process.PID())
 		status.StartedAtUnixMs = s.startedAt.UnixMilli()
-		status.ConfigDigest, status.RestartDigest = s.configDigest(), s.prepared.Plan.RestartDigest
+		status.ConfigDigest, status.RestartDigest = s.digests()
 		status.CertificateDigest = s.certificate.served
 	}
 	if last, called := s.store.Last(); called {

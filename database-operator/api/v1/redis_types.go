@@ -67,6 +67,9 @@ type RedisSpec struct {
 	// storage, stop and start do not wait. At any time when left out.
 	// +optional
 	Maintenance *platformv1.Maintenance `json:"maintenance,omitempty"`
+	// monitoring has Prometheus read the metrics of Redis, from an exporter beside it.
+	// +optional
+	Monitoring *platformv1.Monitoring `json:"monitoring,omitempty"`
 	// deletionPolicy says what becomes of the volume when this object is deleted: Retain keeps it,
 	// Delete deletes it with all that is on it. Default Retain.
 	// +optional

@@ -23,8 +23,10 @@ const (
 	RunDir = "/zeroinfra/run"
 	// SocketPath is the process manager's unix socket for the status agent.
 	SocketPath = RunDir + "/process.sock"
-	// SecretsDir holds one folder per credential with the file password. User names are no secrets and part of the plan.
+	// SecretsDir holds one folder per credential with the files password and RevisionFile. User names are no secrets and part of the plan.
 	SecretsDir = "/zeroinfra/secrets"
+	// RevisionFile changes with the password beside it and gives nothing of it away.
+	RevisionFile = "revision"
 	// TLSDir holds the agent's server certificate: tls.crt, tls.key and ca.crt, replaced when renewed.
 	TLSDir = "/zeroinfra/tls"
 
@@ -47,10 +49,10 @@ const (
 type Plan struct {
 	// Version of this format: 1. Another one is refused.
 	Version int `json:"version"`
-	// Digest of Process and Files, made by the engine: "sha256:" and 64
+	// Digest of Process, Files and Credentials, made by the engine: "sha256:" and 64
 	// hexadecimal digits. The agents report it and never compute it.
 	Digest string `json:"digest"`
-	// RestartDigest is the same over Process and Files without their dynamic entries: as long as a process runs with this
+	// RestartDigest is the same over all but the dynamic entries of Files: as long as a process runs with this
 	// digest, a reload takes over what changed.
 	RestartDigest string `json:"restartDigest"`
 	// Domain is the DNS domain of the pods: a pod's own name is "<pod>.<domain>".
@@ -60,6 +62,9 @@ type Plan struct {
 	Process Process `json:"process"`
 	// Files to write before the process starts.
 	Files []File `json:"files,omitempty"`
+	// Credentials tells which passwords the process is to run with: by credential, what RevisionFile beside the password says once
+	// the pod has it. Until then a Restart or Reload with this plan is refused, to be called again.
+	Credentials map[string]string `json:"credentials,omitempty"`
 	// Probe to run beside it. A change of the probe restarts nothing.
 	Probe Probe `json:"probe"`
 	// TLS is there where CertificatesDir is. It is no part of the digests: a change of it restarts nothing.

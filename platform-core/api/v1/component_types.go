@@ -74,11 +74,7 @@ type ComponentSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Credentials []Credential `json:"credentials,omitempty"`
-	// credentialsRevision changes with the passwords; it gives nothing of them away. A change of it replaces the pods.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	CredentialsRevision string `json:"credentialsRevision,omitempty"`
+	Credentials []ComponentCredential `json:"credentials,omitempty"`
 	// tls of the Application.
 	// +optional
 	TLS *TLS `json:"tls,omitempty"`
@@ -99,6 +95,15 @@ func (c *ComponentSpec) ReplicasOf(set *ComponentSet) int32 {
 		return *set.Replicas
 	}
 	return c.Replicas
+}
+
+// ComponentCredential is a credential, and which of its passwords is in force.
+type ComponentCredential struct {
+	Credential `json:",inline"`
+	// revision changes with the password; it gives nothing of it away. A change of it restarts the processes in place.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
 }
 
 // Pods returns the number of pods of all sets.

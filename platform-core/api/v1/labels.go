@@ -28,8 +28,8 @@ const (
 	// ReportAnnotation is where the status agent of a pod writes its report
 	// (agentproto/v1.Report as JSON), only when something changes.
 	ReportAnnotation = "platform.zeroinfra.github.com/report"
-	// CredentialsAnnotation is on the pods of a component with credentials and changes with their passwords.
-	CredentialsAnnotation = "platform.zeroinfra.github.com/credentials-revision"
+	// PasswordFromAnnotation is on the Secret of a credential whose password the user supplies, and names where that is: "<Secret>/<key>".
+	PasswordFromAnnotation = "platform.zeroinfra.github.com/password-from"
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 

@@ -76,6 +76,8 @@ func (p *process) failure(method string, err error) error {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.NotFound, codes.AlreadyExists:
 		e.Kind, e.Cause = Refused, nil
 		e.Problem = "the agent refuses it: " + s.Message()
+	case codes.Aborted:
+		e.Problem = "the agent is to be called again later: " + s.Message()
 	case codes.Unimplemented:
 		e.Kind = Refused
 		e.Problem = "the agent in the pod is too old to know it: delete the pod, so that it comes back with the present agent"

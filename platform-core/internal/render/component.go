@@ -142,7 +142,7 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 	if err != nil {
 		return failed(err)
 	}
-	p.Domain, p.Logs = c.headlessDomain(), c.logsPlan()
+	p.Domain, p.Credentials, p.Logs = c.headlessDomain(), c.passwords(), c.logsPlan()
 	p.Digest, p.RestartDigest = planDigests(&p)
 	template, err := c.bundle.RenderPodTemplate(c.declared, values)
 	if err != nil {

@@ -107,7 +107,7 @@ func checkComponentNames(topology *plugin.Topology, app *platformv1.Application)
 }
 
 // credentials lists each credential of the plugin with the user's Secret, or the one that the engine makes.
-func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Credential, []*Refusal) {
+func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.ComponentCredential, []*Refusal) {
 	var refusals []*Refusal
 	own := map[string]platformv1.SecretKeyReference{}
 	for _, c := range app.Spec.Credentials {
@@ -122,7 +122,7 @@ func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Cr
 		}
 		own[c.Name] = c.PasswordFrom
 	}
-	var list []platformv1.Credential
+	var list []platformv1.ComponentCredential
 	for _, c := range b.Components.Credentials {
 		reference, ok := own[c.Name]
 		if !ok {
@@ -131,7 +131,7 @@ func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Cr
 		if reference.Key == "" {
 			reference.Key = plugin.SecretKeyPassword
 		}
-		list = append(list, platformv1.Credential{Name: c.Name, PasswordFrom: reference})
+		list = append(list, platformv1.ComponentCredential{Credential: platformv1.Credential{Name: c.Name, PasswordFrom: reference}})
 	}
 	return list, refusals
 }

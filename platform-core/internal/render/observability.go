@@ -123,9 +123,8 @@ func (c *setContext) injectExporter(container *corev1.Container, env []plan.EnvV
 		// What a value holds is never a placeholder.
 		injected := corev1.EnvVar{Name: v.Name, Value: placeholder.Escape(v.Value)}
 		if v.Secret != nil {
-			reference := c.secretOf(v.Secret.Credential)
 			injected.ValueFrom = &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: placeholder.Escape(reference.Name)}, Key: placeholder.Escape(reference.Key),
+				LocalObjectReference: corev1.LocalObjectReference{Name: platformv1.CredentialNameFor(c.owner.Application, v.Secret.Credential)}, Key: plugin.SecretKeyPassword,
 			}}
 		}
 		container.Env = append(container.Env, injected)

@@ -73,9 +73,6 @@ func (c *setContext) injectMeta(t *corev1.PodTemplateSpec) {
 	if c.bundle.UsesPodFQDN(c.declared) {
 		t.Annotations[domainAnnotation] = c.headlessDomain()
 	}
-	if c.spec.CredentialsRevision != "" {
-		t.Annotations[platformv1.CredentialsAnnotation] = c.spec.CredentialsRevision
-	}
 }
 
 // image applies the operator's registry to the name of an image. A registry that the name

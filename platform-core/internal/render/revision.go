@@ -29,10 +29,8 @@ type structure struct {
 	Ports []structurePort `json:"ports,omitempty"`
 	// Scheduling as the user wrote it.
 	Scheduling *platformv1.Scheduling `json:"scheduling,omitempty"`
-	// Secrets that are mounted, by credential.
+	// Secrets that hold the passwords, by credential: the user's own, or those that the engine makes.
 	Secrets []structureSecret `json:"secrets,omitempty"`
-	// CredentialsRevision changes with the passwords.
-	CredentialsRevision string `json:"credentialsRevision,omitempty"`
 	// TLS says that the certificate is mounted.
 	TLS bool `json:"tls,omitempty"`
 	// Exporter is the environment of the container that serves metrics.
@@ -52,6 +50,8 @@ type structureEnv struct {
 	Name       string `json:"name"`
 	Value      string `json:"value,omitempty"`
 	Credential string `json:"credential,omitempty"`
+	// Revision of the password: an exporter has it in its environment, which only another container has another of.
+	Revision string `json:"revision,omitempty"`
 }
 
 type structureSecret struct {
@@ -71,11 +71,10 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 		return "", err
 	}
 	s := structure{
-		Template:            withoutUpdatable(template),
-		Container:           c.declared.Container,
-		CredentialsRevision: c.spec.CredentialsRevision,
-		StopSeconds:         p.Process.Stop.TimeoutSeconds,
-		TLS:                 c.spec.TLS.On(),
+		Template:    withoutUpdatable(template),
+		Container:   c.declared.Container,
+		StopSeconds: p.Process.Stop.TimeoutSeconds,
+		TLS:         c.spec.TLS.On(),
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)
@@ -84,7 +83,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	for _, env := range exporter {
 		entry := structureEnv{Name: env.Name, Value: env.Value}
 		if env.Secret != nil {
-			entry.Credential = env.Secret.Credential
+			entry.Credential, entry.Revision = env.Secret.Credential, p.Credentials[env.Secret.Credential]
 		}
 		s.Exporter = append(s.Exporter, entry)
 	}

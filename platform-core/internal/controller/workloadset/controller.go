@@ -51,6 +51,8 @@ type Controller struct {
 	events *event.Recorder
 	// resizable says whether the server gives pods other resources while they run.
 	resizable bool
+	// retries of calls that failed.
+	retries retries
 }
 
 // Setup registers the controller with a manager.
@@ -99,6 +101,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !set.DeletionTimestamp.IsZero() {
+		c.retries.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)
 	}
 	f, err := c.observe(ctx, set)

@@ -230,8 +230,12 @@ func TestReloadWhereThatIsEnough(t *testing.T) {
 	h.render(set, func(c *content) { c.Plan = planOf("d4", "s2") })
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 reloads", "2 restarts", "1 reloads", "1 restarts", "0 reloads", "0 restarts")
+	h.node.set(func() { h.node.refuseReload, h.node.failReloads = false, 1 })
+	h.render(set, func(c *content) { c.Plan = planOf("d5", "s2") })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 reloads", "2 reloads", "1 reloads", "0 reloads")
 	h.samePods(before)
-	if set.Status.ConfigDigest != "d4" || set.Status.UpdatedReplicas != 3 {
+	if set.Status.ConfigDigest != "d5" || set.Status.UpdatedReplicas != 3 {
 		t.Errorf("status: %+v", set.Status)
 	}
 }

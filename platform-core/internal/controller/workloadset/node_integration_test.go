@@ -49,6 +49,8 @@ type node struct {
 	answeredAt metav1.Time
 	// refuseReload has every reload fail, since a restart is needed.
 	refuseReload bool
+	// failReloads is how many reloads fail, since the server is just starting.
+	failReloads int
 }
 
 // container is one that runs.
@@ -251,8 +253,12 @@ func (m *manager) Restart(ctx context.Context, key string, plan []byte) (agentre
 func (m *manager) Reload(ctx context.Context, key string, plan []byte) (agentreport.Call, error) {
 	call := agentreport.Call{Key: key, Phase: agentreport.CallSucceeded}
 	m.node.set(func() {
-		if m.node.refuseReload {
+		switch {
+		case m.node.refuseReload:
 			call.Phase, call.Reason, call.Message = agentreport.CallFailed, agentreport.ReasonRestartRequired, "port is not dynamic"
+		case m.node.failReloads > 0:
+			m.node.failReloads--
+			call.Phase, call.Message = agentreport.CallFailed, "it is starting"
 		}
 	})
 	return m.call(ctx, "reloads", call, plan)

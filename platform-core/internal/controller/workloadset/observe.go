@@ -172,7 +172,7 @@ func (c *Controller) compare(ctx context.Context, set *platformv1.WorkloadSet, f
 			p.Note = note
 		}
 	}
-	if last := p.Report.LastCall; last != nil && last.Key == callKey(reloadCall, set, f, live) &&
+	if last := p.Report.LastCall; attemptsOf(callKey(reloadCall, set, f, live), last) > 0 &&
 		last.Phase == agentreport.CallFailed && last.Reason == agentreport.ReasonRestartRequired {
 		p.Reload = rollout.Replace
 	}
