@@ -126,11 +126,11 @@ func statusField(out, name string) string {
 	return ""
 }
 
-// etcdWriterScript puts growing numbers through the Service and prints those that etcd acknowledged.
+// etcdWriterScript puts growing numbers and prints those that etcd acknowledged, and as errors those that it did not.
 const etcdWriterScript = `i=0
 while [ ! -e "$1" ]; do
   i=$((i+1))
-  etcdctl --endpoints="$2" --command-timeout=1s put "w:$i" "$i" >/dev/null 2>&1 && echo "$i"
+  if etcdctl --endpoints="$2" --command-timeout=1s put "w:$i" "$i" >/dev/null 2>&1; then echo "$i"; else echo "$i" >&2; fi
 done
 true`
 
@@ -138,17 +138,20 @@ true`
 type etcdWriter struct {
 	*etcd
 	pod, stopFile string
-	log           lineLog
+	log, failed   lineLog
 	done          chan error
 }
 
-// startWriter begins to write from the container of a member and returns once the first write was acknowledged.
-func (e *etcd) startWriter(pod string) *etcdWriter {
+// startWriter begins to write through the Service from the container of a member and returns once the first write was acknowledged.
+func (e *etcd) startWriter(pod string) *etcdWriter { return e.startWriterTo(pod, e.service()) }
+
+// startWriterTo is startWriter with the addresses that the client chooses from.
+func (e *etcd) startWriterTo(pod, endpoints string) *etcdWriter {
 	e.Helper()
 	w := &etcdWriter{etcd: e, pod: pod, stopFile: "/data/stop-" + strconv.FormatInt(time.Now().UnixNano(), 36), done: make(chan error, 1)}
 	go func() {
 		w.done <- stream(context.WithoutCancel(e.ctx), e.space.name, pod, etcdComponent,
-			e.client("sh", "-c", etcdWriterScript, "writer", w.stopFile, e.service()), nil, &w.log, &lineLog{})
+			e.client("sh", "-c", etcdWriterScript, "writer", w.stopFile, endpoints), nil, &w.log, &w.failed)
 	}()
 	w.acknowledgedAgain()
 	return w
@@ -196,6 +199,18 @@ func (w *etcdWriter) stop() time.Duration {
 	}
 	w.Logf("%d acknowledged writes, the longest gap between two was %s", len(lines), seconds(gap))
 	return gap
+}
+
+// checkRetries holds that after a write that failed the next one is acknowledged.
+func (w *etcdWriter) checkRetries() {
+	w.Helper()
+	failed, _ := w.failed.all()
+	w.Logf("%d writes were not acknowledged: %v", len(failed), failed)
+	for n := 1; n < len(failed); n++ {
+		if a, err := strconv.Atoi(failed[n-1]); err == nil && failed[n] == strconv.Itoa(a+1) {
+			w.Errorf("the writes %s and %s both failed: one retry was not enough", failed[n-1], failed[n])
+		}
+	}
 }
 
 // TestEtcd proves with etcdctl that a plugin without a line of Go gives a cluster that keeps what it acknowledged.
@@ -283,11 +298,47 @@ func (e *etcd) checkKill() {
 	}
 }
 
-// checkRoll changes a static parameter: the members restart in place, one after the other and the leader last, and writes go on.
+// term returns etcd's own count of elections, as a member knows it.
+func (e *etcd) term(pod string) int {
+	e.Helper()
+	out := e.mustCtl(pod, e.local(), "endpoint", "status", "--write-out=fields")
+	term, err := strconv.Atoi(statusField(out, "RaftTerm"))
+	if err != nil {
+		e.Fatalf("the member tells no term: %v\n%s", err, out)
+	}
+	return term
+}
+
+// handedOver checks that the leader handed over to a follower that had changed already, and that etcd elected just once.
+func (e *etcd) handedOver(leader string, term int) {
+	e.Helper()
+	set := &platformv1.WorkloadSet{}
+	e.mustGet(platformv1.WorkloadSetNameFor(e.name, etcdComponent, platformv1.DefaultSet), set)
+	s := set.Status.Switchover
+	if s == nil || s.Phase != platformv1.SwitchoverSucceeded || s.From != leader || s.Attempt != 1 {
+		e.Fatalf("the status tells of the switchover %+v, want one from %q at the first attempt", s, leader)
+	}
+	now, _ := e.led()
+	if now != s.To {
+		e.Errorf("%q leads, want %q, which took over", now, s.To)
+	}
+	elections := e.term(now) - term
+	e.Logf("%s handed over to %s; elections: %d", s.From, s.To, elections)
+	if elections < 1 || elections > 2 {
+		e.Errorf("etcd elected %d times, want once, and once more at most", elections)
+	}
+}
+
+// checkRoll changes a static parameter: the members restart in place, one after the other and the leader last, which has handed over
+// before. Writes go on: what fails once does not fail again.
 func (e *etcd) checkRoll() {
 	leader, followers := e.led()
-	before := e.uids()
-	w := e.startWriter(followers[0])
+	before, term := e.uids(), e.term(leader)
+	var endpoints []string
+	for _, pod := range append(slices.Clone(followers), leader) {
+		endpoints = append(endpoints, e.scheme+"://"+pod+"."+e.name+"-"+etcdComponent+"-headless:2379")
+	}
+	w := e.startWriterTo(followers[0], strings.Join(endpoints, ","))
 	e.update(component(etcdComponent, func(c *platformv1.ApplicationComponent) {
 		c.Parameters = maps.Clone(c.Parameters)
 		c.Parameters["heartbeat-interval"] = "200"
@@ -299,10 +350,11 @@ func (e *etcd) checkRoll() {
 			e.Errorf("pod %q runs without the new heartbeat interval: %v", pod, err)
 		}
 	}
-	e.led()
-	if gap := w.stop(); gap > 15*time.Second {
+	e.handedOver(leader, term)
+	if gap := w.stop(); gap > 5*time.Second {
 		e.Errorf("for %s no write was acknowledged", seconds(gap))
 	}
+	w.checkRetries()
 	if after := e.uids(); !maps.Equal(before, after) {
 		e.Errorf("the pods were %v and are %v: a parameter replaces no pod", before, after)
 	}

@@ -138,6 +138,13 @@ func (d Dirs) Prepare(p *plan.Plan) (*Prepared, error) {
 	return prepared, nil
 }
 
+// PrepareAction reads what running an action needs: its environment, with a function that takes its secrets out of a text.
+func (d Dirs) PrepareAction(env []plan.EnvVar) (environment []string, redacted func(string) string, err error) {
+	var prepared Prepared
+	environment, err = Environ(os.Environ(), env, prepared.remember(d.Secret))
+	return environment, prepared.Redact, err
+}
+
 // remember keeps what the lookup finds.
 func (p *Prepared) remember(lookup configfile.Lookup) configfile.Lookup {
 	known := map[plan.SecretRef]string{}

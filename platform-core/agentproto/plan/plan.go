@@ -13,6 +13,8 @@ const (
 	BinDir = "/zeroinfra/bin"
 	// AgentPath is the agent's binary.
 	AgentPath = BinDir + "/agent"
+	// OpsPath is the ops agent's binary, there where the plan has actions.
+	OpsPath = BinDir + "/agent-ops"
 	// PlanDir is where the ConfigMap with the plan is mounted; the file is PlanFile.
 	PlanDir = "/zeroinfra/plan"
 	// PlanFile is the key in the ConfigMap and the name of the file.
@@ -43,6 +45,8 @@ const (
 	ProcessPort = 4880
 	// StatusPort is where the status agent serves GET /readyz over HTTP: 200 when healthy, else 503 and a reason.
 	StatusPort = 4881
+	// OpsPort is where the ops agent serves gRPC with mutual TLS.
+	OpsPort = 4882
 )
 
 // Plan is all that the agents of one pod need to know. Version is 1.
@@ -69,6 +73,8 @@ type Plan struct {
 	Probe Probe `json:"probe"`
 	// TLS is there where CertificatesDir is. It is no part of the digests: a change of it restarts nothing.
 	TLS *TLS `json:"tls,omitempty"`
+	// Actions that the ops agent runs on request. They are no part of the digests, either.
+	Actions []Action `json:"actions,omitempty"`
 	// Logs is there where the process writes access logs to a volume. It is no part of the digests either: another size of
 	// the volume restarts nothing.
 	Logs *Logs `json:"logs,omitempty"`

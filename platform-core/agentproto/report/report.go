@@ -74,6 +74,8 @@ const (
 	CallRunning   = "Running"
 	CallSucceeded = "Succeeded"
 	CallFailed    = "Failed"
+	// CallInterrupted is for actions: it is not known how far it came.
+	CallInterrupted = "Interrupted"
 )
 
 // DigestMixed stands for the digest after a reload that failed half-way: the process runs with settings of two plans. A further

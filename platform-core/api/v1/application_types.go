@@ -90,6 +90,9 @@ type ApplicationComponent struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Replicas *int32 `json:"replicas,omitempty"`
+	// autoscaling decides the number of pods of each set in place of replicas. Refused for a plugin that cannot be scaled.
+	// +optional
+	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 	// resources of the container that runs the middleware. The plugin's default when left out.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`

@@ -28,6 +28,9 @@ type ComponentSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
+	// autoscaling, when set, decides the number of pods of each set; replicas are those that a set starts with.
+	// +optional
+	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 	// sets of the component, at least one.
 	// +required
 	// +listType=map
@@ -113,6 +116,18 @@ func (c *ComponentSpec) Pods() int32 {
 		pods += c.ReplicasOf(&c.Sets[i])
 	}
 	return pods
+}
+
+// WantedPods returns the number of pods of all sets, which with autoscaling only the sets themselves know.
+func (c *Component) WantedPods() int32 {
+	if c.Spec.Autoscaling != nil && len(c.Status.Sets) > 0 {
+		pods := int32(0)
+		for _, set := range c.Status.Sets {
+			pods += set.Replicas
+		}
+		return pods
+	}
+	return c.Spec.Pods()
 }
 
 // ComponentStatus is what the engine knows of a component.

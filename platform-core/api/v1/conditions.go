@@ -77,6 +77,8 @@ const (
 	ReasonPodsNotReady = "PodsNotReady"
 	// ReasonPodUnschedulable: the scheduler finds no node for a pod.
 	ReasonPodUnschedulable = "PodUnschedulable"
+	// ReasonNodeUnreachable: nobody reaches the node of a pod, so that nobody knows whether the pod runs.
+	ReasonNodeUnreachable = "NodeUnreachable"
 	// ReasonImageUnavailable: a node cannot get an image.
 	ReasonImageUnavailable = "ImageUnavailable"
 	// ReasonProcessFailing: the middleware's process does not stay up.
@@ -99,6 +101,10 @@ const (
 	ReasonWaitingForMaintenance = "WaitingForMaintenance"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
 	ReasonAdoptionRefused = "AdoptionRefused"
+	// ReasonSwitchoverPending: a pod that takes writes is to hand over before it is taken out.
+	ReasonSwitchoverPending = "SwitchoverPending"
+	// ReasonSwitchoverFailed: it does not, and nothing is done to it.
+	ReasonSwitchoverFailed = "SwitchoverFailed"
 	// ReasonResizePending: a node has not yet given a pod its new resources.
 	ReasonResizePending = "ResizePending"
 	// ReasonResizeInfeasible: no node has room for the new resources of a pod.

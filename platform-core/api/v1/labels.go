@@ -35,6 +35,8 @@ const (
 
 	// ImagesAnnotation is on a pod whose containers got other images in place, and tells which containers have yet to restart.
 	ImagesAnnotation = "platform.zeroinfra.github.com/images"
+	// PluginImagesAnnotation has the images of a pod's containers as the plugin names them, before the operator's registry is put in front.
+	PluginImagesAnnotation = "platform.zeroinfra.github.com/plugin-images"
 	// ResourcesAnnotation names the resources that the engine gave to the containers of a pod; others came from elsewhere.
 	ResourcesAnnotation = "platform.zeroinfra.github.com/resources"
 	// DataAnnotation says whose data is on a volume: the plugin and the version of the middleware, as "redis/7.2".

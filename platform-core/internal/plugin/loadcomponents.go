@@ -47,8 +47,13 @@ func (l *loader) loadComponents() {
 	templates.value = doc.Value()
 	var components Components
 	leaf := func(path document.Path, text string, kind reflect.Kind) (bool, error) {
-		if !inPlan(path) {
+		switch {
+		case ofSwitchover(path):
+			return false, checkSwitchoverText(text)
+		case !inPlan(path):
 			return false, refusePlaceholder(text)
+		case standsForParameter(path, text):
+			return false, nil
 		}
 		if path[len(path)-1] == whenKey && conditional(path[:len(path)-1]) {
 			return true, templates.compileCondition(path, text)
@@ -65,7 +70,7 @@ func (l *loader) loadComponents() {
 }
 
 // inPlan says whether a path leads to a text of the agent plan that may hold
-// placeholders: components[i].process, .files, .tls, .probe but its expressions, and the
+// placeholders: components[i].process, .files, .tls, .probe and .actions but their expressions, and the
 // environment of .monitoring.
 func inPlan(path document.Path) bool {
 	if len(path) < 4 || path[0] != "components" {
@@ -76,6 +81,8 @@ func inPlan(path document.Path) bool {
 		return true
 	case "probe":
 		return path[3] == "command" || path[3] == "env"
+	case "actions":
+		return len(path) > 5 && (path[4] == "command" || path[4] == "env")
 	case "monitoring":
 		return path[3] == "env"
 	}
@@ -112,6 +119,8 @@ func perPod(path document.Path) bool {
 		if at[0] != "reload" {
 			return false
 		}
+		at = at[1:]
+	case "actions":
 		at = at[1:]
 	case "probe":
 	default:

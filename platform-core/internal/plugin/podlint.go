@@ -19,6 +19,8 @@ const (
 	InitContainer = "agent-init"
 	// StatusContainer runs the status agent.
 	StatusContainer = "status"
+	// OpsContainer runs the ops agent, where there are actions.
+	OpsContainer = "ops"
 	// VolumePrefix begins the names of the engine's volumes.
 	VolumePrefix = "zeroinfra-"
 )

@@ -126,6 +126,8 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkFiles(at.With("files"), c)
 	l.checkProbe(at.With("probe"), c)
 	l.checkTLS(at.With("tls"), c)
+	l.checkActions(at.With("actions"), c)
+	l.checkSwitchover(at.With("switchover"), c)
 	l.checkFailover(at, c)
 	l.checkMonitoring(at, c)
 	l.checkLogs(at, c)

@@ -104,6 +104,10 @@ type Component struct {
 	Probe   plan.Probe   `json:"probe"`
 	// TLS says that the component can speak TLS; nil when it cannot.
 	TLS *TLS `json:"tls,omitempty"`
+	// Actions that can be run in its pods. Commands and variables may hold placeholders.
+	Actions []plan.Action `json:"actions,omitempty"`
+	// Switchover says how a pod that takes writes hands over; nil when it cannot.
+	Switchover *Switchover `json:"switchover,omitempty"`
 	// Failover says how another pod becomes the writer; nil when none can.
 	Failover *Failover `json:"failover,omitempty"`
 	// Monitoring says where its metrics are; nil when it has none.
@@ -114,6 +118,18 @@ type Component struct {
 	Parameters string `json:"parameters,omitempty"`
 	// Credentials that are mounted into its pods, by name.
 	Credentials []string `json:"credentials,omitempty"`
+}
+
+// Switchover has a writer hand over to another pod before it is taken out.
+type Switchover struct {
+	// Action that is run in the pod that hands over.
+	Action string `json:"action"`
+	// Roles whose pods can take over.
+	Roles []string `json:"roles"`
+	// When is a CEL expression over source and target that gives true for a pod that can take over; always by default.
+	When string `json:"when,omitempty"`
+	// Parameters of the action by name. Placeholders see source and target.
+	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
 // TLS of a component that can speak it.

@@ -4,6 +4,7 @@ package render
 
 import (
 	"cmp"
+	"path"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,12 +60,27 @@ func agentResources() corev1.ResourceRequirements {
 	}
 }
 
-// initContainer copies the agent's binary into the pod.
+// opsResources of the ops agent's container, which runs actions besides.
+func opsResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("10m"),
+			corev1.ResourceMemory: resource.MustParse("32Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+	}
+}
+
+// initContainer copies the agents' binaries into the pod.
 func (c *context) initContainer() corev1.Container {
+	command := []string{agentImagePath, "init"}
+	if len(c.declared.Actions) > 0 {
+		command = append(command, "--with", path.Base(plan.OpsPath))
+	}
 	return corev1.Container{
 		Name:         plugin.InitContainer,
 		Image:        c.settings.AgentImage,
-		Command:      []string{agentImagePath, "init"},
+		Command:      command,
 		Resources:    agentResources(),
 		VolumeMounts: []corev1.VolumeMount{{Name: volumeBin, MountPath: plan.BinDir}},
 	}
@@ -94,6 +110,27 @@ func (c *context) statusContainer(image string) corev1.Container {
 			TimeoutSeconds:   2,
 			SuccessThreshold: 1,
 			FailureThreshold: 3,
+		},
+	}
+	c.mountSecrets(&container)
+	c.mountCertificates(&container)
+	return container
+}
+
+// opsContainer runs the actions that the plugin declares in the middleware's own image. It has no token.
+func (c *context) opsContainer(image string) corev1.Container {
+	container := corev1.Container{
+		Name:      plugin.OpsContainer,
+		Image:     image,
+		Command:   []string{plan.OpsPath, "ops"},
+		Env:       podIdentity(),
+		Ports:     []corev1.ContainerPort{tcpPort("agent-ops", plan.OpsPort)},
+		Resources: opsResources(),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: volumeBin, MountPath: plan.BinDir, ReadOnly: true},
+			{Name: volumeRun, MountPath: plan.RunDir},
+			{Name: volumePlan, MountPath: plan.PlanDir, ReadOnly: true},
+			{Name: volumeTLS, MountPath: plan.TLSDir, ReadOnly: true},
 		},
 	}
 	c.mountSecrets(&container)

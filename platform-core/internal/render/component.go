@@ -56,6 +56,9 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 		if budget := set.budget(); budget != nil {
 			output.Budgets = append(output.Budgets, budget)
 		}
+		if autoscaler := set.autoscaler(); autoscaler != nil {
+			output.Autoscalers = append(output.Autoscalers, autoscaler)
+		}
 	}
 	output.NetworkPolicy = c.networkPolicy()
 	output.Services, output.Endpoints = c.services()
@@ -180,6 +183,7 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		Plugin:              c.spec.Plugin,
 		Version:             c.spec.Version,
 		Replicas:            c.set.replicas,
+		Scaling:             c.setScaling(),
 		ExcludedOrdinals:    c.set.excluded,
 		Running:             new(c.spec.IsRunning()),
 		Suspend:             c.spec.Suspend,
@@ -203,6 +207,9 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 	set.Volumes = append(set.Volumes, c.logsVolume()...)
 	for _, role := range c.declared.Roles {
 		set.Roles = append(set.Roles, platformv1.SetRole{Name: role.Name, Access: role.Access})
+	}
+	if s := c.declared.Switchover; s != nil {
+		set.Switchover = &platformv1.SetSwitchover{Action: s.Action, Roles: s.Roles, When: s.When, Parameters: s.Parameters}
 	}
 	return set
 }

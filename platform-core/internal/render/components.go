@@ -174,6 +174,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		Logs:           logs(set.Logs),
 		DeletionPolicy: cmp.Or(app.Spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 
+		Autoscaling:         set.Autoscaling.DeepCopy(),
 		PodDisruptionBudget: set.PodDisruptionBudget.DeepCopy(),
 	}
 	allowed := declared.Replicas
@@ -182,7 +183,8 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 	}
 	refusals := checkParameters(b, spec, spec.Parameters)
 	for _, fill := range []func() *Refusal{
-		func() *Refusal { return fillReplicas(spec, allowed, set.Replicas) },
+		func() *Refusal { return checkAutoscaling(spec, declared, allowed, &set) },
+		func() *Refusal { return fillReplicas(spec, allowed, &set) },
 		func() *Refusal { return fillResources(spec, declared, set.Resources) },
 		func() *Refusal { return fillStorage(spec, declared, set.Storage) },
 		func() *Refusal { return fillService(spec, declared, set.Service) },
@@ -201,13 +203,21 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
-	return spec, fillSets(b, spec, declared, allowed, set.Sets)
+	if refusals = fillSets(b, spec, declared, allowed, set.Sets); len(refusals) == 0 {
+		if r := checkAutoscaledSets(spec, &set); r != nil {
+			refusals = append(refusals, r)
+		}
+	}
+	return spec, refusals
 }
 
-func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *int32) *Refusal {
+func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *platformv1.ApplicationComponent) *Refusal {
 	spec.Replicas = allowed.Default
-	if wanted != nil {
-		spec.Replicas = *wanted
+	if a := wanted.Autoscaling; a != nil {
+		spec.Replicas = min(max(allowed.Default, a.MinReplicas), a.MaxReplicas)
+	}
+	if wanted.Replicas != nil {
+		spec.Replicas = *wanted.Replicas
 	}
 	if allowed.Allows(spec.Replicas) {
 		return nil

@@ -21,6 +21,10 @@ func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 	if wanted == nil {
 		return nil
 	}
+	agents := []networkingv1.NetworkPolicyPort{policyPort(plan.ProcessPort)}
+	if len(c.declared.Actions) > 0 {
+		agents = append(agents, policyPort(plan.OpsPort))
+	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
 		{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{
 			MatchLabels: map[string]string{platformv1.ApplicationLabel: c.owner.Application},
@@ -29,7 +33,7 @@ func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 			From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{
 				MatchLabels: map[string]string{corev1.LabelMetadataName: c.settings.OperatorNamespace},
 			}}},
-			Ports: []networkingv1.NetworkPolicyPort{policyPort(plan.ProcessPort)},
+			Ports: agents,
 		},
 	}
 	var clients []networkingv1.NetworkPolicyPort

@@ -46,6 +46,9 @@ func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runti
 		for _, budget := range output.Budgets {
 			objects = append(objects, budget)
 		}
+		for _, autoscaler := range output.Autoscalers {
+			objects = append(objects, autoscaler)
+		}
 		if output.NetworkPolicy != nil {
 			objects = append(objects, output.NetworkPolicy)
 		}

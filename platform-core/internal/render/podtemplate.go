@@ -11,6 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
 // graceSeconds is what the process manager has for itself after the process has stopped.
@@ -26,6 +27,7 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	}
 	c.injectMeta(t)
 	spec := &t.Spec
+	names := map[string]string{plugin.StatusContainer: c.declared.Images[c.spec.Version]}
 	spec.ServiceAccountName = c.name
 	spec.AutomountServiceAccountToken = new(false)
 	spec.EnableServiceLinks = new(false)
@@ -40,24 +42,42 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	}
 	image := c.image(c.declared.Images[c.spec.Version])
 	for i := range spec.InitContainers {
-		spec.InitContainers[i].Image = c.image(spec.InitContainers[i].Image)
+		container := &spec.InitContainers[i]
+		names[container.Name], container.Image = container.Image, c.image(container.Image)
 	}
 	for i := range spec.Containers {
 		container := &spec.Containers[i]
 		if container.Name == c.declared.Container {
+			names[container.Name] = c.declared.Images[c.spec.Version]
 			c.injectProcess(container, image)
 			continue
 		}
-		container.Image = c.image(container.Image)
+		names[container.Name], container.Image = container.Image, c.image(container.Image)
 		if container.Name == c.exporter() {
 			c.injectExporter(container, exporter)
 		}
 	}
+	if err := c.injectImageNames(t, names); err != nil {
+		return refuse(platformv1.ReasonInvalidSpec, "component %q cannot be rendered: %v", c.spec.Component, err)
+	}
 	// The agent's binary is there before any init container of the plugin's runs.
 	spec.InitContainers = append([]corev1.Container{c.initContainer()}, spec.InitContainers...)
 	spec.Containers = append(spec.Containers, c.statusContainer(image))
+	if len(c.declared.Actions) > 0 {
+		spec.Containers = append(spec.Containers, c.opsContainer(image))
+	}
 	spec.Volumes = append(spec.Volumes, c.volumes()...)
 	confine(spec)
+	return nil
+}
+
+// injectImageNames notes the plugin's names of the images: another registry in front of them is no other image.
+func (c *setContext) injectImageNames(t *corev1.PodTemplateSpec, names map[string]string) error {
+	data, err := canonical(names)
+	if err != nil {
+		return err
+	}
+	t.Annotations[platformv1.PluginImagesAnnotation] = placeholder.Escape(string(data))
 	return nil
 }
 

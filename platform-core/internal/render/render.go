@@ -11,6 +11,7 @@ package render
 import (
 	"fmt"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -79,6 +80,8 @@ type ComponentOutput struct {
 	Services []*corev1.Service
 	// Budgets to apply: one for each set of at least two pods.
 	Budgets []*policyv1.PodDisruptionBudget
+	// Autoscalers to apply: one for each set of a component with autoscaling.
+	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
 	// NetworkPolicy to apply; nil when none is wanted.
 	NetworkPolicy *networkingv1.NetworkPolicy
 	// Certificate to apply, of cert-manager; nil without TLS.

@@ -33,6 +33,8 @@ type structure struct {
 	Secrets []structureSecret `json:"secrets,omitempty"`
 	// TLS says that the certificate is mounted.
 	TLS bool `json:"tls,omitempty"`
+	// Actions says that there are some: the pod has a container that runs them.
+	Actions bool `json:"actions,omitempty"`
 	// Exporter is the environment of the container that serves metrics.
 	Exporter []structureEnv `json:"exporter,omitempty"`
 	// Logs is where the volume of the access logs is mounted.
@@ -75,6 +77,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 		Container:   c.declared.Container,
 		StopSeconds: p.Process.Stop.TimeoutSeconds,
 		TLS:         c.spec.TLS.On(),
+		Actions:     len(c.declared.Actions) > 0,
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)

@@ -65,16 +65,7 @@ func (f Facts) Held() []Step {
 
 // waits says whether a step has to wait for a window: it takes a pod out that serves.
 func (f Facts) waits(p Pod, step Step) bool {
-	return f.Window == Closed && step.disrupts() && !halfway(p)
-}
-
-// disrupts says whether a step takes a pod out, were it only for a moment.
-func (s Step) disrupts() bool {
-	switch s.Action {
-	case DeletePod, UpdateImage, PushPlan:
-		return true
-	}
-	return false
+	return f.Window == Closed && step.Action.outage() && !halfway(p)
 }
 
 // needNow is what a pod needs and can have now. While the rest waits for a window, it gets what it can take over as it runs:

@@ -56,6 +56,12 @@ type simulation struct {
 	bad map[string]bool
 	// refuses says that nodes give no pod other resources in place.
 	refuses bool
+	// switchover says whether the middleware can hand over; handover is the latest attempt, and switches counts those that were begun.
+	switchover rollout.Switchover
+	handover   rollout.Handover
+	switches   int
+	// deaf says that attempts may fail.
+	deaf bool
 	// cached is an earlier look at the pods.
 	cached []rollout.Pod
 	uidsOf map[int32]int
@@ -96,7 +102,8 @@ func (s *simulation) look() []rollout.Pod {
 	s.uidsOf = map[int32]int{}
 	for _, m := range s.pods {
 		s.uidsOf[m.ordinal] = m.uid
-		p := rollout.Pod{Name: fmt.Sprintf("a-%d", m.ordinal), Ordinal: m.ordinal, Life: m.life, Revision: m.revision, Ready: rollout.NotReady, Role: m.role}
+		p := rollout.Pod{Name: fmt.Sprintf("a-%d", m.ordinal), Ordinal: m.ordinal, Life: m.life, Revision: m.revision, Ready: rollout.NotReady, Role: m.role,
+			Candidacy: rollout.CanTakeOver}
 		if s.serves(m) {
 			p.Ready = rollout.Ready
 		}
@@ -134,7 +141,7 @@ func (s *simulation) facts(pods []rollout.Pod) rollout.Facts {
 	return rollout.Facts{
 		Name: "a", Mode: s.spec.mode, Window: s.spec.window, Replicas: s.spec.replicas, Excluded: s.spec.excluded, Policy: s.spec.policy,
 		Authority: rollout.AuthorityEngine, Revision: s.spec.revision, ConfigDigest: s.spec.digest, RestartDigest: s.spec.restart,
-		Roles: roles, Pods: pods,
+		Roles: roles, Switchover: s.switchover, Handover: s.handover, Pods: pods,
 	}
 }
 
@@ -179,8 +186,12 @@ func (s *simulation) take(step rollout.Step) {
 		}
 		return
 	}
-	if m == nil {
-		return // the cache was behind
+	if m == nil || step.Action == rollout.Hold {
+		return // the cache was behind, or there is nothing to do
+	}
+	if step.Action == rollout.SwitchOver {
+		s.handOver(m, s.memberNamed(step.To))
+		return
 	}
 	if m.life == rollout.Alive && s.serves(m) && s.wanted(m) && disrupts(step.Action) && s.spec.mode == rollout.Running {
 		m.ours = true
@@ -218,7 +229,10 @@ func (s *simulation) check(step rollout.Step) {
 	case step.Action == rollout.CreatePod:
 		s.checkOrder(step)
 		return
-	case step.Action == rollout.SetRole || m == nil || !s.serves(m):
+	case step.Action == rollout.SwitchOver:
+		s.checkSwitchover(step)
+		return
+	case step.Action == rollout.SetRole || step.Action == rollout.Hold || m == nil || !s.serves(m):
 		return
 	case s.spec.mode == rollout.Stopped:
 		others := slices.ContainsFunc(s.pods, func(o *member) bool { return o.role != "primary" && !o.claims })
@@ -243,6 +257,7 @@ func (s *simulation) check(step rollout.Step) {
 	if int32(serving) < s.spec.replicas && !halfway {
 		s.failed("%s although only %d of %d serve", step, serving, s.spec.replicas)
 	}
+	s.checkSpared(step, m)
 	if m.role != "primary" || !s.wanted(m) || halfway {
 		return
 	}
@@ -311,6 +326,7 @@ func (s *simulation) pass() {
 	}
 	s.pods = slices.DeleteFunc(s.pods, func(m *member) bool { return gone[m] })
 	s.elect()
+	s.followHandover()
 }
 
 // elect has the middleware choose a writer when there is none that works. The old one may
@@ -386,6 +402,9 @@ func (s *simulation) edit() {
 		s.spec.window = []rollout.Window{rollout.Open, rollout.Closed}[s.random.IntN(2)]
 	}
 	s.note("the spec becomes %+v", s.spec)
+	if s.handover.State == rollout.HandoverFailed {
+		s.handover = rollout.Handover{}
+	}
 }
 
 func (s *simulation) settle(want int) {
@@ -425,6 +444,9 @@ func TestRandomHistories(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s := &simulation{T: t, random: random, bad: map[string]bool{"r4": true, "i4": true, "d4": true},
 			spec: spec{replicas: 3, revision: "r1", image: "i1", resources: "m1", digest: "d1", restart: "s1"}}
+		if seed%2 == 1 {
+			s.switchover, s.deaf = rollout.BySwitchover, true
+		}
 		s.note("seed %d", seed)
 		s.settle(3)
 		for range 80 {
@@ -437,7 +459,7 @@ func TestRandomHistories(t *testing.T) {
 			s.turn()
 			s.pass()
 		}
-		s.spec.mode, s.spec.window, s.refuses = rollout.Running, rollout.Open, false
+		s.spec.mode, s.spec.window, s.refuses, s.deaf, s.handover = rollout.Running, rollout.Open, false, false, rollout.Handover{}
 		s.spec.revision, s.spec.image, s.spec.digest = "r7", "i7", "d7"
 		s.note("the spec is mended")
 		s.settle(int(s.spec.replicas))

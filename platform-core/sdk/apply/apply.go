@@ -77,7 +77,13 @@ func NewWithReader(c client.Client, live client.Reader, owner string) *Applier {
 // Errors: *NameTakenError when the live object is not ours; a conflict when it
 // was replaced since it was read, which the next try mends.
 func (a *Applier) Apply(ctx context.Context, obj client.Object) (Change, error) {
-	want, err := a.desired(obj)
+	return a.ApplyWithout(ctx, obj)
+}
+
+// ApplyWithout is Apply for an object of which one field, named by its path, is someone else's to decide: it is neither
+// written nor compared. A field that is required needs an owner before it is left out; see Handover.
+func (a *Applier) ApplyWithout(ctx context.Context, obj client.Object, path ...string) (Change, error) {
+	want, err := a.desired(obj, path...)
 	if err != nil {
 		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
 	}
@@ -89,6 +95,33 @@ func (a *Applier) Apply(ctx context.Context, obj client.Object) (Change, error) 
 		return a.create(ctx, obj, want)
 	}
 	return a.update(ctx, live, want)
+}
+
+// Handover gives one field of a live object, with the value that it has there, to another field owner, so that ApplyWithout
+// does not remove it. It is refused with a conflict when the object has changed since live was read.
+func (a *Applier) Handover(ctx context.Context, live client.Object, to string, path ...string) error {
+	gvk, err := apiutil.GVKForObject(live, a.client.Scheme())
+	if err != nil {
+		return err
+	}
+	content, err := contentOf(live)
+	if err != nil {
+		return err
+	}
+	value, found, err := unstructured.NestedFieldCopy(content, path...)
+	if err != nil || !found {
+		return fmt.Errorf("cannot hand over field %q of %s: it has none", strings.Join(path, "."), describe(live))
+	}
+	body := &unstructured.Unstructured{Object: map[string]any{}}
+	if err := unstructured.SetNestedField(body.Object, value, path...); err != nil {
+		return err
+	}
+	body.SetGroupVersionKind(gvk)
+	body.SetName(live.GetName())
+	body.SetNamespace(live.GetNamespace())
+	body.SetUID(live.GetUID())
+	body.SetResourceVersion(live.GetResourceVersion())
+	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(to), client.ForceOwnership)
 }
 
 // Create makes obj when there is no object of this name, and never changes one
@@ -243,7 +276,7 @@ func (a *Applier) typed(answer *unstructured.Unstructured, want *desired) (clien
 	return object, runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, object)
 }
 
-func (a *Applier) desired(obj client.Object) (*desired, error) {
+func (a *Applier) desired(obj client.Object, without ...string) (*desired, error) {
 	gvk, err := apiutil.GVKForObject(obj, a.client.Scheme())
 	if err != nil {
 		return nil, err
@@ -256,6 +289,9 @@ func (a *Applier) desired(obj client.Object) (*desired, error) {
 	content, err := contentOf(object)
 	if err != nil {
 		return nil, err
+	}
+	if len(without) > 0 {
+		unstructured.RemoveNestedField(content, without...)
 	}
 	digest := fingerprint(content)
 	return &desired{gvk: gvk, object: object, content: content, digest: digest}, nil

@@ -27,7 +27,7 @@ func report(app *platformv1.Application, f *facts) {
 		s.Components = append(s.Components, stateOf(name, component))
 		s.Endpoints = append(s.Endpoints, component.Status.Endpoints...)
 		ready += component.Status.ReadyReplicas
-		wanted += component.Spec.Pods()
+		wanted += component.WantedPods()
 		version = cmp.Or(version, component.Status.Version)
 		for _, pod := range component.Status.Pods {
 			if f.writes(name, pod.Role) {
@@ -74,7 +74,7 @@ func sumUp(app *platformv1.Application, f *facts, conditionType string) {
 func stateOf(name string, component *platformv1.Component) platformv1.ComponentState {
 	state := platformv1.ComponentState{
 		Name: name, Phase: component.Status.Phase, Version: component.Status.Version,
-		Replicas: component.Spec.Pods(), ReadyReplicas: component.Status.ReadyReplicas,
+		Replicas: component.WantedPods(), ReadyReplicas: component.Status.ReadyReplicas,
 		Sets: component.Status.Sets, Pods: component.Status.Pods,
 	}
 	if ready := conditions.Get(component, platformv1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {

@@ -25,7 +25,14 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 	wanted := wantedObjects(component, output)
 	names := map[string]bool{}
 	for _, obj := range wanted {
-		change, err := c.applyOwned(ctx, component, obj)
+		names[keyOf(obj)] = true
+	}
+	// An autoscaler that goes must not scale a set once more that has its number from the spec again.
+	if err := c.prune(ctx, f.autoscalers, names); err != nil {
+		return outcome.Failed(err)
+	}
+	for _, obj := range wanted {
+		change, err := c.applyWanted(ctx, component, f, obj)
 		if apierrors.IsInvalid(err) {
 			// The API server knows better than the renderer what cannot be: nothing changes until the spec is mended.
 			return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
@@ -33,20 +40,24 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 		if err != nil {
 			return apply.Outcome(err)
 		}
-		names[keyOf(obj)] = true
 		if change != apply.Unchanged {
 			f.written = append(f.written, obj.GetName())
 		}
 	}
-	for _, obj := range f.owned() {
-		if names[keyOf(obj)] || obj.GetDeletionTimestamp() != nil {
+	return outcome.Failed(c.prune(ctx, f.owned(), names))
+}
+
+// prune deletes those that are not among the wanted.
+func (c *Controller) prune(ctx context.Context, objects []client.Object, wanted map[string]bool) error {
+	for _, obj := range objects {
+		if wanted[keyOf(obj)] || obj.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if err := c.apply.Delete(ctx, obj); err != nil {
-			return outcome.Failed(err)
+			return err
 		}
 	}
-	return outcome.Done()
+	return nil
 }
 
 func wantedObjects(component *platformv1.Component, output *render.ComponentOutput) []client.Object {
@@ -63,7 +74,18 @@ func wantedObjects(component *platformv1.Component, output *render.ComponentOutp
 	for _, set := range output.WorkloadSets {
 		objects = append(objects, workloadSet(component, set))
 	}
+	for _, autoscaler := range output.Autoscalers {
+		objects = append(objects, autoscaler)
+	}
 	return objects
+}
+
+// applyWanted applies an object, a set that is autoscaled without its number of pods.
+func (c *Controller) applyWanted(ctx context.Context, component *platformv1.Component, f *facts, obj client.Object) (apply.Change, error) {
+	if set, ok := obj.(*platformv1.WorkloadSet); ok && set.Spec.Scaling == platformv1.SetScalingAuto {
+		return c.applyAutoscaled(ctx, component, f.sets[set.Name], set)
+	}
+	return c.applyOwned(ctx, component, obj)
 }
 
 // owned are the objects that go when they are no longer wanted.
@@ -87,7 +109,7 @@ func (c *Controller) hold(ctx context.Context, component *platformv1.Component, 
 		}
 		held := workloadSet(component, render.WorkloadSetOutput{Name: set.Name, Spec: *set.Spec.DeepCopy()})
 		held.Spec.Suspend = true
-		if _, err := c.applyOwned(ctx, component, held); err != nil {
+		if _, err := c.applyWanted(ctx, component, f, held); err != nil {
 			return apply.Outcome(err)
 		}
 	}

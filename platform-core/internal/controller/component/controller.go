@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -87,6 +88,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		Owns(&corev1.Service{}).
 		Owns(&policyv1.PodDisruptionBudget{}, builder.WithPredicates(specChanged)).
 		Owns(&networkingv1.NetworkPolicy{}).
+		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(specChanged)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(deps.Certificates.Source("Component")).
@@ -95,7 +97,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		Complete(deps.Gate(c))
 }
 
-// specChanged leaves out what the disruption controller writes into the status with each pod that comes or goes.
+// specChanged leaves out what Kubernetes writes into the status of budgets with each pod that comes or goes, and into that of
+// autoscalers with each measurement.
 var specChanged = predicate.GenerationChangedPredicate{}
 
 func byPlugin(obj client.Object) []string {

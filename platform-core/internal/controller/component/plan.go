@@ -36,7 +36,7 @@ func (c *Controller) plan(component *platformv1.Component, f *facts) (*render.Co
 		Namespace:   component.Namespace,
 		UID:         types.UID(component.Labels[platformv1.ApplicationUIDLabel]),
 		Domain:      component.Labels[platformv1.DomainLabel],
-	}, &component.Spec)
+	}, withActualReplicas(&component.Spec, f))
 	if refusal != nil {
 		o := outcome.Stalled(refusal.Reason, refusal.Message)
 		return nil, &o

@@ -69,6 +69,8 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	case rollout.DeletePod:
 		c.events.Normal(set, "ReplacingPod", "%s", step)
 		return outcome.Failed(c.apply.Delete(ctx, f.pods[step.Pod]))
+	case rollout.ForgetPod:
+		return c.forgetPod(ctx, set, f, step)
 	case rollout.SetRole:
 		return outcome.Failed(c.setRole(ctx, f.pods[step.Pod], step.Role))
 	case rollout.UpdateImage:
@@ -79,6 +81,10 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 		return c.pushPlan(ctx, set, f, step)
 	case rollout.ReloadPlan:
 		return c.reloadPlan(ctx, set, f, step)
+	case rollout.SwitchOver:
+		return c.switchOver(ctx, set, f, step)
+	case rollout.Hold:
+		return hold(set, f, step)
 	}
 	return outcome.Failed(fmt.Errorf("there is no action %q", step.Action))
 }
@@ -164,8 +170,7 @@ func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet,
 		f.wakeAfter(f.opening.Sub(f.now))
 		return awaitWindow(f, []rollout.Step{{Action: rollout.DeletePod, Pod: pod.Name}})
 	case apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
-		c.events.Normal(set, "ReplacingPod", "%s %s: its resources cannot change in place: %v", rollout.DeletePod, pod.Name, err)
-		return outcome.Failed(c.apply.Delete(ctx, pod))
+		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Resources, p.Note = rollout.Replace, err.Error() })
 	case apierrors.IsForbidden(err):
 		// A quota, which another pod would not fit into either.
 		return outcome.StalledFor(quotaRecheck, platformv1.ReasonResizePending, fmt.Sprintf("pod %s may not have the new resources: %v", pod.Name, err))

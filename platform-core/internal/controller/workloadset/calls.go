@@ -71,8 +71,7 @@ func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet
 	}
 	c.events.Normal(set, "ReloadingProcess", "%s", step)
 	if call.Phase == agentreport.CallFailed && call.Reason == agentreport.ReasonRestartRequired {
-		step.Action, step.Reason = rollout.PushPlan, "a reload cannot take its configuration over"
-		return c.pushPlan(ctx, set, f, step)
+		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Reload = rollout.Replace })
 	}
 	return c.judgeCall(set, f, pod, call, attempt)
 }

@@ -35,6 +35,8 @@ type Deps struct {
 	Authority *pki.Authority
 	// Dialer reaches the process managers.
 	Dialer agentclient.Dialer
+	// Ops reaches the ops agents.
+	Ops agentclient.OpsDialer
 	// Options of the controller: workers and rate limits.
 	Options controller.Options
 	// Now tells the time; time.Now in production.

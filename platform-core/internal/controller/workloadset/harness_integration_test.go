@@ -194,7 +194,7 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 		h.Fatalf("it takes the server for one that resizes pods: %t, %v", found, err)
 	}
 	err = setup(mgr, &Controller{
-		Deps: Deps{Authority: authority(), Dialer: h.node, Options: queue.Options(queue.NewLimit(2)),
+		Deps: Deps{Authority: authority(), Dialer: h.node, Ops: h.node, Options: queue.Options(queue.NewLimit(2)),
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
@@ -215,6 +215,8 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 
 // content of the rendered set that tests change.
 type content struct {
+	// Registry in front of the image: empty, or with a slash at the end.
+	Registry  string
 	Image     string
 	Resources corev1.ResourceRequirements
 	Plan      plan.Plan
@@ -241,12 +243,14 @@ func (c content) fill(t testing.TB, spec *platformv1.WorkloadSetSpec) {
 	t.Helper()
 	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: "redis-a",
 		platformv1.ApplicationUIDLabel: newUID, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main"}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+	names := fmt.Sprintf(`{"redis":%q,%q:%q}`, c.Image, plugin.StatusContainer, c.Image)
+	meta := metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{platformv1.PluginImagesAnnotation: names}}
+	template := corev1.PodTemplateSpec{ObjectMeta: meta, Spec: corev1.PodSpec{
 		ServiceAccountName: setName,
 		InitContainers:     []corev1.Container{{Name: plugin.InitContainer, Image: "agent:1"}},
 		Containers: []corev1.Container{
-			{Name: "redis", Image: c.Image, Resources: c.Resources},
-			{Name: plugin.StatusContainer, Image: c.Image},
+			{Name: "redis", Image: c.Registry + c.Image, Resources: c.Resources},
+			{Name: plugin.StatusContainer, Image: c.Registry + c.Image},
 		},
 	}}
 	for target, value := range map[*runtime.RawExtension]any{&spec.Template: template, &spec.Plan: c.Plan} {

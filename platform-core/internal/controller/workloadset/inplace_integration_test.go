@@ -79,6 +79,40 @@ func TestAnotherImageReplacesNoPod(t *testing.T) {
 	h.samePods(before)
 }
 
+// What runs came from somewhere: that the same image now comes from elsewhere is for pods that are made, and for one that has none.
+func TestAnotherRegistryTouchesNothingThatRuns(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready()
+	from := func(registry, image string) {
+		h.render(set, func(c *content) { c.Registry, c.Image = registry, image })
+	}
+	from("mirror.example.com/", "redis:1")
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents()
+	h.samePods(before)
+	if set.Status.UpdatedReplicas != 3 {
+		t.Errorf("%d are updated", set.Status.UpdatedReplicas)
+	}
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 4 })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("3 starts mirror.example.com/redis:1")
+	h.samePods(before, "3")
+	// Another image comes from the registry of the day, and waits there until it can be had.
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 3 })
+	testkit.WaitForReady(h, env.Client, set)
+	h.node.set(func() { h.node.absent["mirror.example.com/redis:2"] = true })
+	from("mirror.example.com/", "redis:2")
+	h.says(set, platformv1.ReasonImageUnavailable, "mend the registry setting")
+	from("other.example.com/", "redis:2")
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 starts mirror.example.com/redis:2", "2 starts other.example.com/redis:2", "1 starts other.example.com/redis:2", "0 starts other.example.com/redis:2")
+	h.samePods(before)
+	from("", "redis:2")
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents()
+}
+
 func TestResourcesAreGivenInPlace(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)

@@ -41,6 +41,8 @@ type facts struct {
 	certificates map[string]*corev1.Secret
 	// classes by name.
 	classes map[string]*storagev1.StorageClass
+	// lost nodes by name, as far as pods gave cause to look.
+	lost map[string]lostNode
 	// nodes of the cluster, when something asked for them.
 	nodes *[]corev1.Node
 	// now is when the turn began.
@@ -62,6 +64,7 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		claims:       map[string]*corev1.PersistentVolumeClaim{},
 		certificates: map[string]*corev1.Secret{},
 		classes:      map[string]*storagev1.StorageClass{},
+		lost:         map[string]lostNode{},
 		now:          c.Now(),
 	}
 	var err error
@@ -106,6 +109,8 @@ func wantedOf(set *platformv1.WorkloadSet) rollout.Facts {
 		Authority: set.Spec.Authority,
 		Revision:  set.Spec.Revision,
 		Roles:     set.Spec.Roles,
+
+		Interchangeable: len(set.Spec.Volumes) == 0 && len(set.Spec.Roles) == 0,
 	}
 	switch {
 	case set.Spec.Suspend:
@@ -141,6 +146,9 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 		}
 		f.pods[pod.Name] = pod
 		p := factsOf(pod, int32(ordinal))
+		if p.Node, err = c.contact(ctx, f, pod); err != nil {
+			return err
+		}
 		if p.Life == rollout.Alive && f.rollout.Mode != rollout.Stopped && f.rollout.Wanted(p) {
 			if err := c.compare(ctx, set, f, &p); err != nil {
 				return err
@@ -149,6 +157,7 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 		f.rollout.Pods = append(f.rollout.Pods, p)
 	}
 	slices.SortFunc(f.rollout.Pods, func(a, b rollout.Pod) int { return int(a.Ordinal - b.Ordinal) })
+	observeSwitchover(set, f)
 	return nil
 }
 

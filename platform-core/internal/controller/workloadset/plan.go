@@ -90,6 +90,9 @@ func progress(f *facts, pod, what string) string {
 
 // explain says why a pod is not settled and what to do about it.
 func explain(f *facts, p rollout.Pod) (reason, message string) {
+	if p.Node == rollout.Unreachable {
+		return platformv1.ReasonNodeUnreachable, explainLost(f, p)
+	}
 	if p.Life == rollout.Terminating {
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to end", p.Name)
 	}
@@ -124,6 +127,12 @@ func explainConfiguration(f *facts, p rollout.Pod) (reason, message string) {
 	return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to be ready", p.Name)
 }
 
+// What a kubelet says of a container that it cannot start.
+var (
+	imageFailures = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
+	startFailures = []string{"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+)
+
 // explainStart looks for what keeps a pod from starting: no node, no image, a failing container.
 func explainStart(pod *corev1.Pod) (reason, message string, found bool) {
 	for _, condition := range pod.Status.Conditions {
@@ -137,10 +146,10 @@ func explainStart(pod *corev1.Pod) (reason, message string, found bool) {
 		if waiting == nil {
 			continue
 		}
-		switch waiting.Reason {
-		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName":
+		switch {
+		case slices.Contains(imageFailures, waiting.Reason):
 			return platformv1.ReasonImageUnavailable, fmt.Sprintf("pod %s cannot get image %q (%s): make it available to the node or mend the registry setting", pod.Name, status.Image, waiting.Reason), true
-		case "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+		case slices.Contains(startFailures, waiting.Reason):
 			return platformv1.ReasonProcessFailing, fmt.Sprintf("container %s of pod %s does not start (%s): see its log", status.Name, pod.Name, waiting.Reason), true
 		}
 	}
