@@ -250,8 +250,8 @@ func switching(f *facts, pod, why string) outcome.Outcome {
 
 // stuck is the user's turn: without a switchover clients would lose the writer although another pod could take over.
 func stuck(s *platformv1.SwitchoverState) outcome.Outcome {
-	return outcome.Stalled(platformv1.ReasonSwitchoverFailed, fmt.Sprintf("pod %s takes writes and did not hand over to %s in %d tries (%s): nothing is done to it. "+
-		"Mend that and change the spec to have it tried again, make another pod the writer yourself, or delete pod %s to go on without",
+	return outcome.Stalled(platformv1.ReasonSwitchoverFailed, fmt.Sprintf("pod %s takes writes and did not hand over to %s in %d tries (%s), and nothing is done to it: "+
+		"mend that and change the spec to have it tried again, make another pod the writer yourself, or delete pod %s to go on without",
 		s.From, s.To, s.Attempt, s.Message, s.From))
 }
 
