@@ -26,7 +26,7 @@ const (
 // metricsOf reads the metrics of a pod as a Prometheus does, from a pod of the test's own.
 func (a *application) metricsOf(pod *corev1.Pod, port int) (string, error) {
 	a.Helper()
-	return run(a.ctx, a.space.name, a.clientPod(), clientName, "", "wget", "-q", "-T", "3", "-O", "-", fmt.Sprintf("http://%s:%d/metrics", pod.Status.PodIP, port))
+	return run(a.ctx, a.space.name, a.clientPod(), clientName, "", "timeout", "3", "wget", "-q", "-O", "-", fmt.Sprintf("http://%s:%d/metrics", pod.Status.PodIP, port))
 }
 
 // wantSample waits until a metric of a pod has a value.

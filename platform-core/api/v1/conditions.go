@@ -12,7 +12,7 @@ const (
 	StalledCondition = "Stalled"
 	// AcceptedCondition says whether the inputs of an object (plugin, version, parameters, references) are usable.
 	AcceptedCondition = "Accepted"
-	// CertificateServedCondition says whether every pod of a Component serves the present certificate.
+	// CertificateServedCondition says whether every pod of a Component, and of all those of an Application, serves the present certificate.
 	CertificateServedCondition = "CertificateServed"
 	// MonitoredCondition says whether a Prometheus can find the metrics of a Component; absent when they are not wanted.
 	MonitoredCondition = "Monitored"

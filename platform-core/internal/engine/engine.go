@@ -77,7 +77,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	certificates, monitors := others.Kinds(certmanager.Kinds...), others.Kinds(render.PodMonitorKind)
+	certificates, err := others.Kinds(mgr, certmanager.Kinds...)
+	if err != nil {
+		return err
+	}
+	monitors, err := others.Kinds(mgr, render.PodMonitorKind)
+	if err != nil {
+		return err
+	}
 	index := plugin.NewIndex()
 	loader, err := plugincontroller.Setup(mgr, plugincontroller.Deps{
 		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now,

@@ -101,10 +101,15 @@ func TestPodMonitorComesWithItsKind(t *testing.T) {
 	}
 
 	installPodMonitors(t)
-	// Asked for anew, it is looked for at once; else within a minute.
-	setMonitoring(t, app, &platformv1.Monitoring{Enabled: true, Interval: "15s", Labels: map[string]string{"release": "prometheus"}})
 	monitor := podMonitor(namespace, "redis-a-redis")
-	testkit.WaitFor(t, env.Client, monitor, "is made", nil)
+	testkit.WaitFor(t, env.Client, monitor, "is made by itself", nil)
+	setMonitoring(t, app, &platformv1.Monitoring{Enabled: true, Interval: "15s", Labels: map[string]string{"release": "prometheus"}})
+	testkit.WaitFor(t, env.Client, monitor, "follows the spec", func() error {
+		if monitor.GetLabels()["release"] != "prometheus" {
+			return fmt.Errorf("its labels are %v", monitor.GetLabels())
+		}
+		return nil
+	})
 	want := map[string]any{
 		"selector":            map[string]any{"matchLabels": map[string]any{platformv1.ApplicationLabel: "redis-a", platformv1.ComponentLabel: "redis"}},
 		"podMetricsEndpoints": []any{map[string]any{"port": "metrics", "path": "/metrics", "scheme": "http", "interval": "15s"}},

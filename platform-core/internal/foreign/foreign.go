@@ -23,14 +23,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// absentFor is how long an answer that kinds are not there is good for everybody: many may wait for them.
-const absentFor = 5 * time.Second
+const (
+	// absentFor is how long an answer that kinds are not there is good for everybody: many may wait for them.
+	absentFor = 5 * time.Second
+	// lookInterval is the time between looks for kinds that somebody awaits: one look for all who do.
+	lookInterval = 5 * time.Second
+)
 
 // Cluster is the way to the objects of others. It is safe for concurrent use.
 type Cluster struct {
@@ -51,6 +56,14 @@ type Kinds struct {
 	watching bool
 	// absent is when they were last found not to be there.
 	absent time.Time
+	// awaited by objects of our kinds.
+	awaited map[awaiting]bool
+}
+
+// awaiting is an object of one of our kinds that others have to be there for.
+type awaiting struct {
+	kind    string
+	request reconcile.Request
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -73,9 +86,47 @@ func New(mgr ctrl.Manager, domain string, namespaces map[string]cache.Config) (*
 	return &Cluster{cluster: c, queues: map[string]queue{}}, mgr.Add(c)
 }
 
-// Kinds returns the way to kinds of one project.
-func (c *Cluster) Kinds(kinds ...schema.GroupVersionKind) *Kinds {
-	return &Kinds{Cluster: c, kinds: kinds, now: time.Now}
+// Kinds returns the way to kinds of one project. It ends with mgr.
+func (c *Cluster) Kinds(mgr ctrl.Manager, kinds ...schema.GroupVersionKind) (*Kinds, error) {
+	k := &Kinds{Cluster: c, kinds: kinds, now: time.Now, awaited: map[awaiting]bool{}}
+	return k, mgr.Add(manager.RunnableFunc(k.lookOut))
+}
+
+// Await wakes an object of one of our kinds once the kinds are there.
+func (k *Kinds) Await(kind string, object client.ObjectKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.awaited[awaiting{kind, reconcile.Request{NamespacedName: object}}] = true
+}
+
+// lookOut looks for the kinds while somebody awaits them.
+func (k *Kinds) lookOut(ctx context.Context) error {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			k.lookOnce(ctx)
+		}
+	}
+}
+
+func (k *Kinds) lookOnce(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.awaited) == 0 {
+		return
+	}
+	// An error is for who asks next, and the look is made again.
+	if there, err := k.look(ctx); err != nil || !there {
+		return
+	}
+	for a := range k.awaited {
+		k.wake(a.kind, a.request)
+	}
+	clear(k.awaited)
 }
 
 // Client reads objects from a cache; only those of kinds that are known to be installed.
@@ -93,6 +144,14 @@ func (k *Kinds) Installed(ctx context.Context) (bool, error) {
 	}
 	if !k.absent.IsZero() && k.now().Sub(k.absent) < absentFor {
 		return false, nil
+	}
+	return k.look(ctx)
+}
+
+// look asks the server, and begins to watch what is there. The caller holds the lock.
+func (k *Kinds) look(ctx context.Context) (bool, error) {
+	if k.watching {
+		return true, nil
 	}
 	for _, kind := range k.kinds {
 		_, err := k.cluster.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
@@ -157,10 +216,14 @@ func (c *Cluster) notify(object any) {
 	if owner == nil || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group != platformv1.GroupVersion.Group {
 		return
 	}
+	c.wake(owner.Kind, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: owned.GetNamespace(), Name: owner.Name}})
+}
+
+func (c *Cluster) wake(kind string, request reconcile.Request) {
 	c.mu.Lock()
-	q := c.queues[owner.Kind]
+	q := c.queues[kind]
 	c.mu.Unlock()
 	if q != nil {
-		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: owned.GetNamespace(), Name: owner.Name}})
+		q.Add(request)
 	}
 }

@@ -45,6 +45,9 @@ func (l *loader) checkEntities() {
 		if index >= 0 && entity.Role != "" {
 			l.oneOf(path.With("role"), entity.Role, "role", names(all[index].Roles, func(r Role) string { return r.Name }))
 		}
+		if index >= 0 {
+			l.checkEntityActions(path.With("actions"), &all[index], entity.Actions)
+		}
 		if entity.Parameters == "" {
 			continue
 		}
@@ -58,5 +61,14 @@ func (l *loader) checkEntities() {
 		if ok && len(set.set.Dynamic) > 0 {
 			l.fail(PartParams, set.file, set.document.Line(document.Path{"dynamic"}), "dynamic is for a component, and this set is of the entity %q: take it out", entity.Type)
 		}
+	}
+}
+
+func (l *loader) checkEntityActions(path document.Path, c *Component, actions EntityActions) {
+	l.checkActionName(path.With("observe"), c, actions.Observe)
+	l.checkActionName(path.With("create"), c, actions.Create)
+	l.checkActionName(path.With("delete"), c, actions.Delete)
+	if actions.Update != "" {
+		l.checkActionName(path.With("update"), c, actions.Update)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/ext"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
@@ -74,9 +75,19 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 		l.wrong(path, "is for a component with a role for the pods that follow: give one of the roles the access ReadOnly or None")
 	}
 	l.checkOrder(path.With("order"), c, f.Order)
+	l.checkActionName(path.With("promote"), c, f.Promote)
+	l.checkActionName(path.With("follow"), c, f.Follow)
+	if f.Rejoin != "" {
+		l.checkActionName(path.With("rejoin"), c, f.Rejoin)
+	}
 	if f.LagAttribute != "" {
 		l.oneOf(path.With("lagAttribute"), f.LagAttribute, "attribute of the probe", slices.Collect(maps.Keys(c.Probe.Attributes)))
 	}
+}
+
+// checkActionName: what is to be done is an action of the component.
+func (l *loader) checkActionName(path document.Path, c *Component, name string) {
+	l.oneOf(path, name, "action of component \""+c.Name+"\"", names(c.Actions, func(a plan.Action) string { return a.Name }))
 }
 
 func (l *loader) checkOrder(path document.Path, c *Component, source string) {

@@ -18,9 +18,6 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
 
-// monitorRecheck is how soon a component whose metrics nobody can be told to read looks again for the kind.
-const monitorRecheck = time.Minute
-
 // noPodMonitors says what to do where the Prometheus Operator is not installed.
 const noPodMonitors = "the pods serve their metrics, and the cluster has no kind PodMonitor (monitoring.coreos.com/v1) to say so: " +
 	"install the Prometheus Operator, or have your Prometheus read them by another way; once the kind is there, this goes on by itself"
@@ -71,7 +68,8 @@ func (c *Controller) monitor(ctx context.Context, component *platformv1.Componen
 		return 0
 	case !f.monitoring.installed:
 		report(metav1.ConditionFalse, platformv1.ReasonPodMonitorNotFound, noPodMonitors)
-		return monitorRecheck
+		c.Monitors.Await("Component", client.ObjectKeyFromObject(component))
+		return 0
 	case conditions.Get(component, platformv1.MonitoredCondition) == nil:
 		// That there may be one is on record before there is: whatever happens, it is looked for when it is no longer wanted.
 		report(metav1.ConditionFalse, platformv1.ReasonProgressing, "the PodMonitor is being made")
