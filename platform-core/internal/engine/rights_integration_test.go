@@ -50,6 +50,9 @@ var elsewhere = map[string]string{
 	"create autoscaling/horizontalpodautoscalers": "controller/component, the same",
 	"patch autoscaling/horizontalpodautoscalers":  "controller/component, the same",
 	"delete autoscaling/horizontalpodautoscalers": "controller/component, when it no longer asks",
+	"get coordination.k8s.io/leases":              "controller/claim, to speak about what nobody claims",
+	"create coordination.k8s.io/leases":           "controller/claim, the same",
+	"update coordination.k8s.io/leases":           "controller/claim, the same",
 	"create events.k8s.io/events":                 "every controller",
 	"patch events.k8s.io/events":                  "every controller, of an event that comes again",
 }

@@ -69,6 +69,49 @@ func TestAnInstanceWaitsForItsMaintenanceWindow(t *testing.T) {
 	}
 }
 
+// A new password waits for a window in which the processes take it over, and so do the clients.
+func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, StringData: map[string]string{"password": "before"}}
+	if err := env.Client.Create(t.Context(), password); err != nil {
+		t.Fatal(err)
+	}
+	app := application(namespace)
+	app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
+	opens := time.Now().UTC().Add(12 * time.Hour)
+	app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
+		Schedule: fmt.Sprintf("0 %d * * *", opens.Hour()), Duration: metav1.Duration{Duration: 2 * time.Hour}, TimeZone: "UTC",
+	}}}
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	binding := func() string {
+		t.Helper()
+		secret := &corev1.Secret{}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.BindingNameFor(app.Name)}, secret); err != nil {
+			t.Fatal(err)
+		}
+		return string(secret.Data["password"])
+	}
+	if got := binding(); got != "before" {
+		t.Fatalf("the binding has %q", got)
+	}
+	password.StringData = map[string]string{"password": "after"}
+	if err := env.Client.Update(t.Context(), password); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, env.Client, app, "the wait for a window", func() error {
+		if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonWaitingForMaintenance {
+			return fmt.Errorf("it says %+v", ready)
+		}
+		return nil
+	})
+	if got := binding(); got != "before" {
+		t.Errorf("clients are told %q, which no process knows", got)
+	}
+}
+
 func TestMalformedWindowsAreRefusedAtAdmission(t *testing.T) {
 	namespace := env.Namespace(t)
 	for name, tc := range map[string]struct {
