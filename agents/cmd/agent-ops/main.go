@@ -18,12 +18,14 @@ import (
 
 	"github.com/zeroinfra/agents/internal/action"
 	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/follow"
 	"github.com/zeroinfra/agents/internal/jsonlog"
 	"github.com/zeroinfra/agents/internal/opsserver"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/server"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
 const (
@@ -70,6 +72,7 @@ func versionCommand() *cobra.Command {
 type opsOptions struct {
 	dirs   planfile.Dirs
 	tlsDir string
+	socket string
 	listen string
 }
 
@@ -95,6 +98,7 @@ func opsCommand() *cobra.Command {
 	flags.StringVar(&o.dirs.Secrets, "secrets-dir", plan.SecretsDir, "folder with one folder per credential")
 	flags.StringVar(&o.dirs.Certificates, "certificates-dir", plan.CertificatesDir, "folder with the middleware's tls.crt, tls.key and ca.crt")
 	flags.StringVar(&o.tlsDir, "tls-dir", plan.TLSDir, "folder with tls.crt, tls.key and ca.crt")
+	flags.StringVar(&o.socket, "socket", plan.SocketPath, "unix socket of the process manager")
 	flags.StringVar(&o.listen, "listen", fmt.Sprintf(":%d", plan.OpsPort), "address of the gRPC server for operators")
 	return cmd
 }
@@ -114,7 +118,10 @@ func ops(o opsOptions, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	runner := action.New(o.dirs, reap, store, log)
+	secrets, statuses := action.NewSecrets(o.dirs), make(chan *agentv1.ProcessStatus)
+	go secrets.Follow(statuses)
+	go follow.Process(ctx, o.socket, statuses, log)
+	runner := action.New(o.dirs, secrets.Lookup, reap, store, log)
 	defer runner.Close()
 	opsserver.Server{Runner: runner, Version: version}.Run(ctx, server.Endpoint{Address: o.listen, TLSDir: o.tlsDir, Reflection: server.NoReflection, Log: log})
 	return nil

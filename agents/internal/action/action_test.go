@@ -69,7 +69,7 @@ func (p *pod) runner() *action.Runner {
 	if err != nil {
 		p.Fatal(err)
 	}
-	runner := action.New(p.dirs, r, store, slog.New(slog.DiscardHandler))
+	runner := action.New(p.dirs, p.dirs.Secret, r, store, slog.New(slog.DiscardHandler))
 	p.Cleanup(runner.Close)
 	return runner
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/zeroinfra/agents/internal/command"
 	"github.com/zeroinfra/agents/internal/expression"
 	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/platform-core/agentproto/configfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
@@ -55,6 +56,7 @@ func (c Call) method() string {
 // Runner runs actions. It is safe for concurrent use.
 type Runner struct {
 	dirs    planfile.Dirs
+	secret  configfile.Lookup
 	starter command.Starter
 	log     *slog.Logger
 
@@ -68,8 +70,8 @@ type Runner struct {
 }
 
 // New returns a Runner that keeps its calls in the store.
-func New(dirs planfile.Dirs, starter command.Starter, store *callrecord.Store, log *slog.Logger) *Runner {
-	r := &Runner{dirs: dirs, starter: starter, store: store, log: log, running: map[string]*Run{}}
+func New(dirs planfile.Dirs, secret configfile.Lookup, starter command.Starter, store *callrecord.Store, log *slog.Logger) *Runner {
+	r := &Runner{dirs: dirs, secret: secret, starter: starter, store: store, log: log, running: map[string]*Run{}}
 	r.ending, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -156,7 +158,7 @@ func (r *Runner) prepare(call Call) (*job, error) {
 		return nil, fmt.Errorf("%w: action %q: %w", ErrPlan, call.Action, err)
 	}
 	argv, env := fill(declared, call.Parameters)
-	environ, redacted, err := r.dirs.PrepareAction(env)
+	environ, redacted, err := planfile.PrepareAction(env, r.secret)
 	if err != nil {
 		return nil, fmt.Errorf("%w: action %q: %w", ErrPlan, call.Action, err)
 	}

@@ -139,9 +139,9 @@ func (d Dirs) Prepare(p *plan.Plan) (*Prepared, error) {
 }
 
 // PrepareAction reads what running an action needs: its environment, with a function that takes its secrets out of a text.
-func (d Dirs) PrepareAction(env []plan.EnvVar) (environment []string, redacted func(string) string, err error) {
+func PrepareAction(env []plan.EnvVar, secret configfile.Lookup) (environment []string, redacted func(string) string, err error) {
 	var prepared Prepared
-	environment, err = Environ(os.Environ(), env, prepared.remember(d.Secret))
+	environment, err = Environ(os.Environ(), env, prepared.remember(secret))
 	return environment, prepared.Redact, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroinfra/agents/internal/command"
+	"github.com/zeroinfra/agents/internal/follow"
 	"github.com/zeroinfra/agents/internal/health"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/probe"
@@ -47,7 +48,7 @@ func (a Agent) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	statuses := make(chan *agentv1.ProcessStatus)
-	go follow(ctx, a.Socket, statuses, a.Log)
+	go follow.Process(ctx, a.Socket, statuses, a.Log)
 	published := make(chan struct{})
 	go func() {
 		defer close(published)

@@ -140,6 +140,11 @@ func (in *RedisSpec) DeepCopyInto(out *RedisSpec) {
 		*out = new(apiv1.TLS)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Maintenance != nil {
+		in, out := &in.Maintenance, &out.Maintenance
+		*out = new(apiv1.Maintenance)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Monitoring != nil {
 		in, out := &in.Monitoring, &out.Monitoring
 		*out = new(apiv1.Monitoring)

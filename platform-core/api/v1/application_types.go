@@ -52,6 +52,10 @@ type ApplicationSpec struct {
 	// suspend has the engine do nothing at all with this instance, healing included.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// maintenance says when changes of the spec may restart or replace pods that serve. What mends, grows, reloads, stops or
+	// starts does not wait. At any time when left out.
+	// +optional
+	Maintenance *Maintenance `json:"maintenance,omitempty"`
 	// networkPolicy, when set, lets only pods of this instance and the operator reach what is not meant for clients.
 	// +optional
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`

@@ -45,6 +45,9 @@ type ComponentSpec struct {
 	// suspend has the engine do nothing at all with this component.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// maintenance windows of the Application.
+	// +optional
+	Maintenance *Maintenance `json:"maintenance,omitempty"`
 	// scheduling says where the pods may run.
 	// +optional
 	Scheduling *Scheduling `json:"scheduling,omitempty"`

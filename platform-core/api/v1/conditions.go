@@ -97,6 +97,8 @@ const (
 	ReasonStopped = "Stopped"
 	// ReasonSuspended: the engine does nothing since suspend is true.
 	ReasonSuspended = "Suspended"
+	// ReasonWaitingForMaintenance: all pods serve, and some are to be restarted or replaced in the next maintenance window.
+	ReasonWaitingForMaintenance = "WaitingForMaintenance"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
 	ReasonAdoptionRefused = "AdoptionRefused"
 	// ReasonSwitchoverPending: a pod that takes writes is to hand over before it is taken out.

@@ -50,6 +50,9 @@ type WorkloadSetSpec struct {
 	// suspend has the engine do nothing at all with this set.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// maintenance windows of the Application.
+	// +optional
+	Maintenance *Maintenance `json:"maintenance,omitempty"`
 	// podManagementPolicy: Parallel makes missing pods all at once, OrderedReady one after the other, each when the one
 	// before is ready. Default Parallel.
 	// +optional

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/maintenance"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -46,7 +47,7 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
-	if refusals = slices.Concat(scaling(f, wanted), tlsChanges(f, wanted)); len(refusals) > 0 {
+	if refusals = slices.Concat(scaling(f, wanted), tlsChanges(f, wanted), windows(app)); len(refusals) > 0 {
 		return nil, refusals
 	}
 	return wanted, nil
@@ -153,6 +154,14 @@ func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 func atRest(component *platformv1.Component) bool {
 	s := &component.Status
 	return s.ObservedGeneration == component.Generation && len(s.Pods) == 0 && (!component.Spec.IsRunning() || len(s.Sets) == 0)
+}
+
+// windows refuses what cannot be read as a maintenance window.
+func windows(app *platformv1.Application) []*render.Refusal {
+	if _, err := maintenance.Parse(app.Spec.Maintenance); err != nil {
+		return []*render.Refusal{refuse(platformv1.ReasonInvalidSpec, "%v", err)}
+	}
+	return nil
 }
 
 // members says in words which pods a component has.

@@ -5,6 +5,7 @@ package accept
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -154,4 +155,20 @@ func TestShrink(t *testing.T) {
 	expect(t, Shrink(claim, resource.MustParse("1Gi")), platformv1.ReasonVolumeShrinkRefused, "claim data-a-0 has 2Gi and cannot shrink to 1Gi")
 	expect(t, Shrink(claim, resource.MustParse("2Gi")), "", "")
 	expect(t, Shrink(claim, resource.MustParse("3Gi")), "", "")
+}
+
+func TestWindows(t *testing.T) {
+	app := testApp()
+	app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{
+		{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC"},
+	}}
+	if refusals := windows(app); len(refusals) > 0 {
+		t.Errorf("refused: %s", refusals[0].Message)
+	}
+	app.Spec.Maintenance.Windows[0].TimeZone = "Utopia"
+	refusals := windows(app)
+	if len(refusals) != 1 {
+		t.Fatalf("%d refusals", len(refusals))
+	}
+	expect(t, refusals[0], platformv1.ReasonInvalidSpec, `maintenance.windows[0]: there is no time zone "Utopia"`)
 }

@@ -77,7 +77,7 @@ func (k *keeper) setup(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("cannot make the cache of the webhook's certificate: %w", err)
 	}
-	if err := mgr.Add(own); err != nil {
+	if err := mgr.Add(everyReplica{own}); err != nil {
 		return err
 	}
 	k.client, k.seen = mgr.GetClient(), own
@@ -97,6 +97,13 @@ func (k *keeper) setup(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Func(first)).
 		Complete(reconcile.Func(k.publish))
 }
+
+// everyReplica is a cache that runs in replicas that do not lead, too. One of selected objects does not say so itself, and a manager then
+// starts it in the leader alone: the others would never be ready, and an upgrade would wait for ever.
+type everyReplica struct{ cache.Cache }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everyReplica) NeedLeaderElection() bool { return false }
 
 func named(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 

@@ -187,6 +187,7 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		ExcludedOrdinals:    c.set.excluded,
 		Running:             new(c.spec.IsRunning()),
 		Suspend:             c.spec.Suspend,
+		Maintenance:         c.spec.Maintenance.DeepCopy(),
 		PodManagementPolicy: cmp.Or(c.declared.PodManagementPolicy, platformv1.PodManagementParallel),
 		Authority:           string(c.declared.Authority),
 		DeletionPolicy:      c.spec.DeletionPolicy,

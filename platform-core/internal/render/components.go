@@ -165,6 +165,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		Parameters:     maps.Clone(set.Parameters),
 		Running:        new(app.Spec.IsRunning()),
 		Suspend:        app.Spec.Suspend,
+		Maintenance:    app.Spec.Maintenance.DeepCopy(),
 		Scheduling:     set.Scheduling.DeepCopy(),
 		NetworkPolicy:  app.Spec.NetworkPolicy.DeepCopy(),
 		AdoptVolumes:   app.Spec.AdoptVolumes,

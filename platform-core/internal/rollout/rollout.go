@@ -19,6 +19,8 @@
 //     another pod could take over. When it does not, the set holds: it is the user's turn.
 //   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
 //     the containers with another image, or another pod.
+//   - Outside of the maintenance windows nothing is restarted or replaced that serves. What mends, grows, shrinks, stops
+//     or starts goes on; so does a pod that is in the midst of its change.
 package rollout
 
 import (
@@ -49,6 +51,8 @@ type Facts struct {
 	ConfigDigest string
 	// RestartDigest is the part of it that only a restart can change.
 	RestartDigest string
+	// Window of maintenance, in which pods that serve may be disturbed.
+	Window Window
 	// Roles that the plugin declares.
 	Roles []platformv1.SetRole
 	// Interchangeable says that a pod keeps nothing on a volume and has no role: two of one name do no harm.
@@ -72,6 +76,15 @@ const (
 	Running   Mode = ""
 	Stopped   Mode = "Stopped"
 	Suspended Mode = "Suspended"
+)
+
+// Window says whether pods that serve may be disturbed by a change of the spec.
+type Window string
+
+// Values of Window; the zero value is a set that has no windows, or one that is open.
+const (
+	Open   Window = ""
+	Closed Window = "Closed"
 )
 
 // Pod is what is known of one pod.

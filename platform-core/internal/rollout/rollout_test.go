@@ -205,6 +205,12 @@ func TestGoldenRollouts(t *testing.T) {
 		},
 		"scale-in-waits-for-pods": {{"two pods are wanted and pod 0 is broken", func(w *world) { w.Replicas, w.Revision, w.Pods[0].Revision, w.breaks["r0"] = 2, "r1", "r0", true }}},
 	}
+	play(t, stories)
+}
+
+// play has each story happen, and compares the logs.
+func play(t *testing.T, stories map[string][]change) {
+	t.Helper()
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(3, "r1", "d1")
@@ -217,6 +223,48 @@ func TestGoldenRollouts(t *testing.T) {
 			golden(t, filepath.Join("testdata", name+".golden"), w.log.String())
 		})
 	}
+}
+
+func TestGoldenMaintenanceWindows(t *testing.T) {
+	play(t, map[string][]change{
+		"window-is-closed": {
+			{"the template changes outside of the maintenance windows", func(w *world) { w.Window, w.Revision = rollout.Closed, "r2" }},
+			{"four pods are wanted", func(w *world) { w.Replicas = 4 }},
+			{"pod 1 breaks", func(w *world) { w.Pods[1].Report.ConfigDigest, w.breaks["d9"] = "d9", true }},
+			{"it is evicted", func(w *world) { w.Pods[3].Life = rollout.Ended }},
+			{"three pods are wanted", func(w *world) { w.Replicas = 3 }},
+			{"a window opens", func(w *world) { w.Window = rollout.Open }},
+		},
+		"window-closes-midway": {
+			{"the template changes, and the window closes when the first pod is gone", func(w *world) {
+				w.Revision = "r2"
+				w.turn()
+				w.Window = rollout.Closed
+			}},
+			{"a window opens", func(w *world) { w.Window = rollout.Open }},
+		},
+		"window-closes-while-a-container-restarts": {
+			{"image and configuration change, and the window closes when the first container has yet to restart", func(w *world) {
+				w.image, w.ConfigDigest, w.RestartDigest = "i2", "d2", "s2"
+				w.turn()
+				w.Window = rollout.Closed
+			}},
+			{"a window opens", func(w *world) { w.Window = rollout.Open }},
+		},
+		"window-does-not-hold-what-runs-on": {
+			{"dynamic parameters and resources change outside of the maintenance windows", func(w *world) { w.Window, w.ConfigDigest, w.resources = rollout.Closed, "d2", "2Gi" }},
+			{"what only a restart changes follows, and more resources", func(w *world) { w.ConfigDigest, w.RestartDigest, w.resources = "d3", "s3", "3Gi" }},
+			{"resources change to ones that cannot be given in place, and a reload follows", func(w *world) {
+				w.ConfigDigest, w.RestartDigest, w.resources, w.inPlace = "d4", "s1", "4Gi", rollout.Replace
+			}},
+			{"a window opens", func(w *world) { w.Window = rollout.Open }},
+		},
+		"window-does-not-hold-a-stop": {
+			{"the template changes outside of the maintenance windows", func(w *world) { w.Window, w.Revision = rollout.Closed, "r2" }},
+			{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }},
+			{"it is to run", func(w *world) { w.Mode = rollout.Running }},
+		},
+	})
 }
 
 func golden(t *testing.T, path, got string) {

@@ -16,6 +16,7 @@ import (
 // spec is what a simulated set should be.
 type spec struct {
 	mode                       rollout.Mode
+	window                     rollout.Window
 	policy                     platformv1.PodManagementPolicy
 	replicas                   int32
 	excluded                   []int32
@@ -138,7 +139,7 @@ func (s *simulation) look() []rollout.Pod {
 
 func (s *simulation) facts(pods []rollout.Pod) rollout.Facts {
 	return rollout.Facts{
-		Name: "a", Mode: s.spec.mode, Replicas: s.spec.replicas, Excluded: s.spec.excluded, Policy: s.spec.policy,
+		Name: "a", Mode: s.spec.mode, Window: s.spec.window, Replicas: s.spec.replicas, Excluded: s.spec.excluded, Policy: s.spec.policy,
 		Authority: rollout.AuthorityEngine, Revision: s.spec.revision, ConfigDigest: s.spec.digest, RestartDigest: s.spec.restart,
 		Roles: roles, Switchover: s.switchover, Handover: s.handover, Pods: pods,
 	}
@@ -240,13 +241,19 @@ func (s *simulation) check(step rollout.Step) {
 		}
 		return
 	}
+	halfway := m.runs != m.image
+	if s.spec.window == rollout.Closed {
+		if disrupts(step.Action) && s.wanted(m) && !halfway {
+			s.failed("%s outside of the maintenance windows", step)
+		}
+		return
+	}
 	serving := 0
 	for _, o := range s.pods {
 		if s.wanted(o) && s.serves(o) {
 			serving++
 		}
 	}
-	halfway := m.runs != m.image
 	if int32(serving) < s.spec.replicas && !halfway {
 		s.failed("%s although only %d of %d serve", step, serving, s.spec.replicas)
 	}
@@ -367,7 +374,7 @@ func (s *simulation) edit() {
 		value := fmt.Sprintf("%s%d", kind, s.random.IntN(6))
 		return value
 	}
-	switch s.random.IntN(9) {
+	switch s.random.IntN(10) {
 	case 0:
 		s.spec.revision = pick("r")
 	case 1:
@@ -391,6 +398,8 @@ func (s *simulation) edit() {
 		s.spec.mode = []rollout.Mode{rollout.Running, rollout.Running, rollout.Running, rollout.Stopped, rollout.Suspended}[s.random.IntN(5)]
 	case 8:
 		s.spec.policy = []platformv1.PodManagementPolicy{platformv1.PodManagementParallel, platformv1.PodManagementOrderedReady}[s.random.IntN(2)]
+	case 9:
+		s.spec.window = []rollout.Window{rollout.Open, rollout.Closed}[s.random.IntN(2)]
 	}
 	s.note("the spec becomes %+v", s.spec)
 	if s.handover.State == rollout.HandoverFailed {
@@ -424,8 +433,8 @@ func (s *simulation) settled(want int) bool {
 }
 
 // Whatever happens to the pods and the spec: we never have more than one wanted pod out by our own doing, the
-// writer is changed last, no two pods have a writer's label, a suspended set is left alone, and the set settles when
-// nothing more happens.
+// writer is changed last, no two pods have a writer's label, a suspended set is left alone, nothing that serves is taken out
+// outside of the maintenance windows, and the set settles when nothing more happens.
 func TestRandomHistories(t *testing.T) {
 	seeds := uint64(2000)
 	if testing.Short() {
@@ -450,7 +459,7 @@ func TestRandomHistories(t *testing.T) {
 			s.turn()
 			s.pass()
 		}
-		s.spec.mode, s.refuses, s.deaf, s.handover = rollout.Running, false, false, rollout.Handover{}
+		s.spec.mode, s.spec.window, s.refuses, s.deaf, s.handover = rollout.Running, rollout.Open, false, false, rollout.Handover{}
 		s.spec.revision, s.spec.image, s.spec.digest = "r7", "i7", "d7"
 		s.note("the spec is mended")
 		s.settle(int(s.spec.replicas))

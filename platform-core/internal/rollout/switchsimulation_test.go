@@ -78,6 +78,7 @@ func TestOneSwitchoverForAChange(t *testing.T) {
 			before := s.spec
 			s.switches = 0
 			s.edit()
+			s.spec.window = rollout.Open
 			if s.spec.mode != rollout.Running || s.spec.replicas == 0 {
 				s.spec = before
 				continue

@@ -54,6 +54,7 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 			}},
 			Credentials:    credentials(spec.Auth),
 			TLS:            spec.TLS.DeepCopy(),
+			Maintenance:    spec.Maintenance.DeepCopy(),
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 		},
 	}, nil

@@ -20,6 +20,8 @@ import (
 type facts struct {
 	// state of the plugin in the index; zero when it is not there.
 	state plugin.State
+	// publisher is the domain of the plugin by its Plugin object; looked up when the index does not have it.
+	publisher string
 	// components that the Application owns, by their name in the plugin.
 	components map[string]*platformv1.Component
 	// passwords by credential, those that users supply and those that were generated; absent when the Secret or key is.
@@ -41,6 +43,11 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 		credentials: map[string]*corev1.Secret{}, revisions: map[string]string{}}
 	f.state, _ = c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
 
+	if f.state.Bundle == nil {
+		if err := c.observePublisher(ctx, app, f); err != nil {
+			return nil, err
+		}
+	}
 	var components platformv1.ComponentList
 	if err := c.client.List(ctx, &components, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
 		return nil, err
@@ -57,6 +64,19 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 		return nil, err
 	}
 	return f, c.observePasswords(ctx, app, f)
+}
+
+func (c *Controller) observePublisher(ctx context.Context, app *platformv1.Application, f *facts) error {
+	var published platformv1.PluginList
+	if err := c.client.List(ctx, &published); err != nil {
+		return err
+	}
+	for i := range published.Items {
+		if spec := &published.Items[i].Spec; spec.Plugin == app.Spec.Plugin && spec.Version == app.Spec.PluginVersion {
+			f.publisher = spec.Domain
+		}
+	}
+	return nil
 }
 
 func (c *Controller) observeClasses(ctx context.Context, f *facts) error {

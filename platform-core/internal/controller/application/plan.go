@@ -17,6 +17,9 @@ import (
 // plan returns the Components that the spec asks for, or says why it cannot be had.
 func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *outcome.Outcome) {
 	if refusal := accept.Plugin(app, f.state); refusal != nil {
+		if o := checkDomain(app, f); o != nil {
+			return nil, o
+		}
 		return nil, refused(refusal)
 	}
 	known := accept.Facts{State: f.state, Components: f.components, Classes: f.classes}
@@ -41,6 +44,17 @@ func refused(r *render.Refusal) *outcome.Outcome { return new(outcome.Stalled(r.
 func stalled(reason, format string, args ...any) *outcome.Outcome {
 	o := outcome.Stalled(reason, fmt.Sprintf(format, args...))
 	return &o
+}
+
+// checkDomain says that the plugin is another operator's, and how that comes to see the Application. The label
+// was set by hand: nobody claims what is not its own.
+func checkDomain(app *platformv1.Application, f *facts) *outcome.Outcome {
+	own := app.Labels[platformv1.DomainLabel]
+	if app.Status.Plugin != nil || f.publisher == "" || f.publisher == own {
+		return nil
+	}
+	return stalled(platformv1.ReasonPluginNotFound, "plugin %s version %s is of domain %q, and the label %s says %q: remove the label, and the operator of domain %q takes this Application",
+		app.Spec.Plugin, app.Spec.PluginVersion, f.publisher, platformv1.DomainLabel, own, f.publisher)
 }
 
 // checkSecrets says which of the Secrets that the spec names is absent or empty.
@@ -92,12 +106,9 @@ func settleComponent(f *facts, spec *platformv1.ComponentSpec, held waits) outco
 
 // named has an outcome tell which component it is about.
 func named(component string, o outcome.Outcome) outcome.Outcome {
-	message := fmt.Sprintf("component %s: %s", component, o.Message())
 	switch o.Kind() {
-	case outcome.KindWaiting:
-		return outcome.WaitingFor(o.After(), o.Reason(), message)
-	case outcome.KindStalled:
-		return outcome.StalledFor(o.After(), o.Reason(), message)
+	case outcome.KindDeferred, outcome.KindWaiting, outcome.KindStalled:
+		return o.Saying(fmt.Sprintf("component %s: %s", component, o.Message()))
 	}
 	return o
 }

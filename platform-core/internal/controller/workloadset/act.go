@@ -178,6 +178,9 @@ func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet,
 	}
 	err = c.client.SubResource("resize").Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(owner))
 	switch {
+	case (apierrors.IsInvalid(err) || apierrors.IsMethodNotSupported(err)) && f.rollout.Window == rollout.Closed:
+		f.wakeAfter(f.opening.Sub(f.now))
+		return awaitWindow(f, []rollout.Step{{Action: rollout.DeletePod, Pod: pod.Name}})
 	case apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
 		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Resources, p.Note = rollout.Replace, err.Error() })
 	case apierrors.IsForbidden(err):

@@ -130,12 +130,15 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		steps = rollout.Plan(f.rollout)
 	}
 	report(set, f)
+	if len(f.rollout.Held()) > 0 {
+		f.wakeAfter(f.opening.Sub(f.now))
+	}
 	o := c.act(ctx, set, f, steps)
 	if o.Kind() == outcome.KindDone {
 		o = settle(set, f, steps)
 	}
-	if f.wake == 0 || o.Kind() < outcome.KindWaiting {
+	if o.Kind() < outcome.KindDeferred {
 		return o
 	}
-	return outcome.Worst(o, outcome.WaitingFor(f.wake, o.Reason(), o.Message()))
+	return o.Within(f.wake)
 }

@@ -17,7 +17,7 @@
 // Conditions: Ready, Reconciling, Stalled. Reasons: PodsNotReady,
 // PodUnschedulable, NodeUnreachable, ImageUnavailable, ProcessFailing, ConfigurationPending,
 // SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
-// StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
+// WaitingForMaintenance, StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
 // NameTaken, Stopped, Suspended, Deleting.
 //
 // Data is never destroyed as a side effect: claims are made, grown, and only with

@@ -18,6 +18,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/maintenance"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
@@ -46,6 +47,8 @@ type facts struct {
 	nodes *[]corev1.Node
 	// now is when the turn began.
 	now time.Time
+	// opening of the next maintenance window, while none is open.
+	opening maintenance.Opening
 	// wake is how soon to look again at what no watch tells of; 0 for never.
 	wake time.Duration
 }
@@ -69,6 +72,13 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		return nil, fmt.Errorf("cannot read plan of WorkloadSet %q: %w", set.Name, err)
 	}
 	f.rollout = wantedOf(set)
+	windows, err := maintenance.Parse(set.Spec.Maintenance)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", set.Name, err)
+	}
+	if opening, closed := windows.Closed(f.now); closed {
+		f.rollout.Window, f.opening = rollout.Closed, opening
+	}
 	f.rollout.ConfigDigest, f.rollout.RestartDigest = f.plan.Digest, f.plan.RestartDigest
 	if err := c.observeVolumes(ctx, set, f); err != nil {
 		return nil, err

@@ -32,12 +32,16 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	if len(steps) > 0 {
 		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, steps[0].Pod, steps[0].String()))
 	}
+	awaited, unsettled := f.rollout.Awaited()
+	if held := f.rollout.Held(); unsettled && slices.ContainsFunc(held, func(s rollout.Step) bool { return s.Pod == awaited.Name }) {
+		return awaitWindow(f, held)
+	}
 	if expanding := expandingClaims(set, f); expanding != "" {
 		return outcome.Waiting(platformv1.ReasonProgressing, expanding)
 	}
-	if p, ok := f.rollout.Awaited(); ok {
-		reason, why := explain(f, p)
-		return outcome.Waiting(reason, progress(f, p.Name, why))
+	if unsettled {
+		reason, why := explain(f, awaited)
+		return outcome.Waiting(reason, progress(f, awaited.Name, why))
 	}
 	if int32(len(f.rollout.Pods)) < f.rollout.Replicas {
 		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, "", "waiting for pods to be made"))
