@@ -28,11 +28,8 @@ func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadS
 		return err
 	}
 	var tasks []func() error
-	for _, obj := range sharedObjects(set, f, plan) {
-		if err := controllerutil.SetControllerReference(set, obj, c.client.Scheme()); err != nil {
-			return err
-		}
-		tasks = append(tasks, func() error { _, err := c.apply.Apply(ctx, obj); return err })
+	for _, objects := range sharedObjects(set, f, plan) {
+		tasks = append(tasks, func() error { return c.applyInTurn(ctx, set, objects) })
 	}
 	if f.rollout.Mode == rollout.Running {
 		for _, ordinal := range f.rollout.Ordinals() {
@@ -42,18 +39,34 @@ func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadS
 	return frame.Together(tasks...)
 }
 
-// sharedObjects are the ServiceAccount, what it may do, and the plan.
-func sharedObjects(set *platformv1.WorkloadSet, f *facts, plan map[string]string) []client.Object {
+// applyInTurn applies objects of the set, each when the one before is there.
+func (c *Controller) applyInTurn(ctx context.Context, set *platformv1.WorkloadSet, objects []client.Object) error {
+	for _, obj := range objects {
+		if err := controllerutil.SetControllerReference(set, obj, c.client.Scheme()); err != nil {
+			return err
+		}
+		if _, err := c.apply.Apply(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sharedObjects are the ServiceAccount, what it may do, and the plan. Each list is to be applied in its order: the
+// API server takes no binding of a Role that it does not know, since it looks at what that gives.
+func sharedObjects(set *platformv1.WorkloadSet, f *facts, plan map[string]string) [][]client.Object {
 	automount := false
-	return []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: meta(set, set.Name), AutomountServiceAccountToken: &automount},
-		&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set, f)},
-		&rbacv1.RoleBinding{
-			ObjectMeta: meta(set, set.Name),
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: set.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: set.Name, Namespace: set.Namespace}},
+	return [][]client.Object{
+		{&corev1.ServiceAccount{ObjectMeta: meta(set, set.Name), AutomountServiceAccountToken: &automount}},
+		{
+			&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set, f)},
+			&rbacv1.RoleBinding{
+				ObjectMeta: meta(set, set.Name),
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: set.Name},
+				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: set.Name, Namespace: set.Namespace}},
+			},
 		},
-		&corev1.ConfigMap{ObjectMeta: meta(set, platformv1.PlanNameFor(set.Name)), Data: plan},
+		{&corev1.ConfigMap{ObjectMeta: meta(set, platformv1.PlanNameFor(set.Name)), Data: plan}},
 	}
 }
 
