@@ -114,8 +114,8 @@ func (e *etcd) processes() map[string]string {
 // checkTurn turns TLS off: not while members run, but while they are stopped. What they know stays.
 func (e *etcd) checkTurn() {
 	uids := e.uids()
-	e.update(func(spec *platformv1.ApplicationSpec) { spec.TLS = nil })
-	e.stalledWith(platformv1.ReasonInvalidSpec, etcdComponent, "cannot change while it runs", "running to false")
+	off := func(spec *platformv1.ApplicationSpec) { spec.TLS = nil }
+	e.rejects(off, platformv1.ReasonInvalidSpec, etcdComponent, "cannot change while it runs", "running to false")
 	if after := e.uids(); !maps.Equal(uids, after) {
 		e.Errorf("the pods were %v and are %v: what is refused must touch nothing", uids, after)
 	}
@@ -123,7 +123,7 @@ func (e *etcd) checkTurn() {
 	e.ready()
 	e.update(func(spec *platformv1.ApplicationSpec) { spec.Running = new(false) })
 	e.havePods()
-	e.update(func(spec *platformv1.ApplicationSpec) { spec.TLS = nil })
+	e.update(off)
 	e.ready()
 	e.update(func(spec *platformv1.ApplicationSpec) { spec.Running = nil })
 	e.ready()

@@ -64,11 +64,13 @@ func TestNginxTLS(t *testing.T) {
 // askEvery leaves the machine to the other tests.
 const askEvery = 20 * time.Millisecond
 
-// httpsClient asks over TLS again and again, on one connection as long as the server keeps it.
+// httpsClient asks over TLS again and again, each time on a new connection: what becomes of one that is kept is between
+// nginx, which closes those that are idle when it reloads, and the port-forward.
 type httpsClient struct {
 	*nginx
 	cancel context.CancelFunc
 	done   chan error
+	ask    func() error
 	// requests are how many were answered, under how many certificates.
 	requests int
 	serials  map[string]bool
@@ -81,10 +83,11 @@ func (n *nginx) startHTTPS(address string) *httpsClient {
 	ctx, cancel := context.WithCancel(n.ctx)
 	c := &httpsClient{nginx: n, cancel: cancel, done: make(chan error, 1), serials: map[string]bool{}}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: n.host(), MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{RootCAs: roots, ServerName: n.host(), MinVersion: tls.VersionTLS12},
 	}}
+	c.ask = func() error { return c.request(client, address) }
 	go func() {
-		defer client.CloseIdleConnections()
 		pace := time.NewTicker(askEvery)
 		defer pace.Stop()
 		for {
@@ -94,7 +97,7 @@ func (n *nginx) startHTTPS(address string) *httpsClient {
 				return
 			case <-pace.C:
 			}
-			if err := c.ask(client, address); err != nil {
+			if err := c.ask(); err != nil {
 				c.done <- err
 				return
 			}
@@ -103,7 +106,7 @@ func (n *nginx) startHTTPS(address string) *httpsClient {
 	return c
 }
 
-func (c *httpsClient) ask(client *http.Client, address string) error {
+func (c *httpsClient) request(client *http.Client, address string) error {
 	response, err := client.Get("https://" + address + "/")
 	if err != nil {
 		return err
@@ -125,7 +128,12 @@ func (c *httpsClient) ask(client *http.Client, address string) error {
 func (c *httpsClient) stop() {
 	c.Helper()
 	c.cancel()
-	if err := <-c.done; err != nil {
+	err := <-c.done
+	if err == nil {
+		// Once more, now that the other certificate is served.
+		err = c.ask()
+	}
+	if err != nil {
 		c.Errorf("a request failed: %v", err)
 	}
 	c.Logf("%d requests under %d certificates", c.requests, len(c.serials))
