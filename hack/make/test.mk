@@ -18,6 +18,17 @@ test-integration: $(DEVCLUSTER) tool-helm ## Controllers and charts against a re
 	  (cd $$m && GOWORK=off go test -tags integration -count=1 ./...) || exit 1; done; \
 	echo "=== integration: test"; cd test && GOWORK=off go test -tags integration -count=1 ./chart/...
 
+# No part of `make test`: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
+# tests then take three times as long. The packages are those whose work depends on the server.
+VERSIONED := ./internal/engine ./internal/controller/... ./sdk/...
+
+.PHONY: test-api-versions
+test-api-versions: $(DEVCLUSTER) ## Controllers against the oldest and the newest API server
+	@for s in oldest newest; do $(DEVCLUSTER) build --api-server $$s; \
+	  echo "=== integration: platform-core, $$s API server"; \
+	  (cd platform-core && KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin --api-server $$s) GOWORK=off \
+	    go test -tags integration -count=1 $(VERSIONED)) || exit 1; done
+
 .PHONY: test-e2e
 test-e2e: deps ## The suite on a real cluster with real middleware
 	@hack/cluster/e2e.sh

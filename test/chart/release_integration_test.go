@@ -42,10 +42,12 @@ type release struct {
 	account   *testkit.Operator
 	// arguments of the operator's container.
 	arguments []string
-	output    *output
-	health    string
-	command   *exec.Cmd
-	ended     chan struct{}
+	// webhook is where it serves its webhooks, on this machine.
+	webhook string
+	output  *output
+	health  string
+	command *exec.Cmd
+	ended   chan struct{}
 }
 
 // root is the folder of the repository.
@@ -82,7 +84,7 @@ func render(t *testing.T, namespace string, values ...string) []*unstructured.Un
 // install applies the chart in a namespace of its own.
 func install(t *testing.T, values ...string) *release {
 	t.Helper()
-	r := &release{T: t, namespace: env.Namespace(t)}
+	r := &release{T: t, namespace: env.Namespace(t), webhook: freeAddress(t)}
 	for _, object := range render(t, r.namespace, values...) {
 		if object.GetKind() == "Deployment" {
 			containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
@@ -92,6 +94,9 @@ func install(t *testing.T, values ...string) *release {
 			if r.arguments, _, err = unstructured.NestedStringSlice(containers[0].(map[string]any), "args"); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if object.GetKind() == "ValidatingWebhookConfiguration" {
+			r.redirect(object)
 		}
 		err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("helm"), client.ForceOwnership)
 		if err != nil {
@@ -107,6 +112,25 @@ func install(t *testing.T, values ...string) *release {
 	}
 	r.account = account
 	return r
+}
+
+// redirect leads the webhooks to this machine: the API server of these tests reaches no Service.
+func (r *release) redirect(configuration *unstructured.Unstructured) {
+	r.Helper()
+	webhooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, webhook := range webhooks {
+		path, _, err := unstructured.NestedString(webhook.(map[string]any), "clientConfig", "service", "path")
+		if err != nil {
+			r.Fatal(err)
+		}
+		webhook.(map[string]any)["clientConfig"] = map[string]any{"url": "https://localhost:" + portOf(r.T, r.webhook) + path}
+	}
+	if err := unstructured.SetNestedSlice(configuration.Object, webhooks, "webhooks"); err != nil {
+		r.Fatal(err)
+	}
 }
 
 // operator builds the operator once.
@@ -133,7 +157,8 @@ func (r *release) start() {
 	}
 	r.output, r.health = &output{}, freeAddress(r.T)
 	r.command = exec.Command(path, append(r.arguments,
-		"--kubeconfig="+env.KubeconfigOf(r, r.account), "--metrics-bind-address=0", "--health-probe-bind-address="+r.health)...)
+		"--kubeconfig="+env.KubeconfigOf(r, r.account), "--metrics-bind-address=0", "--health-probe-bind-address="+r.health,
+		"--webhook-host=localhost", "--webhook-bind-address="+r.webhook)...)
 	r.command.Env = append(os.Environ(), "POD_NAMESPACE="+r.namespace)
 	r.command.Stdout, r.command.Stderr, r.ended = r.output, r.output, make(chan struct{})
 	if err := r.command.Start(); err != nil {
@@ -203,6 +228,15 @@ func makeNamespace(t *testing.T, name string) {
 	if err := env.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func portOf(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 func freeAddress(t *testing.T) string {

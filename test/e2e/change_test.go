@@ -155,7 +155,7 @@ func (i *instance) rotatePassword(secretName, key string) {
 	i.Helper()
 	secret := &corev1.Secret{}
 	i.mustGet(secretName, secret)
-	old := string(secret.Data[key])
+	old, before := string(secret.Data[key]), i.footprint()
 	secret.Data[key] = []byte("third-password")
 	if err := world.client.Update(i.ctx, secret); err != nil {
 		i.Fatal(err)
@@ -170,7 +170,11 @@ func (i *instance) rotatePassword(secretName, key string) {
 		return err
 	})
 	i.Logf("new content of the Secret to new password in force: %s", seconds(time.Since(start)))
+	i.ready()
 	i.refuses(old)
+	if err := before.restartedInPlace(i.footprint()); err != nil {
+		i.Error(err)
+	}
 	if got := i.must("GET", "kept"); got != "yes" {
 		i.Errorf("after the change the key is %q, want yes", got)
 	}

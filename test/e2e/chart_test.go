@@ -77,30 +77,6 @@ func (i *instance) managed(maxclients string) {
 	i.want(map[string]string{"maxclients": maxclients})
 }
 
-// TestChartUpgrade proves that other values of the chart replace the operator's pods and no instance's.
-func TestChartUpgrade(t *testing.T) {
-	s := newSpace(t, "upgrade")
-	s.restoreOperator()
-	i := s.redis("db")
-	i.ready()
-	before, operator := i.snapshot(), s.mustLeader()
-	s.mustInstall(operatorName, "logFormat=console")
-	if now := s.mustLeader(); now == operator {
-		t.Errorf("the operator's pod is still %q: the values did nothing", now)
-	}
-	pods, err := operatorPods(s.ctx)
-	if err != nil || len(pods) == 0 {
-		t.Fatalf("the operator has no pods: %v", err)
-	}
-	arguments := strings.Join(pods[0].Spec.Containers[0].Args, " ")
-	if want := "--log-format=console"; !strings.Contains(arguments, want) {
-		t.Errorf("the operator runs with %q, want %s", arguments, want)
-	}
-	s.throughout(quietFor, "the instance is left alone", func() error { return before.footprint.samePod(i.footprint()) })
-	i.same(before)
-	i.managed("222")
-}
-
 // TestSettingsAtRunTime proves that what a running operator can take up is taken up by the pod that runs.
 func TestSettingsAtRunTime(t *testing.T) {
 	s := newSpace(t, "settings")

@@ -78,8 +78,7 @@ func TestDeletionOfUnready(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "unready")
 	for name, settings := range map[string][]setting{
-		"stalled":  {version("6.2"), deletionPolicy(platformv1.DeletionPolicyDelete)},
-		"secret":   {passwordFrom("absent"), deletionPolicy(platformv1.DeletionPolicyDelete)},
+		"stalled":  {passwordFrom("absent"), deletionPolicy(platformv1.DeletionPolicyDelete)},
 		"creating": {deletionPolicy(platformv1.DeletionPolicyDelete)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,19 +39,37 @@ func etcdApplication() platformv1.ApplicationSpec {
 }
 
 // etcd is an etcd cluster of a test.
-type etcd struct{ *application }
+type etcd struct {
+	*application
+	// scheme of its addresses: http, or https where it speaks TLS.
+	scheme string
+}
 
 // in returns the same cluster for a subtest.
 func (e *etcd) in(t *testing.T) *etcd {
-	return &etcd{&application{space: e.space.in(t), name: e.name}}
+	return &etcd{application: &application{space: e.space.in(t), name: e.name}, scheme: e.scheme}
 }
 
 // service is the address that clients use.
-func (e *etcd) service() string { return "http://" + e.name + ":2379" }
+func (e *etcd) service() string { return e.scheme + "://" + e.name + ":2379" }
+
+// local is the address of a member in its own container.
+func (e *etcd) local() string { return e.scheme + "://127.0.0.1:2379" }
+
+// trust has etcdctl trust the CA that the pod has, where there is one.
+const trust = "ETCDCTL_CACERT=/zeroinfra/certs/ca.crt"
+
+// client is a command of a client of the cluster, to be run in the container of a member.
+func (e *etcd) client(command ...string) []string {
+	if e.scheme != "https" {
+		return command
+	}
+	return append([]string{"env", trust}, command...)
+}
 
 // ctl runs etcdctl in the container of a member.
 func (e *etcd) ctl(pod, endpoint string, arguments ...string) (string, error) {
-	command := append([]string{"etcdctl", "--endpoints=" + endpoint, "--command-timeout=5s"}, arguments...)
+	command := e.client(append([]string{"etcdctl", "--endpoints=" + endpoint, "--command-timeout=5s"}, arguments...)...)
 	return run(e.ctx, e.space.name, pod, etcdComponent, "", command...)
 }
 
@@ -86,7 +104,7 @@ func (e *etcd) led() (leader string, followers []string) {
 		}
 		leader, followers = roles["leader"][0], roles["follower"]
 		for _, pod := range append([]string{leader}, followers...) {
-			out, err := e.ctl(pod, "http://127.0.0.1:2379", "endpoint", "status", "--write-out=fields")
+			out, err := e.ctl(pod, e.local(), "endpoint", "status", "--write-out=fields")
 			if err != nil {
 				return err
 			}
@@ -108,11 +126,11 @@ func statusField(out, name string) string {
 	return ""
 }
 
-// etcdWriterScript puts growing numbers through the Service and prints those that etcd acknowledged.
+// etcdWriterScript puts growing numbers and prints those that etcd acknowledged, and as errors those that it did not.
 const etcdWriterScript = `i=0
 while [ ! -e "$1" ]; do
   i=$((i+1))
-  etcdctl --endpoints="$2" --command-timeout=1s put "w:$i" "$i" >/dev/null 2>&1 && echo "$i"
+  if etcdctl --endpoints="$2" --command-timeout=1s put "w:$i" "$i" >/dev/null 2>&1; then echo "$i"; else echo "$i" >&2; fi
 done
 true`
 
@@ -120,17 +138,20 @@ true`
 type etcdWriter struct {
 	*etcd
 	pod, stopFile string
-	log           lineLog
+	log, failed   lineLog
 	done          chan error
 }
 
-// startWriter begins to write from the container of a member and returns once the first write was acknowledged.
-func (e *etcd) startWriter(pod string) *etcdWriter {
+// startWriter begins to write through the Service from the container of a member and returns once the first write was acknowledged.
+func (e *etcd) startWriter(pod string) *etcdWriter { return e.startWriterTo(pod, e.service()) }
+
+// startWriterTo is startWriter with the addresses that the client chooses from.
+func (e *etcd) startWriterTo(pod, endpoints string) *etcdWriter {
 	e.Helper()
 	w := &etcdWriter{etcd: e, pod: pod, stopFile: "/data/stop-" + strconv.FormatInt(time.Now().UnixNano(), 36), done: make(chan error, 1)}
 	go func() {
 		w.done <- stream(context.WithoutCancel(e.ctx), e.space.name, pod, etcdComponent,
-			[]string{"sh", "-c", etcdWriterScript, "writer", w.stopFile, e.service()}, nil, &w.log, &lineLog{})
+			e.client("sh", "-c", etcdWriterScript, "writer", w.stopFile, endpoints), nil, &w.log, &w.failed)
 	}()
 	w.acknowledgedAgain()
 	return w
@@ -180,11 +201,23 @@ func (w *etcdWriter) stop() time.Duration {
 	return gap
 }
 
+// checkRetries holds that after a write that failed the next one is acknowledged.
+func (w *etcdWriter) checkRetries() {
+	w.Helper()
+	failed, _ := w.failed.all()
+	w.Logf("%d writes were not acknowledged: %v", len(failed), failed)
+	for n := 1; n < len(failed); n++ {
+		if a, err := strconv.Atoi(failed[n-1]); err == nil && failed[n] == strconv.Itoa(a+1) {
+			w.Errorf("the writes %s and %s both failed: one retry was not enough", failed[n-1], failed[n])
+		}
+	}
+}
+
 // TestEtcd proves with etcdctl that a plugin without a line of Go gives a cluster that keeps what it acknowledged.
 func TestEtcd(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "etcd")
-	e := &etcd{s.apply("locks", etcdApplication())}
+	e := &etcd{application: s.apply("locks", etcdApplication()), scheme: "http"}
 	t.Logf("apply to Ready of three members: %s", seconds(e.ready()))
 	for _, part := range []struct {
 		name string
@@ -203,11 +236,12 @@ func (e *etcd) checkMembers() {
 	leader, followers := e.led()
 	e.mustCtl(followers[0], e.service(), "put", "kept", "yes")
 	for _, pod := range append(followers, leader) {
-		if out := e.mustCtl(pod, "http://127.0.0.1:2379", "get", "kept", "--print-value-only"); out != "yes" {
+		if out := e.mustCtl(pod, e.local(), "get", "kept", "--print-value-only"); out != "yes" {
 			e.Errorf("pod %q has %q for what was put, want yes", pod, out)
 		}
 	}
-	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://") != 3 {
+	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://")+strings.Count(out, "http://") != 6 ||
+		strings.Contains(out, "http://") != (e.scheme == "http") {
 		e.Errorf("the members are not three that speak TLS:\n%s", out)
 	}
 	app := e.object()
@@ -217,7 +251,7 @@ func (e *etcd) checkMembers() {
 	secret := &corev1.Secret{}
 	e.mustGet(app.Status.Binding.Name, secret)
 	uri := string(secret.Data["uri"])
-	if string(secret.Data["type"]) != "etcd" || uri != "http://"+e.name+"."+e.space.name+".svc:2379" || secret.Data["password"] != nil {
+	if string(secret.Data["type"]) != "etcd" || uri != e.scheme+"://"+e.name+"."+e.space.name+".svc:2379" || secret.Data["password"] != nil {
 		e.Errorf("the binding has type %q, uri %q and keys %v", secret.Data["type"], uri, keysOf(secret.Data))
 	}
 	if out := e.mustCtl(leader, uri, "get", "kept", "--print-value-only"); out != "yes" {
@@ -231,8 +265,7 @@ func (e *etcd) checkMembers() {
 func (e *etcd) checkScaling() {
 	before := e.uids()
 	for number, says := range map[int32]string{4: "takes 1, 3 or 5", 5: "cannot be scaled once it is made"} {
-		e.update(replicas(etcdComponent, number))
-		e.stalledWith(platformv1.ReasonInvalidSpec, etcdComponent, says)
+		e.rejects(replicas(etcdComponent, number), platformv1.ReasonInvalidSpec, etcdComponent, says)
 	}
 	e.update(replicas(etcdComponent, 3))
 	e.ready()
@@ -251,7 +284,7 @@ func (e *etcd) checkKill() {
 	}
 	w.acknowledgedAgain()
 	e.eventually(settleIn, "the killed member is back", func() error {
-		_, err := e.ctl(leader, "http://127.0.0.1:2379", "endpoint", "health")
+		_, err := e.ctl(leader, e.local(), "endpoint", "health")
 		return err
 	})
 	e.ready()
@@ -265,11 +298,47 @@ func (e *etcd) checkKill() {
 	}
 }
 
-// checkRoll changes a static parameter: the members restart in place, one after the other and the leader last, and writes go on.
+// term returns etcd's own count of elections, as a member knows it.
+func (e *etcd) term(pod string) int {
+	e.Helper()
+	out := e.mustCtl(pod, e.local(), "endpoint", "status", "--write-out=fields")
+	term, err := strconv.Atoi(statusField(out, "RaftTerm"))
+	if err != nil {
+		e.Fatalf("the member tells no term: %v\n%s", err, out)
+	}
+	return term
+}
+
+// handedOver checks that the leader handed over to a follower that had changed already, and that etcd elected just once.
+func (e *etcd) handedOver(leader string, term int) {
+	e.Helper()
+	set := &platformv1.WorkloadSet{}
+	e.mustGet(platformv1.WorkloadSetNameFor(e.name, etcdComponent, platformv1.DefaultSet), set)
+	s := set.Status.Switchover
+	if s == nil || s.Phase != platformv1.SwitchoverSucceeded || s.From != leader || s.Attempt != 1 {
+		e.Fatalf("the status tells of the switchover %+v, want one from %q at the first attempt", s, leader)
+	}
+	now, _ := e.led()
+	if now != s.To {
+		e.Errorf("%q leads, want %q, which took over", now, s.To)
+	}
+	elections := e.term(now) - term
+	e.Logf("%s handed over to %s; elections: %d", s.From, s.To, elections)
+	if elections < 1 || elections > 2 {
+		e.Errorf("etcd elected %d times, want once, and once more at most", elections)
+	}
+}
+
+// checkRoll changes a static parameter: the members restart in place, one after the other and the leader last, which has handed over
+// before. Writes go on: what fails once does not fail again.
 func (e *etcd) checkRoll() {
 	leader, followers := e.led()
-	before := e.uids()
-	w := e.startWriter(followers[0])
+	before, term := e.uids(), e.term(leader)
+	var endpoints []string
+	for _, pod := range append(slices.Clone(followers), leader) {
+		endpoints = append(endpoints, e.scheme+"://"+pod+"."+e.name+"-"+etcdComponent+"-headless:2379")
+	}
+	w := e.startWriterTo(followers[0], strings.Join(endpoints, ","))
 	e.update(component(etcdComponent, func(c *platformv1.ApplicationComponent) {
 		c.Parameters = maps.Clone(c.Parameters)
 		c.Parameters["heartbeat-interval"] = "200"
@@ -281,10 +350,11 @@ func (e *etcd) checkRoll() {
 			e.Errorf("pod %q runs without the new heartbeat interval: %v", pod, err)
 		}
 	}
-	e.led()
-	if gap := w.stop(); gap > 15*time.Second {
+	e.handedOver(leader, term)
+	if gap := w.stop(); gap > 5*time.Second {
 		e.Errorf("for %s no write was acknowledged", seconds(gap))
 	}
+	w.checkRetries()
 	if after := e.uids(); !maps.Equal(before, after) {
 		e.Errorf("the pods were %v and are %v: a parameter replaces no pod", before, after)
 	}

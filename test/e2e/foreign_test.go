@@ -155,7 +155,10 @@ func TestBadApplications(t *testing.T) {
 			s := s.in(t)
 			app := &platformv1.Application{ObjectMeta: named(c.name), Spec: *base.DeepCopy()}
 			c.edit(&app.Spec)
-			s.create(app)
+			if err := s.tryCreate(app); err != nil {
+				s.wantRefused(err, c.text)
+				return
+			}
 			s.eventually(errorIn, "the Application says what is wrong", func() error {
 				s.mustGet(app.Name, app)
 				if stalled := meta.FindStatusCondition(app.Status.Conditions, platformv1.StalledCondition); stalled == nil || stalled.Reason != c.reason {
@@ -169,7 +172,8 @@ func TestBadApplications(t *testing.T) {
 	t.Run("immutable fields", func(t *testing.T) {
 		s := s.in(t)
 		app := &platformv1.Application{ObjectMeta: named("fixed"), Spec: *base.DeepCopy()}
-		app.Spec.Version = "5.0" // it never gets a pod
+		// It never gets a pod.
+		app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "absent"}}}
 		s.create(app)
 		for field, edit := range map[string]func(*platformv1.ApplicationSpec){
 			"plugin":        func(a *platformv1.ApplicationSpec) { a.Plugin = "valkey" },

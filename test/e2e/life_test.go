@@ -55,6 +55,19 @@ func (a *application) says(want string, arguments ...string) {
 	})
 }
 
+// rejects proves that a change is refused at once, or, when nobody was there to do so, that the Application says what is wrong with it.
+func (a *application) rejects(change func(*platformv1.ApplicationSpec), reason string, texts ...string) {
+	a.Helper()
+	err := a.tryUpdate(change)
+	if err == nil {
+		a.stalledWith(reason, texts...)
+		return
+	}
+	for _, text := range texts {
+		a.wantRefused(err, text)
+	}
+}
+
 // stalledWith waits until the Application says what is wrong.
 func (a *application) stalledWith(reason string, texts ...string) {
 	a.Helper()

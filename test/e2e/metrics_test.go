@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // TestMetricsAndHealth proves that the operator's probes and metrics answer and that the metrics follow what happens.
@@ -18,8 +20,8 @@ func TestMetricsAndHealth(t *testing.T) {
 	s := newSpace(t, "metrics")
 	i := s.redis("db")
 	i.ready()
-	bad := s.redis("bad", version("6.2"))
-	bad.stalled(stall{reason: "VersionNotSupported"})
+	bad := s.redis("bad", passwordFrom("absent"))
+	bad.stalled(stall{reason: platformv1.ReasonSecretNotFound})
 	pod := s.mustLeader()
 	for _, path := range []string{"healthz", "readyz"} {
 		if out, err := fetch(s.ctx, pod, probesPort, path); err != nil || !strings.HasPrefix(out, "ok") {

@@ -90,7 +90,7 @@ func TestBadOperations(t *testing.T) {
 	i.ready()
 	i.must("SET", "kept", "yes")
 	before := i.footprint()
-	foreign := s.redis("other", version("6.2")) // never gets a pod
+	foreign := s.redis("other", passwordFrom("absent")) // never gets a pod
 	for name, c := range map[string]struct {
 		edit func(*platformv1.Operation)
 		want string

@@ -176,8 +176,14 @@ func fetch(ctx context.Context, pod string, port int, path string) (string, erro
 // It says whether there was one.
 func sample(page, metric string, labels ...string) (sum float64, found bool) {
 	for line := range strings.Lines(page) {
-		series, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok || (series != metric && !strings.HasPrefix(series, metric+"{")) {
+		// Labels may hold blanks, and no page that is read here has times behind the values.
+		line = strings.TrimSpace(line)
+		end := strings.LastIndexByte(line, ' ')
+		if end < 0 {
+			continue
+		}
+		series, value := line[:end], line[end+1:]
+		if series != metric && !strings.HasPrefix(series, metric+"{") {
 			continue
 		}
 		wanted := true

@@ -72,9 +72,10 @@ func (i *instance) provoke() {
 	i.update(parameter("maxclients", "500"))
 	i.ready()
 	i.succeededRestart(i)
-	i.update(parameter("maxclients", "many"))
-	i.stalled(stall{reason: platformv1.ReasonInvalidParameters})
-	i.update(func(s *databasev1.RedisSpec) { s.Parameters = nil })
+	auth := i.object().Spec.Auth
+	i.update(passwordFrom("absent"))
+	i.stalled(stall{reason: platformv1.ReasonSecretNotFound})
+	i.update(func(s *databasev1.RedisSpec) { s.Parameters, s.Auth = nil, auth })
 	i.ready()
 }
 

@@ -48,6 +48,8 @@ type settings struct {
 	processKills int
 	// parallel is how many tests run at the same time (E2E_PARALLEL).
 	parallel string
+	// nextVersion is the tag of a second build of the images agent and database-operator (E2E_NEXT_VERSION).
+	nextVersion string
 	// keep leaves the namespaces of failed tests (E2E_KEEP=1).
 	keep bool
 }
@@ -76,6 +78,8 @@ func readSettings() (settings, error) {
 		helmArgs:   strings.Fields(os.Getenv("E2E_HELM_ARGS")),
 		parallel:   orDefault(os.Getenv("E2E_PARALLEL"), "4"),
 		keep:       os.Getenv("E2E_KEEP") == "1",
+
+		nextVersion: os.Getenv("E2E_NEXT_VERSION"),
 	}
 	if s.kubeconfig == "" {
 		return s, fmt.Errorf("cannot find a cluster: set KUBECONFIG, for example to the output of \"devcluster kubeconfig\"")

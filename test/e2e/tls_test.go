@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"strings"
@@ -64,7 +63,11 @@ func TestTLS(t *testing.T) {
 			}
 		})
 	}
+	lost := s.redis("lost", speaksTLS(&platformv1.IssuerReference{Name: "nobody"}))
+	lost.stalled(stall{reason: platformv1.ReasonIssuerNotReady, texts: []string{`Issuer "nobody"`, "tls.issuerRef", "create it, or name another one"}})
+	lost.update(speaksTLS(named.object().Spec.TLS.IssuerRef))
 	own.wantOthersRefused(named)
+	lost.becomesReady()
 	own.renewed()
 	own.turned()
 }
@@ -125,16 +128,7 @@ func (i *instance) served() *x509.Certificate {
 
 func (i *instance) trying(ca []byte) (*x509.Certificate, error) {
 	i.Helper()
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("ca.crt of %q holds no certificate", i.name)
-	}
-	conn, err := tls.Dial("tcp", i.forward(i.space.name, i.podName(), 6379), &tls.Config{RootCAs: roots, ServerName: i.account().host, MinVersion: tls.VersionTLS12})
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	return conn.ConnectionState().PeerCertificates[0], nil
+	return shownAt(i.forward(i.space.name, i.podName(), 6379), i.account().host, ca)
 }
 
 // wantOthersRefused: each instance has a CA of its own.

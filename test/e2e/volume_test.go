@@ -41,8 +41,8 @@ func TestVolumesGrow(t *testing.T) {
 		t.Error("the pod was replaced or restarted")
 	}
 	a.says("yes", "GET", "kept")
-	a.update(component(redisComponent, func(c *platformv1.ApplicationComponent) { c.Storage.Size = resource.MustParse("400Mi") }))
-	a.stalledWith(platformv1.ReasonVolumeShrinkRefused, "512Mi", "400Mi")
+	smaller := component(redisComponent, func(c *platformv1.ApplicationComponent) { c.Storage.Size = resource.MustParse("400Mi") })
+	a.rejects(smaller, platformv1.ReasonVolumeShrinkRefused, "512Mi", "400Mi")
 	a.says("yes", "GET", "kept")
 	a.update(component(redisComponent, func(c *platformv1.ApplicationComponent) { c.Storage.Size = resource.MustParse("512Mi") }))
 	a.ready()

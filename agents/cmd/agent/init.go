@@ -18,6 +18,7 @@ const self = "/proc/self/exe"
 
 func initCommand() *cobra.Command {
 	var to string
+	var with []string
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Copy this binary into a folder that the pod's containers share",
@@ -27,16 +28,33 @@ func initCommand() *cobra.Command {
 			if err := copySelf(path); err != nil {
 				return err
 			}
+			for _, name := range with {
+				if err := copyNeighbour(name, to); err != nil {
+					return err
+				}
+			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "copied agent %s to %s\n", version, path)
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", plan.BinDir, "folder to copy to; it must exist")
+	cmd.Flags().StringSliceVar(&with, "with", nil, "names of other binaries beside this one to copy, too")
 	return cmd
 }
 
-func copySelf(path string) error {
-	source, err := os.Open(self)
+func copySelf(path string) error { return copyFile(self, path) }
+
+// copyNeighbour copies a binary that lies beside this one.
+func copyNeighbour(name, to string) error {
+	own, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("cannot find the binaries beside the agent: %w", err)
+	}
+	return copyFile(filepath.Join(filepath.Dir(own), filepath.Base(name)), filepath.Join(to, filepath.Base(name)))
+}
+
+func copyFile(from, path string) error {
+	source, err := os.Open(from)
 	if err != nil {
 		return fmt.Errorf("cannot copy the agent: %w", err)
 	}

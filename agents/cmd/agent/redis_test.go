@@ -151,7 +151,9 @@ func (p *redisPod) status() *container {
 }
 
 // cli is one command of a real client.
-func (p *redisPod) cli(args ...string) (string, error) {
+func (p *redisPod) cli(args ...string) (string, error) { return p.cliAs(password, args...) }
+
+func (p *redisPod) cliAs(password string, args ...string) (string, error) {
 	cmd := exec.Command("redis-cli", append([]string{"-p", p.port}, args...)...)
 	cmd.Env = append(cmd.Environ(), "REDISCLI_AUTH="+password)
 	out, err := cmd.CombinedOutput()

@@ -24,6 +24,8 @@ import (
 const (
 	// fileName is the file below the run folder.
 	fileName = "process-state.json"
+	// actionsFile is that of the ops agent.
+	actionsFile = "actions-state.json"
 	// Kept is how many calls are remembered.
 	Kept = 64
 	// maxKey is the longest idempotency key, in characters.
@@ -59,6 +61,8 @@ const (
 	Running   Phase = "Running"
 	Succeeded Phase = "Succeeded"
 	Failed    Phase = "Failed"
+	// Interrupted: the agent ended while the call ran, and does not know how far that came.
+	Interrupted Phase = "Interrupted"
 )
 
 // Outcome of a call.
@@ -68,6 +72,8 @@ type Outcome struct {
 	Reason string `json:"reason,omitempty"`
 	// Message says why it failed.
 	Message string `json:"message,omitempty"`
+	// Outputs of an action by name.
+	Outputs map[string]string `json:"outputs,omitempty"`
 }
 
 // Record is one call and its outcome.
@@ -93,10 +99,32 @@ type Store struct {
 	state State
 }
 
-// Open reads the state, or begins one when there is none. A file that cannot be
+// Open reads the process manager's state, or begins one when there is none. A file that cannot be
 // read is an error: without it a process that was stopped on purpose would run again.
-func Open(runDir string) (*Store, error) {
-	s := &Store{path: filepath.Join(runDir, fileName), state: State{Intent: Run}}
+func Open(runDir string) (*Store, error) { return open(runDir, fileName) }
+
+// OpenActions reads the calls of the ops agent, or begins anew when there are none. Calls that ran when the agent
+// ended become interrupted ones.
+func OpenActions(runDir string) (*Store, error) {
+	s, err := open(runDir, actionsFile)
+	if err != nil {
+		return nil, err
+	}
+	interrupted := false
+	for i := range s.state.Calls {
+		if call := &s.state.Calls[i]; call.Phase == Running {
+			call.Outcome = Outcome{Phase: Interrupted, Message: "the ops agent was restarted while it ran: how far it came is not known"}
+			interrupted = true
+		}
+	}
+	if !interrupted {
+		return s, nil
+	}
+	return s, s.write(s.state)
+}
+
+func open(runDir, name string) (*Store, error) {
+	s := &Store{path: filepath.Join(runDir, name), state: State{Intent: Run}}
 	data, err := os.ReadFile(s.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return s, nil
@@ -161,8 +189,10 @@ func (s *Store) Begin(key, method string, term uint64, intent Intent) error {
 		next.Intent = intent
 	}
 	next.Calls = append(next.Calls, Record{Key: key, Method: method, Outcome: Outcome{Phase: Running}})
-	if extra := len(next.Calls) - Kept; extra > 0 {
-		next.Calls = next.Calls[extra:]
+	for extra := len(next.Calls) - Kept; extra > 0; extra-- {
+		// One that runs is not forgotten, or it could be done twice.
+		at := slices.IndexFunc(next.Calls, func(r Record) bool { return r.Phase != Running })
+		next.Calls = slices.Delete(next.Calls, max(at, 0), max(at, 0)+1)
 	}
 	if err := s.write(next); err != nil {
 		return err

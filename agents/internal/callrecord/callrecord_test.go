@@ -159,3 +159,38 @@ func TestBrokenFileIsNotOverlooked(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestActionThatRanIsInterruptedAndNeverForgotten(t *testing.T) {
+	dir := t.TempDir()
+	actions := func() *callrecord.Store {
+		s, err := callrecord.OpenActions(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := actions()
+	begin(t, s, "long", "Run backup", 0, "")
+	for n := range 2 * callrecord.Kept {
+		key := fmt.Sprint(n)
+		begin(t, s, key, "Run x", 0, "")
+		if err := s.Finish(key, callrecord.Outcome{Phase: callrecord.Succeeded, Outputs: map[string]string{"n": key}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, known, _ := s.Find("long", "Run backup"); !known {
+		t.Error("what runs was forgotten")
+	}
+	for range 2 {
+		s = actions()
+		if record, known, err := s.Find("long", "Run backup"); !known || record.Phase != callrecord.Interrupted {
+			t.Errorf("got %+v, %v, %v", record, known, err)
+		}
+		if record, _, _ := s.Find("127", "Run x"); record.Outputs["n"] != "127" {
+			t.Errorf("got %+v", record)
+		}
+	}
+	if _, known, _ := open(t, dir).Find("long", "Run backup"); known {
+		t.Error("the process manager has the calls of the ops agent")
+	}
+}

@@ -44,6 +44,37 @@ type Spec struct {
 	Dir string
 	// Timeout until the process group is killed.
 	Timeout time.Duration
+	// Follow, when not nil, gets the output as it comes. It must not block, and is called by several at once.
+	Follow func(Stream, []byte)
+}
+
+// Stream is one of the two outputs of a command.
+type Stream int
+
+// Streams.
+const (
+	Stdout Stream = iota + 1
+	Stderr
+)
+
+// follow returns what one of the streams is passed on to.
+func (s Spec) follow(stream Stream) io.Writer {
+	if s.Follow == nil {
+		return io.Discard
+	}
+	return followed{stream, s.Follow}
+}
+
+// followed passes on what is written.
+type followed struct {
+	stream Stream
+	to     func(Stream, []byte)
+}
+
+// Write implements io.Writer.
+func (f followed) Write(data []byte) (int, error) {
+	f.to(f.stream, data)
+	return len(data), nil
 }
 
 // Result is what a command that ran to its end did.
@@ -70,8 +101,8 @@ func Run(ctx context.Context, starter Starter, spec Spec) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	stdout.begin()
-	stderr.begin()
+	stdout.begin(spec.follow(Stdout))
+	stderr.begin(spec.follow(Stderr))
 
 	ctx, cancel := context.WithTimeoutCause(ctx, spec.Timeout, fmt.Errorf("%w of %v", ErrTimeout, spec.Timeout))
 	defer cancel()
@@ -108,12 +139,12 @@ func newCapture() (*capture, error) {
 }
 
 // begin reads in the background until the last writer is gone.
-func (c *capture) begin() {
+func (c *capture) begin(to io.Writer) {
 	c.writer.Close()
 	go func() {
 		defer close(c.finished)
 		// A read error is the deadline that end sets, or nothing that could be mended: what came so far counts.
-		c.data, _ = io.ReadAll(io.LimitReader(c.reader, MaxOutput))
+		c.data, _ = io.ReadAll(io.TeeReader(io.LimitReader(c.reader, MaxOutput), to))
 		c.dropped, _ = io.Copy(io.Discard, c.reader)
 	}()
 }

@@ -88,6 +88,14 @@ func TestFieldsOfANewerEngineAreIgnored(t *testing.T) {
 	}
 }
 
+// logs gives a plan access logs that are good but for one thing.
+func logs(spoil func(*plan.Logs)) func(*plan.Plan) {
+	return func(p *plan.Plan) {
+		p.Logs = &plan.Logs{Dir: "/log", Files: []string{"access.log"}, MaxBytes: 1 << 20, Signal: "SIGUSR1"}
+		spoil(p.Logs)
+	}
+}
+
 func TestPlansThatAreRefused(t *testing.T) {
 	d := pod(t)
 	for _, test := range []struct {
@@ -114,6 +122,11 @@ func TestPlansThatAreRefused(t *testing.T) {
 		{"reload empty", func(p *plan.Plan) { p.Process.Reload.Signal = "" }, "reload needs one of"},
 		{"reload command", func(p *plan.Plan) { p.Process.Reload = &plan.Reload{Command: []string{""}} }, "reload: the command is empty"},
 		{"reload each", func(p *plan.Plan) { p.Process.Reload = &plan.Reload{Each: []string{"a\x00"}} }, "NUL"},
+		{"logs in a relative folder", logs(func(l *plan.Logs) { l.Dir = "log" }), `logs: folder "log" is not absolute`},
+		{"no logs", logs(func(l *plan.Logs) { l.Files = nil }), "there are no files"},
+		{"logs outside", logs(func(l *plan.Logs) { l.Files = []string{"../x"} }), `file "../x" is not the name`},
+		{"no room for logs", logs(func(l *plan.Logs) { l.MaxBytes = 0 }), "maxBytes is 0"},
+		{"signal of logs", logs(func(l *plan.Logs) { l.Signal = "" }), "logs: signal"},
 		{"restart digest", func(p *plan.Plan) { p.RestartDigest = "x" }, "restartDigest"},
 		{"unknown pod text", func(p *plan.Plan) { p.Process.Command[1] = "${pod.ip}" }, `process: command: "${pod.ip}" is unknown`},
 		{"pod text without a closing brace", func(p *plan.Plan) { p.Process.Env[0].Value = "${pod.name" }, `process: variable "A"`},
@@ -208,12 +221,12 @@ func TestBrokenPushedPlanIsNoObstacle(t *testing.T) {
 
 func TestEnviron(t *testing.T) {
 	d := pod(t)
-	got, err := d.Environ([]string{"A=old", "B=2", "PATH=/bin"}, valid(d, 1).Process.Env)
+	got, err := planfile.Environ([]string{"A=old", "B=2", "PATH=/bin"}, valid(d, 1).Process.Env, d.Secret)
 	if want := []string{"B=2", "PATH=/bin", "A=1", "PASSWORD=hunter2"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 	write(t, filepath.Join(d.Secrets, "default", "password"), "a\x00b")
-	if _, err := d.Environ(nil, valid(d, 1).Process.Env); err == nil || strings.Contains(err.Error(), "a\x00b") {
+	if _, err := planfile.Environ(nil, valid(d, 1).Process.Env, d.Secret); err == nil || strings.Contains(err.Error(), "a\x00b") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,6 +5,7 @@ package planfile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,12 +27,20 @@ func (d Dirs) Secret(ref plan.SecretRef) (string, error) {
 	return string(data), nil
 }
 
-// Environ returns the base environment with the variables of an expanded plan added; secrets are read now.
-func (d Dirs) Environ(base []string, vars []plan.EnvVar) ([]string, error) {
-	return environ(base, vars, d.Secret)
+// outdated names a credential of the plan that the pod mounts another password of. The kubelet swaps password and revision at
+// once, so that the revision that is read before the password is never newer.
+func (d Dirs) outdated(p *plan.Plan) string {
+	for _, credential := range slices.Sorted(maps.Keys(p.Credentials)) {
+		revision, err := d.Secret(plan.SecretRef{Credential: credential, Key: plan.RevisionFile})
+		if err != nil || revision != p.Credentials[credential] {
+			return credential
+		}
+	}
+	return ""
 }
 
-func environ(base []string, vars []plan.EnvVar, secret configfile.Lookup) ([]string, error) {
+// Environ returns the base environment with the variables of an expanded plan added; secrets are looked up now.
+func Environ(base []string, vars []plan.EnvVar, secret configfile.Lookup) ([]string, error) {
 	added := make(map[string]bool, len(vars))
 	for _, v := range vars {
 		added[v.Name] = true
@@ -75,6 +84,9 @@ type Prepared struct {
 	// Dynamic are the dynamic entries of the files, in order, with their secrets.
 	Dynamic []Setting
 
+	// Outdated names a credential whose password is not the one that the plan asks for; "" when all are.
+	Outdated string
+
 	files []content
 	// secrets are all that were read.
 	secrets []string
@@ -103,18 +115,18 @@ func (d Dirs) Prepare(p *plan.Plan) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	prepared := &Prepared{Source: p, Plan: here}
+	prepared := &Prepared{Source: p, Plan: here, Outdated: d.outdated(here)}
 	secret := prepared.remember(d.Secret)
-	if prepared.Environ, err = environ(os.Environ(), here.Process.Env, secret); err != nil {
+	if prepared.Environ, err = Environ(os.Environ(), here.Process.Env, secret); err != nil {
 		return nil, fmt.Errorf("process: %w", err)
 	}
 	if reload := here.Process.Reload; reload != nil {
-		if prepared.ReloadEnviron, err = environ(os.Environ(), reload.Env, secret); err != nil {
+		if prepared.ReloadEnviron, err = Environ(os.Environ(), reload.Env, secret); err != nil {
 			return nil, fmt.Errorf("reload: %w", err)
 		}
 	}
 	if here.TLS != nil && here.TLS.Reload != nil {
-		if prepared.RenewEnviron, err = environ(os.Environ(), here.TLS.Reload.Env, secret); err != nil {
+		if prepared.RenewEnviron, err = Environ(os.Environ(), here.TLS.Reload.Env, secret); err != nil {
 			return nil, fmt.Errorf("tls: reload: %w", err)
 		}
 	}
@@ -124,6 +136,13 @@ func (d Dirs) Prepare(p *plan.Plan) (*Prepared, error) {
 		}
 	}
 	return prepared, nil
+}
+
+// PrepareAction reads what running an action needs: its environment, with a function that takes its secrets out of a text.
+func PrepareAction(env []plan.EnvVar, secret configfile.Lookup) (environment []string, redacted func(string) string, err error) {
+	var prepared Prepared
+	environment, err = Environ(os.Environ(), env, prepared.remember(secret))
+	return environment, prepared.Redact, err
 }
 
 // remember keeps what the lookup finds.

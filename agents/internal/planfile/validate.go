@@ -65,6 +65,19 @@ func (d Dirs) validate(p *plan.Plan) error {
 			return errors.New("tls: reload has a command for each entry: a certificate is taken over by a signal or a command")
 		}
 	}
+	if err := validateActions(p.Actions); err != nil {
+		return err
+	}
+	for credential := range p.Credentials {
+		if !element.MatchString(credential) {
+			return fmt.Errorf("credentials: %q is no name of a credential", credential)
+		}
+	}
+	if p.Logs != nil {
+		if err := validateLogs(*p.Logs); err != nil {
+			return fmt.Errorf("logs: %w", err)
+		}
+	}
 	seen := map[string]bool{}
 	for _, file := range p.Files {
 		if seen[file.Path] {
@@ -76,6 +89,24 @@ func (d Dirs) validate(p *plan.Plan) error {
 		}
 	}
 	return nil
+}
+
+func validateLogs(l plan.Logs) error {
+	if !filepath.IsAbs(l.Dir) {
+		return fmt.Errorf("folder %q is not absolute", l.Dir)
+	}
+	if len(l.Files) == 0 {
+		return errors.New("there are no files")
+	}
+	for _, name := range l.Files {
+		if !element.MatchString(name) {
+			return fmt.Errorf("file %q is not the name of a file in the folder", name)
+		}
+	}
+	if l.MaxBytes <= 0 {
+		return fmt.Errorf("maxBytes is %d; it must be greater than 0", l.MaxBytes)
+	}
+	return validateSignals([]string{l.Signal})
 }
 
 func validateProcess(p plan.Process) error {
@@ -124,6 +155,32 @@ func validateProbe(p plan.Probe) error {
 	}
 	return errors.Join(validateEnv(p.Env), notNegative(map[string]int{"intervalSeconds": p.IntervalSeconds,
 		"timeoutSeconds": p.TimeoutSeconds, "failureThreshold": p.FailureThreshold}))
+}
+
+// validateActions leaves the expressions alone, as validateProbe does: only the ops agent evaluates them.
+func validateActions(actions []plan.Action) error {
+	seen := map[string]bool{}
+	for _, action := range actions {
+		if action.Name == "" || seen[action.Name] {
+			return fmt.Errorf("action %q has no name of its own", action.Name)
+		}
+		seen[action.Name] = true
+		words := slices.Clone(action.Command)
+		for _, v := range action.Env {
+			words = append(words, v.Value)
+		}
+		err := errors.Join(validateCommand(action.Command), validateEnv(action.Env), notNegative(map[string]int{"timeoutSeconds": action.TimeoutSeconds}))
+		for _, word := range words {
+			name, ok := plan.ParameterOf(word)
+			if _, declared := action.Parameters[name]; ok && !declared {
+				err = errors.Join(err, fmt.Errorf("%s stands for a parameter that is not declared", word))
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("action %q: %w", action.Name, err)
+		}
+	}
+	return nil
 }
 
 func validateCommand(command []string) error {

@@ -24,7 +24,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 	measured := redis
 	measured.Command = []string{"cat", file}
-	p, err := probe.New(measured, planfile.Dirs{}, r)
+	p, err := probe.New(measured, planfile.Dirs{}.Secret, r)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,22 +8,18 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/zeroinfra/agents/internal/command"
+	"github.com/zeroinfra/agents/internal/expression"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/platform-core/agentproto/configfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-const (
-	// DefaultSeconds is both the interval and the timeout of a plan that gives none.
-	DefaultSeconds = 2
-	// maxLine bounds what a command's output adds to a message, in characters.
-	maxLine = 200
-)
+// DefaultSeconds is both the interval and the timeout of a plan that gives none.
+const DefaultSeconds = 2
 
 // Cause is why a probe failed. While it stays the same, so does the reported message.
 type Cause string
@@ -57,12 +53,12 @@ type Outcome struct {
 type Probe struct {
 	plan        plan.Probe
 	expressions *Expressions
-	dirs        planfile.Dirs
+	secret      configfile.Lookup
 	starter     command.Starter
 }
 
-// New compiles the probe of a plan.
-func New(p plan.Probe, dirs planfile.Dirs, starter command.Starter) (*Probe, error) {
+// New compiles the probe of a plan. Its secrets are looked up each time that it is run.
+func New(p plan.Probe, secret configfile.Lookup, starter command.Starter) (*Probe, error) {
 	if len(p.Command) == 0 {
 		return nil, errors.New("the plan has no probe command")
 	}
@@ -70,7 +66,7 @@ func New(p plan.Probe, dirs planfile.Dirs, starter command.Starter) (*Probe, err
 	if err != nil {
 		return nil, err
 	}
-	return &Probe{plan: p, expressions: expressions, dirs: dirs, starter: starter}, nil
+	return &Probe{plan: p, expressions: expressions, secret: secret, starter: starter}, nil
 }
 
 // Interval between runs while all is well.
@@ -78,9 +74,9 @@ func (p *Probe) Interval() time.Duration {
 	return planfile.Seconds(p.plan.IntervalSeconds, DefaultSeconds)
 }
 
-// Run runs the command once. Its secrets are read anew.
+// Run runs the command once.
 func (p *Probe) Run(ctx context.Context) Outcome {
-	env, err := p.dirs.Environ(os.Environ(), p.plan.Env)
+	env, err := planfile.Environ(os.Environ(), p.plan.Env, p.secret)
 	if err != nil {
 		return Outcome{Cause: CauseStart, Message: "cannot run the probe: " + err.Error()}
 	}
@@ -97,21 +93,19 @@ func (p *Probe) Run(ctx context.Context) Outcome {
 
 // Judge maps the result of the command.
 func (x *Expressions) Judge(result command.Result) Outcome {
-	vars := map[string]any{
-		"stdout": result.Stdout, "stderr": result.Stderr, "exitCode": int64(result.Exit.ShellCode()), "fields": fields(result.Stdout),
-	}
-	healthy, err := evaluate[bool](x.healthy, vars)
+	vars := expression.Variables(result)
+	healthy, err := x.healthy.Evaluate(vars)
 	if err == nil && healthy {
 		return x.describe(vars)
 	}
 	// The command's own failure explains most; an expression that it made fail does not.
 	if result.Exit != (reaper.Exit{}) {
-		return Outcome{Cause: Cause(result.Exit.String()), Message: withOutput("the probe failed with "+result.Exit.String(), result)}
+		return Outcome{Cause: Cause(result.Exit.String()), Message: expression.WithOutput("the probe failed with "+result.Exit.String(), result)}
 	}
 	if err != nil {
 		return Outcome{Cause: CauseExpression, Message: err.Error()}
 	}
-	return Outcome{Cause: CauseUnhealthy, Message: withOutput("the probe says that it is not healthy", result)}
+	return Outcome{Cause: CauseUnhealthy, Message: expression.WithOutput("the probe says that it is not healthy", result)}
 }
 
 // describe evaluates the other expressions of a healthy middleware.
@@ -120,17 +114,17 @@ func (x *Expressions) describe(vars map[string]any) Outcome {
 	var err error
 	fail := func(err error) Outcome { return Outcome{Cause: CauseExpression, Message: err.Error()} }
 	if x.role != nil {
-		if o.Role, err = evaluate[string](*x.role, vars); err != nil {
+		if o.Role, err = x.role.Evaluate(vars); err != nil {
 			return fail(err)
 		}
 	}
 	if x.version != nil {
-		if o.Version, err = evaluate[string](*x.version, vars); err != nil {
+		if o.Version, err = x.version.Evaluate(vars); err != nil {
 			return fail(err)
 		}
 	}
 	for name, attribute := range x.attributes {
-		value, err := evaluate[string](attribute, vars)
+		value, err := attribute.Evaluate(vars)
 		if err != nil {
 			return fail(err)
 		}
@@ -140,29 +134,4 @@ func (x *Expressions) describe(vars map[string]any) Outcome {
 		o.Attributes[name] = value
 	}
 	return o
-}
-
-// withOutput adds the first line that the command said.
-func withOutput(message string, result command.Result) string {
-	for _, output := range []string{result.Stderr, result.Stdout} {
-		if line := firstLine(output); line != "" {
-			return message + ": " + line
-		}
-	}
-	return message
-}
-
-// firstLine is the first line that is not blank, as valid text of a bounded length.
-func firstLine(text string) string {
-	for line := range strings.Lines(text) {
-		line = strings.ToValidUTF8(strings.TrimSpace(line), "?")
-		if line == "" {
-			continue
-		}
-		if utf8.RuneCountInString(line) > maxLine {
-			line = string([]rune(line)[:maxLine]) + "…"
-		}
-		return line
-	}
-	return ""
 }

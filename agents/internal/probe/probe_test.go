@@ -140,7 +140,7 @@ func run(t *testing.T, p plan.Probe) probe.Outcome {
 	if err := os.WriteFile(filepath.Join(dirs.Secrets, "default", "password"), []byte("hunter2"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	made, err := probe.New(p, dirs, r)
+	made, err := probe.New(p, dirs.Secret, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestRunThatCannotBegin(t *testing.T) {
 	if got := run(t, plan.Probe{Command: []string{"no-such-tool"}}); got.Cause != probe.CauseStart || !strings.Contains(got.Message, "no-such-tool") {
 		t.Errorf("got %+v", got)
 	}
-	if _, err := probe.New(plan.Probe{}, planfile.Dirs{}, nil); err == nil {
+	if _, err := probe.New(plan.Probe{}, planfile.Dirs{}.Secret, nil); err == nil {
 		t.Error("a probe without a command was taken")
 	}
 }
@@ -178,7 +178,7 @@ func TestRunThatHangs(t *testing.T) {
 
 func TestInterval(t *testing.T) {
 	for seconds, want := range map[int]time.Duration{0: 2 * time.Second, 7: 7 * time.Second} {
-		p, err := probe.New(plan.Probe{Command: []string{"true"}, IntervalSeconds: seconds}, planfile.Dirs{}, nil)
+		p, err := probe.New(plan.Probe{Command: []string{"true"}, IntervalSeconds: seconds}, planfile.Dirs{}.Secret, nil)
 		if err != nil || p.Interval() != want {
 			t.Errorf("got %v, %v; want %v", p.Interval(), err, want)
 		}

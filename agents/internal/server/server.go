@@ -69,19 +69,42 @@ func (c Config) Run(ctx context.Context) {
 	socket := make(chan struct{})
 	go func() {
 		defer close(socket)
-		c.retry(ctx, "unix socket", c.serveSocket)
+		c.endpoint().retry(ctx, "unix socket", c.serveSocket)
 	}()
-	c.retry(ctx, "mutual TLS", c.serveTLS)
+	c.endpoint().Run(ctx, func(s *grpc.Server) string {
+		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse})
+		return agentv1.ProcessService_ServiceDesc.ServiceName
+	})
 	<-socket
 }
 
+func (c Config) endpoint() Endpoint {
+	return Endpoint{Address: c.Address, TLSDir: c.TLSDir, Reflection: c.Reflection, Log: c.Log, Listening: c.Listening}
+}
+
+// Endpoint is a TCP server for operators, with mutual TLS.
+type Endpoint struct {
+	// Address, TLSDir, Reflection, Log and Listening are as in Config.
+	Address    string
+	TLSDir     string
+	Reflection Reflection
+	Log        *slog.Logger
+	Listening  func(net.Addr)
+}
+
+// Run serves what register adds, which returns the service's name, until the context ends. What stands in the way is
+// logged and tried again.
+func (e Endpoint) Run(ctx context.Context, register func(*grpc.Server) string) {
+	e.retry(ctx, "mutual TLS", func(ctx context.Context) error { return e.serveTLS(ctx, register) })
+}
+
 // retry runs a server until the context ends, and logs each new reason why it does not run.
-func (c Config) retry(ctx context.Context, name string, serve func(context.Context) error) {
+func (e Endpoint) retry(ctx context.Context, name string, serve func(context.Context) error) {
 	last := ""
 	for ctx.Err() == nil {
 		if err := serve(ctx); err != nil && err.Error() != last {
 			last = err.Error()
-			c.Log.Warn("server waits", "server", name, "error", last)
+			e.Log.Warn("server waits", "server", name, "error", last)
 		}
 		select {
 		case <-ctx.Done():
@@ -90,21 +113,20 @@ func (c Config) retry(ctx context.Context, name string, serve func(context.Conte
 	}
 }
 
-func (c Config) serveTLS(ctx context.Context) error {
-	certs := &certificates{dir: c.TLSDir, log: c.Log}
+func (e Endpoint) serveTLS(ctx context.Context, register func(*grpc.Server) string) error {
+	certs := &certificates{dir: e.TLSDir, log: e.Log}
 	if _, err := certs.load(); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", c.Address)
+	listener, err := net.Listen("tcp", e.Address)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %q: %w", c.Address, err)
+		return fmt.Errorf("cannot listen on %q: %w", e.Address, err)
 	}
-	server := newGRPC(grpc.Creds(credentials.NewTLS(certs.serverConfig())))
-	agentv1.RegisterProcessServiceServer(server, service{readOnly: c.readOnly(ctx), parse: c.Parse})
-	if c.Reflection == WithReflection {
+	server := newGRPC(register, grpc.Creds(credentials.NewTLS(certs.serverConfig())))
+	if e.Reflection == WithReflection {
 		reflection.Register(server)
 	}
-	return c.serve(ctx, server, listener)
+	return e.serve(ctx, server, listener)
 }
 
 func (c Config) serveSocket(ctx context.Context) error {
@@ -119,16 +141,18 @@ func (c Config) serveSocket(ctx context.Context) error {
 	if err := os.Chmod(c.SocketPath, 0o660); err != nil {
 		return errors.Join(fmt.Errorf("cannot open socket to the group: %w", err), listener.Close())
 	}
-	server := newGRPC()
-	agentv1.RegisterProcessServiceServer(server, c.readOnly(ctx))
-	return c.serve(ctx, server, listener)
+	server := newGRPC(func(s *grpc.Server) string {
+		agentv1.RegisterProcessServiceServer(s, c.readOnly(ctx))
+		return agentv1.ProcessService_ServiceDesc.ServiceName
+	})
+	return c.endpoint().serve(ctx, server, listener)
 }
 
 func (c Config) readOnly(ctx context.Context) readOnly {
 	return readOnly{process: c.Process, closing: ctx.Done()}
 }
 
-func newGRPC(options ...grpc.ServerOption) *grpc.Server {
+func newGRPC(register func(*grpc.Server) string, options ...grpc.ServerOption) *grpc.Server {
 	options = append(options,
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.ConnectionTimeout(10*time.Second),
@@ -137,16 +161,16 @@ func newGRPC(options ...grpc.ServerOption) *grpc.Server {
 	)
 	server := grpc.NewServer(options...)
 	answer := health.NewServer()
-	answer.SetServingStatus(agentv1.ProcessService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
+	answer.SetServingStatus(register(server), healthv1.HealthCheckResponse_SERVING)
 	healthv1.RegisterHealthServer(server, answer)
 	return server
 }
 
 // serve serves until the context ends, then gives calls under way a moment.
-func (c Config) serve(ctx context.Context, server *grpc.Server, listener net.Listener) error {
-	c.Log.Info("serving", "address", listener.Addr().String())
-	if c.Listening != nil {
-		c.Listening(listener.Addr())
+func (e Endpoint) serve(ctx context.Context, server *grpc.Server, listener net.Listener) error {
+	e.Log.Info("serving", "address", listener.Addr().String())
+	if e.Listening != nil {
+		e.Listening(listener.Addr())
 	}
 	stop := context.AfterFunc(ctx, func() {
 		timer := time.AfterFunc(stopTimeout, server.Stop)

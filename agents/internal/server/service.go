@@ -146,6 +146,7 @@ func codeOf(err error) codes.Code {
 		{supervisor.ErrInvalid, codes.InvalidArgument},
 		{callrecord.ErrStaleTerm, codes.FailedPrecondition},
 		{supervisor.ErrBusy, codes.Aborted},
+		{supervisor.ErrSecretsPending, codes.Aborted},
 		{context.Canceled, codes.Canceled},
 		{context.DeadlineExceeded, codes.DeadlineExceeded},
 	} {

@@ -11,12 +11,14 @@ import (
 	"github.com/zeroinfra/agents/internal/command"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/probe"
+	"github.com/zeroinfra/platform-core/agentproto/configfile"
 )
 
 // planWatch has the probe of the mounted plan. Before each probe it looks whether
 // the file changed; a plan that cannot be used leaves the last usable one in place.
 type planWatch struct {
 	dirs    planfile.Dirs
+	secret  configfile.Lookup
 	starter command.Starter
 	log     *slog.Logger
 
@@ -57,7 +59,7 @@ func (w *planWatch) load() error {
 	if err != nil {
 		return fmt.Errorf("cannot use plan: %w", err)
 	}
-	next, err := probe.New(here.Probe, w.dirs, w.starter)
+	next, err := probe.New(here.Probe, w.secret, w.starter)
 	if err != nil {
 		return fmt.Errorf("cannot use the plan's probe: %w", err)
 	}

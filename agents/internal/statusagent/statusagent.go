@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroinfra/agents/internal/command"
+	"github.com/zeroinfra/agents/internal/follow"
 	"github.com/zeroinfra/agents/internal/health"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/probe"
@@ -47,7 +48,7 @@ func (a Agent) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	statuses := make(chan *agentv1.ProcessStatus)
-	go follow(ctx, a.Socket, statuses, a.Log)
+	go follow.Process(ctx, a.Socket, statuses, a.Log)
 	published := make(chan struct{})
 	go func() {
 		defer close(published)
@@ -57,11 +58,12 @@ func (a Agent) Run(ctx context.Context) {
 		Agent:    a,
 		judge:    health.New(),
 		hold:     health.NewHold(a.Publisher.Written()),
-		plans:    planWatch{dirs: a.Dirs, starter: a.Starter, log: a.Log},
+		secrets:  &secrets{mounted: a.Dirs.Secret},
 		outcomes: make(chan outcome, 1),
 		probing:  time.NewTimer(time.Hour),
 		holding:  time.NewTimer(time.Hour),
 	}
+	l.plans = planWatch{dirs: a.Dirs, secret: l.secrets.lookup, starter: a.Starter, log: a.Log}
 	l.probing.Stop()
 	l.holding.Stop()
 	l.run(ctx, statuses)
@@ -80,6 +82,8 @@ type loop struct {
 	judge *health.Judge
 	hold  *health.Hold
 	plans planWatch
+	// secrets belong to the probe while one runs.
+	secrets *secrets
 
 	outcomes chan outcome
 	// cancel ends the probe that runs; nil when none does.
@@ -142,6 +146,7 @@ func (l *loop) onProbeTime(ctx context.Context) {
 		l.probing.Reset(probe.DefaultSeconds * time.Second)
 		return
 	}
+	l.secrets.begin(pid)
 	ctx, l.cancel = context.WithCancel(ctx)
 	go func() { l.outcomes <- outcome{pid: pid, Outcome: p.Run(ctx)} }()
 }
@@ -154,6 +159,11 @@ func (l *loop) onOutcome(o outcome) {
 		l.again = false
 		l.probing.Reset(0)
 		return
+	}
+	if o.Cause == "" {
+		l.secrets.succeeded()
+	} else {
+		l.secrets.failed()
 	}
 	now := time.Now()
 	l.judge.Probe(now, o.pid, o.Outcome, l.plans.threshold())

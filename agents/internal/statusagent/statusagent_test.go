@@ -285,3 +285,57 @@ func TestReadyz(t *testing.T) {
 		t.Errorf("POST: got %v, %v", response, err)
 	}
 }
+
+// A password that changes in the pod before it does in the process fails no probe; and the process that has it is well at once.
+func TestProbesWithThePasswordOfTheProcess(t *testing.T) {
+	server := filepath.Join(t.TempDir(), "server")
+	put := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path+".next", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".next", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := server + ".count"
+	put(server, "old")
+	p := start(t, plan.Probe{
+		Command: []string{"sh", "-c", `echo >>"` + count + `"; [ "$PASSWORD" = "$(cat "` + server + `")" ]`},
+		Env:     []plan.EnvVar{{Name: "PASSWORD", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}}, IntervalSeconds: 1, FailureThreshold: 1,
+	})
+	mounted := filepath.Join(p.dirs.Secrets, "default", "password")
+	put(mounted, "old")
+	p.await("health", isHealthy)
+	put(mounted, "new")
+	probed := func() int {
+		data, err := os.ReadFile(count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(data)
+	}
+	before := probed()
+	eventually(t, func() error {
+		if n := probed() - before; n < 2 {
+			return fmt.Errorf("%d probes with another password in the pod", n)
+		}
+		return nil
+	})
+	// A crash: the process has the old one still.
+	p.manager.set(up(8, 2))
+	p.await("health after a crash", func(r report.Report) bool { return isHealthy(r) && r.Starts == 2 })
+	put(server, "new")
+	p.manager.set(up(9, 3))
+	p.await("health with the new password", func(r report.Report) bool { return isHealthy(r) && r.Starts == 3 })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.reports {
+		if r.Health == report.Unhealthy {
+			t.Errorf("it was reported as %+v", r)
+		}
+	}
+}

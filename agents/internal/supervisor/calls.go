@@ -31,6 +31,8 @@ var (
 	ErrInvalid = errors.New("invalid call")
 	// ErrBusy says that the call must be made again later.
 	ErrBusy = errors.New("another reload is under way")
+	// ErrSecretsPending says that the pod does not have the passwords of a plan yet: the call must be made again later.
+	ErrSecretsPending = errors.New("the pod does not have the changed password yet; the kubelet brings it within a minute or two")
 )
 
 // Call is a request to change something. Make one with the function of its method.
@@ -104,6 +106,10 @@ func (s *Supervisor) onCall(call Call) answer {
 	}
 	intents := map[string]callrecord.Intent{methodStart: callrecord.Run, methodRestart: callrecord.Run, methodStop: callrecord.Stop}
 	next, refusal := s.check(call)
+	if call.plan != nil && next != nil && next.Outdated != "" {
+		// With the old password it would be no process of this plan. Nothing is touched or recorded.
+		return answer{err: fmt.Errorf("credential %q: %w", next.Outdated, ErrSecretsPending)}
+	}
 	if refusal != nil {
 		// A call that cannot be carried out is on record, and changes nothing else.
 		intents = nil

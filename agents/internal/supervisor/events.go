@@ -89,6 +89,7 @@ func (s *Supervisor) launch() error {
 		return err
 	}
 	s.certificateStarts(next)
+	s.logsStart(next)
 	if err := s.store.Started(); err != nil {
 		// A full disk is no reason to keep the process down.
 		s.log.Error("cannot record the start", "error", err.Error())

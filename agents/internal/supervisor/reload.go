@@ -122,12 +122,17 @@ func (s *Supervisor) onReloaded(how reloaded) {
 	s.finish(done.key, nil)
 }
 
-// configDigest is that of the plan that the process runs with, all of it.
-func (s *Supervisor) configDigest() string {
-	if !s.effects.equal(effectsOf(s.prepared.Dynamic)) {
-		return report.DigestMixed
+// digests are those of the plan that the process runs with, all of it.
+func (s *Supervisor) digests() (config, restart string) {
+	now := s.prepared.Plan
+	switch {
+	case s.prepared.Outdated != "":
+		// It was started with another password than the plan asks for: only a restart can change that.
+		return report.DigestMixed, report.DigestMixed
+	case !s.effects.equal(effectsOf(s.prepared.Dynamic)):
+		return report.DigestMixed, now.RestartDigest
 	}
-	return s.prepared.Plan.Digest
+	return now.Digest, now.RestartDigest
 }
 
 // cancelReload ends a reload that is under way, with the reason as its outcome. The process ends, too, so that what it has

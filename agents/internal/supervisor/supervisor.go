@@ -119,6 +119,8 @@ type Supervisor struct {
 	effects effects
 	// certificate that the process serves.
 	certificate certificate
+	// logs that the process writes to a volume.
+	logs logs
 	// lock is on the data folder, from before the first start until the process is stopped.
 	lock datalock.Lock
 	// exitCode is what PID 1 ends with.
@@ -167,6 +169,8 @@ func (s *Supervisor) Run(ctx context.Context) int {
 			s.onCertificateTick()
 		case err := <-s.renewalDone():
 			s.onRenewed(err)
+		case <-s.logsTick():
+			s.onLogsTick()
 		case <-s.timer.C:
 			s.onTimer()
 		case <-shutdown:
@@ -217,7 +221,7 @@ func (s *Supervisor) publish() {
 	if s.process != nil {
 		status.Pid = int64(s.process.PID())
 		status.StartedAtUnixMs = s.startedAt.UnixMilli()
-		status.ConfigDigest, status.RestartDigest = s.configDigest(), s.prepared.Plan.RestartDigest
+		status.ConfigDigest, status.RestartDigest = s.digests()
 		status.CertificateDigest = s.certificate.served
 	}
 	if last, called := s.store.Last(); called {

@@ -99,3 +99,33 @@ roleRef:
 subjects:
   {{- include "operator.subjects" .root | nindent 2 }}
 {{- end -}}
+
+{{/* What the webhooks share: (dict "root" $ "path" "/validate/applications" "failurePolicy" "Ignore"). */}}
+{{- define "operator.webhook" -}}
+admissionReviewVersions: [v1]
+sideEffects: None
+failurePolicy: {{ .failurePolicy }}
+timeoutSeconds: {{ .root.Values.webhooks.timeoutSeconds }}
+matchPolicy: Equivalent
+clientConfig:
+  service:
+    name: {{ include "operator.fullname" .root }}-webhook
+    namespace: {{ .root.Release.Namespace }}
+    path: {{ .path }}
+    port: 443
+{{- with .root.Values.watchNamespaces }}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: In
+      values:
+        {{- toYaml (uniq .) | nindent 8 }}
+{{- end }}
+matchConditions:
+  - name: changes-the-spec
+    expression: request.operation == 'CREATE' || !has(oldObject.spec) || object.spec != oldObject.spec
+  - name: is-to-stay
+    expression: "!has(object.metadata.deletionTimestamp)"
+  - name: is-not-by-the-operator
+    expression: request.userInfo.username != 'system:serviceaccount:{{ .root.Release.Namespace }}:{{ include "operator.fullname" .root }}'
+{{- end -}}

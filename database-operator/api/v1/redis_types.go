@@ -63,6 +63,13 @@ type RedisSpec struct {
 	// issuerRef, which does not. The binding Secret has the certificate of the CA: ca.crt.
 	// +optional
 	TLS *platformv1.TLS `json:"tls,omitempty"`
+	// maintenance says when a change of this spec may restart Redis or replace its pod: in the windows that it lists. A reload, more
+	// storage, stop and start do not wait. At any time when left out.
+	// +optional
+	Maintenance *platformv1.Maintenance `json:"maintenance,omitempty"`
+	// monitoring has Prometheus read the metrics of Redis, from an exporter beside it.
+	// +optional
+	Monitoring *platformv1.Monitoring `json:"monitoring,omitempty"`
 	// deletionPolicy says what becomes of the volume when this object is deleted: Retain keeps it,
 	// Delete deletes it with all that is on it. Default Retain.
 	// +optional

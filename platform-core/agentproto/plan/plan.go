@@ -13,6 +13,8 @@ const (
 	BinDir = "/zeroinfra/bin"
 	// AgentPath is the agent's binary.
 	AgentPath = BinDir + "/agent"
+	// OpsPath is the ops agent's binary, there where the plan has actions.
+	OpsPath = BinDir + "/agent-ops"
 	// PlanDir is where the ConfigMap with the plan is mounted; the file is PlanFile.
 	PlanDir = "/zeroinfra/plan"
 	// PlanFile is the key in the ConfigMap and the name of the file.
@@ -23,8 +25,10 @@ const (
 	RunDir = "/zeroinfra/run"
 	// SocketPath is the process manager's unix socket for the status agent.
 	SocketPath = RunDir + "/process.sock"
-	// SecretsDir holds one folder per credential with the file password. User names are no secrets and part of the plan.
+	// SecretsDir holds one folder per credential with the files password and RevisionFile. User names are no secrets and part of the plan.
 	SecretsDir = "/zeroinfra/secrets"
+	// RevisionFile changes with the password beside it and gives nothing of it away.
+	RevisionFile = "revision"
 	// TLSDir holds the agent's server certificate: tls.crt, tls.key and ca.crt, replaced when renewed.
 	TLSDir = "/zeroinfra/tls"
 
@@ -41,16 +45,18 @@ const (
 	ProcessPort = 4880
 	// StatusPort is where the status agent serves GET /readyz over HTTP: 200 when healthy, else 503 and a reason.
 	StatusPort = 4881
+	// OpsPort is where the ops agent serves gRPC with mutual TLS.
+	OpsPort = 4882
 )
 
 // Plan is all that the agents of one pod need to know. Version is 1.
 type Plan struct {
 	// Version of this format: 1. Another one is refused.
 	Version int `json:"version"`
-	// Digest of Process and Files, made by the engine: "sha256:" and 64
+	// Digest of Process, Files and Credentials, made by the engine: "sha256:" and 64
 	// hexadecimal digits. The agents report it and never compute it.
 	Digest string `json:"digest"`
-	// RestartDigest is the same over Process and Files without their dynamic entries: as long as a process runs with this
+	// RestartDigest is the same over all but the dynamic entries of Files: as long as a process runs with this
 	// digest, a reload takes over what changed.
 	RestartDigest string `json:"restartDigest"`
 	// Domain is the DNS domain of the pods: a pod's own name is "<pod>.<domain>".
@@ -60,10 +66,31 @@ type Plan struct {
 	Process Process `json:"process"`
 	// Files to write before the process starts.
 	Files []File `json:"files,omitempty"`
+	// Credentials tells which passwords the process is to run with: by credential, what RevisionFile beside the password says once
+	// the pod has it. Until then a Restart or Reload with this plan is refused, to be called again.
+	Credentials map[string]string `json:"credentials,omitempty"`
 	// Probe to run beside it. A change of the probe restarts nothing.
 	Probe Probe `json:"probe"`
 	// TLS is there where CertificatesDir is. It is no part of the digests: a change of it restarts nothing.
 	TLS *TLS `json:"tls,omitempty"`
+	// Actions that the ops agent runs on request. They are no part of the digests, either.
+	Actions []Action `json:"actions,omitempty"`
+	// Logs is there where the process writes access logs to a volume. It is no part of the digests either: another size of
+	// the volume restarts nothing.
+	Logs *Logs `json:"logs,omitempty"`
+}
+
+// Logs says how the process manager keeps the access logs of the process within their volume.
+type Logs struct {
+	// Dir that the volume is mounted at.
+	Dir string `json:"dir"`
+	// Files right below Dir that the process writes. When one has grown beyond its share it is renamed to end with ".1", the
+	// one before to ".2", and so on; what comes after the last is removed.
+	Files []string `json:"files"`
+	// MaxBytes of all files together, renamed ones included. Each file has an equal share.
+	MaxBytes int64 `json:"maxBytes"`
+	// Signal by name that has the process open its files anew.
+	Signal string `json:"signal"`
 }
 
 // TLS says how the process takes over a certificate that was renewed.

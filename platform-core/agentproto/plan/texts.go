@@ -18,6 +18,10 @@ func (p *Plan) Rewrite(text func(string) (string, error)) (*Plan, error) {
 	if p.TLS != nil {
 		rewritten.TLS = &TLS{Reload: r.reload("tls: reload", p.TLS.Reload)}
 	}
+	rewritten.Actions = nil
+	for _, action := range p.Actions {
+		rewritten.Actions = append(rewritten.Actions, r.action(action))
+	}
 	rewritten.Probe.Command = r.list("probe: command", p.Probe.Command)
 	rewritten.Probe.Env = r.env("probe", p.Probe.Env)
 	if r.err != nil {
@@ -49,6 +53,22 @@ func (r *rewriter) reload(where string, how *Reload) *Reload {
 	reload.Each = r.list(where+": each", reload.Each)
 	reload.Env = r.env(where, reload.Env)
 	return &reload
+}
+
+// action leaves the words that stand for parameters alone: they are filled in at each run.
+func (r *rewriter) action(a Action) Action {
+	keep := r.text
+	inner := rewriter{err: r.err, text: func(text string) (string, error) {
+		if _, ok := ParameterOf(text); ok {
+			return text, nil
+		}
+		return keep(text)
+	}}
+	where := fmt.Sprintf("action %q", a.Name)
+	a.Command = inner.list(where+": command", a.Command)
+	a.Env = inner.env(where, a.Env)
+	r.err = inner.err
+	return a
 }
 
 func (r *rewriter) file(f File) File {

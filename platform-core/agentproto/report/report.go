@@ -74,10 +74,13 @@ const (
 	CallRunning   = "Running"
 	CallSucceeded = "Succeeded"
 	CallFailed    = "Failed"
+	// CallInterrupted is for actions: it is not known how far it came.
+	CallInterrupted = "Interrupted"
 )
 
 // DigestMixed stands for the digest after a reload that failed half-way: the process runs with settings of two plans. A further
-// reload, also one back to the plan before, makes it one again.
+// reload, also one back to the plan before, makes it one again. Where it is the RestartDigest too, the process runs with
+// another password than its plan asks for.
 const DigestMixed = "mixed"
 
 // Parse reads the annotation's value. An empty value gives a zero Report and no error.

@@ -34,6 +34,8 @@ const (
 	CallPhase_CALL_PHASE_RUNNING     CallPhase = 1
 	CallPhase_CALL_PHASE_SUCCEEDED   CallPhase = 2
 	CallPhase_CALL_PHASE_FAILED      CallPhase = 3
+	// INTERRUPTED: the agent ended while an action ran, so that it is not known how far that came. OpsService only.
+	CallPhase_CALL_PHASE_INTERRUPTED CallPhase = 4
 )
 
 // Enum value maps for CallPhase.
@@ -43,12 +45,14 @@ var (
 		1: "CALL_PHASE_RUNNING",
 		2: "CALL_PHASE_SUCCEEDED",
 		3: "CALL_PHASE_FAILED",
+		4: "CALL_PHASE_INTERRUPTED",
 	}
 	CallPhase_value = map[string]int32{
 		"CALL_PHASE_UNSPECIFIED": 0,
 		"CALL_PHASE_RUNNING":     1,
 		"CALL_PHASE_SUCCEEDED":   2,
 		"CALL_PHASE_FAILED":      3,
+		"CALL_PHASE_INTERRUPTED": 4,
 	}
 )
 
@@ -776,6 +780,439 @@ func (x *ProcessStatus) GetCertificateDigest() string {
 	return ""
 }
 
+type CapabilitiesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapabilitiesRequest) Reset() {
+	*x = CapabilitiesRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapabilitiesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapabilitiesRequest) ProtoMessage() {}
+
+func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
+func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{11}
+}
+
+type CapabilitiesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// actions in order of name.
+	Actions []*ActionInfo `protobuf:"bytes,1,rep,name=actions,proto3" json:"actions,omitempty"`
+	// version of the agent.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapabilitiesResponse) Reset() {
+	*x = CapabilitiesResponse{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapabilitiesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapabilitiesResponse) ProtoMessage() {}
+
+func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapabilitiesResponse.ProtoReflect.Descriptor instead.
+func (*CapabilitiesResponse) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CapabilitiesResponse) GetActions() []*ActionInfo {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+func (x *CapabilitiesResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+// ActionInfo is one declared action.
+type ActionInfo struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Description string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	// parameters by name, in order; each must be given.
+	Parameters []string `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	// outputs by name, in order.
+	Outputs []string `protobuf:"bytes,4,rep,name=outputs,proto3" json:"outputs,omitempty"`
+	// timeout_seconds is the longest that it may run.
+	TimeoutSeconds int32 `protobuf:"varint,5,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ActionInfo) Reset() {
+	*x = ActionInfo{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActionInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActionInfo) ProtoMessage() {}
+
+func (x *ActionInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActionInfo.ProtoReflect.Descriptor instead.
+func (*ActionInfo) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ActionInfo) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ActionInfo) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *ActionInfo) GetParameters() []string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *ActionInfo) GetOutputs() []string {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
+func (x *ActionInfo) GetTimeoutSeconds() int32 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
+}
+
+type RunRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *CallHeader            `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	// action by name.
+	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// parameters by name: texts of at most 4096 bytes each.
+	Parameters map[string]string `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// timeout_ms until the action is killed with all of its process group; 0, or more than the action declares, is what it declares.
+	TimeoutMs     int64 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunRequest) Reset() {
+	*x = RunRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunRequest) ProtoMessage() {}
+
+func (x *RunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
+func (*RunRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RunRequest) GetHeader() *CallHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *RunRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *RunRequest) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *RunRequest) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+// RunUpdate is what an action says while it runs, or its outcome.
+type RunUpdate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Update:
+	//
+	//	*RunUpdate_Call
+	//	*RunUpdate_Output
+	Update        isRunUpdate_Update `protobuf_oneof:"update"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunUpdate) Reset() {
+	*x = RunUpdate{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunUpdate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunUpdate) ProtoMessage() {}
+
+func (x *RunUpdate) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunUpdate.ProtoReflect.Descriptor instead.
+func (*RunUpdate) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RunUpdate) GetUpdate() isRunUpdate_Update {
+	if x != nil {
+		return x.Update
+	}
+	return nil
+}
+
+func (x *RunUpdate) GetCall() *ActionRecord {
+	if x != nil {
+		if x, ok := x.Update.(*RunUpdate_Call); ok {
+			return x.Call
+		}
+	}
+	return nil
+}
+
+func (x *RunUpdate) GetOutput() *Output {
+	if x != nil {
+		if x, ok := x.Update.(*RunUpdate_Output); ok {
+			return x.Output
+		}
+	}
+	return nil
+}
+
+type isRunUpdate_Update interface {
+	isRunUpdate_Update()
+}
+
+type RunUpdate_Call struct {
+	// call as it is recorded: the first message, and with another phase than RUNNING the last one.
+	Call *ActionRecord `protobuf:"bytes,1,opt,name=call,proto3,oneof"`
+}
+
+type RunUpdate_Output struct {
+	// output that was written, as it comes.
+	Output *Output `protobuf:"bytes,2,opt,name=output,proto3,oneof"`
+}
+
+func (*RunUpdate_Call) isRunUpdate_Update() {}
+
+func (*RunUpdate_Output) isRunUpdate_Update() {}
+
+// Output is a piece of what an action wrote. A listener that is slow misses pieces; the outcome is made of all.
+type Output struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stdout        []byte                 `protobuf:"bytes,1,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr        []byte                 `protobuf:"bytes,2,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Output) Reset() {
+	*x = Output{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Output) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Output) ProtoMessage() {}
+
+func (x *Output) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Output.ProtoReflect.Descriptor instead.
+func (*Output) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Output) GetStdout() []byte {
+	if x != nil {
+		return x.Stdout
+	}
+	return nil
+}
+
+func (x *Output) GetStderr() []byte {
+	if x != nil {
+		return x.Stderr
+	}
+	return nil
+}
+
+// ActionRecord is one run of an action.
+type ActionRecord struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Record *CallRecord            `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	// outputs as the plugin declares them, when it succeeded.
+	Outputs       map[string]string `protobuf:"bytes,2,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActionRecord) Reset() {
+	*x = ActionRecord{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActionRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActionRecord) ProtoMessage() {}
+
+func (x *ActionRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActionRecord.ProtoReflect.Descriptor instead.
+func (*ActionRecord) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ActionRecord) GetRecord() *CallRecord {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *ActionRecord) GetOutputs() map[string]string {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
 var File_agentproto_v1_agent_proto protoreflect.FileDescriptor
 
 const file_agentproto_v1_agent_proto_rawDesc = "" +
@@ -821,12 +1258,51 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04term\x18\t \x01(\x04R\x04term\x12%\n" +
 	"\x0erestart_digest\x18\n" +
 	" \x01(\tR\rrestartDigest\x12-\n" +
-	"\x12certificate_digest\x18\v \x01(\tR\x11certificateDigest*p\n" +
+	"\x12certificate_digest\x18\v \x01(\tR\x11certificateDigest\"\x15\n" +
+	"\x13CapabilitiesRequest\"j\n" +
+	"\x14CapabilitiesResponse\x128\n" +
+	"\aactions\x18\x01 \x03(\v2\x1e.zeroinfra.agent.v1.ActionInfoR\aactions\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\xa5\x01\n" +
+	"\n" +
+	"ActionInfo\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x1e\n" +
+	"\n" +
+	"parameters\x18\x03 \x03(\tR\n" +
+	"parameters\x12\x18\n" +
+	"\aoutputs\x18\x04 \x03(\tR\aoutputs\x12'\n" +
+	"\x0ftimeout_seconds\x18\x05 \x01(\x05R\x0etimeoutSeconds\"\x8a\x02\n" +
+	"\n" +
+	"RunRequest\x126\n" +
+	"\x06header\x18\x01 \x01(\v2\x1e.zeroinfra.agent.v1.CallHeaderR\x06header\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12N\n" +
+	"\n" +
+	"parameters\x18\x03 \x03(\v2..zeroinfra.agent.v1.RunRequest.ParametersEntryR\n" +
+	"parameters\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x04 \x01(\x03R\ttimeoutMs\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x83\x01\n" +
+	"\tRunUpdate\x126\n" +
+	"\x04call\x18\x01 \x01(\v2 .zeroinfra.agent.v1.ActionRecordH\x00R\x04call\x124\n" +
+	"\x06output\x18\x02 \x01(\v2\x1a.zeroinfra.agent.v1.OutputH\x00R\x06outputB\b\n" +
+	"\x06update\"8\n" +
+	"\x06Output\x12\x16\n" +
+	"\x06stdout\x18\x01 \x01(\fR\x06stdout\x12\x16\n" +
+	"\x06stderr\x18\x02 \x01(\fR\x06stderr\"\xcb\x01\n" +
+	"\fActionRecord\x126\n" +
+	"\x06record\x18\x01 \x01(\v2\x1e.zeroinfra.agent.v1.CallRecordR\x06record\x12G\n" +
+	"\aoutputs\x18\x02 \x03(\v2-.zeroinfra.agent.v1.ActionRecord.OutputsEntryR\aoutputs\x1a:\n" +
+	"\fOutputsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x8c\x01\n" +
 	"\tCallPhase\x12\x1a\n" +
 	"\x16CALL_PHASE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12CALL_PHASE_RUNNING\x10\x01\x12\x18\n" +
 	"\x14CALL_PHASE_SUCCEEDED\x10\x02\x12\x15\n" +
-	"\x11CALL_PHASE_FAILED\x10\x03*\xb6\x01\n" +
+	"\x11CALL_PHASE_FAILED\x10\x03\x12\x1a\n" +
+	"\x16CALL_PHASE_INTERRUPTED\x10\x04*\xb6\x01\n" +
 	"\fProcessState\x12\x1d\n" +
 	"\x19PROCESS_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16PROCESS_STATE_STARTING\x10\x01\x12\x19\n" +
@@ -841,7 +1317,11 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04Stop\x12\x1f.zeroinfra.agent.v1.StopRequest\x1a .zeroinfra.agent.v1.CallResponse\x12O\n" +
 	"\aRestart\x12\".zeroinfra.agent.v1.RestartRequest\x1a .zeroinfra.agent.v1.CallResponse\x12M\n" +
 	"\x06Reload\x12!.zeroinfra.agent.v1.ReloadRequest\x1a .zeroinfra.agent.v1.CallResponse\x12M\n" +
-	"\x06Signal\x12!.zeroinfra.agent.v1.SignalRequest\x1a .zeroinfra.agent.v1.CallResponseB:Z8github.com/zeroinfra/platform-core/agentproto/v1;agentv1b\x06proto3"
+	"\x06Signal\x12!.zeroinfra.agent.v1.SignalRequest\x1a .zeroinfra.agent.v1.CallResponse2\xb7\x01\n" +
+	"\n" +
+	"OpsService\x12a\n" +
+	"\fCapabilities\x12'.zeroinfra.agent.v1.CapabilitiesRequest\x1a(.zeroinfra.agent.v1.CapabilitiesResponse\x12F\n" +
+	"\x03Run\x12\x1e.zeroinfra.agent.v1.RunRequest\x1a\x1d.zeroinfra.agent.v1.RunUpdate0\x01B:Z8github.com/zeroinfra/platform-core/agentproto/v1;agentv1b\x06proto3"
 
 var (
 	file_agentproto_v1_agent_proto_rawDescOnce sync.Once
@@ -856,21 +1336,30 @@ func file_agentproto_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agentproto_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_agentproto_v1_agent_proto_goTypes = []any{
-	(CallPhase)(0),             // 0: zeroinfra.agent.v1.CallPhase
-	(ProcessState)(0),          // 1: zeroinfra.agent.v1.ProcessState
-	(*CallHeader)(nil),         // 2: zeroinfra.agent.v1.CallHeader
-	(*GetStatusRequest)(nil),   // 3: zeroinfra.agent.v1.GetStatusRequest
-	(*WatchStatusRequest)(nil), // 4: zeroinfra.agent.v1.WatchStatusRequest
-	(*StartRequest)(nil),       // 5: zeroinfra.agent.v1.StartRequest
-	(*StopRequest)(nil),        // 6: zeroinfra.agent.v1.StopRequest
-	(*RestartRequest)(nil),     // 7: zeroinfra.agent.v1.RestartRequest
-	(*ReloadRequest)(nil),      // 8: zeroinfra.agent.v1.ReloadRequest
-	(*SignalRequest)(nil),      // 9: zeroinfra.agent.v1.SignalRequest
-	(*CallResponse)(nil),       // 10: zeroinfra.agent.v1.CallResponse
-	(*CallRecord)(nil),         // 11: zeroinfra.agent.v1.CallRecord
-	(*ProcessStatus)(nil),      // 12: zeroinfra.agent.v1.ProcessStatus
+	(CallPhase)(0),               // 0: zeroinfra.agent.v1.CallPhase
+	(ProcessState)(0),            // 1: zeroinfra.agent.v1.ProcessState
+	(*CallHeader)(nil),           // 2: zeroinfra.agent.v1.CallHeader
+	(*GetStatusRequest)(nil),     // 3: zeroinfra.agent.v1.GetStatusRequest
+	(*WatchStatusRequest)(nil),   // 4: zeroinfra.agent.v1.WatchStatusRequest
+	(*StartRequest)(nil),         // 5: zeroinfra.agent.v1.StartRequest
+	(*StopRequest)(nil),          // 6: zeroinfra.agent.v1.StopRequest
+	(*RestartRequest)(nil),       // 7: zeroinfra.agent.v1.RestartRequest
+	(*ReloadRequest)(nil),        // 8: zeroinfra.agent.v1.ReloadRequest
+	(*SignalRequest)(nil),        // 9: zeroinfra.agent.v1.SignalRequest
+	(*CallResponse)(nil),         // 10: zeroinfra.agent.v1.CallResponse
+	(*CallRecord)(nil),           // 11: zeroinfra.agent.v1.CallRecord
+	(*ProcessStatus)(nil),        // 12: zeroinfra.agent.v1.ProcessStatus
+	(*CapabilitiesRequest)(nil),  // 13: zeroinfra.agent.v1.CapabilitiesRequest
+	(*CapabilitiesResponse)(nil), // 14: zeroinfra.agent.v1.CapabilitiesResponse
+	(*ActionInfo)(nil),           // 15: zeroinfra.agent.v1.ActionInfo
+	(*RunRequest)(nil),           // 16: zeroinfra.agent.v1.RunRequest
+	(*RunUpdate)(nil),            // 17: zeroinfra.agent.v1.RunUpdate
+	(*Output)(nil),               // 18: zeroinfra.agent.v1.Output
+	(*ActionRecord)(nil),         // 19: zeroinfra.agent.v1.ActionRecord
+	nil,                          // 20: zeroinfra.agent.v1.RunRequest.ParametersEntry
+	nil,                          // 21: zeroinfra.agent.v1.ActionRecord.OutputsEntry
 }
 var file_agentproto_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
@@ -882,25 +1371,36 @@ var file_agentproto_v1_agent_proto_depIdxs = []int32{
 	0,  // 6: zeroinfra.agent.v1.CallRecord.phase:type_name -> zeroinfra.agent.v1.CallPhase
 	1,  // 7: zeroinfra.agent.v1.ProcessStatus.state:type_name -> zeroinfra.agent.v1.ProcessState
 	11, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
-	3,  // 9: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
-	4,  // 10: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
-	5,  // 11: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
-	6,  // 12: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
-	7,  // 13: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
-	8,  // 14: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
-	9,  // 15: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
-	12, // 16: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	12, // 17: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	10, // 18: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
-	10, // 19: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
-	10, // 20: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
-	10, // 21: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
-	10, // 22: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
-	16, // [16:23] is the sub-list for method output_type
-	9,  // [9:16] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	15, // 9: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
+	2,  // 10: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	20, // 11: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
+	19, // 12: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
+	18, // 13: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
+	11, // 14: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
+	21, // 15: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	3,  // 16: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
+	4,  // 17: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
+	5,  // 18: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
+	6,  // 19: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
+	7,  // 20: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
+	8,  // 21: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
+	9,  // 22: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
+	13, // 23: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
+	16, // 24: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
+	12, // 25: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	12, // 26: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	10, // 27: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
+	10, // 28: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
+	10, // 29: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
+	10, // 30: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
+	10, // 31: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
+	14, // 32: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
+	17, // 33: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
+	25, // [25:34] is the sub-list for method output_type
+	16, // [16:25] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_agentproto_v1_agent_proto_init() }
@@ -908,15 +1408,19 @@ func file_agentproto_v1_agent_proto_init() {
 	if File_agentproto_v1_agent_proto != nil {
 		return
 	}
+	file_agentproto_v1_agent_proto_msgTypes[15].OneofWrappers = []any{
+		(*RunUpdate_Call)(nil),
+		(*RunUpdate_Output)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentproto_v1_agent_proto_rawDesc), len(file_agentproto_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   20,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_agentproto_v1_agent_proto_goTypes,
 		DependencyIndexes: file_agentproto_v1_agent_proto_depIdxs,

@@ -390,3 +390,167 @@ var ProcessService_ServiceDesc = grpc.ServiceDesc{
 	},
 	Metadata: "agentproto/v1/agent.proto",
 }
+
+const (
+	OpsService_Capabilities_FullMethodName = "/zeroinfra.agent.v1.OpsService/Capabilities"
+	OpsService_Run_FullMethodName          = "/zeroinfra.agent.v1.OpsService/Run"
+)
+
+// OpsServiceClient is the client API for OpsService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// OpsService runs the actions that the plugin declares, in the middleware's own image. It is
+// served over mutual TLS on the pod's address, for operators only, in pods whose plugin declares actions.
+type OpsServiceClient interface {
+	// Capabilities says what can be run.
+	Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesResponse, error)
+	// Run records the call, runs the action and sends what it says; the last message has the outcome.
+	//
+	// The first message comes as soon as the call is recorded. The action is not tied to the stream: it ends by itself or at its
+	// deadline, whoever listens. A repeated idempotency key runs nothing again: it follows the action that runs, from there on,
+	// or gets the recorded outcome, also after the container was restarted. The same key with another action or
+	// other parameters is refused (InvalidArgument); so is an unknown action (NotFound).
+	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunUpdate], error)
+}
+
+type opsServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewOpsServiceClient(cc grpc.ClientConnInterface) OpsServiceClient {
+	return &opsServiceClient{cc}
+}
+
+func (c *opsServiceClient) Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CapabilitiesResponse)
+	err := c.cc.Invoke(ctx, OpsService_Capabilities_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *opsServiceClient) Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunUpdate], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpsService_ServiceDesc.Streams[0], OpsService_Run_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RunRequest, RunUpdate]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpsService_RunClient = grpc.ServerStreamingClient[RunUpdate]
+
+// OpsServiceServer is the server API for OpsService service.
+// All implementations must embed UnimplementedOpsServiceServer
+// for forward compatibility.
+//
+// OpsService runs the actions that the plugin declares, in the middleware's own image. It is
+// served over mutual TLS on the pod's address, for operators only, in pods whose plugin declares actions.
+type OpsServiceServer interface {
+	// Capabilities says what can be run.
+	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesResponse, error)
+	// Run records the call, runs the action and sends what it says; the last message has the outcome.
+	//
+	// The first message comes as soon as the call is recorded. The action is not tied to the stream: it ends by itself or at its
+	// deadline, whoever listens. A repeated idempotency key runs nothing again: it follows the action that runs, from there on,
+	// or gets the recorded outcome, also after the container was restarted. The same key with another action or
+	// other parameters is refused (InvalidArgument); so is an unknown action (NotFound).
+	Run(*RunRequest, grpc.ServerStreamingServer[RunUpdate]) error
+	mustEmbedUnimplementedOpsServiceServer()
+}
+
+// UnimplementedOpsServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedOpsServiceServer struct{}
+
+func (UnimplementedOpsServiceServer) Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method Capabilities not implemented")
+}
+func (UnimplementedOpsServiceServer) Run(*RunRequest, grpc.ServerStreamingServer[RunUpdate]) error {
+	return status.Errorf(codes.Unimplemented, "method Run not implemented")
+}
+func (UnimplementedOpsServiceServer) mustEmbedUnimplementedOpsServiceServer() {}
+func (UnimplementedOpsServiceServer) testEmbeddedByValue()                    {}
+
+// UnsafeOpsServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to OpsServiceServer will
+// result in compilation errors.
+type UnsafeOpsServiceServer interface {
+	mustEmbedUnimplementedOpsServiceServer()
+}
+
+func RegisterOpsServiceServer(s grpc.ServiceRegistrar, srv OpsServiceServer) {
+	// If the following call pancis, it indicates UnimplementedOpsServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&OpsService_ServiceDesc, srv)
+}
+
+func _OpsService_Capabilities_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CapabilitiesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OpsServiceServer).Capabilities(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OpsService_Capabilities_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OpsServiceServer).Capabilities(ctx, req.(*CapabilitiesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OpsService_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RunRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpsServiceServer).Run(m, &grpc.GenericServerStream[RunRequest, RunUpdate]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpsService_RunServer = grpc.ServerStreamingServer[RunUpdate]
+
+// OpsService_ServiceDesc is the grpc.ServiceDesc for OpsService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var OpsService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "zeroinfra.agent.v1.OpsService",
+	HandlerType: (*OpsServiceServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Capabilities",
+			Handler:    _OpsService_Capabilities_Handler,
+		},
+	},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Run",
+			Handler:       _OpsService_Run_Handler,
+			ServerStreams: true,
+		},
+	},
+	Metadata: "agentproto/v1/agent.proto",
+}

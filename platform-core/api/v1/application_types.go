@@ -52,6 +52,10 @@ type ApplicationSpec struct {
 	// suspend has the engine do nothing at all with this instance, healing included.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// maintenance says when changes of the spec may restart or replace pods that serve. What mends, grows, reloads, stops or
+	// starts does not wait. At any time when left out.
+	// +optional
+	Maintenance *Maintenance `json:"maintenance,omitempty"`
 	// networkPolicy, when set, lets only pods of this instance and the operator reach what is not meant for clients.
 	// +optional
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
@@ -86,6 +90,9 @@ type ApplicationComponent struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Replicas *int32 `json:"replicas,omitempty"`
+	// autoscaling decides the number of pods of each set in place of replicas. Refused for a plugin that cannot be scaled.
+	// +optional
+	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 	// resources of the container that runs the middleware. The plugin's default when left out.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -112,6 +119,12 @@ type ApplicationComponent struct {
 	// podDisruptionBudget limits how many pods of each set a drained node may take at once. Default 1.
 	// +optional
 	PodDisruptionBudget *PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+	// monitoring has Prometheus read the metrics of this component. Refused where the plugin declares none.
+	// +optional
+	Monitoring *Monitoring `json:"monitoring,omitempty"`
+	// logs says where the middleware's own access logs go. Refused where the plugin declares none.
+	// +optional
+	Logs *Logs `json:"logs,omitempty"`
 }
 
 // Credential is a user name and password that the plugin declares, taken from a Secret of the user.
@@ -134,7 +147,7 @@ type ApplicationStatus struct {
 	// phase is one word for printing.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// conditions: Ready, Reconciling, Stalled and Accepted.
+	// conditions: Ready, Reconciling, Stalled and Accepted; Monitored where a component's metrics are wanted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

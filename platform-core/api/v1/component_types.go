@@ -28,6 +28,9 @@ type ComponentSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
+	// autoscaling, when set, decides the number of pods of each set; replicas are those that a set starts with.
+	// +optional
+	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 	// sets of the component, at least one.
 	// +required
 	// +listType=map
@@ -42,6 +45,9 @@ type ComponentSpec struct {
 	// suspend has the engine do nothing at all with this component.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// maintenance windows of the Application.
+	// +optional
+	Maintenance *Maintenance `json:"maintenance,omitempty"`
 	// scheduling says where the pods may run.
 	// +optional
 	Scheduling *Scheduling `json:"scheduling,omitempty"`
@@ -71,14 +77,16 @@ type ComponentSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Credentials []Credential `json:"credentials,omitempty"`
-	// credentialsRevision changes with the passwords; it gives nothing of them away. A change of it replaces the pods.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	CredentialsRevision string `json:"credentialsRevision,omitempty"`
+	Credentials []ComponentCredential `json:"credentials,omitempty"`
 	// tls of the Application.
 	// +optional
 	TLS *TLS `json:"tls,omitempty"`
+	// monitoring of the component; absent when its metrics are not wanted.
+	// +optional
+	Monitoring *Monitoring `json:"monitoring,omitempty"`
+	// logs of the component; absent when they go to the standard output.
+	// +optional
+	Logs *Logs `json:"logs,omitempty"`
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -92,6 +100,15 @@ func (c *ComponentSpec) ReplicasOf(set *ComponentSet) int32 {
 	return c.Replicas
 }
 
+// ComponentCredential is a credential, and which of its passwords is in force.
+type ComponentCredential struct {
+	Credential `json:",inline"`
+	// revision changes with the password; it gives nothing of it away. A change of it restarts the processes in place.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
+}
+
 // Pods returns the number of pods of all sets.
 func (c *ComponentSpec) Pods() int32 {
 	pods := int32(0)
@@ -99,6 +116,18 @@ func (c *ComponentSpec) Pods() int32 {
 		pods += c.ReplicasOf(&c.Sets[i])
 	}
 	return pods
+}
+
+// WantedPods returns the number of pods of all sets, which with autoscaling only the sets themselves know.
+func (c *Component) WantedPods() int32 {
+	if c.Spec.Autoscaling != nil && len(c.Status.Sets) > 0 {
+		pods := int32(0)
+		for _, set := range c.Status.Sets {
+			pods += set.Replicas
+		}
+		return pods
+	}
+	return c.Spec.Pods()
 }
 
 // ComponentStatus is what the engine knows of a component.
@@ -109,7 +138,7 @@ type ComponentStatus struct {
 	// phase is one word for printing.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// conditions: Ready, Reconciling and Stalled.
+	// conditions: Ready, Reconciling and Stalled; CertificateServed with TLS, Monitored where metrics are wanted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -12,8 +12,10 @@ const (
 	StalledCondition = "Stalled"
 	// AcceptedCondition says whether the inputs of an object (plugin, version, parameters, references) are usable.
 	AcceptedCondition = "Accepted"
-	// CertificateServedCondition says whether every pod of a Component serves the present certificate.
+	// CertificateServedCondition says whether every pod of a Component, and of all those of an Application, serves the present certificate.
 	CertificateServedCondition = "CertificateServed"
+	// MonitoredCondition says whether a Prometheus can find the metrics of a Component; absent when they are not wanted.
+	MonitoredCondition = "Monitored"
 )
 
 // Reasons of the conditions above. A reason is stable and for machines; the
@@ -47,12 +49,20 @@ const (
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonCertManagerNotFound: TLS is asked for, and cert-manager is not installed.
 	ReasonCertManagerNotFound = "CertManagerNotFound"
+	// ReasonIssuerNotReady: the issuer that the spec names is absent or cannot issue.
+	ReasonIssuerNotReady = "IssuerNotReady"
 	// ReasonCertificateCurrent: every pod serves the present certificate.
 	ReasonCertificateCurrent = "CertificateCurrent"
 	// ReasonCertificateOutdated: some pods serve a certificate from before.
 	ReasonCertificateOutdated = "CertificateOutdated"
 	// ReasonCertificateNotReady: the certificate of a component is not issued.
 	ReasonCertificateNotReady = "CertificateNotReady"
+	// ReasonPodMonitorApplied: the PodMonitor is there.
+	ReasonPodMonitorApplied = "PodMonitorApplied"
+	// ReasonPodMonitorNotFound: metrics are wanted, and the cluster has no PodMonitors.
+	ReasonPodMonitorNotFound = "PodMonitorNotFound"
+	// ReasonPodMonitorRefused: the API server takes the PodMonitor not.
+	ReasonPodMonitorRefused = "PodMonitorRefused"
 	// ReasonStorageClassNotFound: the StorageClass that the spec names, or a default one, is absent.
 	ReasonStorageClassNotFound = "StorageClassNotFound"
 	// ReasonVolumeShrinkRefused: a volume can only grow.
@@ -67,6 +77,8 @@ const (
 	ReasonPodsNotReady = "PodsNotReady"
 	// ReasonPodUnschedulable: the scheduler finds no node for a pod.
 	ReasonPodUnschedulable = "PodUnschedulable"
+	// ReasonNodeUnreachable: nobody reaches the node of a pod, so that nobody knows whether the pod runs.
+	ReasonNodeUnreachable = "NodeUnreachable"
 	// ReasonImageUnavailable: a node cannot get an image.
 	ReasonImageUnavailable = "ImageUnavailable"
 	// ReasonProcessFailing: the middleware's process does not stay up.
@@ -85,8 +97,14 @@ const (
 	ReasonStopped = "Stopped"
 	// ReasonSuspended: the engine does nothing since suspend is true.
 	ReasonSuspended = "Suspended"
+	// ReasonWaitingForMaintenance: all pods serve, and some are to be restarted or replaced in the next maintenance window.
+	ReasonWaitingForMaintenance = "WaitingForMaintenance"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
 	ReasonAdoptionRefused = "AdoptionRefused"
+	// ReasonSwitchoverPending: a pod that takes writes is to hand over before it is taken out.
+	ReasonSwitchoverPending = "SwitchoverPending"
+	// ReasonSwitchoverFailed: it does not, and nothing is done to it.
+	ReasonSwitchoverFailed = "SwitchoverFailed"
 	// ReasonResizePending: a node has not yet given a pod its new resources.
 	ReasonResizePending = "ResizePending"
 	// ReasonResizeInfeasible: no node has room for the new resources of a pod.

@@ -28,13 +28,15 @@ const (
 	// ReportAnnotation is where the status agent of a pod writes its report
 	// (agentproto/v1.Report as JSON), only when something changes.
 	ReportAnnotation = "platform.zeroinfra.github.com/report"
-	// CredentialsAnnotation is on the pods of a component with credentials and changes with their passwords.
-	CredentialsAnnotation = "platform.zeroinfra.github.com/credentials-revision"
+	// PasswordFromAnnotation is on the Secret of a credential whose password the user supplies, and names where that is: "<Secret>/<key>".
+	PasswordFromAnnotation = "platform.zeroinfra.github.com/password-from"
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 
 	// ImagesAnnotation is on a pod whose containers got other images in place, and tells which containers have yet to restart.
 	ImagesAnnotation = "platform.zeroinfra.github.com/images"
+	// PluginImagesAnnotation has the images of a pod's containers as the plugin names them, before the operator's registry is put in front.
+	PluginImagesAnnotation = "platform.zeroinfra.github.com/plugin-images"
 	// ResourcesAnnotation names the resources that the engine gave to the containers of a pod; others came from elsewhere.
 	ResourcesAnnotation = "platform.zeroinfra.github.com/resources"
 	// DataAnnotation says whose data is on a volume: the plugin and the version of the middleware, as "redis/7.2".

@@ -76,6 +76,29 @@ type PodDisruptionBudget struct {
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
 }
 
+// Autoscaling has a HorizontalPodAutoscaler decide how many pods each set of a component has.
+type Autoscaling struct {
+	// minReplicas that a set has at least. It starts with the plugin's default, within these bounds.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MinReplicas int32 `json:"minReplicas"`
+	// maxReplicas that a set has at most.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxReplicas int32 `json:"maxReplicas"`
+	// cpuUtilization to keep to, in percent of the CPU that the middleware's container requests. One of the two utilizations
+	// is required; with both, the one that asks for more pods wins.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	CPUUtilization *int32 `json:"cpuUtilization,omitempty"`
+	// memoryUtilization to keep to, in percent of the memory that the middleware's container requests.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MemoryUtilization *int32 `json:"memoryUtilization,omitempty"`
+}
+
 // NetworkPolicy says who may reach an instance over the network.
 type NetworkPolicy struct {
 	// from lists who may reach the ports that are meant for clients. Anyone when left out.
@@ -83,6 +106,11 @@ type NetworkPolicy struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
+	// monitoringFrom lists who may reach the ports that metrics are read from, where monitoring is enabled. Anyone when left out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	MonitoringFrom []networkingv1.NetworkPolicyPeer `json:"monitoringFrom,omitempty"`
 }
 
 // OrdinalsOf returns the ordinals that the pods of a set have: the first numbers from 0 that are not excluded.

@@ -25,6 +25,7 @@ type Conditioned interface {
 
 // ParameterValue is the value of one parameter of a middleware: text or a whole
 // number, kept as text. It holds no line break and no NUL.
+// +kubebuilder:validation:Type=""
 // +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:Pattern=`^[^\n\r\x00]*$`
 // +kubebuilder:validation:MaxLength=4096

@@ -6,10 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // WorkloadSetSpec describes pods with the same resources and configuration, fully rendered:
 // the engine needs no plugin to keep them running.
+// +kubebuilder:validation:XValidation:rule="!has(self.scaling) || self.scaling != 'Fixed' || self.replicas == oldSelf.replicas && has(self.excludedOrdinals) == has(oldSelf.excludedOrdinals) && (!has(self.excludedOrdinals) || self.excludedOrdinals == oldSelf.excludedOrdinals)",message="the component cannot be scaled once it is made: its plugin has scaling Fixed"
 type WorkloadSetSpec struct {
 	// application that this set is part of.
 	// +required
@@ -30,6 +32,10 @@ type WorkloadSetSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
+	// scaling says who may change replicas: anyone (Online, the default), nobody (Fixed), or an autoscaler, whose number the
+	// engine leaves alone (Auto).
+	// +optional
+	Scaling SetScaling `json:"scaling,omitempty"`
 	// excludedOrdinals are numbers that no pod has: the pods have the first numbers from 0 that are not in this list. To
 	// remove a named pod, put its ordinal here and lower replicas.
 	// +optional
@@ -44,6 +50,9 @@ type WorkloadSetSpec struct {
 	// suspend has the engine do nothing at all with this set.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// maintenance windows of the Application.
+	// +optional
+	Maintenance *Maintenance `json:"maintenance,omitempty"`
 	// podManagementPolicy: Parallel makes missing pods all at once, OrderedReady one after the other, each when the one
 	// before is ready. Default Parallel.
 	// +optional
@@ -84,6 +93,9 @@ type WorkloadSetSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Roles []SetRole `json:"roles,omitempty"`
+	// switchover says how a pod that takes writes hands over before it is taken out.
+	// +optional
+	Switchover *SetSwitchover `json:"switchover,omitempty"`
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -91,6 +103,20 @@ type WorkloadSetSpec struct {
 	// +optional
 	AdoptVolumes string `json:"adoptVolumes,omitempty"`
 }
+
+// SetScaling says who may change the number of pods of a set.
+// +kubebuilder:validation:Enum=Online;Fixed;Auto
+type SetScaling string
+
+// Ways of scaling; none is Online.
+const (
+	// SetScalingOnline: whoever scales it; the number goes up to the Application.
+	SetScalingOnline SetScaling = "Online"
+	// SetScalingFixed: nobody.
+	SetScalingFixed SetScaling = "Fixed"
+	// SetScalingAuto: its HorizontalPodAutoscaler.
+	SetScalingAuto SetScaling = "Auto"
+)
 
 // PodManagementPolicy says how the missing pods of a set are made.
 // +kubebuilder:validation:Enum=Parallel;OrderedReady
@@ -120,6 +146,23 @@ type SetRole struct {
 	// +required
 	// +kubebuilder:validation:Enum=ReadWrite;ReadOnly;None
 	Access RoleAccess `json:"access"`
+}
+
+// SetSwitchover says how a pod that takes writes hands over to another one.
+type SetSwitchover struct {
+	// action of the plan that the pod that hands over runs.
+	// +required
+	Action string `json:"action"`
+	// roles whose pods can take over.
+	// +required
+	// +listType=set
+	Roles []string `json:"roles"`
+	// when is a CEL expression over source and target; true for a pod that can take over.
+	// +optional
+	When string `json:"when,omitempty"`
+	// parameters of the action; their placeholders see source and target.
+	// +optional
+	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
 // RoleAccess is what clients may do at a pod in a role.
@@ -168,12 +211,52 @@ type WorkloadSetStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Pods []PodState `json:"pods,omitempty"`
+	// switchover is the latest one.
+	// +optional
+	Switchover *SwitchoverState `json:"switchover,omitempty"`
 	// volumes of the pods.
 	// +optional
 	// +listType=map
 	// +listMapKey=claim
 	Volumes []VolumeState `json:"volumes,omitempty"`
 }
+
+// SwitchoverState is one attempt of a pod that takes writes to hand over.
+type SwitchoverState struct {
+	// from is the pod that hands over.
+	From string `json:"from"`
+	// fromUID tells it from a later pod under this name.
+	FromUID types.UID `json:"fromUID"`
+	// to is the pod that takes over.
+	To string `json:"to"`
+	// generation of the spec that it was for.
+	Generation int64 `json:"generation"`
+	// attempt counts from 1 for each pod and generation.
+	Attempt int32 `json:"attempt"`
+	// phase it is in.
+	Phase SwitchoverPhase `json:"phase"`
+	// since when it is in this phase.
+	Since metav1.Time `json:"since"`
+	// message says why it failed.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// SwitchoverPhase is where a switchover stands.
+// +kubebuilder:validation:Enum=Running;Called;Succeeded;Failed
+type SwitchoverPhase string
+
+// Phases of a switchover.
+const (
+	// SwitchoverRunning: the action was asked for.
+	SwitchoverRunning SwitchoverPhase = "Running"
+	// SwitchoverCalled: the action succeeded; the pods have yet to report their roles.
+	SwitchoverCalled SwitchoverPhase = "Called"
+	// SwitchoverSucceeded: another pod takes writes.
+	SwitchoverSucceeded SwitchoverPhase = "Succeeded"
+	// SwitchoverFailed: the action failed, or the roles did not change.
+	SwitchoverFailed SwitchoverPhase = "Failed"
+)
 
 // VolumeState is what is known of one volume of a pod.
 type VolumeState struct {

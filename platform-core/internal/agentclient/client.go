@@ -53,9 +53,16 @@ type Dialer interface {
 type Connections struct {
 	authority *pki.Authority
 	port      int
+	opsPort   int
 
 	mu   sync.Mutex
-	open map[types.UID]*connection
+	open map[endpoint]*connection
+}
+
+// endpoint is one agent of one pod.
+type endpoint struct {
+	pod  types.UID
+	port int
 }
 
 type connection struct {
@@ -71,9 +78,14 @@ func WithPort(port int) Option {
 	return func(c *Connections) { c.port = port }
 }
 
+// WithOpsPort has the ops agents called on a port other than plan.OpsPort.
+func WithOpsPort(port int) Option {
+	return func(c *Connections) { c.opsPort = port }
+}
+
 // New returns Connections that prove themselves with certificates of the authority.
 func New(authority *pki.Authority, options ...Option) *Connections {
-	c := &Connections{authority: authority, port: plan.ProcessPort, open: map[types.UID]*connection{}}
+	c := &Connections{authority: authority, port: plan.ProcessPort, opsPort: plan.OpsPort, open: map[endpoint]*connection{}}
 	for _, option := range options {
 		option(c)
 	}
@@ -82,14 +94,24 @@ func New(authority *pki.Authority, options ...Option) *Connections {
 
 // Dial implements Dialer. The connection is kept under the pod's UID until Forget.
 func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) {
+	a, conn, err := c.dial(pod, c.port)
+	if err != nil {
+		return nil, err
+	}
+	return &process{agent: a, client: agentv1.NewProcessServiceClient(conn)}, nil
+}
+
+// dial returns the connection to an agent of a pod, and who that is.
+func (c *Connections) dial(pod *corev1.Pod, port int) (agent, *grpc.ClientConn, error) {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if pod.Status.PodIP == "" {
-		return nil, &Error{Pod: name, Method: "Dial", Kind: Unreachable, Problem: "the pod has no address yet: check that it is scheduled and running"}
+		return agent{}, nil, &Error{Pod: name, Method: "Dial", Kind: Unreachable, Problem: "the pod has no address yet: check that it is scheduled and running"}
 	}
-	address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(c.port))
+	address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port))
+	key := endpoint{pod.UID, port}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.open[pod.UID]
+	known := c.open[key]
 	if known != nil && known.address != address {
 		// The pod got another address, as after a reboot of its node.
 		_ = known.conn.Close()
@@ -98,12 +120,12 @@ func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) 
 	if known == nil {
 		conn, err := c.connect(address, pki.AgentServerName(pod.Name, pod.Namespace))
 		if err != nil {
-			return nil, &Error{Pod: name, Address: address, Method: "Dial", Kind: Unreachable, Problem: "the connection cannot be set up", Cause: err}
+			return agent{}, nil, &Error{Pod: name, Address: address, Method: "Dial", Kind: Unreachable, Problem: "the connection cannot be set up", Cause: err}
 		}
 		known = &connection{address: address, conn: conn}
-		c.open[pod.UID] = known
+		c.open[key] = known
 	}
-	return &process{pod: name, address: address, client: agentv1.NewProcessServiceClient(known.conn)}, nil
+	return agent{pod: name, address: address}, known.conn, nil
 }
 
 func (c *Connections) connect(address, serverName string) (*grpc.ClientConn, error) {
@@ -120,13 +142,16 @@ func (c *Connections) connect(address, serverName string) (*grpc.ClientConn, err
 	)
 }
 
-// Forget closes the connection to the pod with this UID, if there is one.
+// Forget closes the connections to the pod with this UID, if there are any.
 func (c *Connections) Forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.open[uid]; known != nil {
-		_ = known.conn.Close()
-		delete(c.open, uid)
+	for _, port := range []int{c.port, c.opsPort} {
+		key := endpoint{uid, port}
+		if known := c.open[key]; known != nil {
+			_ = known.conn.Close()
+			delete(c.open, key)
+		}
 	}
 }
 
@@ -146,24 +171,29 @@ func (c *Connections) Handler() cache.ResourceEventHandler {
 func (c *Connections) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for uid, known := range c.open {
+	for key, known := range c.open {
 		_ = known.conn.Close()
-		delete(c.open, uid)
+		delete(c.open, key)
 	}
 }
 
-// Len returns the number of pods to which a connection is kept.
+// Len returns the number of agents to which a connection is kept.
 func (c *Connections) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.open)
 }
 
-// process is the Process of one pod.
-type process struct {
+// agent is one that is called.
+type agent struct {
 	pod     types.NamespacedName
 	address string
-	client  agentv1.ProcessServiceClient
+}
+
+// process is the Process of one pod.
+type process struct {
+	agent
+	client agentv1.ProcessServiceClient
 }
 
 // Restart implements Process.
@@ -197,20 +227,24 @@ func (p *process) call(method string, response *agentv1.CallResponse, err error)
 	if err != nil {
 		return report.Call{}, p.failure(method, err)
 	}
-	record := response.GetCall()
-	call := report.Call{Key: record.GetIdempotencyKey(), Reason: record.GetReason(), Message: record.GetMessage()}
-	switch record.GetPhase() {
-	case agentv1.CallPhase_CALL_PHASE_RUNNING:
-		call.Phase = report.CallRunning
-	case agentv1.CallPhase_CALL_PHASE_SUCCEEDED:
-		call.Phase = report.CallSucceeded
-	case agentv1.CallPhase_CALL_PHASE_FAILED:
-		call.Phase = report.CallFailed
-	default:
-		return report.Call{}, &Error{Pod: p.pod, Address: p.address, Method: method, Kind: Refused,
+	return p.callOf(method, response.GetCall())
+}
+
+var phases = map[agentv1.CallPhase]string{
+	agentv1.CallPhase_CALL_PHASE_RUNNING:     report.CallRunning,
+	agentv1.CallPhase_CALL_PHASE_SUCCEEDED:   report.CallSucceeded,
+	agentv1.CallPhase_CALL_PHASE_FAILED:      report.CallFailed,
+	agentv1.CallPhase_CALL_PHASE_INTERRUPTED: report.CallInterrupted,
+}
+
+// callOf reads a record of an agent.
+func (a agent) callOf(method string, record *agentv1.CallRecord) (report.Call, error) {
+	phase, known := phases[record.GetPhase()]
+	if !known {
+		return report.Call{}, &Error{Pod: a.pod, Address: a.address, Method: method, Kind: Refused,
 			Problem: fmt.Sprintf("the agent's answer has phase %s, which this operator does not know: upgrade the operator", record.GetPhase())}
 	}
-	return call, nil
+	return report.Call{Key: record.GetIdempotencyKey(), Phase: phase, Reason: record.GetReason(), Message: record.GetMessage()}, nil
 }
 
 func header(key string) *agentv1.CallHeader { return &agentv1.CallHeader{IdempotencyKey: key} }

@@ -82,6 +82,7 @@ func serve(t *testing.T, authority *pki.Authority, m *manager, address, serverNa
 		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
 	})))
 	agentv1.RegisterProcessServiceServer(server, m)
+	agentv1.RegisterOpsServiceServer(server, &opsAgent{records: map[string]*agentv1.RunRequest{}})
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		t.Fatal(err)

@@ -69,25 +69,27 @@ func ProblemOf(err error) string {
 }
 
 // failure turns an error of gRPC into an *Error.
-func (p *process) failure(method string, err error) error {
-	e := &Error{Pod: p.pod, Address: p.address, Method: method, Kind: Unreachable, Cause: err}
+func (a agent) failure(method string, err error) error {
+	e := &Error{Pod: a.pod, Address: a.address, Method: method, Kind: Unreachable, Cause: err}
 	s := status.Convert(err)
 	switch s.Code() {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.NotFound, codes.AlreadyExists:
 		e.Kind, e.Cause = Refused, nil
 		e.Problem = "the agent refuses it: " + s.Message()
+	case codes.Aborted:
+		e.Problem = "the agent is to be called again later: " + s.Message()
 	case codes.Unimplemented:
 		e.Kind = Refused
 		e.Problem = "the agent in the pod is too old to know it: delete the pod, so that it comes back with the present agent"
 	case codes.PermissionDenied, codes.Unauthenticated:
 		e.Problem = "the agent does not accept the operator's certificate: check that Secret " +
-			platformv1.AgentCertificateNameFor(p.pod.Name) + " holds the authority of this operator"
+			platformv1.AgentCertificateNameFor(a.pod.Name) + " holds the authority of this operator"
 	case codes.DeadlineExceeded:
-		e.Problem = fmt.Sprintf("no answer from %s within %s: check the pod's network and its NetworkPolicies", p.address, CallTimeout)
+		e.Problem = fmt.Sprintf("no answer from %s within %s: check the pod's network and its NetworkPolicies", a.address, CallTimeout)
 	case codes.Canceled:
 		e.Problem = "the call was cancelled by the operator"
 	case codes.Unavailable:
-		e.Problem = p.unavailable(s.Message())
+		e.Problem = a.unavailable(s.Message())
 	default:
 		e.Problem = fmt.Sprintf("the agent fails with %s: %s", s.Code(), s.Message())
 	}
@@ -95,10 +97,10 @@ func (p *process) failure(method string, err error) error {
 }
 
 // unavailable tells a connection that cannot be made from one whose certificates do not match.
-func (p *process) unavailable(message string) string {
+func (a agent) unavailable(message string) string {
 	if strings.Contains(message, "tls:") || strings.Contains(message, "authentication handshake failed") {
 		return fmt.Sprintf("the certificates of operator and agent do not match: check Secret %s of the pod",
-			platformv1.AgentCertificateNameFor(p.pod.Name))
+			platformv1.AgentCertificateNameFor(a.pod.Name))
 	}
-	return fmt.Sprintf("no connection to %s: check that the process manager runs and that no NetworkPolicy is in between", p.address)
+	return fmt.Sprintf("no connection to %s: check that the agent runs and that no NetworkPolicy is in between", a.address)
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/zeroinfra/platform-core/internal/admission"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/controller/application"
@@ -21,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
 	"github.com/zeroinfra/platform-core/internal/controller/workloadset"
+	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
@@ -44,7 +46,12 @@ type Options struct {
 	Settings *Settings
 	// Workers of each controller; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
+	// Admission is the validating webhook; nil for none.
+	Admission *Admission
 }
+
+// Admission says how the validating webhook is reached, and what it judges.
+type Admission = admission.Options
 
 // Setup registers every controller of the engine with the manager.
 func Setup(mgr ctrl.Manager, o Options) error {
@@ -66,7 +73,15 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	certificates, err := certmanager.New(mgr, o.Domain, o.Namespaces)
+	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
+	if err != nil {
+		return err
+	}
+	certificates, err := others.Kinds(mgr, certmanager.Kinds...)
+	if err != nil {
+		return err
+	}
+	monitors, err := others.Kinds(mgr, render.PodMonitorKind)
 	if err != nil {
 		return err
 	}
@@ -83,10 +98,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
 		},
 		func() error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate})
@@ -100,7 +115,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
-	return nil
+	if o.Admission == nil {
+		return nil
+	}
+	return admission.Setup(mgr, *o.Admission, admission.Deps{
+		Domain: o.Domain, Namespace: o.Namespace, Index: index, Loaded: loader.Loaded, Settings: o.Settings,
+	})
 }
 
 // Settings are what pods and names are rendered with, and what of it can change at run time.

@@ -30,9 +30,9 @@ func shop(namespace, name, topology string) *platformv1.Application {
 		Plugin("shop", "1.0.0").Version("1.0").Topology(topology).Build()
 }
 
-func create(t *testing.T, app *platformv1.Application) {
+func create(t *testing.T, obj client.Object) {
 	t.Helper()
-	if err := env.Client.Create(t.Context(), app); err != nil {
+	if err := env.Client.Create(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -219,11 +220,16 @@ func TestEndpointsFromOutside(t *testing.T) {
 // scale does what an autoscaler and kubectl scale do.
 func scale(t *testing.T, namespace, set string, replicas int32) {
 	t.Helper()
-	obj := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: set}}
-	wanted := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
-	if err := env.Client.SubResource("scale").Update(t.Context(), obj, client.WithSubResourceBody(wanted), client.FieldOwner("autoscaler")); err != nil {
+	if err := tryScale(t, namespace, set, replicas); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// tryScale is scale for what the API server may refuse.
+func tryScale(t *testing.T, namespace, set string, replicas int32) error {
+	obj := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: set}}
+	wanted := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+	return env.Client.SubResource("scale").Update(t.Context(), obj, client.WithSubResourceBody(wanted), client.FieldOwner("autoscaler"))
 }
 
 // replicasOf waits until a WorkloadSet asks for a number of pods, and its Application is Ready.
@@ -275,9 +281,15 @@ func TestScaleGoesUpToTheApplication(t *testing.T) {
 	fixed := shop(namespace, "f", "quorum")
 	create(t, fixed)
 	testkit.WaitForReady(t, env.Client, fixed)
-	scale(t, namespace, "f-quorum-main", 5)
+	pods := recordPods(t, namespace)
+	if err := tryScale(t, namespace, "f-quorum-main", 5); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the component cannot be scaled once it is made: its plugin has scaling Fixed") {
+		t.Errorf("scaling members that were counted gave %v, want that it is refused", err)
+	}
 	replicasOf(t, fixed, "f-quorum-main", 3)
-	says := []string{"component \"db\" has 9 replicas", "component quorum cannot be scaled once it is made"}
+	if pods.first("+f-quorum-main-3") >= 0 || pods.first("+f-quorum-main-4") >= 0 {
+		t.Errorf("pods came: %v", pods.events)
+	}
+	says := []string{"component \"db\" has 9 replicas"}
 	testkit.Eventually(t, "the events that say why", func(ctx context.Context) error {
 		events := &eventsv1.EventList{}
 		if err := env.Client.List(ctx, events, client.InNamespace(namespace)); err != nil {

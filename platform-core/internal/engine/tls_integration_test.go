@@ -7,6 +7,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,16 +24,20 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// installCertManager makes the two kinds that the engine uses.
+// installCertManager makes the kinds that the engine uses.
 func installCertManager(t *testing.T) {
 	t.Helper()
-	for kind, plural := range map[string]string{"Certificate": "certificates", "Issuer": "issuers"} {
+	for kind, plural := range map[string]string{"Certificate": "certificates", "Issuer": "issuers", "ClusterIssuer": "clusterissuers"} {
+		scope := "Namespaced"
+		if kind == "ClusterIssuer" {
+			scope = "Cluster"
+		}
 		definition := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 			"metadata": map[string]any{"name": plural + ".cert-manager.io",
 				"annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, for a test"}},
 			"spec": map[string]any{
-				"group": "cert-manager.io", "scope": "Namespaced",
+				"group": "cert-manager.io", "scope": scope,
 				"names": map[string]any{"kind": kind, "plural": plural, "singular": plural[:len(plural)-1], "listKind": kind + "List"},
 				"versions": []any{map[string]any{
 					"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
@@ -87,6 +92,19 @@ func issue(t *testing.T, namespace, name, content string) *corev1.Secret {
 		t.Fatal(err)
 	}
 	return secret
+}
+
+// notReady has an object of cert-manager say so.
+func notReady(t *testing.T, object *unstructured.Unstructured, message string) {
+	t.Helper()
+	before := object.DeepCopy()
+	ready := map[string]any{"type": "Ready", "status": "False", "message": message, "observedGeneration": object.GetGeneration()}
+	if err := unstructured.SetNestedSlice(object.Object, []any{ready}, "status", "conditions"); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Status().Patch(t.Context(), object, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // setTLS changes the spec.
@@ -157,8 +175,8 @@ func TestTLSComesWithCertManager(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	wantBinding(t, app, "CA of first", "rediss://")
 	for _, secret := range []*corev1.Secret{authority, leaf} {
-		testkit.WaitFor(t, env.Client, secret, "goes with its owner", func() error {
-			if metav1.GetControllerOf(secret) == nil || len(secret.Data["tls.key"]) == 0 {
+		testkit.WaitFor(t, env.Client, secret, "goes with its Certificate", func() error {
+			if by := metav1.GetControllerOf(secret); by == nil || by.Kind != "Certificate" || by.Name != secret.Name || len(secret.Data["tls.key"]) == 0 {
 				return fmt.Errorf("it is %+v", secret.ObjectMeta)
 			}
 			return nil
@@ -183,18 +201,26 @@ func TestTLSComesWithCertManager(t *testing.T) {
 	})
 }
 
+// conditioned is an object whose conditions are looked at.
+type conditioned interface {
+	client.Object
+	platformv1.Conditioned
+}
+
 // servedAndReissued looks at who serves the certificate, and gives it another issuer.
 func servedAndReissued(t *testing.T, app *platformv1.Application, component *platformv1.Component, leaf *corev1.Secret) {
 	t.Helper()
 	pod := podOf(t, app)
 	wantServed := func(status metav1.ConditionStatus) {
 		t.Helper()
-		testkit.WaitFor(t, env.Client, component, "says who serves the certificate", func() error {
-			if served := conditions.Get(component, platformv1.CertificateServedCondition); served == nil || served.Status != status {
-				return fmt.Errorf("it has %v", component.Status.Conditions)
-			}
-			return nil
-		})
+		for _, object := range []conditioned{component, app} {
+			testkit.WaitFor(t, env.Client, object, "says who serves the certificate", func() error {
+				if served := conditions.Get(object, platformv1.CertificateServedCondition); served == nil || served.Status != status {
+					return fmt.Errorf("it has %v", object.GetConditions())
+				}
+				return nil
+			})
+		}
 	}
 	wantServed(metav1.ConditionFalse)
 	reported := pod.DeepCopy()
@@ -217,6 +243,26 @@ func servedAndReissued(t *testing.T, app *platformv1.Application, component *pla
 		}
 		return nil
 	})
+	wantIssuer := func(object conditioned, says string) {
+		t.Helper()
+		testkit.WaitFor(t, env.Client, object, "says what is wrong with the issuer", func() error {
+			ready := conditions.Get(object, platformv1.ReadyCondition)
+			if ready == nil || ready.Reason != platformv1.ReasonIssuerNotReady || !strings.Contains(ready.Message, says) || !conditions.IsTrue(object, platformv1.StalledCondition) {
+				return fmt.Errorf("it has %v", object.GetConditions())
+			}
+			return nil
+		})
+	}
+	notReady(t, certificate, "it is not issued")
+	wantIssuer(component, `ClusterIssuer "house", which tls.issuerRef names, is not in the cluster: create it, or name another one`)
+	wantIssuer(app, `ClusterIssuer "house"`)
+	house := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer"}}
+	house.SetName("house")
+	if err := env.Client.Create(t.Context(), house); err != nil {
+		t.Fatal(err)
+	}
+	notReady(t, house, "the CA is locked")
+	wantIssuer(app, `ClusterIssuer "house", which tls.issuerRef names, is not ready: the CA is locked; mend it`)
 	issue(t, app.Namespace, leaf.Name, "second")
 	wantServed(metav1.ConditionFalse)
 	testkit.WaitForReady(t, env.Client, app)

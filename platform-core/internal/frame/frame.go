@@ -37,16 +37,30 @@ type Work[T Object] func(ctx context.Context, obj T) outcome.Outcome
 // Finish fills in the parts of the status that depend on the conditions, such as the phase.
 type Finish[T Object] func(obj T, o outcome.Outcome)
 
+// Frame is the outline with what it remembers between turns.
+type Frame[T Object] struct {
+	client client.Client
+	work   Work[T]
+	finish Finish[T]
+	pace   pace
+}
+
+// New returns the frame of one controller.
+func New[T Object](c client.Client, work Work[T], finish Finish[T]) *Frame[T] {
+	return &Frame[T]{client: c, work: work, finish: finish, pace: pace{now: time.Now}}
+}
+
 // Reconcile runs one turn for the object that the request names. obj is an empty object of its type.
-func Reconcile[T Object](ctx context.Context, c client.Client, request reconcile.Request, obj T, work Work[T], finish Finish[T]) (reconcile.Result, error) {
-	if err := c.Get(ctx, request.NamespacedName, obj); err != nil {
+func (f *Frame[T]) Reconcile(ctx context.Context, request reconcile.Request, obj T) (reconcile.Result, error) {
+	if err := f.client.Get(ctx, request.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
+			f.pace.forget(request.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, err
 	}
-	before := obj.DeepCopyObject().(client.Object)
-	o := work(ctx, obj)
+	before := obj.DeepCopyObject().(T)
+	o := f.work(ctx, obj)
 	if o.Kind() == outcome.KindFailed && apierrors.IsConflict(o.Err()) {
 		// The cache was behind: the watch brings what changed, nothing is wrong.
 		return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // rate-limited requeue without an error
@@ -56,11 +70,33 @@ func Reconcile[T Object](ctx context.Context, c client.Client, request reconcile
 		return reconcile.Result{}, nil
 	}
 	conditions.Report(obj, o, readyMessage(obj))
-	finish(obj, o)
-	if err := patch.Status(ctx, c, before, obj); err != nil {
+	f.finish(obj, o)
+	if wait := f.hold(request, before, obj, o); wait > 0 {
+		return outcome.Worst(o, outcome.WaitingFor(wait, o.Reason(), o.Message())).Result()
+	}
+	if err := patch.Status(ctx, f.client, before, obj); err != nil {
 		return reconcile.Result{}, err
 	}
 	return o.Result()
+}
+
+// hold returns how long the new status is held back, since it only tells how far the work is; 0 when it is to be written.
+func (f *Frame[T]) hold(request reconcile.Request, before, after T, o outcome.Outcome) time.Duration {
+	if !onlyProgress(before, after, o) || !patch.Differs(before, after) {
+		f.pace.forget(request.NamespacedName)
+		return 0
+	}
+	return f.pace.wait(request.NamespacedName)
+}
+
+// onlyProgress says whether nothing that others act on has come about: the object was at work and still is, or
+// has a new spec that it is not through with.
+func onlyProgress(before, after Object, o outcome.Outcome) bool {
+	if o.Kind() != outcome.KindWaiting || conditions.IsTrue(before, platformv1.StalledCondition) {
+		return false
+	}
+	ready := conditions.Get(before, platformv1.ReadyCondition)
+	return ready == nil || ready.ObservedGeneration != after.GetGeneration() || conditions.IsTrue(before, platformv1.ReconcilingCondition)
 }
 
 func readyMessage(obj Object) string {

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// RenderPlan fills in the placeholders of a component's process, files and probe, appends the
+// RenderPlan fills in the placeholders of a component's process, files, probe and actions, appends the
 // parameters to the files that take them, and replaces references to user names, which
 // are no secrets, by their text. The digests and the domain are left to the caller. In the texts that the
 // agents expand, what the plugin's own ${pod.name}, ${pod.ordinal} and ${pod.fqdn} do not say is escaped.
@@ -26,13 +26,14 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: plugin %q has no such component", component, b.Manifest.Name)
 	}
 	var rendered struct {
-		Process plan.Process `json:"process"`
-		Files   []File       `json:"files"`
-		Probe   plan.Probe   `json:"probe"`
-		TLS     *plan.TLS    `json:"tls"`
+		Process plan.Process  `json:"process"`
+		Files   []File        `json:"files"`
+		Probe   plan.Probe    `json:"probe"`
+		TLS     *TLS          `json:"tls"`
+		Actions []plan.Action `json:"actions"`
 	}
 	values := map[string]any{}
-	for _, key := range []string{"process", "files", "probe", "tls"} {
+	for _, key := range []string{"process", "files", "probe", "tls", "actions"} {
 		path := componentPath(index, key)
 		if b.plans.at(path) == nil || key == "tls" && !v.App.TLS {
 			continue
@@ -51,7 +52,10 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	if err := document.DecodeValue(values, &rendered); err != nil {
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: %w", component, err)
 	}
-	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe, TLS: rendered.TLS}
+	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe, Actions: rendered.Actions}
+	if rendered.TLS != nil {
+		p.TLS = &rendered.TLS.TLS
+	}
 	for _, file := range rendered.Files {
 		p.Files = append(p.Files, b.withParameters(&b.Components.Components[index], file, v))
 	}
@@ -104,13 +108,6 @@ func (b *Bundle) withParameters(component *Component, file File, v placeholder.V
 
 // resolveUsernames replaces references to a credential's user name.
 func (b *Bundle) resolveUsernames(p *plan.Plan) {
-	username := func(ref *plan.SecretRef) (string, bool) {
-		if ref == nil || ref.Key != SecretKeyUsername {
-			return "", false
-		}
-		credential, ok := b.Credential(ref.Credential)
-		return credential.Username, ok
-	}
 	lists := [][]plan.EnvVar{p.Process.Env, p.Probe.Env}
 	if p.Process.Reload != nil {
 		lists = append(lists, p.Process.Reload.Env)
@@ -118,20 +115,32 @@ func (b *Bundle) resolveUsernames(p *plan.Plan) {
 	if p.TLS != nil && p.TLS.Reload != nil {
 		lists = append(lists, p.TLS.Reload.Env)
 	}
+	for _, action := range p.Actions {
+		lists = append(lists, action.Env)
+	}
 	for _, list := range lists {
 		for i := range list {
-			if name, ok := username(list[i].Secret); ok {
+			if name, ok := b.username(list[i].Secret); ok {
 				list[i].Value, list[i].Secret = podtext.Escape(name), nil
 			}
 		}
 	}
 	for _, file := range p.Files {
 		for i := range file.Entries {
-			if name, ok := username(file.Entries[i].Secret); ok {
+			if name, ok := b.username(file.Entries[i].Secret); ok {
 				file.Entries[i].Args, file.Entries[i].Secret = append(file.Entries[i].Args, podtext.Escape(name)), nil
 			}
 		}
 	}
+}
+
+// username returns what a reference to a credential's user name stands for.
+func (b *Bundle) username(ref *plan.SecretRef) (string, bool) {
+	if ref == nil || ref.Key != SecretKeyUsername {
+		return "", false
+	}
+	credential, ok := b.Credential(ref.Credential)
+	return credential.Username, ok
 }
 
 // Keys of a credential's Secret.

@@ -12,12 +12,12 @@ import (
 )
 
 func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volumes map[string]bool) {
-	mounted, seen, found := map[string]bool{}, map[string]bool{}, false
+	mounted, seen, found, exports := map[string]bool{}, map[string]bool{}, false, false
 	check := func(path document.Path, list []corev1.Container) {
 		for i := range list {
 			c := &list[i]
 			at := path.Index(i)
-			if seen[c.Name] || c.Name == InitContainer || c.Name == StatusContainer {
+			if seen[c.Name] || c.Name == InitContainer || c.Name == StatusContainer || c.Name == OpsContainer {
 				p.wrong(at.With("name"), "is %q, which is taken: names must differ", c.Name)
 			}
 			seen[c.Name] = true
@@ -36,7 +36,13 @@ func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volum
 			p.unset(spec.With("containers").Index(i), "image", "imagePullPolicy", "command", "args", "ports", "resources",
 				"livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "stdin", "tty", "stdinOnce",
 				"terminationMessagePath", "restartPolicy", "resizePolicy")
-		} else if pod.Containers[i].Image == "" {
+			continue
+		}
+		if m := p.component.Monitoring; m != nil && pod.Containers[i].Name == m.Exporter {
+			exports = true
+			p.unset(spec.With("containers").Index(i), "ports")
+		}
+		if pod.Containers[i].Image == "" {
 			p.wrong(spec.With("containers").Index(i).With("image"), "is missing: the engine knows the image of container %q only", p.component.Container)
 		}
 	}
@@ -47,6 +53,9 @@ func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volum
 	}
 	if !found {
 		p.wrong(spec.With("containers"), "has no container %q, which component %q names", p.component.Container, p.component.Name)
+	}
+	if m := p.component.Monitoring; m != nil && m.Exporter != "" && !exports {
+		p.wrong(spec.With("containers"), "has no container %q, which monitoring.exporter of component %q names", m.Exporter, p.component.Name)
 	}
 	for _, v := range p.component.Volumes {
 		if !mounted[v.Name] {
@@ -101,6 +110,9 @@ func (p *podLint) checkMount(path document.Path, m corev1.VolumeMount, volumes m
 		}
 		slices.Sort(known)
 		p.wrong(path.With("name"), "is %q, which is not there: there is %s", m.Name, strings.Join(known, ", "))
+	}
+	if logs := p.component.Logs; logs != nil && m.MountPath == logs.Path {
+		p.wrong(path.With("mountPath"), "is %q, where the engine mounts the volume of the access logs: take it out", m.MountPath)
 	}
 	if m.MountPath == "/zeroinfra" || strings.HasPrefix(m.MountPath, "/zeroinfra/") {
 		p.wrong(path.With("mountPath"), "is %q: what is below /zeroinfra is the engine's", m.MountPath)

@@ -72,6 +72,9 @@ func (l *loader) checkUnused() {
 			credentials[name] = true
 		}
 	}
+	for _, entity := range l.components.Entities {
+		sets[entity.Parameters] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.templates)) {
 		if !templates[name] {
 			l.fail(PartPodTemplates, l.templates[name].key, 1, "no component uses this pod template: take it out")
@@ -79,7 +82,7 @@ func (l *loader) checkUnused() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.parameters)) {
 		if !sets[name] {
-			l.fail(PartParams, l.parameters[name].file, 1, "no component uses this parameter set: take it out")
+			l.fail(PartParams, l.parameters[name].file, 1, "no component and no entity uses this parameter set: take it out")
 		}
 	}
 	for i, c := range l.components.Credentials {

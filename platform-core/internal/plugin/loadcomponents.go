@@ -47,13 +47,18 @@ func (l *loader) loadComponents() {
 	templates.value = doc.Value()
 	var components Components
 	leaf := func(path document.Path, text string, kind reflect.Kind) (bool, error) {
-		if !inPlan(path) {
+		switch {
+		case ofSwitchover(path):
+			return false, checkSwitchoverText(text)
+		case !inPlan(path):
 			return false, refusePlaceholder(text)
+		case standsForParameter(path, text):
+			return false, nil
 		}
 		if path[len(path)-1] == whenKey && conditional(path[:len(path)-1]) {
 			return true, templates.compileCondition(path, text)
 		}
-		later, err := templates.compile(path, text, kind, placeholder.Plan)
+		later, err := templates.compile(path, text, kind, scopeOf(path))
 		if err == nil && later && !perPod(path) && templates.templates[path.Key()].Late() {
 			return false, errors.New("a placeholder that uses pod is not allowed here: the agents fill it in in commands, dir, values of env and args of entries")
 		}
@@ -65,7 +70,8 @@ func (l *loader) loadComponents() {
 }
 
 // inPlan says whether a path leads to a text of the agent plan that may hold
-// placeholders: components[i].process, .files, .tls and .probe but its expressions.
+// placeholders: components[i].process, .files, .tls, .probe and .actions but their expressions, and the
+// environment of .monitoring.
 func inPlan(path document.Path) bool {
 	if len(path) < 4 || path[0] != "components" {
 		return false
@@ -75,8 +81,21 @@ func inPlan(path document.Path) bool {
 		return true
 	case "probe":
 		return path[3] == "command" || path[3] == "env"
+	case "actions":
+		return len(path) > 5 && (path[4] == "command" || path[4] == "env")
+	case "monitoring":
+		return path[3] == "env"
 	}
 	return false
+}
+
+// scopeOf says what the placeholders of a text see. An exporter's environment is part of the pod: it must not change with the
+// number of pods.
+func scopeOf(path document.Path) placeholder.Scope {
+	if path[2] == "monitoring" {
+		return placeholder.PodTemplate
+	}
+	return placeholder.Plan
 }
 
 // perPod says whether the agents expand the text at a path of components.yaml for their pod, as plan.Rewrite does.
@@ -100,6 +119,8 @@ func perPod(path document.Path) bool {
 		if at[0] != "reload" {
 			return false
 		}
+		at = at[1:]
+	case "actions":
 		at = at[1:]
 	case "probe":
 	default:

@@ -19,6 +19,8 @@ const (
 	InitContainer = "agent-init"
 	// StatusContainer runs the status agent.
 	StatusContainer = "status"
+	// OpsContainer runs the ops agent, where there are actions.
+	OpsContainer = "ops"
 	// VolumePrefix begins the names of the engine's volumes.
 	VolumePrefix = "zeroinfra-"
 )
@@ -114,6 +116,8 @@ func (p *podLint) checkVolumes(path document.Path, list []corev1.Volume) map[str
 		switch {
 		case strings.HasPrefix(v.Name, VolumePrefix):
 			p.wrong(at.With("name"), "is %q: the beginning %s is the engine's", v.Name, VolumePrefix)
+		case v.Name == LogsVolume && p.component.Logs != nil:
+			p.wrong(at.With("name"), "is %q, which is the volume that the engine adds for access logs: names must differ", v.Name)
 		case known[v.Name]:
 			p.wrong(at.With("name"), "is %q, which another volume has: names must differ", v.Name)
 		}

@@ -15,19 +15,25 @@ import (
 
 // probeEnvironment declares what the expressions of a probe see; the status agent
 // evaluates them with the standard functions of CEL.
-var probeEnvironment = sync.OnceValue(func() *cel.Env {
-	env, err := cel.NewEnv(
+var probeEnvironment = sync.OnceValue(func() *cel.Env { return resultEnvironment() })
+
+// actionEnvironment is the same for the expressions of an action, which the ops agent evaluates.
+var actionEnvironment = sync.OnceValue(func() *cel.Env { return resultEnvironment(cel.Variable("json", cel.DynType)) })
+
+// resultEnvironment has what a command did.
+func resultEnvironment(more ...cel.EnvOption) *cel.Env {
+	env, err := cel.NewEnv(append(more,
 		cel.Variable("stdout", cel.StringType),
 		cel.Variable("stderr", cel.StringType),
 		cel.Variable("exitCode", cel.IntType),
 		cel.Variable("fields", cel.MapType(cel.StringType, cel.StringType)),
-	)
+	)...)
 	if err != nil {
 		// The variables are constants of this package.
-		panic(fmt.Sprintf("cannot make the environment of probes: %v", err))
+		panic(fmt.Sprintf("cannot make the environment of probes and actions: %v", err))
 	}
 	return env
-})
+}
 
 func (l *loader) checkProbe(path document.Path, c *Component) {
 	l.checkEnv(path.With("env"), c, c.Probe.Env)

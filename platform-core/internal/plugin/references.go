@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,6 +30,7 @@ func (l *loader) checkReferences() {
 	l.checkNeeds()
 	l.checkDynamic()
 	l.checkBinding()
+	l.checkEntities()
 	l.checkUnused()
 	l.checkOperations()
 }
@@ -75,6 +77,8 @@ func (l *loader) credentialNames() []string {
 	return names(l.components.Credentials, func(c Credential) string { return c.Name })
 }
 
+func (l *loader) parameterSetNames() []string { return slices.Collect(maps.Keys(l.parameters)) }
+
 func portNames(c *Component) []string { return names(c.Ports, func(p Port) string { return p.Name }) }
 
 func (l *loader) checkComponent(i int, c *Component) {
@@ -88,7 +92,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 		l.oneOf(at.With("podTemplate"), c.PodTemplate, "pod template", slices.Collect(maps.Keys(l.templates)))
 	}
 	if _, ok := l.part(PartParams)[c.Parameters+".yaml"]; c.Parameters != "" && !ok {
-		l.oneOf(at.With("parameters"), c.Parameters, "parameter set", slices.Collect(maps.Keys(l.parameters)))
+		l.oneOf(at.With("parameters"), c.Parameters, "parameter set", l.parameterSetNames())
 	}
 	for j, name := range c.Credentials {
 		l.oneOf(at.With("credentials").Index(j), name, "credential", l.credentialNames())
@@ -110,8 +114,11 @@ func (l *loader) checkComponent(i int, c *Component) {
 		}
 		for k, port := range s.Ports {
 			l.oneOf(path.With("ports").Index(k), port, "port", portNames(c))
-			if s.Exposure != ExposureInternal && c.peersOnly(port) {
+			switch access := c.accessOf(port); {
+			case access == PortPeers && s.Exposure != ExposureInternal:
 				l.wrong(path.With("ports").Index(k), "names the port %q, whose access is Peers: a Service for clients cannot have it", port)
+			case access == PortMetrics:
+				l.wrong(path.With("ports").Index(k), "names the port %q, whose access is Metrics: no Service has it", port)
 			}
 		}
 	}
@@ -119,6 +126,11 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkFiles(at.With("files"), c)
 	l.checkProbe(at.With("probe"), c)
 	l.checkTLS(at.With("tls"), c)
+	l.checkActions(at.With("actions"), c)
+	l.checkSwitchover(at.With("switchover"), c)
+	l.checkFailover(at, c)
+	l.checkMonitoring(at, c)
+	l.checkLogs(at, c)
 }
 
 func (l *loader) checkImages(path document.Path, c *Component) {
@@ -143,9 +155,13 @@ func (l *loader) checkRange(path document.Path, r Range) {
 	}
 }
 
-// peersOnly says whether only pods of the same Application may reach a port.
-func (c *Component) peersOnly(port string) bool {
-	return slices.ContainsFunc(c.Ports, func(p Port) bool { return p.Name == port && p.Access == PortPeers })
+// accessOf says who may reach a port; empty when there is none.
+func (c *Component) accessOf(port string) PortAccess {
+	i := slices.IndexFunc(c.Ports, func(p Port) bool { return p.Name == port })
+	if i < 0 {
+		return ""
+	}
+	return cmp.Or(c.Ports[i].Access, PortClient)
 }
 
 // checkScale checks how many sets and pods there can be.

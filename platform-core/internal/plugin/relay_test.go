@@ -51,7 +51,7 @@ func TestBrokenRelay(t *testing.T) {
 		"needs twice":                 c("needs: [hub]", "needs: [hub, hub]", "needs: [hub", "names must differ"),
 		"needs in a circle":           c("    scaling: Fixed\n", "    scaling: Fixed\n    needs: [edge]\n", "needs: [edge]", "is a circle: hub, edge need each other"),
 		"needs what the topology has": c("    scaling: Fixed\n", "    scaling: Fixed\n    needs: [edge]\n", "needs: [edge]", `names "edge", which topology "hubs" has not`),
-		"access":                      c("access: Peers", "access: Nobody", "Nobody", `one of "Client" or "Peers"`),
+		"access":                      c("access: Peers", "access: Nobody", "Nobody", `one of "Client", "Peers" or "Metrics"`),
 		"peers' port for clients":     c("        exposure: Internal\n", "", "ports: [client, peer]", `names the port "peer", whose access is Peers`),
 		"two ways to reload":          c("each: [hubctl, set]", "each: [hubctl, set]\n        signal: SIGHUP", "reload:", "exactly one of signal, command and each"),
 		"no way to reload":            c("        each: [hubctl, set]\n", "", "reload:", "exactly one of signal, command and each"),

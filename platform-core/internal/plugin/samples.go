@@ -44,6 +44,12 @@ func (b *Bundle) samples() []sample {
 					values.App.TLS = true
 					all = append(all, sample{component: component, values: values, size: " with TLS"})
 				}
+				if component.Monitoring != nil || component.Logs != nil {
+					values := sampleValues(component, topology.Name, version, 1<<30)
+					values.App.TLS = component.TLS != nil
+					values.Component.Monitoring, values.Component.Logs = component.Monitoring != nil, component.Logs != nil
+					all = append(all, sample{component: component, values: values, size: " with all that a user can ask for"})
+				}
 				for _, size := range uniqueSizes([]sampleSize{
 					{sets.Min, replicas.Min}, {sets.Min, replicas.Max}, {sets.Max, replicas.Min}, {sets.Max, replicas.Max},
 				}) {
@@ -137,6 +143,9 @@ func (l *loader) checkRendering(b *Bundle) {
 		}
 		s.values.Params = params
 		if _, err := b.RenderPlan(s.component.Name, s.values); err != nil {
+			l.renderingFailed(PartComponents, componentsKey, s, err)
+		}
+		if _, err := b.RenderExporterEnv(s.component.Name, s.values); err != nil {
 			l.renderingFailed(PartComponents, componentsKey, s, err)
 		}
 		template := b.templates[s.component.PodTemplate]

@@ -57,7 +57,7 @@ func (t *tree) compile(path document.Path, text string, kind reflect.Kind, scope
 
 // compileCondition notes the expression that says whether an element is wanted.
 func (t *tree) compileCondition(path document.Path, text string) error {
-	template, err := placeholder.CompileExpression(text, placeholder.Plan)
+	template, err := placeholder.CompileExpression(text, scopeOf(path))
 	if err != nil {
 		return err
 	}

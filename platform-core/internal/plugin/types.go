@@ -62,6 +62,7 @@ type Components struct {
 	Topologies  []Topology   `json:"topologies"`
 	Credentials []Credential `json:"credentials,omitempty"`
 	Binding     *Binding     `json:"binding,omitempty"`
+	Entities    []Entity     `json:"entities,omitempty"`
 }
 
 // Component is one binary of the middleware.
@@ -102,12 +103,52 @@ type Component struct {
 	Files   []File       `json:"files,omitempty"`
 	Probe   plan.Probe   `json:"probe"`
 	// TLS says that the component can speak TLS; nil when it cannot.
-	TLS *plan.TLS `json:"tls,omitempty"`
+	TLS *TLS `json:"tls,omitempty"`
+	// Actions that can be run in its pods. Commands and variables may hold placeholders.
+	Actions []plan.Action `json:"actions,omitempty"`
+	// Switchover says how a pod that takes writes hands over; nil when it cannot.
+	Switchover *Switchover `json:"switchover,omitempty"`
+	// Failover says how another pod becomes the writer; nil when none can.
+	Failover *Failover `json:"failover,omitempty"`
+	// Monitoring says where its metrics are; nil when it has none.
+	Monitoring *Monitoring `json:"monitoring,omitempty"`
+	// Logs says where it writes access logs; nil when it has none that could go to a volume.
+	Logs *Logs `json:"logs,omitempty"`
 	// Parameters is the key of its parameter set; empty when there is nothing to set.
 	Parameters string `json:"parameters,omitempty"`
 	// Credentials that are mounted into its pods, by name.
 	Credentials []string `json:"credentials,omitempty"`
 }
+
+// Switchover has a writer hand over to another pod before it is taken out.
+type Switchover struct {
+	// Action that is run in the pod that hands over.
+	Action string `json:"action"`
+	// Roles whose pods can take over.
+	Roles []string `json:"roles"`
+	// When is a CEL expression over source and target that gives true for a pod that can take over; always by default.
+	When string `json:"when,omitempty"`
+	// Parameters of the action by name. Placeholders see source and target.
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// TLS of a component that can speak it.
+type TLS struct {
+	plan.TLS
+	// Changes says when TLS can be turned on or off, or get another issuer. Default TLSChangesOnline.
+	Changes TLSChanges `json:"changes,omitempty"`
+}
+
+// TLSChanges says when what a component trusts can change.
+type TLSChanges string
+
+// Values of TLSChanges.
+const (
+	// TLSChangesOnline: pod after pod.
+	TLSChangesOnline TLSChanges = "Online"
+	// TLSChangesStopped: only while no pod runs, since members before and after the change do not talk to each other.
+	TLSChangesStopped TLSChanges = "Stopped"
+)
 
 // Scaling says whether the number of pods can change.
 type Scaling string
@@ -165,7 +206,7 @@ type Port struct {
 	Name string `json:"name"`
 	Port int32  `json:"port"`
 	// Access: Client (the default), or Peers for a port that only pods of the same Application may reach where a
-	// NetworkPolicy is wanted.
+	// NetworkPolicy is wanted, or Metrics for a port that is there only where metrics are wanted.
 	Access PortAccess `json:"access,omitempty"`
 }
 
@@ -176,6 +217,8 @@ type PortAccess string
 const (
 	PortClient PortAccess = "Client"
 	PortPeers  PortAccess = "Peers"
+	// PortMetrics is for the port of Component.Monitoring alone. No Service has it.
+	PortMetrics PortAccess = "Metrics"
 )
 
 // Role that a pod may have.

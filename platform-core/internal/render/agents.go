@@ -4,6 +4,7 @@ package render
 
 import (
 	"cmp"
+	"path"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +14,6 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
-	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
 // Volumes of the engine in every pod.
@@ -60,12 +60,27 @@ func agentResources() corev1.ResourceRequirements {
 	}
 }
 
-// initContainer copies the agent's binary into the pod.
+// opsResources of the ops agent's container, which runs actions besides.
+func opsResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("10m"),
+			corev1.ResourceMemory: resource.MustParse("32Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+	}
+}
+
+// initContainer copies the agents' binaries into the pod.
 func (c *context) initContainer() corev1.Container {
+	command := []string{agentImagePath, "init"}
+	if len(c.declared.Actions) > 0 {
+		command = append(command, "--with", path.Base(plan.OpsPath))
+	}
 	return corev1.Container{
 		Name:         plugin.InitContainer,
 		Image:        c.settings.AgentImage,
-		Command:      []string{agentImagePath, "init"},
+		Command:      command,
 		Resources:    agentResources(),
 		VolumeMounts: []corev1.VolumeMount{{Name: volumeBin, MountPath: plan.BinDir}},
 	}
@@ -95,6 +110,27 @@ func (c *context) statusContainer(image string) corev1.Container {
 			TimeoutSeconds:   2,
 			SuccessThreshold: 1,
 			FailureThreshold: 3,
+		},
+	}
+	c.mountSecrets(&container)
+	c.mountCertificates(&container)
+	return container
+}
+
+// opsContainer runs the actions that the plugin declares in the middleware's own image. It has no token.
+func (c *context) opsContainer(image string) corev1.Container {
+	container := corev1.Container{
+		Name:      plugin.OpsContainer,
+		Image:     image,
+		Command:   []string{plan.OpsPath, "ops"},
+		Env:       podIdentity(),
+		Ports:     []corev1.ContainerPort{tcpPort("agent-ops", plan.OpsPort)},
+		Resources: opsResources(),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: volumeBin, MountPath: plan.BinDir, ReadOnly: true},
+			{Name: volumeRun, MountPath: plan.RunDir},
+			{Name: volumePlan, MountPath: plan.PlanDir, ReadOnly: true},
+			{Name: volumeTLS, MountPath: plan.TLSDir, ReadOnly: true},
 		},
 	}
 	c.mountSecrets(&container)
@@ -132,25 +168,42 @@ func (c *setContext) volumes() []corev1.Volume {
 	return volumes
 }
 
-// secretSources projects the password of each credential that the component uses to
-// "<credential>/password". User names are no secrets: they are part of the plan.
+// secretSources projects the password of each credential that the component uses to "<credential>/password", and beside it
+// what tells one from another. User names are no secrets: they are part of the plan.
 func (c *context) secretSources() []corev1.VolumeProjection {
 	var sources []corev1.VolumeProjection
 	for _, name := range c.declared.Credentials {
-		reference := c.secretOf(name)
+		var items []corev1.KeyToPath
+		for _, key := range []string{plugin.SecretKeyPassword, plan.RevisionFile} {
+			items = append(items, corev1.KeyToPath{Key: key, Path: name + "/" + key})
+		}
 		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
-			// What a user wrote is never a placeholder.
-			LocalObjectReference: corev1.LocalObjectReference{Name: placeholder.Escape(reference.Name)},
-			Items:                []corev1.KeyToPath{{Key: placeholder.Escape(reference.Key), Path: name + "/" + plugin.SecretKeyPassword}},
+			LocalObjectReference: corev1.LocalObjectReference{Name: platformv1.CredentialNameFor(c.owner.Application, name)},
+			Items:                items,
 		}})
 	}
 	return sources
 }
 
+// passwords are the revisions of the passwords that the processes are to run with, by credential.
+func (c *context) passwords() map[string]string {
+	var revisions map[string]string
+	for _, credential := range c.spec.Credentials {
+		if credential.Revision == "" || !slices.Contains(c.declared.Credentials, credential.Name) {
+			continue
+		}
+		if revisions == nil {
+			revisions = map[string]string{}
+		}
+		revisions[credential.Name] = credential.Revision
+	}
+	return revisions
+}
+
 // secretOf says where the password of a credential is: in the user's Secret, or the one that the engine makes.
 func (c *context) secretOf(credential string) platformv1.SecretKeyReference {
 	reference := platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(c.owner.Application, credential)}
-	i := slices.IndexFunc(c.spec.Credentials, func(have platformv1.Credential) bool { return have.Name == credential })
+	i := slices.IndexFunc(c.spec.Credentials, func(have platformv1.ComponentCredential) bool { return have.Name == credential })
 	if i >= 0 {
 		reference = c.spec.Credentials[i].PasswordFrom
 	}

@@ -21,17 +21,23 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	if !ok {
 		return nil, refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name, spec.Component)
 	}
-	if r := checkVersion(b, spec.Version); r != nil {
+	if r := Join(checkVersion(b, spec.Version)); r != nil {
 		return nil, r
 	}
 	if r := checkTLS(b, spec, declared); r != nil {
 		return nil, r
 	}
-	if r := checkParameters(b, spec, spec.Parameters); r != nil {
+	if r := Join(checkParameters(b, spec, spec.Parameters)); r != nil {
+		return nil, r
+	}
+	if r := checkMonitoring(b, spec, declared); r != nil {
+		return nil, r
+	}
+	if r := checkLogs(b, spec, declared); r != nil {
 		return nil, r
 	}
 	for _, set := range spec.Sets {
-		if r := checkParameters(b, spec, set.Parameters); r != nil {
+		if r := Join(checkParameters(b, spec, set.Parameters)); r != nil {
 			return nil, r
 		}
 	}
@@ -50,10 +56,14 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 		if budget := set.budget(); budget != nil {
 			output.Budgets = append(output.Budgets, budget)
 		}
+		if autoscaler := set.autoscaler(); autoscaler != nil {
+			output.Autoscalers = append(output.Autoscalers, autoscaler)
+		}
 	}
 	output.NetworkPolicy = c.networkPolicy()
 	output.Services, output.Endpoints = c.services()
 	output.Certificate = c.certificate(output.Services)
+	output.PodMonitor = c.podMonitor()
 	return output, nil
 }
 
@@ -86,8 +96,11 @@ func (c *setContext) values() placeholder.Values {
 		App: placeholder.App{
 			Name: c.owner.Application, Namespace: c.owner.Namespace, Version: c.spec.Version, Topology: c.spec.Topology, TLS: c.spec.TLS.On(),
 		},
-		Component: placeholder.Component{Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain()},
-		Set:       placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},
+		Component: placeholder.Component{
+			Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain(),
+			Monitoring: c.spec.Monitoring.On(), Logs: c.spec.Logs.On(),
+		},
+		Set: placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},
 	}
 	if limit, ok := c.set.resources.Limits[corev1.ResourceMemory]; ok {
 		v.Component.MemoryLimit = limit.Value()
@@ -132,17 +145,22 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 	if err != nil {
 		return failed(err)
 	}
-	p.Domain = c.headlessDomain()
+	p.Domain, p.Credentials, p.Logs = c.headlessDomain(), c.passwords(), c.logsPlan()
 	p.Digest, p.RestartDigest = planDigests(&p)
 	template, err := c.bundle.RenderPodTemplate(c.declared, values)
 	if err != nil {
 		return failed(err)
 	}
-	set := c.shell()
-	if set.Revision, err = c.revision(&template, &p); err != nil {
+	c.withoutExporter(&template)
+	exporterEnv, err := c.exporterEnv(values)
+	if err != nil {
 		return failed(err)
 	}
-	if r := c.inject(&template, &p); r != nil {
+	set := c.shell()
+	if set.Revision, err = c.revision(&template, &p, exporterEnv); err != nil {
+		return failed(err)
+	}
+	if r := c.inject(&template, &p, exporterEnv); r != nil {
 		return nil, r
 	}
 	if err := c.schedule(&template.Spec); err != nil {
@@ -165,9 +183,11 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		Plugin:              c.spec.Plugin,
 		Version:             c.spec.Version,
 		Replicas:            c.set.replicas,
+		Scaling:             c.setScaling(),
 		ExcludedOrdinals:    c.set.excluded,
 		Running:             new(c.spec.IsRunning()),
 		Suspend:             c.spec.Suspend,
+		Maintenance:         c.spec.Maintenance.DeepCopy(),
 		PodManagementPolicy: cmp.Or(c.declared.PodManagementPolicy, platformv1.PodManagementParallel),
 		Authority:           string(c.declared.Authority),
 		DeletionPolicy:      c.spec.DeletionPolicy,
@@ -184,8 +204,12 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		}
 		set.Volumes = append(set.Volumes, platformv1.SetVolume{Name: v.Name, Storage: storage})
 	}
+	set.Volumes = append(set.Volumes, c.logsVolume()...)
 	for _, role := range c.declared.Roles {
 		set.Roles = append(set.Roles, platformv1.SetRole{Name: role.Name, Access: role.Access})
+	}
+	if s := c.declared.Switchover; s != nil {
+		set.Switchover = &platformv1.SetSwitchover{Action: s.Action, Roles: s.Roles, When: s.When, Parameters: s.Parameters}
 	}
 	return set
 }

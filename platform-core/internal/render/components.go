@@ -19,42 +19,68 @@ import (
 // Components checks an Application against the plugin and returns the spec of each of
 // its components, in the topology's order, with every default filled in.
 func Components(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.ComponentSpec, *Refusal) {
+	specs, refusals := CheckedComponents(b, app)
+	return specs, Join(refusals)
+}
+
+// CheckedComponents is Components with each thing that is wrong by itself. What cannot be judged before something else is
+// right is left out: the components of an unknown topology, parameters for an unknown version, sets of a component that is wrong.
+func CheckedComponents(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.ComponentSpec, []*Refusal) {
+	var refusals []*Refusal
 	if length := len(app.Name); length > platformv1.MaxApplicationName {
-		return nil, refuse(platformv1.ReasonInvalidSpec, "the name %q has %d characters: at most %d are allowed", app.Name, length, platformv1.MaxApplicationName)
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "the name %q has %d characters: at most %d are allowed", app.Name, length, platformv1.MaxApplicationName))
 	}
-	if r := checkVersion(b, app.Spec.Version); r != nil {
-		return nil, r
-	}
+	refusals = append(refusals, checkVersion(b, app.Spec.Version)...)
 	topology, ok := b.Topology(app.Spec.Topology)
 	if !ok {
-		return nil, refuse(platformv1.ReasonTopologyNotFound, "plugin %q has no topology %q: it has %s",
-			b.Manifest.Name, app.Spec.Topology, listTopologies(b))
+		return nil, append(refusals, refuse(platformv1.ReasonTopologyNotFound, "plugin %q has no topology %q: it has %s",
+			b.Manifest.Name, app.Spec.Topology, listTopologies(b)))
 	}
-	if r := checkComponentNames(topology, app); r != nil {
-		return nil, r
-	}
-	credentials, r := credentials(b, app)
-	if r != nil {
-		return nil, r
-	}
+	refusals = append(refusals, checkComponentNames(topology, app)...)
+	credentials, wrong := credentials(b, app)
+	refusals = append(refusals, wrong...)
 	specs := make([]platformv1.ComponentSpec, 0, len(topology.Components))
 	for _, tc := range topology.Components {
-		spec, r := componentSpec(b, app, tc)
-		if r != nil {
-			return nil, r
+		spec, wrong := componentSpec(b, app, tc)
+		if refusals = append(refusals, wrong...); len(refusals) > 0 {
+			continue
 		}
 		spec.Credentials = credentials
 		specs = append(specs, *spec)
 	}
+	if len(refusals) > 0 {
+		return nil, refusals
+	}
 	return specs, nil
 }
 
-func checkVersion(b *plugin.Bundle, version string) *Refusal {
-	if slices.Contains(b.Manifest.SupportedVersions, version) {
+// Join makes one refusal of several, with the reason of the first and a few of the sentences; nil of none.
+func Join(refusals []*Refusal) *Refusal {
+	const most = 5
+	if len(refusals) == 0 {
 		return nil
 	}
-	return refuse(platformv1.ReasonVersionNotSupported, "plugin %q %s does not support version %q: it supports %s",
-		b.Manifest.Name, b.Manifest.Version, version, strings.Join(b.Manifest.SupportedVersions, ", "))
+	var list []string
+	for i, r := range refusals {
+		if i == most {
+			list = append(list, fmt.Sprintf("and %d more", len(refusals)-most))
+			break
+		}
+		list = append(list, r.Message)
+	}
+	return &Refusal{Reason: refusals[0].Reason, Message: strings.Join(list, "; ")}
+}
+
+func supports(b *plugin.Bundle, version string) bool {
+	return slices.Contains(b.Manifest.SupportedVersions, version)
+}
+
+func checkVersion(b *plugin.Bundle, version string) []*Refusal {
+	if supports(b, version) {
+		return nil
+	}
+	return []*Refusal{refuse(platformv1.ReasonVersionNotSupported, "plugin %q %s does not support version %q: it supports %s",
+		b.Manifest.Name, b.Manifest.Version, version, strings.Join(b.Manifest.SupportedVersions, ", "))}
 }
 
 func listTopologies(b *plugin.Bundle) string {
@@ -65,36 +91,38 @@ func listTopologies(b *plugin.Bundle) string {
 	return strings.Join(list, ", ")
 }
 
-func checkComponentNames(topology *plugin.Topology, app *platformv1.Application) *Refusal {
+func checkComponentNames(topology *plugin.Topology, app *platformv1.Application) []*Refusal {
 	var known []string
+	var refusals []*Refusal
 	for _, c := range topology.Components {
 		known = append(known, c.Name)
 	}
 	for _, c := range app.Spec.Components {
 		if !slices.Contains(known, c.Name) {
-			return refuse(platformv1.ReasonComponentNotFound, "topology %q has no component %q: it has %s",
-				topology.Name, c.Name, strings.Join(known, ", "))
+			refusals = append(refusals, refuse(platformv1.ReasonComponentNotFound, "topology %q has no component %q: it has %s",
+				topology.Name, c.Name, strings.Join(known, ", ")))
 		}
 	}
-	return nil
+	return refusals
 }
 
 // credentials lists each credential of the plugin with the user's Secret, or the one that the engine makes.
-func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Credential, *Refusal) {
+func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.ComponentCredential, []*Refusal) {
+	var refusals []*Refusal
 	own := map[string]platformv1.SecretKeyReference{}
 	for _, c := range app.Spec.Credentials {
 		if _, ok := b.Credential(c.Name); !ok {
-			return nil, refuse(platformv1.ReasonInvalidSpec, "plugin %q has no credential %q: it has %s", b.Manifest.Name, c.Name, listCredentials(b))
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "plugin %q has no credential %q: it has %s", b.Manifest.Name, c.Name, listCredentials(b)))
 		}
 		if problems := validation.IsDNS1123Subdomain(c.PasswordFrom.Name); len(problems) > 0 {
-			return nil, refuse(platformv1.ReasonInvalidSpec, "credential %q has passwordFrom.name %q, which is no name of a Secret", c.Name, c.PasswordFrom.Name)
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "credential %q has passwordFrom.name %q, which is no name of a Secret", c.Name, c.PasswordFrom.Name))
 		}
 		if problems := validation.IsConfigMapKey(c.PasswordFrom.Key); c.PasswordFrom.Key != "" && len(problems) > 0 {
-			return nil, refuse(platformv1.ReasonInvalidSpec, "credential %q has passwordFrom.key %q, which is no key of a Secret", c.Name, c.PasswordFrom.Key)
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "credential %q has passwordFrom.key %q, which is no key of a Secret", c.Name, c.PasswordFrom.Key))
 		}
 		own[c.Name] = c.PasswordFrom
 	}
-	var list []platformv1.Credential
+	var list []platformv1.ComponentCredential
 	for _, c := range b.Components.Credentials {
 		reference, ok := own[c.Name]
 		if !ok {
@@ -103,9 +131,9 @@ func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Cr
 		if reference.Key == "" {
 			reference.Key = plugin.SecretKeyPassword
 		}
-		list = append(list, platformv1.Credential{Name: c.Name, PasswordFrom: reference})
+		list = append(list, platformv1.ComponentCredential{Credential: platformv1.Credential{Name: c.Name, PasswordFrom: reference}})
 	}
-	return list, nil
+	return list, refusals
 }
 
 func listCredentials(b *plugin.Bundle) string {
@@ -119,10 +147,10 @@ func listCredentials(b *plugin.Bundle) string {
 	return strings.Join(list, ", ")
 }
 
-func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.TopologyComponent) (*platformv1.ComponentSpec, *Refusal) {
+func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.TopologyComponent) (*platformv1.ComponentSpec, []*Refusal) {
 	declared, ok := b.Component(tc.Name)
 	if !ok {
-		return nil, refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name, tc.Name)
+		return nil, []*Refusal{refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name, tc.Name)}
 	}
 	var set platformv1.ApplicationComponent
 	if i := slices.IndexFunc(app.Spec.Components, func(c platformv1.ApplicationComponent) bool { return c.Name == tc.Name }); i >= 0 {
@@ -137,42 +165,59 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		Parameters:     maps.Clone(set.Parameters),
 		Running:        new(app.Spec.IsRunning()),
 		Suspend:        app.Spec.Suspend,
+		Maintenance:    app.Spec.Maintenance.DeepCopy(),
 		Scheduling:     set.Scheduling.DeepCopy(),
 		NetworkPolicy:  app.Spec.NetworkPolicy.DeepCopy(),
 		AdoptVolumes:   app.Spec.AdoptVolumes,
 		TLS:            tls(app.Spec.TLS),
+		Monitoring:     monitoring(set.Monitoring),
+		Logs:           logs(set.Logs),
 		DeletionPolicy: cmp.Or(app.Spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 
+		Autoscaling:         set.Autoscaling.DeepCopy(),
 		PodDisruptionBudget: set.PodDisruptionBudget.DeepCopy(),
 	}
 	allowed := declared.Replicas
 	if tc.Replicas != nil {
 		allowed = *tc.Replicas
 	}
+	refusals := checkParameters(b, spec, spec.Parameters)
 	for _, fill := range []func() *Refusal{
-		func() *Refusal { return fillReplicas(spec, allowed, set.Replicas) },
+		func() *Refusal { return checkAutoscaling(spec, declared, allowed, &set) },
+		func() *Refusal { return fillReplicas(spec, allowed, &set) },
 		func() *Refusal { return fillResources(spec, declared, set.Resources) },
 		func() *Refusal { return fillStorage(spec, declared, set.Storage) },
 		func() *Refusal { return fillService(spec, declared, set.Service) },
 		func() *Refusal { return checkTLS(b, spec, declared) },
-		func() *Refusal { return checkParameters(b, spec, spec.Parameters) },
+		func() *Refusal { return checkMonitoring(b, spec, declared) },
+		func() *Refusal { return checkLogs(b, spec, declared) },
 		func() *Refusal {
 			return checkScheduling(fmt.Sprintf("component %q", spec.Component), spec.Scheduling)
 		},
 		func() *Refusal { return checkBudget(spec) },
-		func() *Refusal { return fillSets(b, spec, declared, allowed, set.Sets) },
 	} {
 		if r := fill(); r != nil {
-			return nil, r
+			refusals = append(refusals, r)
 		}
 	}
-	return spec, nil
+	if len(refusals) > 0 {
+		return nil, refusals
+	}
+	if refusals = fillSets(b, spec, declared, allowed, set.Sets); len(refusals) == 0 {
+		if r := checkAutoscaledSets(spec, &set); r != nil {
+			refusals = append(refusals, r)
+		}
+	}
+	return spec, refusals
 }
 
-func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *int32) *Refusal {
+func fillReplicas(spec *platformv1.ComponentSpec, allowed plugin.Range, wanted *platformv1.ApplicationComponent) *Refusal {
 	spec.Replicas = allowed.Default
-	if wanted != nil {
-		spec.Replicas = *wanted
+	if a := wanted.Autoscaling; a != nil {
+		spec.Replicas = min(max(allowed.Default, a.MinReplicas), a.MaxReplicas)
+	}
+	if wanted.Replicas != nil {
+		spec.Replicas = *wanted.Replicas
 	}
 	if allowed.Allows(spec.Replicas) {
 		return nil
@@ -239,19 +284,14 @@ func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component, wan
 	return nil
 }
 
-func checkParameters(b *plugin.Bundle, spec *platformv1.ComponentSpec, parameters platformv1.Parameters) *Refusal {
-	errs := b.CheckParameters(spec.Component, spec.Version, parameters)
-	if len(errs) == 0 {
+// checkParameters judges them one by one, for a version that the plugin knows.
+func checkParameters(b *plugin.Bundle, spec *platformv1.ComponentSpec, parameters platformv1.Parameters) []*Refusal {
+	if !supports(b, spec.Version) {
 		return nil
 	}
-	const most = 5
-	var list []string
-	for i, err := range errs {
-		if i == most {
-			list = append(list, fmt.Sprintf("and %d more", len(errs)-most))
-			break
-		}
-		list = append(list, err.Message)
+	var refusals []*Refusal
+	for _, err := range b.CheckParameters(spec.Component, spec.Version, parameters) {
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidParameters, "%s", err.Message))
 	}
-	return refuse(platformv1.ReasonInvalidParameters, "%s", strings.Join(list, "; "))
+	return refusals
 }

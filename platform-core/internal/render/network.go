@@ -14,12 +14,16 @@ import (
 )
 
 // networkPolicy lets in: pods of the same Application, to all ports; the operator, to the agents'; whom the user
-// names, or anyone, to the ports that are meant for clients; and nothing else. The kubelet's probes are
+// names, or anyone, to the ports that are meant for clients, and those who read metrics to theirs; and nothing else. The kubelet's probes are
 // always let in by the network itself.
 func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 	wanted := c.spec.NetworkPolicy
 	if wanted == nil {
 		return nil
+	}
+	agents := []networkingv1.NetworkPolicyPort{policyPort(plan.ProcessPort)}
+	if len(c.declared.Actions) > 0 {
+		agents = append(agents, policyPort(plan.OpsPort))
 	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
 		{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{
@@ -29,12 +33,12 @@ func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 			From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{
 				MatchLabels: map[string]string{corev1.LabelMetadataName: c.settings.OperatorNamespace},
 			}}},
-			Ports: []networkingv1.NetworkPolicyPort{policyPort(plan.ProcessPort)},
+			Ports: agents,
 		},
 	}
 	var clients []networkingv1.NetworkPolicyPort
 	for _, port := range c.declared.Ports {
-		if port.Access != plugin.PortPeers {
+		if port.Access == "" || port.Access == plugin.PortClient {
 			clients = append(clients, policyPort(port.Port))
 		}
 	}
@@ -42,6 +46,7 @@ func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 	if len(clients) > 0 {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: wanted.From, Ports: clients})
 	}
+	rules = append(rules, c.monitorsMayReach()...)
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: metav1.ObjectMeta{

@@ -46,11 +46,17 @@ func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runti
 		for _, budget := range output.Budgets {
 			objects = append(objects, budget)
 		}
+		for _, autoscaler := range output.Autoscalers {
+			objects = append(objects, autoscaler)
+		}
 		if output.NetworkPolicy != nil {
 			objects = append(objects, output.NetworkPolicy)
 		}
 		if output.Certificate != nil {
 			objects = append(objects, output.Certificate)
+		}
+		if output.PodMonitor != nil {
+			objects = append(objects, output.PodMonitor)
 		}
 		endpoints = append(endpoints, output.Endpoints...)
 		for _, set := range output.WorkloadSets {

@@ -35,7 +35,7 @@ func PlanConfigMapData(ws *platformv1.WorkloadSet) (map[string]string, error) {
 	return map[string]string{plan.PlanFile: string(data)}, nil
 }
 
-// planDigests are over what has the process take something over: digest over the process and its files, restart over
+// planDigests are over what has the process take something over: digest over the process, its files and passwords, restart over
 // the same without what a reload takes over.
 func planDigests(p *plan.Plan) (digest, restart string) {
 	var fixed []plan.File
@@ -43,15 +43,16 @@ func planDigests(p *plan.Plan) (digest, restart string) {
 		file.Entries = slices.DeleteFunc(slices.Clone(file.Entries), func(e plan.Entry) bool { return e.Dynamic })
 		fixed = append(fixed, file)
 	}
-	return filesDigest(p.Process, p.Files), filesDigest(p.Process, fixed)
+	return filesDigest(p, p.Files), filesDigest(p, fixed)
 }
 
-func filesDigest(process plan.Process, files []plan.File) string {
+func filesDigest(p *plan.Plan, files []plan.File) string {
 	// The types hold only texts, numbers, lists and ordered structs.
 	data, err := json.Marshal(struct {
-		Process plan.Process `json:"process"`
-		Files   []plan.File  `json:"files"`
-	}{process, files})
+		Process     plan.Process      `json:"process"`
+		Files       []plan.File       `json:"files"`
+		Credentials map[string]string `json:"credentials,omitempty"`
+	}{p.Process, files, p.Credentials})
 	if err != nil {
 		panic(err)
 	}

@@ -24,16 +24,12 @@ func Pod(ws *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, error) {
 	fail := func(err error) (*corev1.Pod, error) {
 		return nil, fmt.Errorf("cannot render pod %q: %w", name, err)
 	}
-	var raw corev1.PodTemplateSpec
-	if err := json.Unmarshal(ws.Spec.Template.Raw, &raw); err != nil {
-		return fail(err)
-	}
 	tree, err := decodeTree(ws.Spec.Template.Raw)
 	if err != nil {
 		return fail(err)
 	}
 	tree, err = placeholder.ExpandPod(tree, placeholder.Pod{
-		Name: name, Ordinal: int64(ordinal), FQDN: name + "." + raw.Annotations[domainAnnotation],
+		Name: name, Ordinal: int64(ordinal), FQDN: name + "." + domainOf(tree),
 	})
 	if err != nil {
 		return fail(err)
@@ -68,4 +64,14 @@ func Pod(ws *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, error) {
 		})
 	}
 	return pod, nil
+}
+
+// domainOf is the DNS domain of the pods that a template carries; empty when it carries none.
+func domainOf(template any) string {
+	for _, field := range []string{"metadata", "annotations", domainAnnotation} {
+		fields, _ := template.(map[string]any)
+		template = fields[field]
+	}
+	domain, _ := template.(string)
+	return domain
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
 // graceSeconds is what the process manager has for itself after the process has stopped.
@@ -20,12 +21,13 @@ const graceSeconds = 5
 const agentImagePath = "/agent"
 
 // inject completes a plugin's pod template with all that is the engine's.
-func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan) *Refusal {
+func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []plan.EnvVar) *Refusal {
 	if c.settings.AgentImage == "" {
 		return refuse(platformv1.ReasonInvalidSpec, "the operator's settings name no agent image: set agentImage")
 	}
 	c.injectMeta(t)
 	spec := &t.Spec
+	names := map[string]string{plugin.StatusContainer: c.declared.Images[c.spec.Version]}
 	spec.ServiceAccountName = c.name
 	spec.AutomountServiceAccountToken = new(false)
 	spec.EnableServiceLinks = new(false)
@@ -40,21 +42,42 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan) *Refusal {
 	}
 	image := c.image(c.declared.Images[c.spec.Version])
 	for i := range spec.InitContainers {
-		spec.InitContainers[i].Image = c.image(spec.InitContainers[i].Image)
+		container := &spec.InitContainers[i]
+		names[container.Name], container.Image = container.Image, c.image(container.Image)
 	}
 	for i := range spec.Containers {
 		container := &spec.Containers[i]
 		if container.Name == c.declared.Container {
+			names[container.Name] = c.declared.Images[c.spec.Version]
 			c.injectProcess(container, image)
 			continue
 		}
-		container.Image = c.image(container.Image)
+		names[container.Name], container.Image = container.Image, c.image(container.Image)
+		if container.Name == c.exporter() {
+			c.injectExporter(container, exporter)
+		}
+	}
+	if err := c.injectImageNames(t, names); err != nil {
+		return refuse(platformv1.ReasonInvalidSpec, "component %q cannot be rendered: %v", c.spec.Component, err)
 	}
 	// The agent's binary is there before any init container of the plugin's runs.
 	spec.InitContainers = append([]corev1.Container{c.initContainer()}, spec.InitContainers...)
 	spec.Containers = append(spec.Containers, c.statusContainer(image))
+	if len(c.declared.Actions) > 0 {
+		spec.Containers = append(spec.Containers, c.opsContainer(image))
+	}
 	spec.Volumes = append(spec.Volumes, c.volumes()...)
 	confine(spec)
+	return nil
+}
+
+// injectImageNames notes the plugin's names of the images: another registry in front of them is no other image.
+func (c *setContext) injectImageNames(t *corev1.PodTemplateSpec, names map[string]string) error {
+	data, err := canonical(names)
+	if err != nil {
+		return err
+	}
+	t.Annotations[platformv1.PluginImagesAnnotation] = placeholder.Escape(string(data))
 	return nil
 }
 
@@ -69,9 +92,6 @@ func (c *setContext) injectMeta(t *corev1.PodTemplateSpec) {
 	}
 	if c.bundle.UsesPodFQDN(c.declared) {
 		t.Annotations[domainAnnotation] = c.headlessDomain()
-	}
-	if c.spec.CredentialsRevision != "" {
-		t.Annotations[platformv1.CredentialsAnnotation] = c.spec.CredentialsRevision
 	}
 }
 
@@ -93,7 +113,10 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	container.Command = []string{plan.AgentPath, "run"}
 	container.Resources = *c.set.resources.DeepCopy()
 	container.Env = append(podIdentity(), container.Env...)
-	for _, port := range c.declared.Ports {
+	for _, port := range c.ports() {
+		if port.Access == plugin.PortMetrics && c.exporter() != "" {
+			continue
+		}
 		container.Ports = append(container.Ports, tcpPort(port.Name, port.Port))
 	}
 	container.Ports = append(container.Ports, tcpPort("agent", plan.ProcessPort))
@@ -106,6 +129,9 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	)
 	c.mountSecrets(container)
 	c.mountCertificates(container)
+	if c.spec.Logs.On() {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: plugin.LogsVolume, MountPath: c.declared.Logs.Path})
+	}
 }
 
 func (c *context) mountCertificates(container *corev1.Container) {

@@ -11,6 +11,7 @@ package render
 import (
 	"fmt"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -79,10 +80,14 @@ type ComponentOutput struct {
 	Services []*corev1.Service
 	// Budgets to apply: one for each set of at least two pods.
 	Budgets []*policyv1.PodDisruptionBudget
+	// Autoscalers to apply: one for each set of a component with autoscaling.
+	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
 	// NetworkPolicy to apply; nil when none is wanted.
 	NetworkPolicy *networkingv1.NetworkPolicy
 	// Certificate to apply, of cert-manager; nil without TLS.
 	Certificate *unstructured.Unstructured
+	// PodMonitor to apply, of the Prometheus Operator; nil when metrics are not wanted.
+	PodMonitor *unstructured.Unstructured
 	// Endpoints that clients use: one for each Service with exposure Client.
 	Endpoints []platformv1.Endpoint
 }

@@ -29,12 +29,16 @@ type structure struct {
 	Ports []structurePort `json:"ports,omitempty"`
 	// Scheduling as the user wrote it.
 	Scheduling *platformv1.Scheduling `json:"scheduling,omitempty"`
-	// Secrets that are mounted, by credential.
+	// Secrets that hold the passwords, by credential: the user's own, or those that the engine makes.
 	Secrets []structureSecret `json:"secrets,omitempty"`
-	// CredentialsRevision changes with the passwords.
-	CredentialsRevision string `json:"credentialsRevision,omitempty"`
 	// TLS says that the certificate is mounted.
 	TLS bool `json:"tls,omitempty"`
+	// Actions says that there are some: the pod has a container that runs them.
+	Actions bool `json:"actions,omitempty"`
+	// Exporter is the environment of the container that serves metrics.
+	Exporter []structureEnv `json:"exporter,omitempty"`
+	// Logs is where the volume of the access logs is mounted.
+	Logs string `json:"logs,omitempty"`
 	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
 	StopSeconds int `json:"stopSeconds,omitempty"`
 }
@@ -44,6 +48,14 @@ type structurePort struct {
 	Port int32  `json:"port"`
 }
 
+type structureEnv struct {
+	Name       string `json:"name"`
+	Value      string `json:"value,omitempty"`
+	Credential string `json:"credential,omitempty"`
+	// Revision of the password: an exporter has it in its environment, which only another container has another of.
+	Revision string `json:"revision,omitempty"`
+}
+
 type structureSecret struct {
 	Credential string `json:"credential"`
 	Name       string `json:"name"`
@@ -51,7 +63,7 @@ type structureSecret struct {
 }
 
 // revision is the hash of the structure. t is the template as the plugin's rendering gave it.
-func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan) (string, error) {
+func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []plan.EnvVar) (string, error) {
 	data, err := canonical(t)
 	if err != nil {
 		return "", err
@@ -61,17 +73,27 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan) (string, 
 		return "", err
 	}
 	s := structure{
-		Template:            withoutUpdatable(template),
-		Container:           c.declared.Container,
-		CredentialsRevision: c.spec.CredentialsRevision,
-		StopSeconds:         p.Process.Stop.TimeoutSeconds,
-		TLS:                 c.spec.TLS.On(),
+		Template:    withoutUpdatable(template),
+		Container:   c.declared.Container,
+		StopSeconds: p.Process.Stop.TimeoutSeconds,
+		TLS:         c.spec.TLS.On(),
+		Actions:     len(c.declared.Actions) > 0,
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)
 	}
 	slices.Sort(s.Volumes)
-	for _, port := range c.declared.Ports {
+	for _, env := range exporter {
+		entry := structureEnv{Name: env.Name, Value: env.Value}
+		if env.Secret != nil {
+			entry.Credential, entry.Revision = env.Secret.Credential, p.Credentials[env.Secret.Credential]
+		}
+		s.Exporter = append(s.Exporter, entry)
+	}
+	if p.Logs != nil {
+		s.Logs = p.Logs.Dir
+	}
+	for _, port := range c.ports() {
 		s.Ports = append(s.Ports, structurePort{port.Name, port.Port})
 	}
 	if wanted := c.set.scheduling; wanted != nil && !equality.Semantic.DeepEqual(*wanted, platformv1.Scheduling{}) {

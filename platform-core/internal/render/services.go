@@ -47,7 +47,7 @@ func (c *setContext) setSelector() map[string]string {
 
 // services renders the headless Service, then those that the plugin declares.
 func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
-	headless := c.service(plugin.HeadlessServiceName(c.owner.Application, c.spec.Component), c.selector(""), c.declared.Ports)
+	headless := c.service(plugin.HeadlessServiceName(c.owner.Application, c.spec.Component), c.selector(""), slices.DeleteFunc(slices.Clone(c.declared.Ports), func(p plugin.Port) bool { return p.Access == plugin.PortMetrics }))
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	// Members find each other before they are ready.
 	headless.Spec.PublishNotReadyAddresses = true

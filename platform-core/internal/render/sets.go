@@ -65,7 +65,7 @@ func hasResources(r corev1.ResourceRequirements) bool {
 }
 
 // fillSets gives the component its sets: those that the user names, or as many as the plugin says.
-func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range, wanted []platformv1.ComponentSet) *Refusal {
+func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range, wanted []platformv1.ComponentSet) []*Refusal {
 	names := setNames(declared)
 	for i := range wanted {
 		spec.Sets = append(spec.Sets, *wanted[i].DeepCopy())
@@ -76,21 +76,20 @@ func fillSets(b *plugin.Bundle, spec *platformv1.ComponentSpec, declared *plugin
 		}
 	}
 	if r := checkSetNames(spec, declared); r != nil {
-		return r
+		return []*Refusal{r}
 	}
+	var refusals []*Refusal
 	pods := int32(0)
 	for i := range spec.Sets {
 		set := &spec.Sets[i]
 		set.Replicas = new(spec.ReplicasOf(set))
 		pods += *set.Replicas
-		if r := checkSet(b, spec, set, declared, allowed); r != nil {
-			return r
-		}
+		refusals = append(refusals, checkSet(b, spec, set, declared, allowed)...)
 	}
 	if pods > maxPods {
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has %d pods in all of its sets: at most %d are allowed", spec.Component, pods, maxPods)
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "component %q has %d pods in all of its sets: at most %d are allowed", spec.Component, pods, maxPods))
 	}
-	return nil
+	return refusals
 }
 
 // setNames are the names of the sets that the user does not name.
@@ -131,28 +130,33 @@ func checkSetNames(spec *platformv1.ComponentSpec, declared *plugin.Component) *
 	return nil
 }
 
-func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.ComponentSet, declared *plugin.Component, allowed plugin.Range) *Refusal {
+func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.ComponentSet, declared *plugin.Component, allowed plugin.Range) []*Refusal {
 	where := fmt.Sprintf("set %q of component %q", set.Name, spec.Component)
+	var refusals []*Refusal
+	add := func(r *Refusal) {
+		if r != nil {
+			refusals = append(refusals, r)
+		}
+	}
 	if !allowed.Allows(*set.Replicas) {
-		return refuse(platformv1.ReasonInvalidSpec, "%s has %d replicas: topology %q takes %s", where, *set.Replicas, spec.Topology, allowed)
+		add(refuse(platformv1.ReasonInvalidSpec, "%s has %d replicas: topology %q takes %s", where, *set.Replicas, spec.Topology, allowed))
 	}
 	for _, ordinal := range set.ExcludedOrdinals {
 		if ordinal < 0 || ordinal > maxOrdinal {
-			return refuse(platformv1.ReasonInvalidSpec, "%s excludes ordinal %d: ordinals are 0 to %d", where, ordinal, maxOrdinal)
+			add(refuse(platformv1.ReasonInvalidSpec, "%s excludes ordinal %d: ordinals are 0 to %d", where, ordinal, maxOrdinal))
 		}
 	}
-	if r := checkResources(where, set.Resources); r != nil {
-		return r
-	}
+	add(checkResources(where, set.Resources))
 	switch {
 	case set.StorageSize == nil:
 	case len(declared.Volumes) == 0:
-		return refuse(platformv1.ReasonInvalidSpec, "%s has storageSize set: it keeps no data on volumes, take it out", where)
+		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize set: it keeps no data on volumes, take it out", where))
 	case set.StorageSize.Sign() <= 0:
-		return refuse(platformv1.ReasonInvalidSpec, "%s has storageSize %s: it must be greater than 0", where, set.StorageSize.String())
+		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize %s: it must be greater than 0", where, set.StorageSize.String()))
 	}
-	if r := checkParameters(b, spec, set.Parameters); r != nil {
-		return refuse(r.Reason, "%s: %s", where, r.Message)
+	for _, r := range checkParameters(b, spec, set.Parameters) {
+		add(refuse(r.Reason, "%s: %s", where, r.Message))
 	}
-	return checkScheduling(where, set.Scheduling)
+	add(checkScheduling(where, set.Scheduling))
+	return refusals
 }

@@ -123,11 +123,25 @@ func TestRevision(t *testing.T) {
 	different["scheduling"], _ = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
 		c.Scheduling = &platformv1.Scheduling{NodeSelector: map[string]string{"disk": "fast"}}
 	})))
-	different["credentials"] = withCredentials(t, b, "r2")
 	for name, ws := range different {
 		if got := ws.Spec.Revision; got == want {
 			t.Errorf("%s: the revision stays %s", name, got)
 		}
+	}
+	// Another password restarts the process, and replaces no pod.
+	rotated := withCredentials(t, b, "r2", nil)
+	if was, is := planOf(t, base), planOf(t, rotated); rotated.Spec.Revision != want || was.Digest == is.Digest || was.RestartDigest == is.RestartDigest ||
+		is.Credentials["default"] != "r2" {
+		t.Errorf("another password: revision %s, was %s; plan %+v", rotated.Spec.Revision, want, is)
+	}
+	exported := func(revision string) string {
+		ws := withCredentials(t, b, revision, func(a *platformv1.Application) {
+			a.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Monitoring: &platformv1.Monitoring{Enabled: true}}}
+		})
+		return ws.Spec.Revision
+	}
+	if exported("r1") == exported("r2") {
+		t.Error("an exporter keeps the password before")
 	}
 	moved := base.DeepCopy()
 	moved.Spec.Template.Raw = reorder(t, base.Spec.Template.Raw)
@@ -136,13 +150,13 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-func withCredentials(t *testing.T, b *plugin.Bundle, revision string) *platformv1.WorkloadSet {
+func withCredentials(t *testing.T, b *plugin.Bundle, revision string, change func(*platformv1.Application)) *platformv1.WorkloadSet {
 	t.Helper()
-	specs, refusal := Components(b, application(nil))
+	specs, refusal := Components(b, application(change))
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	specs[0].CredentialsRevision = revision
+	specs[0].Credentials[0].Revision = revision
 	output, refusal := Component(b, settings, Meta{Application: "cache", Namespace: "shop", UID: "u", Domain: "database"}, &specs[0])
 	if refusal != nil {
 		t.Fatal(refusal)
@@ -150,13 +164,18 @@ func withCredentials(t *testing.T, b *plugin.Bundle, revision string) *platformv
 	return &platformv1.WorkloadSet{Spec: output.WorkloadSets[0].Spec}
 }
 
-func digestOf(t *testing.T, ws *platformv1.WorkloadSet) string {
+func planOf(t *testing.T, ws *platformv1.WorkloadSet) plan.Plan {
 	t.Helper()
 	p, err := Plan(ws)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.Digest
+	return p
+}
+
+func digestOf(t *testing.T, ws *platformv1.WorkloadSet) string {
+	t.Helper()
+	return planOf(t, ws).Digest
 }
 
 func TestPlanDigest(t *testing.T) {

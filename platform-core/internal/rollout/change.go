@@ -14,11 +14,11 @@ func planChange(f Facts) (Step, bool) {
 			continue
 		}
 		present++
-		if step, ok := f.need(p); ok {
+		if step, ok := f.needNow(p); ok {
 			needs, outdated = append(needs, step), append(outdated, p)
 			continue
 		}
-		if !serves(p) || p.Resources != Current {
+		if !serves(p) || p.Resources == Underway {
 			steady = false
 		}
 	}
@@ -50,6 +50,39 @@ func (f Facts) Awaited() (Pod, bool) {
 		return Pod{}, false
 	}
 	return unsettled[0], true
+}
+
+// Held returns the steps that wait for a maintenance window, in order of ordinal.
+func (f Facts) Held() []Step {
+	var held []Step
+	for _, p := range f.Pods {
+		if step, ok := f.need(p); ok && f.Wanted(p) && f.waits(p, step) {
+			held = append(held, step)
+		}
+	}
+	return held
+}
+
+// waits says whether a step has to wait for a window: it takes a pod out that serves.
+func (f Facts) waits(p Pod, step Step) bool {
+	return f.Window == Closed && step.Action.outage() && !halfway(p)
+}
+
+// needNow is what a pod needs and can have now. While the rest waits for a window, it gets what it can take over as it runs:
+// nothing that may be meant for another template, image or size than it has.
+func (f Facts) needNow(p Pod) (Step, bool) {
+	step, ok := f.need(p)
+	if !ok || !f.waits(p, step) {
+		return step, ok
+	}
+	if p.Revision != f.Revision || p.Images == Outdated || p.Resources == Replace {
+		return Step{}, false
+	}
+	if p.Resources == Outdated {
+		return stepFor(ResizePod, p, "its resources changed"), true
+	}
+	step, ok = f.needConfiguration(p)
+	return step, ok && !f.waits(p, step)
 }
 
 // need returns the step that brings a pod to what is wanted, the strongest first: what another pod

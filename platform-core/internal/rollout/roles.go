@@ -13,7 +13,7 @@ import (
 // wantedRole is the reported role, when the plugin declares it. While a pod
 // does not answer it keeps its label: it is out of every Service by not being ready.
 func (f Facts) wantedRole(p Pod) string {
-	if p.Report.Health != report.Healthy {
+	if p.Report.Health != report.Healthy || p.Node == Unreachable {
 		return p.Role
 	}
 	declared := slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool { return r.Name == p.Report.Role })
@@ -69,11 +69,12 @@ func (f Facts) holds(p Pod) bool {
 	return p.Life == Alive && p.Report.Health == report.Healthy && f.wantedRole(p) == p.Role
 }
 
-// dispossess takes a writer's label from those that do not answer or are on their way out when another takes over.
+// dispossess takes a writer's label from those that do not answer, are on a node that nobody reaches
+// or are on their way out when another takes over.
 func (f Facts) dispossess(give []Step) []Step {
 	var steps []Step
 	for _, p := range f.Pods {
-		if !f.writer(p.Role) || p.Life == Alive && p.Report.Health == report.Healthy ||
+		if !f.writer(p.Role) || p.Life == Alive && p.Node == Reachable && p.Report.Health == report.Healthy ||
 			slices.ContainsFunc(give, func(s Step) bool { return s.Ordinal == p.Ordinal }) {
 			continue
 		}

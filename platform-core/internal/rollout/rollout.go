@@ -9,12 +9,18 @@
 //   - Missing pods are made, all at once, or in order, each when those before it are ready. Pods beyond the
 //     wanted ones go one at a time while all wanted ones are ready; one that is broken goes at once. Excluded
 //     ordinals go first, then the highest, a writer after the others.
+//   - A pod that was evicted from a node that nobody reaches is forgotten when another one may run beside it, since
+//     it keeps nothing and is not counted (interchangeable). Any other stays until the node is back or its end is proved.
 //   - A pod that has ended for good (Failed, Succeeded) is replaced.
 //   - What else differs from what is wanted is changed one pod at a time: broken ones first, then those that take
 //     no writes, the writer last; never while a pod that needs no change is not ready. A broken one is changed
 //     at once, since the change may be what mends it.
+//   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
+//     another pod could take over. When it does not, the set holds: it is the user's turn.
 //   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
 //     the containers with another image, or another pod.
+//   - Outside of the maintenance windows nothing is restarted or replaced that serves. What mends, grows, shrinks, stops
+//     or starts goes on; so does a pod that is in the midst of its change.
 package rollout
 
 import (
@@ -45,8 +51,16 @@ type Facts struct {
 	ConfigDigest string
 	// RestartDigest is the part of it that only a restart can change.
 	RestartDigest string
+	// Window of maintenance, in which pods that serve may be disturbed.
+	Window Window
 	// Roles that the plugin declares.
 	Roles []platformv1.SetRole
+	// Interchangeable says that a pod keeps nothing on a volume and has no role: two of one name do no harm.
+	Interchangeable bool
+	// Switchover says whether a writer can hand over.
+	Switchover Switchover
+	// Handover is the latest attempt.
+	Handover Handover
 	// Pods that are there, in any order.
 	Pods []Pod
 }
@@ -64,12 +78,23 @@ const (
 	Suspended Mode = "Suspended"
 )
 
+// Window says whether pods that serve may be disturbed by a change of the spec.
+type Window string
+
+// Values of Window; the zero value is a set that has no windows, or one that is open.
+const (
+	Open   Window = ""
+	Closed Window = "Closed"
+)
+
 // Pod is what is known of one pod.
 type Pod struct {
 	Name    string
 	Ordinal int32
 	// Life of the pod.
 	Life Life
+	// Node that it is on, as far as anybody knows.
+	Node Contact
 	// Revision that it was made from.
 	Revision string
 	// Images of its containers.
@@ -86,6 +111,8 @@ type Pod struct {
 	Note string
 	// Ready is the pod's Ready condition.
 	Ready Readiness
+	// Candidacy says whether it can take over from a writer.
+	Candidacy Candidacy
 	// Role label that it has.
 	Role string
 	// Report of its status agent.
@@ -116,6 +143,16 @@ const (
 	Ended       Life = "Ended"
 )
 
+// Contact with the node of a pod.
+type Contact string
+
+// Contacts; the zero value is a node that answers.
+const (
+	Reachable Contact = ""
+	// Unreachable: nobody knows whether the pod still runs.
+	Unreachable Contact = "Unreachable"
+)
+
 // Readiness of a pod.
 type Readiness string
 
@@ -134,6 +171,8 @@ const (
 	CreatePod Action = "CreatePod"
 	// DeletePod deletes the pod; it is made again when its ordinal is wanted.
 	DeletePod Action = "DeletePod"
+	// ForgetPod removes the object of a pod on a node that nobody reaches, without waiting for its end.
+	ForgetPod Action = "ForgetPod"
 	// UpdateImage gives the containers of the pod other images: the kubelet restarts them in place.
 	UpdateImage Action = "UpdateImage"
 	// ResizePod gives the containers of the pod other resources while they run on.
@@ -144,6 +183,10 @@ const (
 	ReloadPlan Action = "ReloadPlan"
 	// SetRole sets the role label of the pod to Step.Role; empty removes it.
 	SetRole Action = "SetRole"
+	// SwitchOver has the pod, which writes, hand over to the pod Step.To.
+	SwitchOver Action = "SwitchOver"
+	// Hold does nothing: something has to happen before the pod is touched.
+	Hold Action = "Hold"
 )
 
 // Step is one thing to do, and why.
@@ -152,13 +195,17 @@ type Step struct {
 	Ordinal int32
 	Pod     string
 	Role    string
+	To      string
 	Reason  string
 }
 
 // String returns the step as prose.
 func (s Step) String() string {
-	if s.Action == SetRole {
+	switch s.Action {
+	case SetRole:
 		return fmt.Sprintf("%s %s %q: %s", s.Action, s.Pod, s.Role, s.Reason)
+	case SwitchOver:
+		return fmt.Sprintf("%s %s to %s: %s", s.Action, s.Pod, s.To, s.Reason)
 	}
 	return fmt.Sprintf("%s %s: %s", s.Action, s.Pod, s.Reason)
 }
@@ -174,17 +221,17 @@ func Plan(f Facts) []Step {
 	case Suspended:
 		return nil
 	case Stopped:
-		return planStop(f)
+		return append(planStop(f), planLost(f)...)
 	}
-	steps := append(planRoles(f), planMissing(f)...)
+	steps := slices.Concat(planRoles(f), planMissing(f), planLost(f))
 	if step, ok := planExcess(f); ok {
-		return append(steps, step)
+		return append(steps, f.spare(step))
 	}
 	if ended := planEnded(f); len(ended) > 0 {
 		return append(steps, ended...)
 	}
 	if step, ok := planChange(f); ok {
-		return append(steps, step)
+		return append(steps, f.spare(step))
 	}
 	return steps
 }
@@ -199,6 +246,8 @@ func Careful(f Facts, steps []Step) bool {
 			return f.Policy == platformv1.PodManagementOrderedReady
 		case SetRole:
 			return f.writer(s.Role)
+		case Hold:
+			return false
 		}
 		return true
 	})
@@ -330,6 +379,18 @@ func (f Facts) leavesBefore(p, q Pod) bool {
 		return excluded
 	}
 	return p.Ordinal > q.Ordinal
+}
+
+// planLost forgets pods that are on their way out on a node that nobody reaches. When one is to go from there, Kubernetes
+// says: it evicts those that do not tolerate that.
+func planLost(f Facts) []Step {
+	var steps []Step
+	for _, p := range f.Pods {
+		if f.Interchangeable && p.Life == Terminating && p.Node == Unreachable {
+			steps = append(steps, stepFor(ForgetPod, p, "it was evicted from a node that nobody reaches, and keeps nothing"))
+		}
+	}
+	return steps
 }
 
 func planEnded(f Facts) []Step {

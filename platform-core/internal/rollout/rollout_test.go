@@ -35,6 +35,10 @@ type world struct {
 	breaks map[string]bool
 	// inPlace says how the nodes answer to other resources.
 	inPlace rollout.Fit
+	// writer is the pod that the middleware chose, where that can be another one than the first.
+	writer string
+	// deaf says that nobody hands over.
+	deaf bool
 }
 
 // content of the containers of a pod.
@@ -56,16 +60,24 @@ func (w *world) turn() bool {
 		fmt.Fprintln(&w.log, step)
 		w.take(step)
 	}
+	if len(steps) == 1 && steps[0].Action == rollout.Hold && w.Handover.State == rollout.HandoverFailed {
+		return false // it is the user's turn
+	}
 	return len(steps) > 0 || slices.ContainsFunc(w.Pods, func(p rollout.Pod) bool {
-		return p.Life == rollout.Terminating || p.Restart == rollout.Underway || p.Resources == rollout.Underway
+		return p.Life == rollout.Terminating && p.Node == rollout.Reachable || p.Restart == rollout.Underway || p.Resources == rollout.Underway
 	})
 }
 
 // grow lets time pass: pods that end are gone, those that start become ready.
 func (w *world) grow() {
-	w.Pods = slices.DeleteFunc(w.Pods, func(p rollout.Pod) bool { return p.Life == rollout.Terminating })
+	w.Pods = slices.DeleteFunc(w.Pods, func(p rollout.Pod) bool { return p.Life == rollout.Terminating && p.Node == rollout.Reachable })
+	writer := w.chosen()
 	for i := range w.Pods {
 		p := &w.Pods[i]
+		if p.Node == rollout.Unreachable {
+			p.Ready = rollout.NotReady // and nothing that it says can be heard
+			continue
+		}
 		w.fit(p)
 		if w.breaks[p.Revision] || w.breaks[w.has[p.Name].runs] || w.breaks[p.Report.ConfigDigest] {
 			p.Ready, p.Report.Health = rollout.NotReady, report.Unhealthy
@@ -75,8 +87,8 @@ func (w *world) grow() {
 		if p.Report.ConfigDigest == "" {
 			p.Report.ConfigDigest, p.Report.RestartDigest = w.ConfigDigest, w.RestartDigest
 		}
-		p.Report.Role = "replica"
-		if p.Ordinal == w.Ordinals()[0] {
+		p.Report.Role, p.Candidacy = "replica", rollout.CanTakeOver
+		if p.Name == writer {
 			p.Report.Role = "primary"
 		}
 	}
@@ -105,6 +117,8 @@ func (w *world) take(step rollout.Step) {
 		has = content{w.image, w.image, w.resources}
 	case rollout.DeletePod:
 		w.Pods[i].Life, w.Pods[i].Ready = rollout.Terminating, rollout.NotReady
+	case rollout.ForgetPod:
+		w.Pods = slices.Delete(w.Pods, i, i+1)
 	case rollout.SetRole:
 		w.Pods[i].Role = step.Role
 	case rollout.PushPlan:
@@ -112,6 +126,8 @@ func (w *world) take(step rollout.Step) {
 		w.Pods[i].Ready = rollout.NotReady
 	case rollout.ReloadPlan:
 		w.Pods[i].Report.ConfigDigest = w.ConfigDigest
+	case rollout.SwitchOver:
+		w.handOver(step)
 	case rollout.UpdateImage:
 		has.image, w.Pods[i].Restart = w.image, rollout.Underway
 	case rollout.ResizePod:
@@ -172,14 +188,29 @@ func TestGoldenRollouts(t *testing.T) {
 		"ordered": {
 			{"pods are made in order, and two more are wanted", func(w *world) { w.Policy, w.Replicas = platformv1.PodManagementOrderedReady, 5 }},
 		},
-		"named-pod-is-removed":    {{"ordinal 1 is excluded and two pods are wanted", func(w *world) { w.Excluded, w.Replicas = []int32{1}, 2 }}},
-		"named-pod-is-replaced":   {{"ordinal 1 is excluded, and three pods are wanted still", func(w *world) { w.Excluded = []int32{1} }}},
-		"writer-is-removed":       {{"the writer's ordinal is excluded and one pod is wanted", func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
-		"stop-and-start":          {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}, {"it is to run", func(w *world) { w.Mode = rollout.Running }}},
-		"suspended":               {{"it is suspended, and everything changes", func(w *world) { w.Mode, w.Revision, w.Replicas = rollout.Suspended, "r2", 1 }}, {"it goes on", func(w *world) { w.Mode = rollout.Running }}},
-		"pod-ends":                {{"pod 1 is evicted", func(w *world) { w.Pods[1].Life = rollout.Ended }}},
+		"named-pod-is-removed":  {{"ordinal 1 is excluded and two pods are wanted", func(w *world) { w.Excluded, w.Replicas = []int32{1}, 2 }}},
+		"named-pod-is-replaced": {{"ordinal 1 is excluded, and three pods are wanted still", func(w *world) { w.Excluded = []int32{1} }}},
+		"writer-is-removed":     {{"the writer's ordinal is excluded and one pod is wanted", func(w *world) { w.Excluded, w.Replicas = []int32{0}, 1 }}},
+		"stop-and-start":        {{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}, {"it is to run", func(w *world) { w.Mode = rollout.Running }}},
+		"suspended":             {{"it is suspended, and everything changes", func(w *world) { w.Mode, w.Revision, w.Replicas = rollout.Suspended, "r2", 1 }}, {"it goes on", func(w *world) { w.Mode = rollout.Running }}},
+		"pod-ends":              {{"pod 1 is evicted", func(w *world) { w.Pods[1].Life = rollout.Ended }}},
+		"node-is-lost": {
+			{"nobody reaches the node of pod 0", func(w *world) { w.Pods[0].Node = rollout.Unreachable }},
+			{"it is evicted from there, and may still run", func(w *world) { w.Pods[0].Life = rollout.Terminating }},
+			{"the node is back", func(w *world) { w.Pods[0].Node = rollout.Reachable }},
+		},
+		"node-is-lost-and-pods-are-alike": {
+			{"pods have nothing of their own, and nobody reaches the node of pod 0", func(w *world) { w.Interchangeable, w.Pods[0].Node = true, rollout.Unreachable }},
+			{"it is evicted from there", func(w *world) { w.Pods[0].Life = rollout.Terminating }},
+		},
 		"scale-in-waits-for-pods": {{"two pods are wanted and pod 0 is broken", func(w *world) { w.Replicas, w.Revision, w.Pods[0].Revision, w.breaks["r0"] = 2, "r1", "r0", true }}},
 	}
+	play(t, stories)
+}
+
+// play has each story happen, and compares the logs.
+func play(t *testing.T, stories map[string][]change) {
+	t.Helper()
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(3, "r1", "d1")
@@ -192,6 +223,48 @@ func TestGoldenRollouts(t *testing.T) {
 			golden(t, filepath.Join("testdata", name+".golden"), w.log.String())
 		})
 	}
+}
+
+func TestGoldenMaintenanceWindows(t *testing.T) {
+	play(t, map[string][]change{
+		"window-is-closed": {
+			{"the template changes outside of the maintenance windows", func(w *world) { w.Window, w.Revision = rollout.Closed, "r2" }},
+			{"four pods are wanted", func(w *world) { w.Replicas = 4 }},
+			{"pod 1 breaks", func(w *world) { w.Pods[1].Report.ConfigDigest, w.breaks["d9"] = "d9", true }},
+			{"it is evicted", func(w *world) { w.Pods[3].Life = rollout.Ended }},
+			{"three pods are wanted", func(w *world) { w.Replicas = 3 }},
+			{"a window opens", func(w *world) { w.Window = rollout.Open }},
+		},
+		"window-closes-midway": {
+			{"the template changes, and the window closes when the first pod is gone", func(w *world) {
+				w.Revision = "r2"
+				w.turn()
+				w.Window = rollout.Closed
+			}},
+			{"a window opens", func(w *world) { w.Window = rollout.Open }},
+		},
+		"window-closes-while-a-container-restarts": {
+			{"image and configuration change, and the window closes when the first container has yet to restart", func(w *world) {
+				w.image, w.ConfigDigest, w.RestartDigest = "i2", "d2", "s2"
+				w.turn()
+				w.Window = rollout.Closed
+			}},
+			{"a window opens", func(w *world) { w.Window = rollout.Open }},
+		},
+		"window-does-not-hold-what-runs-on": {
+			{"dynamic parameters and resources change outside of the maintenance windows", func(w *world) { w.Window, w.ConfigDigest, w.resources = rollout.Closed, "d2", "2Gi" }},
+			{"what only a restart changes follows, and more resources", func(w *world) { w.ConfigDigest, w.RestartDigest, w.resources = "d3", "s3", "3Gi" }},
+			{"resources change to ones that cannot be given in place, and a reload follows", func(w *world) {
+				w.ConfigDigest, w.RestartDigest, w.resources, w.inPlace = "d4", "s1", "4Gi", rollout.Replace
+			}},
+			{"a window opens", func(w *world) { w.Window = rollout.Open }},
+		},
+		"window-does-not-hold-a-stop": {
+			{"the template changes outside of the maintenance windows", func(w *world) { w.Window, w.Revision = rollout.Closed, "r2" }},
+			{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }},
+			{"it is to run", func(w *world) { w.Mode = rollout.Running }},
+		},
+	})
 }
 
 func golden(t *testing.T, path, got string) {
@@ -226,6 +299,29 @@ func TestWriterLabelIsTakenBeforeItIsGiven(t *testing.T) {
 	steps = rollout.Plan(f)
 	if len(steps) != 1 || steps[0].Pod != "a-1" || steps[0].Role != "primary" {
 		t.Fatalf("second turn: %v", steps)
+	}
+}
+
+// A writer on a node that nobody reaches says what it last said for ever: its label goes when another one says that it writes, and
+// does not come back.
+func TestWriterThatNobodyReachesLosesItsLabel(t *testing.T) {
+	healthy := report.Report{Health: report.Healthy, Role: "primary", ConfigDigest: "d1"}
+	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: "middleware", Pods: []rollout.Pod{
+		{Name: "a-0", Ordinal: 0, Life: rollout.Alive, Node: rollout.Unreachable, Revision: "r1", Role: "primary", Report: healthy},
+		{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "replica", Report: healthy},
+	}}
+	steps := rollout.Plan(f)
+	if len(steps) != 1 || steps[0].Pod != "a-0" || steps[0].Action != rollout.SetRole || steps[0].Role != "" {
+		t.Fatalf("first turn: %v", steps)
+	}
+	f.Pods[0].Role = ""
+	steps = rollout.Plan(f)
+	if len(steps) != 1 || steps[0].Pod != "a-1" || steps[0].Role != "primary" {
+		t.Fatalf("second turn: %v", steps)
+	}
+	f.Pods[1].Role = "primary"
+	if steps = rollout.Plan(f); len(steps) != 0 {
+		t.Fatalf("third turn: %v", steps)
 	}
 }
 

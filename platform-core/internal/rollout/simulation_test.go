@@ -16,6 +16,7 @@ import (
 // spec is what a simulated set should be.
 type spec struct {
 	mode                       rollout.Mode
+	window                     rollout.Window
 	policy                     platformv1.PodManagementPolicy
 	replicas                   int32
 	excluded                   []int32
@@ -55,6 +56,12 @@ type simulation struct {
 	bad map[string]bool
 	// refuses says that nodes give no pod other resources in place.
 	refuses bool
+	// switchover says whether the middleware can hand over; handover is the latest attempt, and switches counts those that were begun.
+	switchover rollout.Switchover
+	handover   rollout.Handover
+	switches   int
+	// deaf says that attempts may fail.
+	deaf bool
 	// cached is an earlier look at the pods.
 	cached []rollout.Pod
 	uidsOf map[int32]int
@@ -95,7 +102,8 @@ func (s *simulation) look() []rollout.Pod {
 	s.uidsOf = map[int32]int{}
 	for _, m := range s.pods {
 		s.uidsOf[m.ordinal] = m.uid
-		p := rollout.Pod{Name: fmt.Sprintf("a-%d", m.ordinal), Ordinal: m.ordinal, Life: m.life, Revision: m.revision, Ready: rollout.NotReady, Role: m.role}
+		p := rollout.Pod{Name: fmt.Sprintf("a-%d", m.ordinal), Ordinal: m.ordinal, Life: m.life, Revision: m.revision, Ready: rollout.NotReady, Role: m.role,
+			Candidacy: rollout.CanTakeOver}
 		if s.serves(m) {
 			p.Ready = rollout.Ready
 		}
@@ -131,9 +139,9 @@ func (s *simulation) look() []rollout.Pod {
 
 func (s *simulation) facts(pods []rollout.Pod) rollout.Facts {
 	return rollout.Facts{
-		Name: "a", Mode: s.spec.mode, Replicas: s.spec.replicas, Excluded: s.spec.excluded, Policy: s.spec.policy,
+		Name: "a", Mode: s.spec.mode, Window: s.spec.window, Replicas: s.spec.replicas, Excluded: s.spec.excluded, Policy: s.spec.policy,
 		Authority: rollout.AuthorityEngine, Revision: s.spec.revision, ConfigDigest: s.spec.digest, RestartDigest: s.spec.restart,
-		Roles: roles, Pods: pods,
+		Roles: roles, Switchover: s.switchover, Handover: s.handover, Pods: pods,
 	}
 }
 
@@ -178,8 +186,12 @@ func (s *simulation) take(step rollout.Step) {
 		}
 		return
 	}
-	if m == nil {
-		return // the cache was behind
+	if m == nil || step.Action == rollout.Hold {
+		return // the cache was behind, or there is nothing to do
+	}
+	if step.Action == rollout.SwitchOver {
+		s.handOver(m, s.memberNamed(step.To))
+		return
 	}
 	if m.life == rollout.Alive && s.serves(m) && s.wanted(m) && disrupts(step.Action) && s.spec.mode == rollout.Running {
 		m.ours = true
@@ -217,12 +229,22 @@ func (s *simulation) check(step rollout.Step) {
 	case step.Action == rollout.CreatePod:
 		s.checkOrder(step)
 		return
-	case step.Action == rollout.SetRole || m == nil || !s.serves(m):
+	case step.Action == rollout.SwitchOver:
+		s.checkSwitchover(step)
+		return
+	case step.Action == rollout.SetRole || step.Action == rollout.Hold || m == nil || !s.serves(m):
 		return
 	case s.spec.mode == rollout.Stopped:
 		others := slices.ContainsFunc(s.pods, func(o *member) bool { return o.role != "primary" && !o.claims })
 		if m.role == "primary" && others {
 			s.failed("%s although others are still there", step)
+		}
+		return
+	}
+	halfway := m.runs != m.image
+	if s.spec.window == rollout.Closed {
+		if disrupts(step.Action) && s.wanted(m) && !halfway {
+			s.failed("%s outside of the maintenance windows", step)
 		}
 		return
 	}
@@ -232,10 +254,10 @@ func (s *simulation) check(step rollout.Step) {
 			serving++
 		}
 	}
-	halfway := m.runs != m.image
 	if int32(serving) < s.spec.replicas && !halfway {
 		s.failed("%s although only %d of %d serve", step, serving, s.spec.replicas)
 	}
+	s.checkSpared(step, m)
 	if m.role != "primary" || !s.wanted(m) || halfway {
 		return
 	}
@@ -304,6 +326,7 @@ func (s *simulation) pass() {
 	}
 	s.pods = slices.DeleteFunc(s.pods, func(m *member) bool { return gone[m] })
 	s.elect()
+	s.followHandover()
 }
 
 // elect has the middleware choose a writer when there is none that works. The old one may
@@ -351,7 +374,7 @@ func (s *simulation) edit() {
 		value := fmt.Sprintf("%s%d", kind, s.random.IntN(6))
 		return value
 	}
-	switch s.random.IntN(9) {
+	switch s.random.IntN(10) {
 	case 0:
 		s.spec.revision = pick("r")
 	case 1:
@@ -375,8 +398,13 @@ func (s *simulation) edit() {
 		s.spec.mode = []rollout.Mode{rollout.Running, rollout.Running, rollout.Running, rollout.Stopped, rollout.Suspended}[s.random.IntN(5)]
 	case 8:
 		s.spec.policy = []platformv1.PodManagementPolicy{platformv1.PodManagementParallel, platformv1.PodManagementOrderedReady}[s.random.IntN(2)]
+	case 9:
+		s.spec.window = []rollout.Window{rollout.Open, rollout.Closed}[s.random.IntN(2)]
 	}
 	s.note("the spec becomes %+v", s.spec)
+	if s.handover.State == rollout.HandoverFailed {
+		s.handover = rollout.Handover{}
+	}
 }
 
 func (s *simulation) settle(want int) {
@@ -405,8 +433,8 @@ func (s *simulation) settled(want int) bool {
 }
 
 // Whatever happens to the pods and the spec: we never have more than one wanted pod out by our own doing, the
-// writer is changed last, no two pods have a writer's label, a suspended set is left alone, and the set settles when
-// nothing more happens.
+// writer is changed last, no two pods have a writer's label, a suspended set is left alone, nothing that serves is taken out
+// outside of the maintenance windows, and the set settles when nothing more happens.
 func TestRandomHistories(t *testing.T) {
 	seeds := uint64(2000)
 	if testing.Short() {
@@ -416,6 +444,9 @@ func TestRandomHistories(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s := &simulation{T: t, random: random, bad: map[string]bool{"r4": true, "i4": true, "d4": true},
 			spec: spec{replicas: 3, revision: "r1", image: "i1", resources: "m1", digest: "d1", restart: "s1"}}
+		if seed%2 == 1 {
+			s.switchover, s.deaf = rollout.BySwitchover, true
+		}
 		s.note("seed %d", seed)
 		s.settle(3)
 		for range 80 {
@@ -428,7 +459,7 @@ func TestRandomHistories(t *testing.T) {
 			s.turn()
 			s.pass()
 		}
-		s.spec.mode, s.refuses = rollout.Running, false
+		s.spec.mode, s.spec.window, s.refuses, s.deaf, s.handover = rollout.Running, rollout.Open, false, false, rollout.Handover{}
 		s.spec.revision, s.spec.image, s.spec.digest = "r7", "i7", "d7"
 		s.note("the spec is mended")
 		s.settle(int(s.spec.replicas))

@@ -17,6 +17,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,6 +52,15 @@ const (
 // show every desired field; there are few of them.
 const settledSize = 1024
 
+// checkedSize is how many objects an Applier remembers to be as wanted. More are compared field by field in each turn.
+const checkedSize = 1 << 14
+
+// madeSize is how many objects an Applier remembers to have made; a cache shows each soon.
+const madeSize = 4096
+
+// neverVersion is a resourceVersion that no object has: an apply that asks for it makes an object and changes none.
+const neverVersion = "1"
+
 // Applier writes objects under one field owner. It is safe for concurrent use.
 type Applier struct {
 	client client.Client
@@ -57,6 +69,11 @@ type Applier struct {
 	// settled holds, by UID, what the server made of our last write where that
 	// still differs from the desired object, so that it is not written for ever.
 	settled *lru.Cache
+	// made holds the names of what this Applier made and its client has not shown since, so
+	// that a cache that is behind does not have it made again.
+	made *lru.Cache
+	// checked holds, by UID, what was last found to be as wanted, so that it is not gone through again.
+	checked *lru.Cache
 }
 
 // New returns an Applier whose client reads live objects, not a cache that may
@@ -64,10 +81,11 @@ type Applier struct {
 func New(c client.Client, owner string) *Applier { return NewWithReader(c, c, owner) }
 
 // NewWithReader returns an Applier that compares with what c reads, commonly a
-// label-selected cache, and asks the live reader before it makes what c does not
-// show. The owner is the name of the controller, for example "component".
+// label-selected cache. What that does not show is made, which the API server refuses
+// when it is there all the same; the live reader is asked then, and where this
+// Applier knows that it has made it. The owner is the name of the controller, for example "component".
 func NewWithReader(c client.Client, live client.Reader, owner string) *Applier {
-	return &Applier{client: c, live: live, owner: owner, settled: lru.New(settledSize)}
+	return &Applier{client: c, live: live, owner: owner, settled: lru.New(settledSize), made: lru.New(madeSize), checked: lru.New(checkedSize)}
 }
 
 // Apply makes the live object have every field of obj, and lose those that an
@@ -77,7 +95,13 @@ func NewWithReader(c client.Client, live client.Reader, owner string) *Applier {
 // Errors: *NameTakenError when the live object is not ours; a conflict when it
 // was replaced since it was read, which the next try mends.
 func (a *Applier) Apply(ctx context.Context, obj client.Object) (Change, error) {
-	want, err := a.desired(obj)
+	return a.ApplyWithout(ctx, obj)
+}
+
+// ApplyWithout is Apply for an object of which one field, named by its path, is someone else's to decide: it is neither
+// written nor compared. A field that is required needs an owner before it is left out; see Handover.
+func (a *Applier) ApplyWithout(ctx context.Context, obj client.Object, path ...string) (Change, error) {
+	want, err := a.desired(obj, path...)
 	if err != nil {
 		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
 	}
@@ -89,6 +113,33 @@ func (a *Applier) Apply(ctx context.Context, obj client.Object) (Change, error) 
 		return a.create(ctx, obj, want)
 	}
 	return a.update(ctx, live, want)
+}
+
+// Handover gives one field of a live object, with the value that it has there, to another field owner, so that ApplyWithout
+// does not remove it. It is refused with a conflict when the object has changed since live was read.
+func (a *Applier) Handover(ctx context.Context, live client.Object, to string, path ...string) error {
+	gvk, err := apiutil.GVKForObject(live, a.client.Scheme())
+	if err != nil {
+		return err
+	}
+	content, err := contentOf(live)
+	if err != nil {
+		return err
+	}
+	value, found, err := unstructured.NestedFieldCopy(content, path...)
+	if err != nil || !found {
+		return fmt.Errorf("cannot hand over field %q of %s: it has none", strings.Join(path, "."), describe(live))
+	}
+	body := &unstructured.Unstructured{Object: map[string]any{}}
+	if err := unstructured.SetNestedField(body.Object, value, path...); err != nil {
+		return err
+	}
+	body.SetGroupVersionKind(gvk)
+	body.SetName(live.GetName())
+	body.SetNamespace(live.GetNamespace())
+	body.SetUID(live.GetUID())
+	body.SetResourceVersion(live.GetResourceVersion())
+	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(to), client.ForceOwnership)
 }
 
 // Create makes obj when there is no object of this name, and never changes one
@@ -109,6 +160,7 @@ func (a *Applier) Create(ctx context.Context, obj client.Object) (Change, error)
 	}
 	err = a.client.Create(ctx, created, client.FieldOwner(a.owner))
 	if err == nil {
+		a.made.Add(nameFor(obj), nil)
 		return Created, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -154,12 +206,14 @@ func (a *Applier) Delete(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// create applies an object that was not there a moment ago. It does not force, so
-// that an object that someone else makes at this very moment is not taken over.
+// create applies an object that is not there as far as is known. When it is, nothing is
+// changed before it was looked at: it may be someone else's.
 func (a *Applier) create(ctx context.Context, obj client.Object, want *desired) (Change, error) {
 	patch := want.patch()
+	patch.SetResourceVersion(neverVersion)
 	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(a.owner))
 	if err == nil {
+		a.made.Add(nameFor(obj), nil)
 		a.settle(patch, want)
 		return Created, nil
 	}
@@ -184,11 +238,16 @@ func (a *Applier) update(ctx context.Context, live client.Object, want *desired)
 	if live.GetDeletionTimestamp() != nil {
 		return Unchanged, nil
 	}
+	seen := check{digest: want.digest, stamp: stampOf(live)}
+	if last, found := a.checked.Get(live.GetUID()); found && last == seen {
+		return Unchanged, nil
+	}
 	current, err := contentOf(live)
 	if err != nil {
 		return Unchanged, fmt.Errorf("cannot compare %s with the live one: %w", want, err)
 	}
 	if want.isDigestOf(live) && (contains(current, want.content) || a.isSettled(live, current, want)) {
+		a.checked.Add(live.GetUID(), seen)
 		return Unchanged, nil
 	}
 	patch := want.patch()
@@ -202,13 +261,36 @@ func (a *Applier) update(ctx context.Context, live client.Object, want *desired)
 	return Updated, nil
 }
 
-// find returns the live object, from the cache when that has it; nil when there is none.
+// find returns the live object, from the cache when that has it; nil when there is none as far as is known.
 func (a *Applier) find(ctx context.Context, obj client.Object) (client.Object, error) {
 	found, err := read(ctx, a.client, obj)
-	if err != nil || found != nil || a.live == client.Reader(a.client) {
-		return found, err
+	if err != nil {
+		return nil, err
+	}
+	name := nameFor(obj)
+	if found != nil {
+		a.made.Remove(name)
+		return found, nil
+	}
+	if _, known := a.made.Get(name); !known {
+		return nil, nil
 	}
 	return read(ctx, a.live, obj)
+}
+
+// named is what tells objects of all kinds apart.
+type named struct {
+	kind reflect.Type
+	gvk  schema.GroupVersionKind
+	key  types.NamespacedName
+}
+
+func nameFor(obj client.Object) named {
+	name := named{kind: reflect.TypeOf(obj), key: client.ObjectKeyFromObject(obj)}
+	if untyped, ok := obj.(*unstructured.Unstructured); ok {
+		name.gvk = untyped.GroupVersionKind()
+	}
+	return name
 }
 
 // settle remembers what the server made of a write when that does not show all
@@ -243,7 +325,7 @@ func (a *Applier) typed(answer *unstructured.Unstructured, want *desired) (clien
 	return object, runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, object)
 }
 
-func (a *Applier) desired(obj client.Object) (*desired, error) {
+func (a *Applier) desired(obj client.Object, without ...string) (*desired, error) {
 	gvk, err := apiutil.GVKForObject(obj, a.client.Scheme())
 	if err != nil {
 		return nil, err
@@ -256,6 +338,9 @@ func (a *Applier) desired(obj client.Object) (*desired, error) {
 	content, err := contentOf(object)
 	if err != nil {
 		return nil, err
+	}
+	if len(without) > 0 {
+		unstructured.RemoveNestedField(content, without...)
 	}
 	digest := fingerprint(content)
 	return &desired{gvk: gvk, object: object, content: content, digest: digest}, nil

@@ -189,3 +189,32 @@ func TestOutcomeInANamespaceThatEnds(t *testing.T) {
 		t.Errorf("any other refusal is %v", o.Kind())
 	}
 }
+
+// What was compared once is compared again after every change of what is compared, and after no other.
+func TestStamp(t *testing.T) {
+	of := func(change func(*platformv1.WorkloadSet)) string {
+		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{
+			Generation: 1, ResourceVersion: "5", Labels: map[string]string{"a": "1", "b": "2"}, OwnerReferences: []metav1.OwnerReference{{UID: "u", Controller: ptr.To(true)}},
+		}}
+		change(set)
+		return stampOf(set)
+	}
+	same := of(func(*platformv1.WorkloadSet) {})
+	if of(func(s *platformv1.WorkloadSet) { s.ResourceVersion, s.Status.Replicas = "6", 3 }) != same {
+		t.Error("a status changes the stamp")
+	}
+	for what, change := range map[string]func(*platformv1.WorkloadSet){
+		"spec":       func(s *platformv1.WorkloadSet) { s.Generation = 2 },
+		"label":      func(s *platformv1.WorkloadSet) { s.Labels["a"] = "2" },
+		"annotation": func(s *platformv1.WorkloadSet) { s.Annotations = map[string]string{"a": "1"} },
+		"owner":      func(s *platformv1.WorkloadSet) { s.OwnerReferences[0].Controller = ptr.To(false) },
+		"finalizer":  func(s *platformv1.WorkloadSet) { s.Finalizers = []string{"a"} },
+	} {
+		if of(change) == same {
+			t.Errorf("another %s does not change the stamp", what)
+		}
+	}
+	if stampOf(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}) == stampOf(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}}) {
+		t.Error("without a generation, another version does not change the stamp")
+	}
+}

@@ -52,6 +52,22 @@ func (d *desired) isDigestOf(live client.Object) bool {
 	return live.GetAnnotations()[platformv1.AppliedAnnotation] == d.digest
 }
 
+// check is an object that was compared with what is wanted of it.
+type check struct{ digest, stamp string }
+
+// stampOf returns what changes with everything of an object that is compared. The version changes with its status, too, which
+// the generation, where there is one, does not; nor does that change with the metadata.
+func stampOf(live client.Object) string {
+	generation := live.GetGeneration()
+	if generation == 0 {
+		return live.GetResourceVersion()
+	}
+	return fingerprint(map[string]any{
+		"generation": generation, "labels": live.GetLabels(), "annotations": live.GetAnnotations(),
+		"owners": live.GetOwnerReferences(), "finalizers": live.GetFinalizers(),
+	})
+}
+
 // contentOf returns what of an object is compared. Values are spelt in the one way
 // that the object's Go type spells them, so that "1000m" and "1" are the same.
 func contentOf(obj client.Object) (map[string]any, error) {

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,20 +48,7 @@ func (blind) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...
 	return apierrors.NewNotFound(corev1.Resource("objects"), key.Name)
 }
 
-// late finds nothing at first, as readers do while someone else makes the object.
-type late struct {
-	client.Reader
-	misses *atomic.Int32
-}
-
-func (l late) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
-	if l.misses.Add(-1) >= 0 {
-		return apierrors.NewNotFound(corev1.Resource("objects"), key.Name)
-	}
-	return l.Reader.Get(ctx, key, obj, options...)
-}
-
-// behind returns an Applier that first sees its object when it runs into it.
+// behind returns an Applier whose cache shows nothing: it first sees its object when it runs into it.
 func (b *bench) behind() *apply.Applier {
 	b.Helper()
 	c, writes, err := env.CountingClient()
@@ -70,9 +56,7 @@ func (b *bench) behind() *apply.Applier {
 		b.Fatal(err)
 	}
 	b.writes = writes
-	misses := &atomic.Int32{}
-	misses.Store(1)
-	return apply.NewWithReader(blind{c}, late{c, misses}, "test")
+	return apply.NewWithReader(blind{c}, c, "test")
 }
 
 // hidden returns an Applier over a label-selected reader; its writes are counted like those of the bench.

@@ -270,7 +270,7 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// An object of ours that lost its labels is not in the selected cache; it is found by a live read and labelled again.
+// An object of ours that lost its labels is not in the selected cache; an Applier runs into it, reads it and labels it again.
 func TestApplyFindsWhatTheCacheHides(t *testing.T) {
 	b := newBench(t)
 	b.Applier = b.hidden()
@@ -278,21 +278,70 @@ func TestApplyFindsWhatTheCacheHides(t *testing.T) {
 	b.expect(config, apply.Created, 1)
 	live := &corev1.ConfigMap{ObjectMeta: b.meta("hidden")}
 	b.read(live)
+	b.expect(config, apply.Unchanged, 0)
 	live.Labels = nil
 	b.mustUpdate(live)
-	b.expect(config, apply.Updated, 1)
+	b.expect(config, apply.Updated, 2)
 	b.read(live)
 	if live.Labels[platformv1.DomainLabel] != "database" {
 		t.Errorf("labels are %v", live.Labels)
 	}
-	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "theirs"}}
-	if err := env.Client.Create(t.Context(), foreign); err != nil {
+}
+
+// What is outside of the cache and not ours is not touched, in none of its fields.
+func TestApplyLeavesForeignObjectsThatTheCacheHides(t *testing.T) {
+	b := newBench(t)
+	b.Applier = b.hidden()
+	for name, object := range map[string]client.Object{
+		"native": &corev1.ServiceAccount{}, "custom": b.application("theirs"),
+	} {
+		foreign := object.DeepCopyObject().(client.Object)
+		foreign.SetNamespace(b.namespace)
+		foreign.SetName("theirs")
+		foreign.SetLabels(nil)
+		foreign.SetOwnerReferences(nil)
+		if err := env.Client.Create(t.Context(), foreign); err != nil {
+			t.Fatal(err)
+		}
+		want := object.DeepCopyObject().(client.Object)
+		meta := b.meta("theirs")
+		want.SetNamespace(meta.Namespace)
+		want.SetName(meta.Name)
+		want.SetLabels(meta.Labels)
+		want.SetOwnerReferences(meta.OwnerReferences)
+		for verb, do := range map[string]func(context.Context, client.Object) (apply.Change, error){"apply": b.Apply, "create": b.Create} {
+			var taken *apply.NameTakenError
+			if change, err := do(t.Context(), want); !errors.As(err, &taken) || change != apply.Unchanged {
+				t.Errorf("%s, %s: %s, %v", name, verb, change, err)
+			}
+		}
+		before := foreign.GetResourceVersion()
+		b.read(foreign)
+		if foreign.GetResourceVersion() != before {
+			t.Errorf("%s: it was written to: %+v", name, foreign)
+		}
+	}
+}
+
+// A cache that is behind does not have an object made twice.
+func TestApplyRemembersWhatItMade(t *testing.T) {
+	b := newBench(t)
+	c, writes, err := env.CountingClient()
+	if err != nil {
 		t.Fatal(err)
 	}
-	var taken *apply.NameTakenError
-	if _, err := b.Apply(t.Context(), &corev1.ConfigMap{ObjectMeta: b.meta("theirs")}); !errors.As(err, &taken) {
-		t.Errorf("a foreign object outside of the cache: %v", err)
+	b.Applier, b.writes = apply.NewWithReader(blind{c}, c, "test"), writes
+	config := &corev1.ConfigMap{ObjectMeta: b.meta("behind"), Data: map[string]string{"a": "1"}}
+	b.expect(config, apply.Created, 1)
+	b.expect(config, apply.Unchanged, 0)
+	config.Data["a"] = "2"
+	b.expect(config, apply.Updated, 1)
+	live := &corev1.ConfigMap{ObjectMeta: b.meta("behind")}
+	b.read(live)
+	if err := b.Delete(t.Context(), live); err != nil {
+		t.Fatal(err)
 	}
+	b.expect(config, apply.Created, 1)
 }
 
 func TestCreate(t *testing.T) {
@@ -312,7 +361,7 @@ func TestCreate(t *testing.T) {
 	b.Applier = b.hidden()
 	create("from a cache that has it", apply.Unchanged, 0)
 	b.Applier = b.behind()
-	create("from readers that are behind", apply.Unchanged, 1)
+	create("from a cache that is behind", apply.Unchanged, 1)
 
 	live := &corev1.Secret{ObjectMeta: b.meta("once")}
 	b.read(live)

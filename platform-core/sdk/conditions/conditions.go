@@ -68,6 +68,7 @@ func Remove(obj platformv1.Conditioned, conditionType string) {
 //
 //	Done     Ready=True (reason Ready, or the outcome's own reason and message)
 //	Held     Ready as it was, with the outcome's reason and message; Stalled=True when that is not True
+//	Deferred Ready=False, Reconciling=True, with the outcome's reason and message
 //	Waiting  Ready=False, Reconciling=True, with the outcome's reason and message
 //	Stalled  Ready=False, Stalled=True, with the outcome's reason and message
 //	Failed   Ready=False, Reconciling=True, with the error's reason and text

@@ -26,11 +26,12 @@ func TestReport(t *testing.T) {
 		outcome outcome.Outcome
 		want    []string
 	}{
-		"done":    {outcome.Done(), []string{"Ready=True Ready: All is well."}},
-		"done as": {outcome.DoneAs("Stopped", "It is stopped."), []string{"Ready=True Stopped: It is stopped."}},
-		"waiting": {outcome.Waiting("PodsNotReady", "Pods start."), []string{"Ready=False PodsNotReady: Pods start.", "Reconciling=True PodsNotReady: Pods start."}},
-		"stalled": {outcome.Stalled("InvalidSpec", "Mend it."), []string{"Ready=False InvalidSpec: Mend it.", "Stalled=True InvalidSpec: Mend it."}},
-		"failed":  {outcome.Failed(errors.New("boom")), []string{"Ready=False ReconcileFailed: boom", "Reconciling=True ReconcileFailed: boom"}},
+		"done":     {outcome.Done(), []string{"Ready=True Ready: All is well."}},
+		"done as":  {outcome.DoneAs("Stopped", "It is stopped."), []string{"Ready=True Stopped: It is stopped."}},
+		"waiting":  {outcome.Waiting("PodsNotReady", "Pods start."), []string{"Ready=False PodsNotReady: Pods start.", "Reconciling=True PodsNotReady: Pods start."}},
+		"deferred": {outcome.Deferred("WaitingForMaintenance", "It waits."), []string{"Ready=False WaitingForMaintenance: It waits.", "Reconciling=True WaitingForMaintenance: It waits."}},
+		"stalled":  {outcome.Stalled("InvalidSpec", "Mend it."), []string{"Ready=False InvalidSpec: Mend it.", "Stalled=True InvalidSpec: Mend it."}},
+		"failed":   {outcome.Failed(errors.New("boom")), []string{"Ready=False ReconcileFailed: boom", "Reconciling=True ReconcileFailed: boom"}},
 	}
 	for from := range tests {
 		for to, test := range tests {
@@ -76,6 +77,10 @@ func TestHeldKeepsReady(t *testing.T) {
 		}
 	}
 	app := application()
+	conditions.Report(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "It waits."), "")
+	if o := conditions.Outcome(app); o.Kind() != outcome.KindDeferred || o.Message() != "It waits." {
+		t.Errorf("deferred is read back as %v %s", o.Kind(), o.Message())
+	}
 	conditions.Report(app, outcome.DoneAs(platformv1.ReasonStopped, "It is stopped."), "")
 	if o := conditions.Outcome(app); o.Kind() != outcome.KindDone || o.Reason() != platformv1.ReasonStopped {
 		t.Errorf("stopped is read back as %v %s", o.Kind(), o.Reason())

@@ -28,6 +28,8 @@ func Outcome(obj platformv1.Conditioned) outcome.Outcome {
 		return outcome.Done()
 	case IsTrue(obj, platformv1.StalledCondition):
 		return outcome.Stalled(ready.Reason, ready.Message)
+	case ready.Reason == platformv1.ReasonWaitingForMaintenance:
+		return outcome.Deferred(ready.Reason, ready.Message)
 	}
 	return outcome.Waiting(ready.Reason, ready.Message)
 }

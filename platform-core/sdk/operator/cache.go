@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -25,7 +26,7 @@ func ofDomain() []client.Object {
 		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{},
 		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
-		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
+		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &autoscalingv2.HorizontalPodAutoscaler{},
 	}
 }
 

@@ -82,6 +82,9 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err := setup(mgr, o, s, l); err != nil {
 		return err
 	}
+	if err := mgr.Add(newGivesBack()); err != nil {
+		return err
+	}
 	remove, err := countConditions(mgr, o)
 	if err != nil {
 		return err
@@ -132,6 +135,7 @@ func newManager(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o
 		Cache:                  cacheOptions(o.Domain, watched(s.watchNamespaces)),
 		Metrics:                metricsserver.Options{BindAddress: s.metricsAddr},
 		HealthProbeBindAddress: s.probeAddr,
+		PprofBindAddress:       s.pprofAddr,
 		LeaderElection:         s.leaderElect,
 		RenewDeadline:          ptr.To(renewDeadline),
 		// The process ends right after the manager, so that the lease may go early.
@@ -173,6 +177,7 @@ func setup(mgr manager.Manager, o Options, s settings, l *live) error {
 		Namespaces: watched(s.watchNamespaces),
 		Settings:   l.rendering,
 		Workers:    l.workers,
+		Admission:  s.webhook.admission(o, s.namespace),
 	})
 	if err != nil {
 		return fmt.Errorf("cannot set up the engine: %w", err)

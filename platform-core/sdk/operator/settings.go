@@ -28,6 +28,7 @@ type settings struct {
 	leaderElect   bool
 	metricsAddr   string
 	probeAddr     string
+	pprofAddr     string
 	agentImage    string
 	imageRegistry string
 	clusterDomain string
@@ -42,6 +43,7 @@ type settings struct {
 	configMap string
 	// watchNamespaces are the namespaces to serve; all when empty.
 	watchNamespaces []string
+	webhook         webhookSettings
 }
 
 // bind declares the flags and their defaults.
@@ -50,16 +52,18 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "let only one of several replicas act")
 	flags.StringVar(&s.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&s.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&s.pprofAddr, "pprof-bind-address", "0", "address of Go's profiles below /debug/pprof, which show what the operator works on; 0 for none")
 	flags.StringVar(&s.agentImage, "agent-image", "", "image of the agents that run in every pod (required)")
 	flags.StringVar(&s.imageRegistry, "image-registry", "", "registry to take all images of plugins from, in place of their own")
 	flags.StringVar(&s.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster")
 	flags.BoolVar(&s.installCRDs, "install-crds", true,
 		"apply the embedded CustomResourceDefinitions where the cluster has none or older ones; when off, wait for an administrator to do it")
 	flags.IntVar(&s.workers, "workers", queue.DefaultWorkers, "objects of each kind that are reconciled at a time")
-	flags.Float32Var(&s.qps, "kube-api-qps", 200, "requests per second to the API server, of all kinds together")
-	flags.IntVar(&s.burst, "kube-api-burst", 400, "requests to the API server that may come at once")
+	flags.Float32Var(&s.qps, "kube-api-qps", 500, "requests per second to the API server, of all kinds together")
+	flags.IntVar(&s.burst, "kube-api-burst", 1000, "requests to the API server that may come at once")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
+	s.webhook.bind(flags)
 }
 
 // bindCluster declares the flags that say where the operator is and what it serves.
@@ -105,6 +109,9 @@ func (s *settings) check() error {
 		}
 	}
 	if _, err := s.tuned(); err != nil {
+		return err
+	}
+	if err := s.webhook.check(); err != nil {
 		return err
 	}
 	_, err := s.logger(uberzap.NewAtomicLevel())

@@ -78,13 +78,13 @@ func newTuned(t *testing.T, data map[string]string) *tuned {
 // and the cluster's domain do is tested where they are rendered.
 func TestSettingsTakeEffectAtRunTime(t *testing.T) {
 	o := newTuned(t, map[string]string{"workers": "3", "logLevel": "info"})
-	o.waitMetrics(`zeroinfra_setting{name="workers"} 3`, `zeroinfra_setting{name="kubeApi.qps"} 200`, "zeroinfra_settings_refused 0")
+	o.waitMetrics(`zeroinfra_setting{name="workers"} 3`, `zeroinfra_setting{name="kubeApi.qps"} 500`, "zeroinfra_settings_refused 0")
 
-	o.set(map[string]string{"workers": "7", "kubeApi.qps": "500", "kubeApi.burst": "900", "logLevel": "error"})
-	o.waitMetrics(`zeroinfra_setting{name="workers"} 7`, `zeroinfra_setting{name="kubeApi.qps"} 500`, `zeroinfra_setting{name="kubeApi.burst"} 900`)
+	o.set(map[string]string{"workers": "7", "kubeApi.qps": "300", "kubeApi.burst": "900", "logLevel": "error"})
+	o.waitMetrics(`zeroinfra_setting{name="workers"} 7`, `zeroinfra_setting{name="kubeApi.qps"} 300`, `zeroinfra_setting{name="kubeApi.burst"} 900`)
 	quiet := o.said("uses settings")
 	o.set(map[string]string{"workers": "8", "logLevel": "error"})
-	o.waitMetrics(`zeroinfra_setting{name="workers"} 8`, `zeroinfra_setting{name="kubeApi.qps"} 200`)
+	o.waitMetrics(`zeroinfra_setting{name="workers"} 8`, `zeroinfra_setting{name="kubeApi.qps"} 500`)
 	if got := o.said("uses settings"); got != quiet {
 		t.Errorf("at level error it still tells of settings: %d lines, before %d", got, quiet)
 	}

@@ -2,7 +2,7 @@
 
 // Package outcome is the result algebra of every reconcile and of its steps.
 //
-// A step says what became of it with one of five kinds and never touches a
+// A step says what became of it with one of six kinds and never touches a
 // requeue, a condition or a back-off itself: Result turns an Outcome into what
 // controller-runtime wants, and package conditions turns it into status.
 package outcome
@@ -24,6 +24,8 @@ const (
 	KindDone Kind = iota
 	// KindHeld: nothing is done, since someone asked for that.
 	KindHeld
+	// KindDeferred: what runs does its work, and a change of it waits for its time.
+	KindDeferred
 	// KindWaiting: something is under way; a watch or a clock wakes us.
 	KindWaiting
 	// KindStalled: nothing changes until someone mends what the message names.
@@ -39,6 +41,8 @@ func (k Kind) String() string {
 		return "done"
 	case KindHeld:
 		return "held"
+	case KindDeferred:
+		return "deferred"
 	case KindWaiting:
 		return "waiting"
 	case KindStalled:
@@ -82,6 +86,12 @@ func Held(reason, message string) Outcome {
 	return Outcome{kind: KindHeld, reason: reason, message: message}
 }
 
+// Deferred says that what runs does its work and that a change of it waits for its time. In
+// conditions it is as Waiting: not all is as asked.
+func Deferred(reason, message string) Outcome {
+	return Outcome{kind: KindDeferred, reason: reason, message: message}
+}
+
 // Waiting says that something is under way and that a watch will wake us. The
 // reason is a CamelCase word, the message one sentence.
 func Waiting(reason, message string) Outcome {
@@ -105,6 +115,15 @@ func StalledFor(after time.Duration, reason, message string) Outcome {
 	return Outcome{kind: KindStalled, reason: reason, message: message, after: max(after, 0)}
 }
 
+// Within returns the same outcome with a clock: the object is looked at again after the given time at the latest. A time
+// that is not positive adds none.
+func (o Outcome) Within(after time.Duration) Outcome {
+	if after > 0 && (o.after == 0 || after < o.after) {
+		o.after = after
+	}
+	return o
+}
+
 // Failed says that err came as a surprise and that the work is to be tried again
 // with back-off. The reason is that of the error, when it is Reasoned, else
 // ReasonFailed. A nil error gives Done.
@@ -120,7 +139,7 @@ func Failed(err error) Outcome {
 	return Outcome{kind: KindFailed, reason: reason, message: err.Error(), err: err}
 }
 
-// Kind returns which of the four it is.
+// Kind returns which of the six it is.
 func (o Outcome) Kind() Kind { return o.kind }
 
 // Reason returns the CamelCase word for conditions; empty when Done.
@@ -128,6 +147,14 @@ func (o Outcome) Reason() string { return o.reason }
 
 // Message returns the sentence for people; empty when Done.
 func (o Outcome) Message() string { return o.message }
+
+// Saying returns the outcome with another message, but that of a failure, whose message is its error.
+func (o Outcome) Saying(message string) Outcome {
+	if o.kind != KindFailed {
+		o.message = message
+	}
+	return o
+}
 
 // Err returns the error of a failure; nil for every other kind.
 func (o Outcome) Err() error { return o.err }
@@ -144,7 +171,7 @@ func (o Outcome) Result() (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: o.after}, nil
 }
 
-// Worst sums up outcomes: failed before stalled before waiting before held before done, the
+// Worst sums up outcomes: failed before stalled before waiting before deferred before held before done, the
 // first of the worst kind speaking for all. The clock is the shortest of any, so
 // that a step that waits for a clock is not forgotten beside a stalled one. The
 // errors of all failures are joined.

@@ -65,6 +65,8 @@ func TestWorst(t *testing.T) {
 	}{
 		"nothing":          {nil, outcome.KindDone, "", 0},
 		"waiting":          {[]outcome.Outcome{done, waiting}, outcome.KindWaiting, "W", 5 * time.Second},
+		"waiting first":    {[]outcome.Outcome{outcome.Deferred("D", "d.").Within(9 * time.Second), waiting}, outcome.KindWaiting, "W", 5 * time.Second},
+		"deferred":         {[]outcome.Outcome{done, outcome.Held("H", "h."), outcome.Deferred("D", "d.").Within(9 * time.Second)}, outcome.KindDeferred, "D", 9 * time.Second},
 		"shortest clock":   {[]outcome.Outcome{waiting, outcome.WaitingFor(time.Second, "X", "x.")}, outcome.KindWaiting, "W", time.Second},
 		"stalled, clocked": {[]outcome.Outcome{stalled, waiting}, outcome.KindStalled, "S", 5 * time.Second},
 		"failed":           {[]outcome.Outcome{waiting, stalled, failed, done}, outcome.KindFailed, outcome.ReasonFailed, 5 * time.Second},
@@ -81,5 +83,20 @@ func TestWorst(t *testing.T) {
 	both := outcome.Worst(failed, outcome.Failed(second)).Err()
 	if !errors.Is(both, first) || !errors.Is(both, second) {
 		t.Errorf("an error got lost: %v", both)
+	}
+}
+
+func TestWithinAndSaying(t *testing.T) {
+	waiting := outcome.WaitingFor(5*time.Second, "W", "w.")
+	for _, tc := range []struct{ after, want time.Duration }{{0, 5 * time.Second}, {-time.Second, 5 * time.Second}, {time.Hour, 5 * time.Second}, {time.Second, time.Second}} {
+		if got := waiting.Within(tc.after).After(); got != tc.want {
+			t.Errorf("within %s it is %s, want %s", tc.after, got, tc.want)
+		}
+	}
+	if got := waiting.Saying("x."); got.Message() != "x." || got.Reason() != "W" || got.After() != 5*time.Second {
+		t.Errorf("got %+v", got)
+	}
+	if got := outcome.Failed(errors.New("boom")).Saying("x."); got.Message() != "boom" {
+		t.Errorf("a failure says %q", got.Message())
 	}
 }

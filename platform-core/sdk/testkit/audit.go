@@ -48,6 +48,21 @@ func audit(environment *envtest.Environment) (string, error) {
 	return dir, nil
 }
 
+// Denied returns an error that names what a user was denied since the API server started; nil when that is nothing.
+func (e *Env) Denied(user string) error {
+	found, err := e.Accesses(user)
+	if err != nil {
+		return err
+	}
+	var denied []error
+	for access := range found {
+		if access.Refused {
+			denied = append(denied, fmt.Errorf("%s was denied to %s %s in group %q of namespace %q", user, access.Verb, access.Resource, access.Group, access.Namespace))
+		}
+	}
+	return errors.Join(denied...)
+}
+
 // Accesses returns what a user has asked the API server for since it started, each kind of request
 // once. A request that was made with bad credentials is nobody's.
 func (e *Env) Accesses(user string) (map[Access]int, error) {

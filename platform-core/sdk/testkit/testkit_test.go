@@ -65,6 +65,14 @@ func TestStatusLintPassesAGoodStatus(t *testing.T) {
 	if err := StatusLint(waiting); err != nil {
 		t.Error(err)
 	}
+	const window = "waits for the maintenance window, next 2026-11-22T02:00+01:00 (Europe/Berlin): pod a-0 is to be replaced"
+	waiting.Status.Conditions = []metav1.Condition{
+		condition("Ready", "False", platformv1.ReasonWaitingForMaintenance, window),
+		condition("Reconciling", "True", platformv1.ReasonWaitingForMaintenance, window),
+	}
+	if err := StatusLint(waiting); err != nil {
+		t.Error(err)
+	}
 }
 
 // Each rule is broken once, and StatusLint names it.

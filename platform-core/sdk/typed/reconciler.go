@@ -76,9 +76,12 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		return outcome.Done()
 	}
 	conditions.Remove(obj, SuspendedCondition)
-	wanted, err := r.compile(obj)
+	wanted, err := compile(r.kind, obj, r.domain)
 	if err != nil {
 		return report(obj, platformv1.PhaseStalled, outcome.Stalled(reasonOf(err), err.Error()))
+	}
+	if err := controllerutil.SetControllerReference(obj, wanted, r.client.Scheme()); err != nil {
+		return report(obj, unchanged, outcome.Failed(err))
 	}
 	change, err := r.apply.Apply(ctx, wanted)
 	if err != nil {
@@ -113,14 +116,14 @@ func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change a
 	return outcome.Done()
 }
 
-// compile returns the Application that the object asks for, complete.
-func (r *reconciler[T]) compile(obj T) (*platformv1.Application, error) {
-	name := platformv1.ApplicationNameFor(r.kind.Name(), obj.GetName())
+// compile returns the Application that the object asks for, complete but for its owner.
+func compile[T Object](kind Kind[T], obj T, domain string) (*platformv1.Application, error) {
+	name := platformv1.ApplicationNameFor(kind.Name(), obj.GetName())
 	if extra := len(name) - platformv1.MaxApplicationName; extra > 0 {
 		return nil, fmt.Errorf("metadata.name: %q is too long, the name of a %s has at most %d characters",
-			obj.GetName(), r.kind.Name(), len(obj.GetName())-extra)
+			obj.GetName(), kind.Name(), len(obj.GetName())-extra)
 	}
-	app, err := r.kind.Compile(obj)
+	app, err := kind.Compile(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +131,9 @@ func (r *reconciler[T]) compile(obj T) (*platformv1.Application, error) {
 	if app.Labels == nil {
 		app.Labels = map[string]string{}
 	}
-	app.Labels[platformv1.DomainLabel] = r.domain
+	app.Labels[platformv1.DomainLabel] = domain
 	app.Labels[platformv1.ManagedByLabel] = platformv1.ManagedBy
-	return app, controllerutil.SetControllerReference(obj, app, r.client.Scheme())
+	return app, nil
 }
 
 func (r *reconciler[T]) suspended(obj T) bool {

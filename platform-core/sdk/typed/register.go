@@ -27,6 +27,9 @@ type Settings struct {
 type Registration interface {
 	// Object returns an empty object of the kind.
 	Object() client.Object
+	// Compile returns the Application that an object of the kind asks for in an operator of this domain, complete
+	// but for its owner, or an error that says what to mend: what the reconciler would say of it.
+	Compile(obj client.Object, domain string) (*platformv1.Application, error)
 	setup(mgr ctrl.Manager, settings Settings) error
 }
 
@@ -47,6 +50,15 @@ type registration[T Object] struct{ kind Kind[T] }
 
 // Object implements Registration.
 func (r registration[T]) Object() client.Object { return r.kind.New() }
+
+// Compile implements Registration.
+func (r registration[T]) Compile(obj client.Object, domain string) (*platformv1.Application, error) {
+	typed, ok := obj.(T)
+	if !ok {
+		return nil, fmt.Errorf("cannot compile a %T as a %s", obj, r.kind.Name())
+	}
+	return compile(r.kind, typed, domain)
+}
 
 func (r registration[T]) setup(mgr ctrl.Manager, settings Settings) error {
 	owner := "typed/" + strings.ToLower(r.kind.Name())

@@ -84,6 +84,8 @@ type Plane struct {
 	folder      string
 	environment *envtest.Environment
 	programs    []*program.Program
+	// log of the API server.
+	log *os.File
 }
 
 // Start starts a control plane and waits until its nodes are ready. The caller stops it, also after an error.
@@ -115,6 +117,12 @@ func (p *Plane) startServer(o Options) error {
 		ControlPlaneStartTimeout: patience,
 		ControlPlaneStopTimeout:  patience,
 	}
+	log, err := os.OpenFile(filepath.Join(o.Folder, "kube-apiserver.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot keep the log of the API server: %w", err)
+	}
+	p.log = log
+	p.environment.ControlPlane.GetAPIServer().Err = log
 	p.environment.ControlPlane.GetAPIServer().Configure().
 		Set("service-cluster-ip-range", serviceRange).
 		// The network of the bench has no way out, by which the server would find its own address.
@@ -224,6 +232,9 @@ func (p *Plane) Stop() error {
 	}
 	if p.environment != nil {
 		failures = append(failures, p.environment.Stop())
+	}
+	if p.log != nil {
+		failures = append(failures, p.log.Close())
 	}
 	return errors.Join(failures...)
 }

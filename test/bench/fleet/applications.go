@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,6 +42,21 @@ func (f Fleet) MakeApplications(ctx context.Context) error {
 	return f.Each(ctx, func(ctx context.Context, key types.NamespacedName) error {
 		return f.Client.Create(ctx, Application(key))
 	})
+}
+
+// RemoveApplications deletes all Applications and waits until nothing of them is left.
+func (f Fleet) RemoveApplications(ctx context.Context) error {
+	if err := f.remove(ctx, &platformv1.Application{}); err != nil {
+		return err
+	}
+	for _, kind := range []schema.GroupVersionKind{
+		platformv1.GroupVersion.WithKind("ComponentList"), platformv1.GroupVersion.WithKind("WorkloadSetList"), corev1.SchemeGroupVersion.WithKind("SecretList"),
+	} {
+		if err := f.gone(ctx, kind); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SetLevel changes a parameter of each Application, which a reload takes over.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,12 @@ func (f Fleet) Keys() []types.NamespacedName {
 		keys[i] = types.NamespacedName{Namespace: f.namespace(i % f.Namespaces), Name: fmt.Sprintf("app-%04d", i)}
 	}
 	return keys
+}
+
+// Has says whether an object is in a namespace of the fleet.
+func (f Fleet) Has(object client.Object) bool {
+	prefix, _, found := strings.Cut(object.GetNamespace(), "-")
+	return found && prefix == f.Prefix
 }
 
 func (f Fleet) namespace(i int) string { return fmt.Sprintf("%s-%02d", f.Prefix, i) }
@@ -139,7 +146,8 @@ func (f Fleet) Await(ctx context.Context, list client.ObjectList, ready func(cli
 			return Progress{}, fmt.Errorf("%d of %d objects are ready: %w", len(done), f.Size, ctx.Err())
 		case event, open := <-events.ResultChan():
 			if err := readable(event, open); err != nil {
-				return Progress{}, err
+				// What ends the bench ends its watches.
+				return Progress{}, errors.Join(ctx.Err(), err)
 			}
 			object := event.Object.(client.Object) // readable has looked.
 			key := client.ObjectKeyFromObject(object)

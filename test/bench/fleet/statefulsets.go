@@ -102,20 +102,30 @@ func StatefulSetReady(object client.Object) bool {
 
 // RemoveStatefulSets deletes all StatefulSets and waits until their pods are gone.
 func (f Fleet) RemoveStatefulSets(ctx context.Context) error {
+	return f.remove(ctx, &appsv1.StatefulSet{}, &corev1.Service{})
+}
+
+// remove deletes all objects of these kinds and waits until the pods of the fleet are gone.
+func (f Fleet) remove(ctx context.Context, kinds ...client.Object) error {
 	for i := range f.Namespaces {
-		for _, object := range []client.Object{&appsv1.StatefulSet{}, &corev1.Service{}} {
+		for _, object := range kinds {
 			err := f.Client.DeleteAllOf(ctx, object, client.InNamespace(f.namespace(i)), client.PropagationPolicy(metav1.DeletePropagationBackground))
 			if err != nil {
-				return fmt.Errorf("cannot delete what was compared with: %w", err)
+				return fmt.Errorf("cannot delete what was made: %w", err)
 			}
 		}
 	}
+	return f.gone(ctx, corev1.SchemeGroupVersion.WithKind("PodList"))
+}
+
+// gone waits until the namespaces of the fleet hold no object of a kind.
+func (f Fleet) gone(ctx context.Context, list schema.GroupVersionKind) error {
 	err := poll(ctx, func() (bool, error) {
-		left, err := f.Objects(ctx, corev1.SchemeGroupVersion.WithKind("PodList"))
+		left, err := f.Objects(ctx, list)
 		return len(left) == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("the pods of StatefulSets are not gone: %w", err)
+		return fmt.Errorf("what is in a %s is not gone: %w", list.Kind, err)
 	}
 	return nil
 }

@@ -22,6 +22,29 @@ type Usage struct {
 	ResidentMiB, PeakMiB float64
 }
 
+// CPUByName returns what all processes that are to be seen have used so far, in seconds, by the name of the program. The kernel
+// cuts names to 15 characters.
+func CPUByName() (map[string]float64, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("cannot list processes: %w", err)
+	}
+	seconds := map[string]float64{}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		usage, err := usageOf(pid)
+		name, nameErr := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if err != nil || nameErr != nil {
+			continue // It has just ended, or is the kernel's own, without memory.
+		}
+		seconds[strings.TrimSpace(string(name))] += usage.CPUSeconds
+	}
+	return seconds, nil
+}
+
 func usageOf(pid int) (Usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -40,3 +40,21 @@ func TestUsageOfThisProcess(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+func TestCPUByName(t *testing.T) {
+	name, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is counted is in hundredths of a second.
+	for own := 0.0; own == 0; {
+		seconds, err := CPUByName()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found bool
+		if own, found = seconds[strings.TrimSpace(string(name))]; !found {
+			t.Fatalf("this process, %s, is not among %v", name, seconds)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -93,11 +94,19 @@ func (r Run) writePhases(page *strings.Builder) {
 		fmt.Fprintf(page, "| %s | %s | %s | %s | %d | %d | %d | %d |\n", p.title, number(p.Seconds), number(p.CPUSeconds),
 			number(1000*p.CPUSeconds/float64(r.Applications)), p.of(Operator).Writes, p.of(Agents).Writes, others, p.conflicts())
 	}
+	if p := r.Poisoned; p.Healthy > 0 {
+		var without []string
+		for _, seconds := range p.Without {
+			without = append(without, number(seconds))
+		}
+		fmt.Fprintf(page, "\n%d more Applications were Ready after %s s beside one whose plugin is broken, one whose pods hang in an admission and one whose pods never start; without these after %s s.\n",
+			p.Healthy, number(p.Beside), strings.Join(without, " and "))
+	}
 	fmt.Fprintf(page, "\nMemory of the operator, MiB: %s before the first Application, %s at rest with all, %s at most; after a restart %s, %s at most.\n",
 		number(r.Memory.Empty), number(r.Memory.Rest), number(r.Memory.Peak), number(r.Memory.Restarted), number(r.Memory.RestartedPeak))
 }
 
-// writeRequests lists who asked for what, by verb, and what the product wrote.
+// writeRequests lists who asked for what, by verb, and what each wrote, and the CPU time that it took.
 func (r Run) writeRequests(page *strings.Builder) {
 	page.WriteString("\n<details><summary>Requests by verb and by who sent them</summary>\n\n| phase | who | requests | conflicts | refused |\n|---|---|---|---:|---:|\n")
 	for _, p := range r.phases() {
@@ -108,15 +117,35 @@ func (r Run) writeRequests(page *strings.Builder) {
 			}
 		}
 	}
-	page.WriteString("\nWrites of operator and agents:\n\n| phase | who | writes |\n|---|---|---|\n")
+	page.WriteString("\nWrites:\n\n| phase | who | writes |\n|---|---|---|\n")
 	for _, p := range r.phases() {
-		for _, actor := range []string{Operator, Agents} {
+		for _, actor := range Actors {
 			if tally := p.of(actor); tally.Writes > 0 {
 				fmt.Fprintf(page, "| %s | %s | %s |\n", p.title, actor, list(tally.Changes))
 			}
 		}
 	}
+	r.writePrograms(page)
 	page.WriteString("\n</details>\n")
+}
+
+// writePrograms lists the CPU time that each program took.
+func (r Run) writePrograms(page *strings.Builder) {
+	page.WriteString("\nCPU seconds of all programs (bench: the agents, and who makes and watches):\n\n| phase | CPU s |\n|---|---|\n")
+	for _, p := range r.phases() {
+		names := slices.SortedFunc(maps.Keys(p.Programs), func(a, b string) int {
+			return cmp.Or(cmp.Compare(p.Programs[b], p.Programs[a]), strings.Compare(a, b))
+		})
+		var parts []string
+		for _, name := range names {
+			if p.Programs[name] > 0 {
+				parts = append(parts, fmt.Sprintf("%s %.2f", name, p.Programs[name]))
+			}
+		}
+		if len(parts) > 0 {
+			fmt.Fprintf(page, "| %s | %s |\n", p.title, strings.Join(parts, ", "))
+		}
+	}
 }
 
 // list writes counts, the largest first.

@@ -31,11 +31,12 @@ func sample() Run {
 	return Run{
 		Applications: 10, Pods: 30, Namespaces: 2, Nodes: 3, Seconds: 200.4,
 		StatefulSets: Phase{Seconds: 8, Ready: curve(8), Requests: map[string]*audit.Tally{Controllers: tally(100)}},
-		Create:       Phase{Seconds: 12, CPUSeconds: 3.3, Ready: curve(12), Requests: map[string]*audit.Tally{Operator: tally(570), Agents: tally(30), Bench: tally(10)}},
+		Create:       Phase{Seconds: 12, CPUSeconds: 3.3, Programs: map[string]float64{"kube-apiserver": 7.5, "operator": 3.3, "kwok": 0}, Ready: curve(12), Requests: map[string]*audit.Tally{Operator: tally(570), Agents: tally(30), Bench: tally(10)}},
 		Parameter:    Phase{Seconds: 5, CPUSeconds: 1, Requests: map[string]*audit.Tally{Operator: tally(60), Agents: tally(30)}},
 		Annotation:   Phase{Seconds: 1, Requests: map[string]*audit.Tally{Bench: tally(10)}},
 		Restart:      Phase{Seconds: 30, CPUSeconds: 0.5, Requests: map[string]*audit.Tally{Operator: {Reads: 12, Verbs: map[string]int{"list": 12}}}},
 		Memory:       Memory{Empty: 40, Rest: 42.5, Peak: 300, Restarted: 41, RestartedPeak: 50},
+		Poisoned:     Poisoned{Healthy: 10, Beside: 12, Without: []float64{9, 11}},
 	}
 }
 
@@ -67,6 +68,7 @@ func TestEachBudgetCanBeMissed(t *testing.T) {
 		"until caught up": func(r *Run) { r.Restart.Seconds = 30.1 },
 		"restarted: API":  func(r *Run) { r.Restart.Requests[Operator].Writes = 1 },
 		"pods touched":    func(r *Run) { r.PodsTouched = 1 },
+		"cannot be made":  func(r *Run) { r.Poisoned.Without[0] = 8.9 },
 	}
 	for what, spoil := range breaks {
 		run := sample()

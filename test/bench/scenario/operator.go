@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,6 +84,9 @@ func (b *bench) install(ctx context.Context) (*operator, error) {
 		return nil, err
 	}
 	o := &operator{path: b.Operator, folder: b.Folder, kubeconfig: b.path("operator.kubeconfig"), flags: b.OperatorFlags}
+	if b.Profiles != "" {
+		o.flags = append(slices.Clone(o.flags), "--pprof-bind-address="+profilesAddress)
+	}
 	if err := writeKubeconfig(o.kubeconfig, account); err != nil {
 		return nil, err
 	}

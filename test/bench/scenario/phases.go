@@ -21,18 +21,36 @@ func (b *bench) spend(ctx context.Context, phase *result.Phase, do func(context.
 	if err != nil {
 		return err
 	}
+	used, err := program.CPUByName()
+	if err != nil {
+		return err
+	}
 	if err := do(ctx); err != nil {
 		return err
 	}
 	after, err := b.operator.usage()
+	if err != nil {
+		return err
+	}
 	phase.CPUSeconds = after.CPUSeconds - before.CPUSeconds
+	phase.Programs, err = usedSince(used)
 	return err
+}
+
+// usedSince returns the CPU seconds of all programs since then.
+func usedSince(then map[string]float64) (map[string]float64, error) {
+	now, err := program.CPUByName()
+	for name := range now {
+		now[name] -= then[name]
+	}
+	return now, err
 }
 
 // create makes the Applications and waits until the operator has nothing more to do for them.
 func (b *bench) create(ctx context.Context, f fleet.Fleet, run *result.Run) error {
 	b.Say("making %d Applications", b.Applications)
 	return b.spend(ctx, &run.Create, func(ctx context.Context) error {
+		profiled := b.profile(ctx, cpuProfile)
 		progress, err := f.Await(ctx, applications(), fleet.ApplicationReady(1), f.MakeApplications, b.alive)
 		if err != nil {
 			return err
@@ -42,7 +60,7 @@ func (b *bench) create(ctx context.Context, f fleet.Fleet, run *result.Run) erro
 			return err
 		}
 		b.note(&run.Create, progress, time.Now())
-		return nil
+		return profiled()
 	})
 }
 
@@ -64,8 +82,11 @@ func (b *bench) idle(ctx context.Context, run *result.Run) error {
 		return err
 	}
 	usage, err := b.operator.usage()
+	if err != nil {
+		return err
+	}
 	run.Memory.Rest = usage.ResidentMiB
-	return err
+	return b.profile(ctx, heapProfile)()
 }
 
 // change changes a parameter of each Application.

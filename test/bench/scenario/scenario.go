@@ -23,6 +23,7 @@ import (
 	"github.com/zeroinfra/test/bench/audit"
 	"github.com/zeroinfra/test/bench/controlplane"
 	"github.com/zeroinfra/test/bench/fleet"
+	"github.com/zeroinfra/test/bench/program"
 	"github.com/zeroinfra/test/bench/result"
 )
 
@@ -48,6 +49,8 @@ type Config struct {
 	Plugin string
 	// Roles is the folder with the role of the operator's own kinds.
 	Roles string
+	// Profiles is a folder for profiles of the operator; none are made when it is empty.
+	Profiles string
 	// Say tells how far it is.
 	Say func(format string, arguments ...any)
 }
@@ -121,8 +124,15 @@ func (b *bench) compared(ctx context.Context, run *result.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, b.Patience)
 	defer cancel()
 	b.Say("making %d StatefulSets", b.Applications)
+	used, err := program.CPUByName()
+	if err != nil {
+		return err
+	}
 	progress, err := f.Await(ctx, &appsv1.StatefulSetList{}, fleet.StatefulSetReady, f.MakeStatefulSets(baseline), b.plane.Failure)
 	if err != nil {
+		return err
+	}
+	if run.StatefulSets.Programs, err = usedSince(used); err != nil {
 		return err
 	}
 	b.note(&run.StatefulSets, progress, time.Now())
@@ -175,7 +185,10 @@ func (b *bench) measured(ctx context.Context, run *result.Run) (err error) {
 	if err := b.annotate(ctx, f, run); err != nil {
 		return err
 	}
-	return b.restart(ctx, f, run)
+	if err := b.restart(ctx, f, run); err != nil {
+		return err
+	}
+	return b.poisoned(ctx, run)
 }
 
 // simulate starts the agents of all pods.

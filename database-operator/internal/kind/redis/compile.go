@@ -50,9 +50,11 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 				Storage:    storage(spec.Storage),
 				Parameters: parameters(spec),
 				Service:    spec.Service.DeepCopy(),
+				Monitoring: spec.Monitoring.DeepCopy(),
 			}},
 			Credentials:    credentials(spec.Auth),
 			TLS:            spec.TLS.DeepCopy(),
+			Maintenance:    spec.Maintenance.DeepCopy(),
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 		},
 	}, nil

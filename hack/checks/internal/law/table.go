@@ -22,7 +22,8 @@ var clients = []string{"k8s.io/client-go/...", "sigs.k8s.io/controller-runtime/.
 var pure = []string{
 	"platform-core/api/...", "platform-core/agentproto/...", "platform-core/sdk/outcome",
 	"platform-core/internal/plugin/...", "platform-core/internal/render/...",
-	"platform-core/internal/rollout/...", "platform-core/internal/opsflow/...",
+	"platform-core/internal/rollout/...", "platform-core/internal/opsflow/...", "platform-core/internal/accept/...",
+	"platform-core/internal/schedule/...", "platform-core/internal/maintenance/...",
 }
 
 // table is the import law. The first rule that matches a package holds; a package
@@ -40,6 +41,9 @@ var table = []rule{
 	{of: "platform-core/internal/render/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/rollout/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/opsflow/...", may: append([]string{"any"}, pure...), never: clients},
+	{of: "platform-core/internal/accept/...", may: append([]string{"any"}, pure...), never: clients},
+	{of: "platform-core/internal/schedule/...", may: append([]string{"any"}, pure...), never: clients},
+	{of: "platform-core/internal/maintenance/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/engine/...", may: []string{"platform-core/...", "any"}},
 	// Controllers meet through API objects only.
 	{of: "platform-core/internal/controller/{x}/...", may: []string{"platform-core/internal/controller/{x}/...", "platform-core/...", "any"}, never: []string{"platform-core/internal/controller/...", "platform-core/internal/engine/...", "platform-core/sdk/operator/..."}},

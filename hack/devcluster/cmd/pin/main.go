@@ -28,7 +28,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	for _, c := range append(build.Components(), build.Optional()...) {
+	for _, c := range slices.Concat(build.Components(), build.Servers(), build.Optional()) {
 		if len(os.Args) > 1 && !slices.Contains(os.Args[1:], c.Name) {
 			continue
 		}

@@ -8,13 +8,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestComponentsArePinned(t *testing.T) {
-	names := map[string]bool{}
-	for _, c := range append(Components(), Optional()...) {
+	for _, c := range slices.Concat(Components(), Servers(), Optional()) {
 		data, err := os.ReadFile(filepath.Join("..", "..", "components", c.Dir(), "go.mod"))
 		if err != nil {
 			t.Error(err)
@@ -26,12 +26,35 @@ func TestComponentsArePinned(t *testing.T) {
 				t.Errorf("components/%s/go.mod is not pinned to %s %s: run \"go run ./cmd/pin\"", c.Name, u.Module, u.Version)
 			}
 		}
-		for _, b := range c.Binaries {
-			if names[b.Name] {
-				t.Errorf("two components make %q", b.Name)
-			}
-			names[b.Name] = true
+	}
+}
+
+func TestAFolderHoldsEachProgramOnce(t *testing.T) {
+	for _, server := range []APIServer{OwnServer, OldestServer, NewestServer} {
+		components, err := componentsFor(server)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if server == OwnServer {
+			components = append(components, Optional()...)
+		}
+		var programs []string
+		for _, c := range components {
+			for _, b := range c.Binaries {
+				if slices.Contains(programs, b.Name) {
+					t.Errorf("two components make %q", b.Name)
+				}
+				programs = append(programs, b.Name)
+			}
+		}
+		for _, needed := range []string{"etcd", "kube-apiserver"} {
+			if !slices.Contains(programs, needed) {
+				t.Errorf("the folder of API server %q has no %s: %v", server, needed, programs)
+			}
+		}
+	}
+	if _, err := componentsFor("ancient"); err == nil || !strings.Contains(err.Error(), `"oldest"`) {
+		t.Errorf("an unknown API server: %v", err)
 	}
 }
 

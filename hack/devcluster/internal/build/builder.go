@@ -44,7 +44,17 @@ type job struct {
 // Ensure builds what the cache lacks and returns a folder that holds all
 // programs under their own names. Programs that are there are not touched.
 func (b *Builder) Ensure(ctx context.Context) (string, error) {
-	return b.ensure(ctx, Components())
+	return b.EnsureServer(ctx, OwnServer)
+}
+
+// EnsureServer does the same for an API server: with one that is not the cluster's own, the folder
+// holds just that and etcd.
+func (b *Builder) EnsureServer(ctx context.Context, server APIServer) (string, error) {
+	components, err := componentsFor(server)
+	if err != nil {
+		return "", err
+	}
+	return b.ensure(ctx, components)
 }
 
 // EnsureOptional does the same for one of the optional components.
@@ -94,13 +104,26 @@ func (b *Builder) ensure(ctx context.Context, components []Component) (string, e
 // Folder returns the folder of all programs, or an error that names the verb
 // to run when they have not been built yet.
 func (b *Builder) Folder(ctx context.Context) (string, error) {
-	_, key, err := b.plan(ctx, Components())
+	return b.FolderServer(ctx, OwnServer)
+}
+
+// FolderServer does the same for an API server.
+func (b *Builder) FolderServer(ctx context.Context, server APIServer) (string, error) {
+	components, err := componentsFor(server)
+	if err != nil {
+		return "", err
+	}
+	_, key, err := b.plan(ctx, components)
 	if err != nil {
 		return "", err
 	}
 	bin := filepath.Join(b.Cache, "bin-"+key)
 	if _, err := os.Stat(bin); err != nil {
-		return "", fmt.Errorf("cannot find the programs in %q: run \"devcluster build\" first", bin)
+		build := "devcluster build"
+		if server != OwnServer {
+			build += " --api-server " + string(server)
+		}
+		return "", fmt.Errorf("cannot find the programs in %q: run %q first", bin, build)
 	}
 	return bin, nil
 }

@@ -9,7 +9,10 @@
 // that nothing of its dependency graph enters any module of this project.
 package build
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Binary is one program of a component.
 type Binary struct {
@@ -78,6 +81,8 @@ func (c Component) Upstreams() []Upstream {
 // Versions of the programs, as people know them.
 const (
 	KubernetesVersion  = "v1.34.4"
+	OldestKubernetes   = "v1.30.14"
+	NewestKubernetes   = "v1.36.3"
 	EtcdVersion        = "v3.6.5"
 	CoreDNSVersion     = "v1.12.4"
 	ProvisionerVersion = "v0.0.30"
@@ -114,6 +119,48 @@ func Optional() []Component {
 	}}
 }
 
+// APIServer names one of the API servers that tests run against.
+type APIServer string
+
+// The API servers: the cluster's own, the oldest that the operators support, and the newest that can be built.
+const (
+	OwnServer    APIServer = ""
+	OldestServer APIServer = "oldest"
+	NewestServer APIServer = "newest"
+)
+
+// Servers returns the components that hold an API server and nothing else.
+func Servers() []Component {
+	return []Component{
+		kubernetesOf(serverComponent(OldestServer), OldestKubernetes, "kube-apiserver"),
+		kubernetesOf(serverComponent(NewestServer), NewestKubernetes, "kube-apiserver"),
+	}
+}
+
+func serverComponent(s APIServer) string { return "kubernetes-" + string(s) }
+
+// componentsFor returns what a folder with this API server is made of: a whole cluster, or
+// what tests need that have no nodes.
+func componentsFor(s APIServer) ([]Component, error) {
+	if s == OwnServer {
+		return Components(), nil
+	}
+	for _, server := range Servers() {
+		if server.Name == serverComponent(s) {
+			return []Component{etcd(), server}, nil
+		}
+	}
+	return nil, fmt.Errorf("cannot find API server %q: there are %q and %q", s, OldestServer, NewestServer)
+}
+
+func etcd() Component {
+	return Component{
+		Name: "etcd", Module: "go.etcd.io/etcd/server/v3", Version: EtcdVersion,
+		Skip:     []string{"go.etcd.io/etcd", "go.etcd.io/tests/v3"},
+		Binaries: []Binary{{"etcd", "go.etcd.io/etcd/server/v3"}},
+	}
+}
+
 // Components returns all pinned components in the order in which they are
 // built: what a cluster needs first comes first.
 func Components() []Component {
@@ -122,11 +169,7 @@ func Components() []Component {
 			Name: "pause", Module: "github.com/zeroinfra/hack/devcluster/components/pause", Version: PauseVersion,
 			Binaries: []Binary{{"pause", "."}},
 		},
-		{
-			Name: "etcd", Module: "go.etcd.io/etcd/server/v3", Version: EtcdVersion,
-			Skip:     []string{"go.etcd.io/etcd", "go.etcd.io/tests/v3"},
-			Binaries: []Binary{{"etcd", "go.etcd.io/etcd/server/v3"}},
-		},
+		etcd(),
 		kubernetes(),
 		{
 			Name: "csi-driver", Folder: "../../csi", Module: "github.com/zeroinfra/hack/csi", Version: DriverVersion,
@@ -172,18 +215,22 @@ func csi() Component {
 }
 
 func kubernetes() Component {
+	return kubernetesOf("kubernetes", KubernetesVersion, "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl")
+}
+
+func kubernetesOf(name, version string, programs ...string) Component {
 	c := Component{
-		Name: "kubernetes", Module: "k8s.io/kubernetes", Version: KubernetesVersion,
-		Staging: strings.Replace(KubernetesVersion, "v1.", "v0.", 1),
+		Name: name, Module: "k8s.io/kubernetes", Version: version,
+		Staging: strings.Replace(version, "v1.", "v0.", 1),
 		Skip:    []string{"k8s.io/sample-cli-plugin", "k8s.io/sample-controller"},
 	}
-	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"} {
-		c.Binaries = append(c.Binaries, Binary{name, "k8s.io/kubernetes/cmd/" + name})
+	for _, program := range programs {
+		c.Binaries = append(c.Binaries, Binary{program, "k8s.io/kubernetes/cmd/" + program})
 	}
-	parts := strings.Split(strings.TrimPrefix(KubernetesVersion, "v"), ".")
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		c.Variables = append(c.Variables,
-			pkg+".gitVersion="+KubernetesVersion,
+			pkg+".gitVersion="+version,
 			pkg+".gitMajor="+parts[0],
 			pkg+".gitMinor="+parts[1],
 			pkg+".gitTreeState=clean",

@@ -15,7 +15,7 @@ import (
 func (a *app) nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Cut, heal, stop or start a node",
+		Short: "Cut, heal, stop or start a node, or restart its kubelet",
 	}
 	cmd.AddCommand(
 		a.nodeVerb("cut", "Pull the node's network cable; its pods keep running, alone", a.manager,
@@ -26,6 +26,8 @@ func (a *app) nodeCommand() *cobra.Command {
 			func(ctx context.Context, m *lifecycle.Manager, name string) error { return m.Stop(ctx, name) }),
 		a.nodeVerb("start", "Switch the node on and wait until it is ready", a.buildingManager,
 			func(ctx context.Context, m *lifecycle.Manager, name string) error { return m.Start(ctx, name) }),
+		a.nodeVerb("restart-kubelet", "Restart the node's kubelet and wait until the node is ready; its pods keep running", a.buildingManager,
+			func(ctx context.Context, m *lifecycle.Manager, name string) error { return m.RestartKubelet(ctx, name) }),
 	)
 	return cmd
 }

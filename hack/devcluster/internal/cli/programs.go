@@ -10,11 +10,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/zeroinfra/hack/devcluster/internal/build"
 	"github.com/zeroinfra/hack/devcluster/internal/host"
 )
 
 func (a *app) buildCommand() *cobra.Command {
-	return &cobra.Command{
+	var server string
+	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Build the programs that the cache lacks, and print their folder",
 		Args:  cobra.NoArgs,
@@ -23,7 +25,7 @@ func (a *app) buildCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir, err := b.Ensure(cmd.Context())
+			dir, err := b.EnsureServer(cmd.Context(), build.APIServer(server))
 			if err != nil {
 				return err
 			}
@@ -31,10 +33,19 @@ func (a *app) buildCommand() *cobra.Command {
 			return nil
 		},
 	}
+	serverFlag(cmd, &server)
+	return cmd
+}
+
+// serverFlag has a command speak of another API server than the cluster's own.
+func serverFlag(cmd *cobra.Command, server *string) {
+	cmd.Flags().StringVar(server, "api-server", "", fmt.Sprintf("%s (%s) or %s (%s), with etcd and no other program, for tests that have no nodes",
+		build.OldestServer, build.OldestKubernetes, build.NewestServer, build.NewestKubernetes))
 }
 
 func (a *app) binCommand() *cobra.Command {
-	return &cobra.Command{
+	var server string
+	cmd := &cobra.Command{
 		Use:   "bin",
 		Short: "Print the folder of kubectl, kube-apiserver, etcd and the others",
 		Long: "bin prints the folder of kubectl, kube-apiserver, etcd and the other programs; it also serves\n" +
@@ -45,7 +56,7 @@ func (a *app) binCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir, err := b.Folder(cmd.Context())
+			dir, err := b.FolderServer(cmd.Context(), build.APIServer(server))
 			if err != nil {
 				return err
 			}
@@ -53,6 +64,8 @@ func (a *app) binCommand() *cobra.Command {
 			return nil
 		},
 	}
+	serverFlag(cmd, &server)
+	return cmd
 }
 
 func (a *app) depsCommand() *cobra.Command {

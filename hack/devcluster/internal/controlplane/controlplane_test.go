@@ -80,7 +80,7 @@ func TestNothingIsTrustedUnverified(t *testing.T) {
 			"--requestheader-client-ca-file=" + credential("front-proxy-ca.crt"),
 			"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		},
-		ControllerManager: {"--use-service-account-credentials", "--node-monitor-grace-period=10s", "--node-monitor-period=2s"},
+		ControllerManager: {"--use-service-account-credentials", "--horizontal-pod-autoscaler-downscale-stabilization=15s", "--node-monitor-grace-period=10s", "--node-monitor-period=2s"},
 	} {
 		for _, flag := range flags {
 			if !slices.Contains(programs[program].Args, flag) {

@@ -154,6 +154,9 @@ func controllerManagerArgs(s cluster.Settings) []string {
 		"--cluster-signing-cert-file="+credential("ca.crt"),
 		"--cluster-signing-key-file="+credential("ca.key"),
 		"--allocate-node-cidrs=false",
+		// Autoscalers act on what metrics-server has just measured, and take an increase back without minutes of delay.
+		"--horizontal-pod-autoscaler-sync-period=5s",
+		"--horizontal-pod-autoscaler-downscale-stabilization=15s",
 		"--node-monitor-grace-period="+s.GracePeriod.String(),
 		"--node-monitor-period="+s.StatusPeriod.String(),
 	)

@@ -12,7 +12,9 @@ import (
 
 	"github.com/zeroinfra/hack/devcluster/internal/cluster"
 	"github.com/zeroinfra/hack/devcluster/internal/image"
+	"github.com/zeroinfra/hack/devcluster/internal/machine"
 	"github.com/zeroinfra/hack/devcluster/internal/network"
+	"github.com/zeroinfra/hack/devcluster/internal/node"
 )
 
 // Cut pulls a node's network cable.
@@ -89,6 +91,21 @@ func (m *Manager) Stop(ctx context.Context, name string) error {
 
 // Start switches a node on and waits until it is ready.
 func (m *Manager) Start(ctx context.Context, name string) error {
+	return m.start(ctx, name, func(context.Context, *machine.Machine) error { return nil })
+}
+
+// RestartKubelet ends a node's kubelet, starts another one and waits until the node is ready. Its pods keep running.
+func (m *Manager) RestartKubelet(ctx context.Context, name string) error {
+	return m.start(ctx, name, func(ctx context.Context, mc *machine.Machine) error {
+		if !mc.On() {
+			return fmt.Errorf("cannot restart the kubelet of node %q: the node is switched off: run \"devcluster node start %s\" first", name, name)
+		}
+		return mc.Halt(ctx, node.Kubelet)
+	})
+}
+
+// start starts what does not run on a node, after something was done to its machine, and waits until it is ready.
+func (m *Manager) start(ctx context.Context, name string, first func(context.Context, *machine.Machine) error) error {
 	start := time.Now()
 	s, err := m.Cluster.Load()
 	if err != nil {
@@ -107,6 +124,9 @@ func (m *Manager) Start(ctx context.Context, name string) error {
 	}
 	u, err := m.prepare(ctx, s)
 	if err != nil {
+		return err
+	}
+	if err := first(ctx, m.machine(name)); err != nil {
 		return err
 	}
 	ready := make(chan struct{})

@@ -44,6 +44,7 @@ func TestWatchNamespaces(t *testing.T) {
 	wanted := []string{
 		"a/release-database-operator-engine", "b/release-database-operator-engine",
 		"system/release-database-operator-leader-election", "system/release-database-operator-own", "system/release-database-operator-uninstall",
+		"system/release-database-operator-webhook",
 	}
 	if got := namesOf(objects["Role"]); !slices.Equal(got, wanted) {
 		t.Errorf("Roles are %q, want %q", got, wanted)
@@ -52,7 +53,7 @@ func TestWatchNamespaces(t *testing.T) {
 		t.Errorf("RoleBindings are %q, want %q", got, wanted)
 	}
 	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
-		if got := namesOf(objects[kind]); !slices.Equal(got, []string{"/release-database-operator-cluster"}) {
+		if got := namesOf(objects[kind]); !slices.Equal(got, []string{"/release-database-operator-cluster", "/release-database-operator-webhook"}) {
 			t.Errorf("%ss are %q", kind, got)
 		}
 	}

@@ -4,31 +4,18 @@ package application
 
 import (
 	"context"
-	"crypto/rand"
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
-	"github.com/zeroinfra/platform-core/internal/plugin"
-	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
-
-// Keys of the Secrets that the engine makes for credentials.
-const (
-	usernameKey = "username"
-	passwordKey = "password"
-)
-
-// defaultPasswordLength is the number of characters of a generated password: at 5 bits each, 160 bits.
-const defaultPasswordLength = 32
 
 // act makes the credentials, then the Components, then the binding, and removes Components that are no longer wanted.
 func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) outcome.Outcome {
@@ -38,10 +25,11 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 	if err := c.ensureAuthority(ctx, app, f); err != nil {
 		return apply.Outcome(err)
 	}
-	revision, known := c.credentialsRevision(app, f)
-	if !known {
-		// Another replica or an earlier turn made one, and the cache does not have it yet.
-		return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, "credentials are being made")
+	for _, declared := range f.state.Bundle.Components.Credentials {
+		if f.revisions[declared.Name] == "" {
+			// Another replica or an earlier turn made one, and the cache does not have it yet.
+			return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, "credentials are being made")
+		}
 	}
 	var err error
 	names := map[string]bool{}
@@ -49,7 +37,9 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 		if err != nil {
 			break
 		}
-		wanted[i].CredentialsRevision = revision
+		for j := range wanted[i].Credentials {
+			wanted[i].Credentials[j].Revision = f.revisions[wanted[i].Credentials[j].Name]
+		}
 		names[wanted[i].Component] = true
 		var change apply.Change
 		change, err = c.applyOwned(ctx, app, &platformv1.Component{
@@ -92,96 +82,6 @@ func (c *Controller) applyOwned(ctx context.Context, app *platformv1.Application
 		return apply.Unchanged, err
 	}
 	return c.apply.Apply(ctx, obj)
-}
-
-// ensureCredentials makes a Secret with a random password for each credential
-// that the user does not supply. It is made once: a crash between two turns finds it again.
-func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Application, f *facts) error {
-	supplied := map[string]bool{}
-	for _, credential := range app.Spec.Credentials {
-		supplied[credential.Name] = true
-	}
-	for _, declared := range f.state.Bundle.Components.Credentials {
-		if supplied[declared.Name] || f.passwords[declared.Name] != "" {
-			continue
-		}
-		password := newPassword(declared)
-		secret := &corev1.Secret{
-			ObjectMeta: meta(app, platformv1.CredentialNameFor(app.Name, declared.Name), ""),
-			Type:       corev1.SecretTypeBasicAuth,
-			Data:       map[string][]byte{usernameKey: []byte(declared.Username), passwordKey: []byte(password)},
-		}
-		if err := controllerutil.SetControllerReference(app, secret, c.client.Scheme()); err != nil {
-			return err
-		}
-		change, err := c.apply.Create(ctx, secret)
-		if err != nil {
-			return err
-		}
-		if change == apply.Created {
-			f.passwords[declared.Name] = password
-		}
-	}
-	return nil
-}
-
-// credentialsRevision tells one set of passwords from another; known is false while one is not.
-func (c *Controller) credentialsRevision(app *platformv1.Application, f *facts) (revision string, known bool) {
-	text := string(app.UID)
-	for _, declared := range f.state.Bundle.Components.Credentials {
-		password, ok := f.passwords[declared.Name]
-		if !ok {
-			return "", false
-		}
-		text += "\x00" + declared.Name + "\x00" + password
-	}
-	return c.Digest(text), true
-}
-
-// newPassword returns letters and digits from the system's random source.
-func newPassword(declared plugin.Credential) string {
-	length := declared.Length
-	if length == 0 {
-		length = defaultPasswordLength
-	}
-	text := ""
-	for len(text) < length {
-		text += rand.Text()
-	}
-	return text[:length]
-}
-
-// ensureBinding applies the Secret after the Service Binding specification, once password and endpoints are known.
-func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Application, f *facts) error {
-	bundle := f.state.Bundle
-	binding := bundle.Components.Binding
-	if binding == nil || f.components[binding.Component] == nil {
-		return nil
-	}
-	declared, ok := bundle.Credential(binding.Credential)
-	password := f.passwords[binding.Credential]
-	var username string
-	if ok {
-		username = declared.Username
-	}
-	if binding.Credential != "" && password == "" {
-		return nil
-	}
-	ca, known := f.ca(binding.Component)
-	if !known {
-		// The Secret with it wakes us.
-		return nil
-	}
-	data := render.Binding(bundle, app.Name, f.components[binding.Component].Status.Endpoints, username, password, ca)
-	if data == nil {
-		return nil
-	}
-	_, err := c.applyOwned(ctx, app, &corev1.Secret{
-		ObjectMeta: meta(app, platformv1.BindingNameFor(app.Name), ""),
-		Type:       corev1.SecretType("servicebinding.io/" + binding.Type),
-		Data:       data,
-	})
-	return err
 }
 
 // meta is the metadata of what belongs to an Application, and to one of its components when that is not empty.

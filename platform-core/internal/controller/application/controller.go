@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/certmanager"
+	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
@@ -38,7 +38,7 @@ type Deps struct {
 	// Secrets watches, by name, the Secrets that users supply.
 	Secrets *secretwatch.Watcher
 	// Certificates is the way to cert-manager.
-	Certificates *certmanager.Manager
+	Certificates *foreign.Kinds
 	// Digest tells one secret text from another without giving it away.
 	Digest func(text string) string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.
@@ -51,6 +51,7 @@ type Deps struct {
 type Controller struct {
 	Deps
 	client client.Client
+	frame  *frame.Frame[*platformv1.Application]
 	live   client.Reader
 	apply  *apply.Applier
 	// issue applies objects of cert-manager.
@@ -66,14 +67,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
+	c.frame = frame.New(c.client, c.work, finish)
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Application{}, pluginField, byPlugin); err != nil {
 		return err
 	}
+	made := queue.Made(mgr, &platformv1.Application{}, nil)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.Application{}).
 		Watches(&platformv1.Component{}, queue.OwnerOf(mgr, &platformv1.Application{})).
-		Owns(&corev1.Secret{}).
+		Watches(&corev1.Secret{}, made).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
 		// A class that comes or goes can only matter to those that wait for one.
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.waitingForClass), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
@@ -117,7 +120,7 @@ func (c *Controller) requests(ctx context.Context, match func(*platformv1.Applic
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	return frame.Reconcile(ctx, c.client, request, &platformv1.Application{}, c.work, finish)
+	return c.frame.Reconcile(ctx, request, &platformv1.Application{})
 }
 
 func (c *Controller) work(ctx context.Context, app *platformv1.Application) outcome.Outcome {

@@ -2,16 +2,16 @@
 
 // Package application breaks an Application down into its Components and says how the instance is.
 //
-// Duty: check the spec against the pinned plugin; credentials (generated ones are
-// made once and never changed); Components, each started when what it needs is ready and stopped before it;
+// Duty: check the spec against the pinned plugin; the Secrets of credentials (a
+// password that nobody supplies is generated once); Components, each started when what it needs is ready and stopped before it;
 // the CA of an instance that speaks TLS; the binding Secret; the status that users read.
 //
 // Inputs: the Application, the loaded plugin, the Secrets that it names, its Components.
 //
 // Field owner: application.
 //
-// Conditions: Ready, Reconciling, Stalled, and Accepted, which says whether the
-// inputs are usable. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
+// Conditions: Ready, Reconciling, Stalled, Accepted, which says whether the
+// inputs are usable, and CertificateServed and Monitored as its Components have them. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
 // PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
 // InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound, CertManagerNotFound,
 // NameTaken, NeedNotReady, Stopped, Suspended, and the reasons of its Components.

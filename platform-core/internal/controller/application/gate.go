@@ -76,7 +76,11 @@ func isStarted(component *platformv1.Component) bool {
 
 // isServing says whether a component runs and is ready.
 func isServing(component *platformv1.Component) bool {
-	return isStarted(component) && conditions.Outcome(component).Kind() == outcome.KindDone
+	if !isStarted(component) {
+		return false
+	}
+	kind := conditions.Outcome(component).Kind()
+	return kind == outcome.KindDone || kind == outcome.KindDeferred
 }
 
 // isStopped says whether nothing of a component runs any more.

@@ -121,36 +121,3 @@ func TestSettleTellsWhatAComponentWaitsFor(t *testing.T) {
 		t.Errorf("got %v %s", o.Kind(), o.Reason())
 	}
 }
-
-func TestCheckScaling(t *testing.T) {
-	sets := func(list ...platformv1.ComponentSet) platformv1.ComponentSpec {
-		return platformv1.ComponentSpec{Component: "etcd", Replicas: 3, Sets: list}
-	}
-	one := sets(platformv1.ComponentSet{Name: "main"})
-	for name, test := range map[string]struct {
-		scaling plugin.Scaling
-		wanted  platformv1.ComponentSpec
-		says    string
-	}{
-		"the same":         {plugin.ScalingFixed, one, ""},
-		"the same in full": {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(3))}), ""},
-		"more replicas":    {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), "made with 3 replicas and the spec asks for 5 replicas"},
-		"another set":      {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "0"}, platformv1.ComponentSet{Name: "1"}), `asks for 3 replicas in set "0" and 3 replicas in set "1"`},
-		"another pod":      {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}), "without ordinals [1]"},
-		"online":           {plugin.ScalingOnline, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), ""},
-		"unsaid is online": {"", sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := &facts{
-				state:      plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{{Name: "etcd", Scaling: test.scaling}}}}},
-				components: map[string]*platformv1.Component{"etcd": {Spec: one}},
-			}
-			reason := ""
-			if test.says != "" {
-				reason = platformv1.ReasonInvalidSpec
-			}
-			checkRefusal(t, checkScaling(f, []platformv1.ComponentSpec{test.wanted}), reason, test.says)
-			checkRefusal(t, checkScaling(&facts{state: f.state}, []platformv1.ComponentSpec{test.wanted}), "", "")
-		})
-	}
-}

@@ -3,15 +3,16 @@
 package application
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
@@ -19,10 +20,16 @@ import (
 type facts struct {
 	// state of the plugin in the index; zero when it is not there.
 	state plugin.State
+	// publisher is the domain of the plugin by its Plugin object; looked up when the index does not have it.
+	publisher string
 	// components that the Application owns, by their name in the plugin.
 	components map[string]*platformv1.Component
-	// passwords by credential; absent when the Secret or key is.
+	// passwords by credential, those that users supply and those that were generated; absent when the Secret or key is.
 	passwords map[string]string
+	// credentials are the Secrets that the pods mount, by credential.
+	credentials map[string]*corev1.Secret
+	// revisions of the passwords, by credential; absent while the Secret is not made.
+	revisions map[string]string
 	// classes are the names of all StorageClasses; the default one under "".
 	classes map[string]bool
 	// tls is what is known of TLS.
@@ -32,9 +39,15 @@ type facts struct {
 }
 
 func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (*facts, error) {
-	f := &facts{components: map[string]*platformv1.Component{}, passwords: map[string]string{}, classes: map[string]bool{}}
+	f := &facts{components: map[string]*platformv1.Component{}, passwords: map[string]string{},
+		credentials: map[string]*corev1.Secret{}, revisions: map[string]string{}}
 	f.state, _ = c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
 
+	if f.state.Bundle == nil {
+		if err := c.observePublisher(ctx, app, f); err != nil {
+			return nil, err
+		}
+	}
 	var components platformv1.ComponentList
 	if err := c.client.List(ctx, &components, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
 		return nil, err
@@ -53,54 +66,84 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 	return f, c.observePasswords(ctx, app, f)
 }
 
-func (c *Controller) observeClasses(ctx context.Context, f *facts) error {
-	var classes storagev1.StorageClassList
-	if err := c.client.List(ctx, &classes); err != nil {
+func (c *Controller) observePublisher(ctx context.Context, app *platformv1.Application, f *facts) error {
+	var published platformv1.PluginList
+	if err := c.client.List(ctx, &published); err != nil {
 		return err
 	}
-	for _, class := range classes.Items {
-		f.classes[class.Name] = true
-		if class.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
-			f.classes[""] = true
+	for i := range published.Items {
+		if spec := &published.Items[i].Spec; spec.Plugin == app.Spec.Plugin && spec.Version == app.Spec.PluginVersion {
+			f.publisher = spec.Domain
 		}
 	}
 	return nil
 }
 
-// observePasswords reads the Secret of each credential: the user's, watched by
-// name, or the one that the engine made.
+func (c *Controller) observeClasses(ctx context.Context, f *facts) error {
+	var classes storagev1.StorageClassList
+	if err := c.client.List(ctx, &classes); err != nil {
+		return err
+	}
+	f.classes = accept.Classes(classes.Items)
+	return nil
+}
+
+// observePasswords reads the Secret that the pods mount for each credential, and the password that belongs in it: from the
+// user's Secret, watched by name, or the one that was generated.
 func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Application, f *facts) error {
 	if f.state.Bundle == nil {
 		return nil
 	}
-	supplied := map[string]platformv1.SecretKeyReference{}
-	for _, credential := range app.Spec.Credentials {
-		supplied[credential.Name] = credential.PasswordFrom
-	}
 	c.Secrets.Release(client.ObjectKeyFromObject(app), keysOf(app)...)
 	for _, declared := range f.state.Bundle.Components.Credentials {
-		reference, users := supplied[declared.Name]
-		secret := &corev1.Secret{}
-		var err error
-		if users {
-			key := client.ObjectKey{Namespace: app.Namespace, Name: reference.Name}
-			c.Secrets.Ensure(ctx, key, client.ObjectKeyFromObject(app))
-			secret, err = c.Secrets.Get(ctx, key)
-		} else {
-			reference.Key = passwordKey
-			err = c.client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: platformv1.CredentialNameFor(app.Name, declared.Name)}, secret)
-		}
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
+		mounted := &corev1.Secret{}
+		err := c.client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: platformv1.CredentialNameFor(app.Name, declared.Name)}, mounted)
+		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		if password := string(secret.Data[reference.Key]); password != "" {
+		if err == nil && metav1.IsControlledBy(mounted, app) {
+			f.credentials[declared.Name] = mounted
+		}
+		password := generated(f.credentials[declared.Name])
+		if reference, users := suppliedFor(app, declared.Name); users {
+			if password, err = c.supplied(ctx, app, reference); err != nil {
+				return err
+			}
+		}
+		if password != "" {
 			f.passwords[declared.Name] = password
 		}
 	}
 	return nil
+}
+
+// generated is the password that the engine made, or that somebody put into its place; "" when there is none.
+func generated(mounted *corev1.Secret) string {
+	if mounted == nil || mounted.Annotations[platformv1.PasswordFromAnnotation] != "" {
+		return ""
+	}
+	return string(mounted.Data[passwordKey])
+}
+
+// supplied is the password in the user's Secret; "" when Secret or key is absent.
+func (c *Controller) supplied(ctx context.Context, app *platformv1.Application, reference platformv1.SecretKeyReference) (string, error) {
+	key := client.ObjectKey{Namespace: app.Namespace, Name: reference.Name}
+	c.Secrets.Ensure(ctx, key, client.ObjectKeyFromObject(app))
+	secret, err := c.Secrets.Get(ctx, key)
+	if err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return string(secret.Data[cmp.Or(reference.Key, passwordKey)]), nil
+}
+
+// suppliedFor says where the user has the password of a credential.
+func suppliedFor(app *platformv1.Application, credential string) (platformv1.SecretKeyReference, bool) {
+	for _, supplied := range app.Spec.Credentials {
+		if supplied.Name == credential {
+			return supplied.PasswordFrom, true
+		}
+	}
+	return platformv1.SecretKeyReference{}, false
 }
 
 // keysOf are the Secrets that the spec names.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -19,35 +18,6 @@ func testApp() *platformv1.Application {
 	return &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Name: "redis-a", Namespace: "ns", Generation: 1},
 		Spec:       platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "standalone"},
-	}
-}
-
-func TestCheckPlugin(t *testing.T) {
-	bundle := &plugin.Bundle{Digest: "sha256:a"}
-	pinned := &platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:a"}
-	other := &platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:b"}
-	broken := plugin.State{Errors: []plugin.LoadError{{File: "redis-components-1.0.0/components.yaml", Line: 7, Message: "field colour is not known"}}}
-	tests := map[string]struct {
-		state  plugin.State
-		pinned *platformv1.PluginReference
-		reason string
-		says   string
-	}{
-		"loaded":                {state: plugin.State{Bundle: bundle}},
-		"loaded and pinned":     {state: plugin.State{Bundle: bundle}, pinned: pinned},
-		"absent":                {reason: platformv1.ReasonPluginNotFound, says: "kubectl get plugins"},
-		"broken":                {state: broken, reason: platformv1.ReasonPluginInvalid, says: "components.yaml:7: field colour"},
-		"gone under a running":  {pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
-		"broken under running":  {state: broken, pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
-		"another digest":        {state: plugin.State{Bundle: bundle}, pinned: other, reason: platformv1.ReasonPluginChanged, says: "new version"},
-		"broken change, loaded": {state: plugin.State{Bundle: bundle, Errors: broken.Errors}, pinned: pinned},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			app := testApp()
-			app.Status.Plugin = test.pinned
-			checkRefusal(t, checkPlugin(app, &facts{state: test.state}), test.reason, test.says)
-		})
 	}
 }
 
@@ -69,17 +39,6 @@ func TestCheckSecrets(t *testing.T) {
 	app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
 	checkRefusal(t, checkSecrets(app, &facts{}), platformv1.ReasonSecretNotFound, `Secret "mine"`)
 	checkRefusal(t, checkSecrets(app, &facts{passwords: map[string]string{"default": "x"}}), "", "")
-}
-
-func TestCheckClassesLooksOnlyAtComponentsToBeMade(t *testing.T) {
-	name := "fast"
-	wanted := []platformv1.ComponentSpec{{Component: "redis", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &name}}}
-	checkRefusal(t, checkClasses(&facts{}, wanted), platformv1.ReasonStorageClassNotFound, `"fast"`)
-	checkRefusal(t, checkClasses(&facts{classes: map[string]bool{"fast": true}}, wanted), "", "")
-	checkRefusal(t, checkClasses(&facts{components: map[string]*platformv1.Component{"redis": {}}}, wanted), "", "")
-	wanted[0].Storage.StorageClassName = nil
-	checkRefusal(t, checkClasses(&facts{}, wanted), platformv1.ReasonStorageClassNotFound, "no default")
-	checkRefusal(t, checkClasses(&facts{classes: map[string]bool{"": true}}, wanted), "", "")
 }
 
 func TestSettleFollowsTheComponents(t *testing.T) {

@@ -27,7 +27,7 @@ func report(app *platformv1.Application, f *facts) {
 		s.Components = append(s.Components, stateOf(name, component))
 		s.Endpoints = append(s.Endpoints, component.Status.Endpoints...)
 		ready += component.Status.ReadyReplicas
-		wanted += component.Spec.Pods()
+		wanted += component.WantedPods()
 		version = cmp.Or(version, component.Status.Version)
 		for _, pod := range component.Status.Pods {
 			if f.writes(name, pod.Role) {
@@ -39,17 +39,42 @@ func report(app *platformv1.Application, f *facts) {
 	if writers != 1 {
 		s.Primary = ""
 	}
+	sumUp(app, f, platformv1.CertificateServedCondition)
+	sumUp(app, f, platformv1.MonitoredCondition)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	if f.state.Bundle != nil && f.state.Bundle.Components.Binding != nil && len(s.Endpoints) > 0 {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
 	}
 }
 
+// sumUp carries up a condition that holds nothing up: what is so of some Component speaks for all.
+func sumUp(app *platformv1.Application, f *facts, conditionType string) {
+	var all *metav1.Condition
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		has := conditions.Get(f.components[name], conditionType)
+		if has == nil {
+			continue
+		}
+		switch {
+		case all == nil || has.Status == metav1.ConditionFalse && all.Status == metav1.ConditionTrue:
+			all = &metav1.Condition{Type: has.Type, Status: has.Status, Reason: has.Reason, Message: has.Message}
+		case has.Status == metav1.ConditionFalse:
+			all.Message += "; " + has.Message
+		}
+	}
+	if all == nil {
+		conditions.Remove(app, conditionType)
+		return
+	}
+	all.ObservedGeneration = app.Generation
+	conditions.Set(app, *all)
+}
+
 // stateOf is what an Application says of one of its components.
 func stateOf(name string, component *platformv1.Component) platformv1.ComponentState {
 	state := platformv1.ComponentState{
 		Name: name, Phase: component.Status.Phase, Version: component.Status.Version,
-		Replicas: component.Spec.Pods(), ReadyReplicas: component.Status.ReadyReplicas,
+		Replicas: component.WantedPods(), ReadyReplicas: component.Status.ReadyReplicas,
 		Sets: component.Status.Sets, Pods: component.Status.Pods,
 	}
 	if ready := conditions.Get(component, platformv1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {

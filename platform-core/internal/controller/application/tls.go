@@ -87,7 +87,7 @@ func (f *facts) ca(component string) (ca []byte, known bool) {
 	return ca, len(ca) > 0
 }
 
-// ensureAuthority keeps the CA that an instance has of its own, and has its Secret go with the Application.
+// ensureAuthority keeps the CA that an instance has of its own, and has its Secret go with its Certificate.
 func (c *Controller) ensureAuthority(ctx context.Context, app *platformv1.Application, f *facts) error {
 	wanted := render.Authority(app)
 	for _, object := range wanted {
@@ -99,20 +99,22 @@ func (c *Controller) ensureAuthority(ctx context.Context, app *platformv1.Applic
 			return err
 		}
 	}
-	switch {
-	case len(wanted) == 0:
+	if len(wanted) == 0 {
 		return c.dissolve(ctx, app, f)
-	case f.tls.authority == nil || metav1.IsControlledBy(f.tls.authority, app):
+	}
+	if f.tls.authority == nil {
 		return nil
 	}
-	_, err := c.applyOwned(ctx, app, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: f.tls.authority.Name},
-		Type:       f.tls.authority.Type,
-	})
-	return err
+	certificate := &unstructured.Unstructured{}
+	certificate.SetGroupVersionKind(render.CertificateKind)
+	if err := c.Certificates.Client().Get(ctx, client.ObjectKeyFromObject(f.tls.authority), certificate); err != nil {
+		// One that was just made wakes us when the cache has it.
+		return client.IgnoreNotFound(err)
+	}
+	return certmanager.Bind(ctx, c.apply, f.tls.authority, certificate)
 }
 
-// dissolve removes a CA that is no longer wanted. Its Secret goes with the Application.
+// dissolve removes a CA that is no longer wanted. Its Secret goes with its Certificate.
 func (c *Controller) dissolve(ctx context.Context, app *platformv1.Application, f *facts) error {
 	if f.tls.authority == nil || !f.tls.installed {
 		return nil
@@ -138,7 +140,8 @@ func (c *Controller) dissolve(ctx context.Context, app *platformv1.Application, 
 // ofIssued wakes the Application whose certificate was issued.
 func ofIssued(_ context.Context, obj client.Object) []reconcile.Request {
 	application := obj.GetLabels()[platformv1.ApplicationLabel]
-	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" {
+	// Those of the pods' agents belong to a set.
+	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" || obj.GetLabels()[platformv1.SetLabel] != "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: application}}}

@@ -27,16 +27,16 @@ func (c *Controller) reconcileApplication(ctx context.Context, request reconcile
 	case actClaim:
 		return reconcile.Result{}, overtaken(c.claim(ctx, app))
 	case actReport:
-		return reconcile.Result{}, c.report(ctx, app, v)
+		return c.report(ctx, app, v)
 	default:
 		return reconcile.Result{RequeueAfter: v.after}, nil
 	}
 }
 
 // report writes why nobody claims an Application; nothing when it says so already.
-func (c *Controller) report(ctx context.Context, app *platformv1.Application, v verdict) error {
+func (c *Controller) report(ctx context.Context, app *platformv1.Application, v verdict) (reconcile.Result, error) {
 	if said(app, v) {
-		return nil
+		return reconcile.Result{}, nil
 	}
 	before := app.DeepCopy()
 	conditions.Set(app, metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionFalse, Reason: v.problem.Reason(), Message: v.problem.Message()})

@@ -6,16 +6,22 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,16 +36,64 @@ import (
 
 var env *testkit.Env
 
-func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}}) }
+func TestMain(m *testing.M) {
+	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, After: func(env *testkit.Env) error {
+		var denied []error
+		for _, domain := range domains {
+			denied = append(denied, env.Denied("system:serviceaccount:"+systemOf(domain)+":controller-manager"))
+		}
+		return errors.Join(denied...)
+	}})
+}
+
+// domains that the operators of these tests are of; each has an account in a namespace of its own.
+var domains = []string{"database", "message", "storage"}
+
+func systemOf(domain string) string { return "zeroinfra-" + domain }
+
+var accounts = sync.OnceValues(func() (map[string]*testkit.Operator, error) {
+	ctx, all := context.Background(), map[string]*testkit.Operator{}
+	for _, domain := range domains {
+		if err := env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemOf(domain)}}); err != nil {
+			return nil, err
+		}
+		account, err := env.Operator(ctx, systemOf(domain))
+		if err != nil {
+			return nil, err
+		}
+		all[domain] = account
+	}
+	return all, nil
+})
 
 // operator runs the claim controllers of a domain and returns its index of plugins.
 func operator(t *testing.T, domain string) *plugin.Index {
 	t.Helper()
-	skip := true
-	manager, err := ctrl.NewManager(env.Config, ctrl.Options{
+	index, _ := mortal(t, domain)
+	return index
+}
+
+// mortal is operator, and a way to cut it off from the API server for good: it does not even take its leave.
+func mortal(t *testing.T, domain string) (index *plugin.Index, kill func()) {
+	t.Helper()
+	all, err := accounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dead atomic.Bool
+	cfg := rest.CopyConfig(all[domain].Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			if dead.Load() {
+				return nil, errors.New("it is dead")
+			}
+			return next.RoundTrip(request)
+		})
+	})
+	manager, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:     env.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: &skip},
+		Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&platformv1.Application{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: domain})},
 			&platformv1.Operation{}:   {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: domain})},
@@ -48,7 +102,7 @@ func operator(t *testing.T, domain string) *plugin.Index {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index := plugin.NewIndex()
+	index = plugin.NewIndex()
 	if err := Setup(manager, Deps{Index: index, Domain: domain}); err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +115,13 @@ func operator(t *testing.T, domain string) *plugin.Index {
 			t.Errorf("the manager of %s ended with: %v", domain, err)
 		}
 	})
-	return index
+	return index, func() { dead.Store(true); cancel() }
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 func load(index *plugin.Index, name, version, domain string) {
 	index.Set(name, version, &plugin.Bundle{Manifest: plugin.Manifest{Name: name, Version: version, Domain: domain}, Digest: "sha256:1"}, nil)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,6 +55,7 @@ type Controller struct {
 	live   client.Reader
 	// unclaimed holds the metadata of objects without a domain.
 	unclaimed client.Reader
+	speaker   *speaker
 }
 
 // Setup registers the controllers with a manager.
@@ -66,6 +68,10 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		return err
 	}
 	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), unclaimed: unclaimed}
+	c.speaker = &speaker{identity: deps.Domain + "_" + string(uuid.NewUUID()), writer: mgr.GetClient(), live: mgr.GetAPIReader(), now: deps.Now}
+	if err := mgr.Add(c.speaker); err != nil {
+		return err
+	}
 	gate := func(r reconcile.Reconciler) reconcile.Reconciler { return r }
 	if deps.Gate != nil {
 		gate = deps.Gate
@@ -155,13 +161,17 @@ func (c *Controller) claim(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// writeStatus writes a status, if nobody has written the object since it was read.
-func (c *Controller) writeStatus(ctx context.Context, before, after client.Object) error {
+// writeStatus writes a status when it is this operator's turn to speak, and if nobody has written the object since it was
+// read; else the result says when to look again.
+func (c *Controller) writeStatus(ctx context.Context, before, after client.Object) (reconcile.Result, error) {
+	if wait, err := c.speaker.turn(ctx); err != nil || wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, err
+	}
 	bound := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.client.Status().Patch(ctx, after, bound); overtaken(err) != nil {
-		return fmt.Errorf("cannot write the status of %T %q: %w", after, client.ObjectKeyFromObject(after), err)
+		return reconcile.Result{}, fmt.Errorf("cannot write the status of %T %q: %w", after, client.ObjectKeyFromObject(after), err)
 	}
-	return nil
+	return reconcile.Result{}, nil
 }
 
 // overtaken drops the error of a write that came too late: another operator was faster, or the object

@@ -31,7 +31,7 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 	}
 	target, refusal := opsflow.ParseTarget(op.Spec.TargetRef)
 	if refusal != nil {
-		return reconcile.Result{}, c.fail(ctx, op, refusal)
+		return c.fail(ctx, op, refusal)
 	}
 	domain, err := c.domainOf(ctx, op.Namespace, target)
 	switch {
@@ -40,7 +40,7 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 		if v.action == actWait {
 			return reconcile.Result{RequeueAfter: v.after}, nil
 		}
-		return reconcile.Result{}, c.fail(ctx, op, target.Absent(op.Namespace))
+		return c.fail(ctx, op, target.Absent(op.Namespace))
 	case err != nil:
 		return reconcile.Result{}, err
 	case domain == c.Domain:
@@ -63,7 +63,7 @@ func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation, tar
 	waiting := outcome.Waiting(reasonTargetUnclaimed, fmt.Sprintf("waiting for an operator to take %s: the conditions of its Application say why none does", target))
 	op.Status = opsflow.Wait(op, target.Application, waiting).Status
 	conditions.Report(op, waiting, "")
-	return reconcile.Result{}, c.writeStatus(ctx, before, op)
+	return c.writeStatus(ctx, before, op)
 }
 
 // domainOf returns the domain of the target's Application; empty while it has none. The error is NotFound
@@ -85,8 +85,8 @@ func (c *Controller) domainOf(ctx context.Context, namespace string, target opsf
 	return app.Labels[platformv1.DomainLabel], nil
 }
 
-// fail ends an Operation that nobody can run. Of several operators that do so at once, the first writes.
-func (c *Controller) fail(ctx context.Context, op *platformv1.Operation, refusal *opsflow.Refusal) error {
+// fail ends an Operation that nobody can run.
+func (c *Controller) fail(ctx context.Context, op *platformv1.Operation, refusal *opsflow.Refusal) (reconcile.Result, error) {
 	before := op.DeepCopy()
 	op.Status = opsflow.Fail(op, refusal, c.Now()).Status
 	conditions.Report(op, outcome.Stalled(refusal.Reason, refusal.Message), "")

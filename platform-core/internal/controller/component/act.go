@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,13 +20,19 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// act applies the Services and what guards the pods before the sets, so that pods find their names and are
-// guarded from the start, and removes what is no longer wanted.
+// act applies the Services and the walls before the sets, so that pods find their names, budgets once there are pods, and removes what is no longer wanted.
 func (c *Controller) act(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
-	wanted := wantedObjects(component, output)
+	wanted := wantedObjects(component, f, output)
 	names := map[string]bool{}
 	for _, obj := range wanted {
-		change, err := c.applyOwned(ctx, component, obj)
+		names[keyOf(obj)] = true
+	}
+	// An autoscaler that goes must not scale a set once more that has its number from the spec again.
+	if err := c.prune(ctx, f.autoscalers, names); err != nil {
+		return outcome.Failed(err)
+	}
+	for _, obj := range wanted {
+		change, err := c.applyWanted(ctx, component, f, obj)
 		if apierrors.IsInvalid(err) {
 			// The API server knows better than the renderer what cannot be: nothing changes until the spec is mended.
 			return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
@@ -33,23 +40,27 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 		if err != nil {
 			return apply.Outcome(err)
 		}
-		names[keyOf(obj)] = true
-		if change != apply.Unchanged {
+		if _, isSet := obj.(*platformv1.WorkloadSet); isSet && change != apply.Unchanged {
 			f.written = append(f.written, obj.GetName())
 		}
 	}
-	for _, obj := range f.owned() {
-		if names[keyOf(obj)] || obj.GetDeletionTimestamp() != nil {
+	return outcome.Failed(c.prune(ctx, f.owned(), names))
+}
+
+// prune deletes those that are not among the wanted.
+func (c *Controller) prune(ctx context.Context, objects []client.Object, wanted map[string]bool) error {
+	for _, obj := range objects {
+		if wanted[keyOf(obj)] || obj.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if err := c.apply.Delete(ctx, obj); err != nil {
-			return outcome.Failed(err)
+			return err
 		}
 	}
-	return outcome.Done()
+	return nil
 }
 
-func wantedObjects(component *platformv1.Component, output *render.ComponentOutput) []client.Object {
+func wantedObjects(component *platformv1.Component, f *facts, output *render.ComponentOutput) []client.Object {
 	var objects []client.Object
 	for _, service := range output.Services {
 		objects = append(objects, service)
@@ -58,12 +69,32 @@ func wantedObjects(component *platformv1.Component, output *render.ComponentOutp
 		objects = append(objects, output.NetworkPolicy)
 	}
 	for _, budget := range output.Budgets {
-		objects = append(objects, budget)
+		if f.guards(budget) {
+			objects = append(objects, budget)
+		}
 	}
 	for _, set := range output.WorkloadSets {
 		objects = append(objects, workloadSet(component, set))
 	}
+	for _, autoscaler := range output.Autoscalers {
+		objects = append(objects, autoscaler)
+	}
 	return objects
+}
+
+// guards says whether there are pods for a budget, which has the name of its set, or the budget is there already. One without
+// pods would guard nothing, and have Kubernetes complain in an event and go over it with each pod that comes.
+func (f *facts) guards(budget *policyv1.PodDisruptionBudget) bool {
+	set, found := f.sets[budget.Name]
+	return found && set.Status.Replicas > 0 || slices.ContainsFunc(f.extras, func(obj client.Object) bool { return keyOf(obj) == keyOf(budget) })
+}
+
+// applyWanted applies an object, a set that is autoscaled without its number of pods.
+func (c *Controller) applyWanted(ctx context.Context, component *platformv1.Component, f *facts, obj client.Object) (apply.Change, error) {
+	if set, ok := obj.(*platformv1.WorkloadSet); ok && set.Spec.Scaling == platformv1.SetScalingAuto {
+		return c.applyAutoscaled(ctx, component, f.sets[set.Name], set)
+	}
+	return c.applyOwned(ctx, component, obj)
 }
 
 // owned are the objects that go when they are no longer wanted.
@@ -87,7 +118,7 @@ func (c *Controller) hold(ctx context.Context, component *platformv1.Component, 
 		}
 		held := workloadSet(component, render.WorkloadSetOutput{Name: set.Name, Spec: *set.Spec.DeepCopy()})
 		held.Spec.Suspend = true
-		if _, err := c.applyOwned(ctx, component, held); err != nil {
+		if _, err := c.applyWanted(ctx, component, f, held); err != nil {
 			return apply.Outcome(err)
 		}
 	}

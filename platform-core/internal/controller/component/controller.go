@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -18,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/certmanager"
+	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
@@ -44,7 +45,9 @@ type Deps struct {
 	// Settings of the operator that rendering depends on; they can change.
 	Settings *settings.Live
 	// Certificates is the way to cert-manager.
-	Certificates *certmanager.Manager
+	Certificates *foreign.Kinds
+	// Monitors is the way to the PodMonitors of the Prometheus Operator.
+	Monitors *foreign.Kinds
 	// Namespace of the operator, which calls the agents.
 	Namespace string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.
@@ -57,12 +60,15 @@ type Deps struct {
 type Controller struct {
 	Deps
 	client client.Client
+	frame  *frame.Frame[*platformv1.Component]
 	// live reads what the cache does not hold.
 	live  client.Reader
 	apply *apply.Applier
-	// issue applies objects of cert-manager.
-	issue  *apply.Applier
+	// issue applies objects of kinds that others define.
+	others *apply.Applier
 	events *event.Recorder
+	// rendered components that are at work.
+	rendered rendered
 }
 
 // Setup registers the controller with a manager.
@@ -73,18 +79,21 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		live:   mgr.GetAPIReader(),
 		events: event.New(mgr.GetEventRecorder(owner)),
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
-		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
+		others: apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
+	c.frame, c.rendered = frame.New(c.client, c.work, finish), newRendered()
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Component{}, pluginField, byPlugin); err != nil {
 		return err
 	}
+	made := queue.Made(mgr, &platformv1.Component{}, nil)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.Component{}).
 		Watches(&platformv1.WorkloadSet{}, queue.OwnerOf(mgr, &platformv1.Component{})).
-		Owns(&corev1.Service{}).
-		Owns(&policyv1.PodDisruptionBudget{}, builder.WithPredicates(specChanged)).
-		Owns(&networkingv1.NetworkPolicy{}).
+		Watches(&corev1.Service{}, made).
+		Watches(&policyv1.PodDisruptionBudget{}, made, builder.WithPredicates(specChanged)).
+		Watches(&networkingv1.NetworkPolicy{}, made).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(specChanged)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(deps.Certificates.Source("Component")).
@@ -93,7 +102,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		Complete(deps.Gate(c))
 }
 
-// specChanged leaves out what the disruption controller writes into the status with each pod that comes or goes.
+// specChanged leaves out what Kubernetes writes into the status of budgets with each pod that comes or goes, and into that of
+// autoscalers with each measurement.
 var specChanged = predicate.GenerationChangedPredicate{}
 
 func byPlugin(obj client.Object) []string {
@@ -130,7 +140,7 @@ func (c *Controller) all(ctx context.Context) []reconcile.Request {
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	return frame.Reconcile(ctx, c.client, request, &platformv1.Component{}, c.work, finish)
+	return c.frame.Reconcile(ctx, request, &platformv1.Component{})
 }
 
 func (c *Controller) work(ctx context.Context, component *platformv1.Component) outcome.Outcome {
@@ -162,5 +172,5 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if o := c.act(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}
-	return settle(component, f, output)
+	return c.retire(ctx, f, settle(component, f, output)).Within(c.monitor(ctx, component, f, output.PodMonitor))
 }

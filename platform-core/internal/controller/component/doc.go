@@ -3,17 +3,20 @@
 // Package component renders a Component with its plugin and keeps what comes of
 // it applied: the WorkloadSets, the Services and what guards the pods.
 //
-// Duty: the certificate of a component that speaks TLS, WorkloadSets, Services, PodDisruptionBudgets and the NetworkPolicy of the component; endpoints,
-// sets and pods in its status. A number of pods that somebody else gives a WorkloadSet, such as an
-// autoscaler, goes up to the Application; every other edit is reverted.
+// Duty: the certificate of a component that speaks TLS, the PodMonitor of one whose metrics are wanted, WorkloadSets, Services,
+// PodDisruptionBudgets, HorizontalPodAutoscalers and the NetworkPolicy of the component; endpoints, sets and pods in its status. With
+// autoscaling the number of pods is the autoscaler's and never written. Without, a number that somebody else gives a WorkloadSet goes up
+// to the Application; every other edit is reverted.
 //
 // Inputs: the Component, the loaded plugin that it pins, what it owns, and the Application when a set was scaled.
 //
 // Field owner: component.
 //
-// Conditions: Ready, Reconciling, Stalled, and CertificateServed, where TLS is on, which says which pods serve a certificate
-// from before. Reasons: PluginMissing, PluginChanged, Stopped, Suspended, CertManagerNotFound, CertificateNotReady,
+// Conditions: Ready, Reconciling, Stalled, Monitored, where metrics are wanted, which holds nothing up, and CertificateServed,
+// where TLS is on, which says which pods serve a certificate from before. Reasons: PluginMissing, PluginChanged, Stopped, Suspended, CertManagerNotFound, CertificateNotReady, IssuerNotReady,
 // whatever the renderer or the API server refuses, NameTaken, and the reasons of its WorkloadSets.
+//
+// A budget is made when its set has pods, and before the component is Ready.
 //
 // Pods are replaced only when the API server, asked for a dry run, would make the new ones.
 package component

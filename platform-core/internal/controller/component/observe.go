@@ -5,6 +5,7 @@ package component
 import (
 	"context"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -25,9 +26,13 @@ type facts struct {
 	services map[string]*corev1.Service
 	// extras are the PodDisruptionBudgets and NetworkPolicies that the component owns.
 	extras []client.Object
+	// autoscalers are the HorizontalPodAutoscalers that the component owns.
+	autoscalers []client.Object
 	// tls is what is known of TLS.
 	tls tlsFacts
-	// written are the objects that this turn wrote: what sets says of them is older than that.
+	// monitoring is what is known of the PodMonitor.
+	monitoring monitoringFacts
+	// written are the sets that this turn wrote: what sets says of them is older than that.
 	written []string
 }
 
@@ -38,7 +43,8 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 	var services corev1.ServiceList
 	var budgets policyv1.PodDisruptionBudgetList
 	var policies networkingv1.NetworkPolicyList
-	for _, list := range []client.ObjectList{&sets, &services, &budgets, &policies} {
+	var autoscalers autoscalingv2.HorizontalPodAutoscalerList
+	for _, list := range []client.ObjectList{&sets, &services, &budgets, &policies, &autoscalers} {
 		if err := c.client.List(ctx, list, client.InNamespace(component.Namespace), client.MatchingLabels{
 			platformv1.ApplicationLabel: component.Spec.Application,
 			platformv1.ComponentLabel:   component.Spec.Component,
@@ -65,6 +71,14 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 		if metav1.IsControlledBy(&policies.Items[i], component) {
 			f.extras = append(f.extras, &policies.Items[i])
 		}
+	}
+	for i := range autoscalers.Items {
+		if metav1.IsControlledBy(&autoscalers.Items[i], component) {
+			f.autoscalers = append(f.autoscalers, &autoscalers.Items[i])
+		}
+	}
+	if err := c.observeMonitoring(ctx, component, f); err != nil {
+		return nil, err
 	}
 	return f, c.observeTLS(ctx, component, f)
 }

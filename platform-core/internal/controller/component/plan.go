@@ -31,12 +31,12 @@ func (c *Controller) plan(component *platformv1.Component, f *facts) (*render.Co
 	}
 	settings := c.Settings.Get()
 	settings.OperatorNamespace = c.Namespace
-	output, refusal := render.Component(bundle, settings, render.Meta{
+	output, refusal := c.rendered.component(bundle, settings, render.Meta{
 		Application: component.Spec.Application,
 		Namespace:   component.Namespace,
 		UID:         types.UID(component.Labels[platformv1.ApplicationUIDLabel]),
 		Domain:      component.Labels[platformv1.DomainLabel],
-	}, &component.Spec)
+	}, component, f)
 	if refusal != nil {
 		o := outcome.Stalled(refusal.Reason, refusal.Message)
 		return nil, &o

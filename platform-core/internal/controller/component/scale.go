@@ -22,6 +22,9 @@ import (
 // where it comes down from again. Done means that there is none to carry; one that cannot be had is
 // reverted by act, with an event that says why.
 func (c *Controller) carry(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
+	if component.Spec.Autoscaling != nil {
+		return outcome.Done()
+	}
 	for _, wanted := range output.WorkloadSets {
 		set := f.sets[wanted.Name]
 		if set == nil || set.DeletionTimestamp != nil || set.Spec.Replicas == wanted.Spec.Replicas {
@@ -50,6 +53,9 @@ func (c *Controller) carryOne(ctx context.Context, component *platformv1.Compone
 	app := &platformv1.Application{}
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: component.Namespace, Name: component.Spec.Application}, app); err != nil {
 		return outcome.Failed(err)
+	}
+	if isReleased(set, component) && namesReplicas(&app.Spec, component.Spec.Component, set.Spec.Set) {
+		return outcome.Done()
 	}
 	scaled := app.DeepCopy()
 	setReplicas(&scaled.Spec, &component.Spec, set.Spec.Set, set.Spec.Replicas)

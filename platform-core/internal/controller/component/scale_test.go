@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
 func entry(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
@@ -67,5 +68,31 @@ func TestScaleOfATypedObjectIsRefused(t *testing.T) {
 	why := (&Controller{}).refuseScale(&platformv1.Component{}, &facts{}, app, app)
 	if want := "Application redis-a is made from Redis a: change it there"; why != want {
 		t.Errorf("got %q; want %q", why, want)
+	}
+}
+
+// A set that was made before sets were told that they are fixed is still not scaled.
+func TestScaleOfAFixedComponentIsRefused(t *testing.T) {
+	bundle := &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{{Name: "etcd", Scaling: plugin.ScalingFixed}}}}
+	component := &platformv1.Component{Spec: platformv1.ComponentSpec{Component: "etcd"}}
+	app := &platformv1.Application{}
+	why := (&Controller{}).refuseScale(component, &facts{state: plugin.State{Bundle: bundle}}, app, app)
+	if want := "component etcd cannot be scaled once it is made"; why != want {
+		t.Errorf("got %q; want %q", why, want)
+	}
+}
+
+func TestNamesReplicas(t *testing.T) {
+	app := &platformv1.ApplicationSpec{Components: []platformv1.ApplicationComponent{
+		{Name: "web", Replicas: new(int32(2))},
+		{Name: "db", Sets: []platformv1.ComponentSet{{Name: "0", Replicas: new(int32(1))}, {Name: "1"}}},
+	}}
+	for _, test := range []struct {
+		component, set string
+		want           bool
+	}{{"web", "main", true}, {"db", "0", true}, {"db", "1", false}, {"cache", "main", false}} {
+		if got := namesReplicas(app, test.component, test.set); got != test.want {
+			t.Errorf("set %s of component %s: %v", test.set, test.component, got)
+		}
 	}
 }

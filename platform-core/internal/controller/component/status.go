@@ -19,7 +19,7 @@ import (
 // nothing could be rendered; the endpoints stay as they were then.
 func report(component *platformv1.Component, f *facts, output *render.ComponentOutput) {
 	s := &component.Status
-	s.Replicas, s.ReadyReplicas, s.Sets, s.Pods = component.Spec.Pods(), 0, nil, nil
+	s.ReadyReplicas, s.Sets, s.Pods = 0, nil, nil
 	version, agreed := "", true
 	for _, name := range slices.Sorted(maps.Keys(f.sets)) {
 		set := f.sets[name]
@@ -35,6 +35,7 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 		agreed = agreed && (version == "" || set.Status.Version == version)
 		version = set.Status.Version
 	}
+	s.Replicas = component.WantedPods()
 	s.Version = ""
 	if agreed {
 		s.Version = version

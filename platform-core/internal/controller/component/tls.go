@@ -34,6 +34,8 @@ type tlsFacts struct {
 	certificate *unstructured.Unstructured
 	// secret that it was issued to; nil when there is none.
 	secret *corev1.Secret
+	// problem says why the certificate is not ready, and issuer what keeps a named issuer from giving it; "" when all is well.
+	problem, issuer string
 }
 
 func (c *Controller) observeTLS(ctx context.Context, component *platformv1.Component, f *facts) error {
@@ -45,7 +47,7 @@ func (c *Controller) observeTLS(ctx context.Context, component *platformv1.Compo
 		f.tls.secret = secret
 	case !apierrors.IsNotFound(err):
 		return err
-	case !f.tls.wanted:
+	case !f.tls.wanted && !c.Certificates.Watching():
 		// Nothing is left of a certificate, and so cert-manager need not be looked for.
 		return nil
 	}
@@ -55,11 +57,15 @@ func (c *Controller) observeTLS(ctx context.Context, component *platformv1.Compo
 	}
 	certificate := &unstructured.Unstructured{}
 	certificate.SetGroupVersionKind(render.CertificateKind)
-	if err := c.Certificates.Client().Get(ctx, key, certificate); err != nil {
-		return client.IgnoreNotFound(err)
+	if err = c.Certificates.Client().Get(ctx, key, certificate); client.IgnoreNotFound(err) != nil {
+		return err
 	}
-	if metav1.IsControlledBy(certificate, component) {
-		f.tls.certificate = certificate
+	if err == nil && metav1.IsControlledBy(certificate, component) {
+		f.tls.certificate, f.tls.problem = certificate, certmanager.Problem(certificate)
+	}
+	if f.tls.wanted && (f.tls.problem != "" || certmanager.Digest(f.tls.secret) == "") {
+		f.tls.issuer, err = certmanager.IssuerProblem(ctx, c.Certificates.Live(), component.Namespace, component.Spec.TLS.IssuerRef)
+		return err
 	}
 	return nil
 }
@@ -68,9 +74,6 @@ func (c *Controller) observeTLS(ctx context.Context, component *platformv1.Compo
 // could not be started.
 func (c *Controller) certify(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
 	switch {
-	case output.Certificate == nil && f.tls.certificate != nil:
-		// Pods that are still to be replaced have its Secret.
-		return outcome.Failed(c.issue.Delete(ctx, f.tls.certificate))
 	case output.Certificate == nil:
 		return outcome.Done()
 	case !f.tls.installed:
@@ -79,49 +82,59 @@ func (c *Controller) certify(ctx context.Context, component *platformv1.Componen
 	if err := controllerutil.SetControllerReference(component, output.Certificate, c.client.Scheme()); err != nil {
 		return outcome.Failed(err)
 	}
-	_, err := c.issue.Apply(ctx, output.Certificate)
-	if apierrors.IsInvalid(err) {
+	change, err := c.others.Apply(ctx, output.Certificate)
+	switch {
+	case apierrors.IsInvalid(err):
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
-	}
-	if err != nil {
+	case err != nil:
 		return apply.Outcome(err)
+	case len(component.Status.Pods) == 0 && change != apply.Unchanged:
+		return outcome.Waiting(platformv1.ReasonCertificateNotReady, "the certificate is being issued")
+	case len(component.Status.Pods) == 0 && f.tls.problem != "":
+		// All pods begin with the same certificate, not some with one of another issuer.
+		return f.tls.pending()
 	}
-	return c.issued(ctx, component, f)
+	return c.issued(ctx, f)
 }
 
-// issued says what is missing of the Secret, which goes with the component.
-func (c *Controller) issued(ctx context.Context, component *platformv1.Component, f *facts) outcome.Outcome {
-	if certmanager.Digest(f.tls.secret) == "" {
-		problem := ""
-		if f.tls.certificate != nil {
-			problem = certmanager.Problem(f.tls.certificate)
-		}
-		// A Certificate that was just made says nothing, and one whose Secret was deleted is still well for a moment.
-		return outcome.Waiting(platformv1.ReasonCertificateNotReady, cmp.Or(problem, "the certificate is being issued"))
+// pending says why there is no certificate as it is asked for, and what to do about it.
+func (t tlsFacts) pending() outcome.Outcome {
+	if t.issuer != "" {
+		return outcome.StalledFor(certmanager.Recheck, platformv1.ReasonIssuerNotReady, t.issuer)
+	}
+	// A Certificate that was just made says nothing, and one whose Secret was deleted is still well for a moment.
+	return outcome.Waiting(platformv1.ReasonCertificateNotReady, cmp.Or(t.problem, "the certificate is being issued"))
+}
+
+// issued says what is missing of the Secret, and has it go with its Certificate.
+func (c *Controller) issued(ctx context.Context, f *facts) outcome.Outcome {
+	if certmanager.Digest(f.tls.secret) == "" || f.tls.certificate == nil {
+		return f.tls.pending()
 	}
 	if len(f.tls.secret.Data[plan.CAFile]) == 0 {
 		return outcome.Stalled(platformv1.ReasonCertificateNotReady, fmt.Sprintf("Secret %s has no %s: the issuer does not give the certificate of its CA; "+
 			"name one that does in tls.issuerRef, or none", f.tls.secret.Name, plan.CAFile))
 	}
-	if metav1.IsControlledBy(f.tls.secret, component) {
-		return outcome.Done()
+	return apply.Outcome(certmanager.Bind(ctx, c.apply, f.tls.secret, f.tls.certificate))
+}
+
+// retire removes a certificate that no pod has any more, once all else is as asked. Its Secret goes with it.
+func (c *Controller) retire(ctx context.Context, f *facts, o outcome.Outcome) outcome.Outcome {
+	if o.Kind() != outcome.KindDone || f.tls.wanted || f.tls.certificate == nil {
+		return o
 	}
-	_, err := c.applyOwned(ctx, component, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: component.Namespace, Name: f.tls.secret.Name},
-		Type:       f.tls.secret.Type,
-	})
-	return apply.Outcome(err)
+	if err := c.others.Delete(ctx, f.tls.certificate); err != nil {
+		return outcome.Failed(err)
+	}
+	return o
 }
 
 // settleTLS: a certificate that cert-manager says is not good is nothing to be content with.
 func settleTLS(f *facts) outcome.Outcome {
-	if !f.tls.wanted || f.tls.certificate == nil {
+	if !f.tls.wanted || f.tls.problem == "" {
 		return outcome.Done()
 	}
-	if problem := certmanager.Problem(f.tls.certificate); problem != "" {
-		return outcome.Waiting(platformv1.ReasonCertificateNotReady, problem)
-	}
-	return outcome.Done()
+	return f.tls.pending()
 }
 
 // reportCertificate says which pods serve a certificate from before. The kubelet brings a new one to a pod within a minute or two.
@@ -151,7 +164,8 @@ func reportCertificate(component *platformv1.Component, f *facts) {
 // ofIssued wakes the Component whose certificate was issued.
 func ofIssued(_ context.Context, obj client.Object) []reconcile.Request {
 	application, component := obj.GetLabels()[platformv1.ApplicationLabel], obj.GetLabels()[platformv1.ComponentLabel]
-	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" || component == "" {
+	// Those of the pods' agents belong to a set.
+	if secret, ok := obj.(*corev1.Secret); !ok || secret.Type != corev1.SecretTypeTLS || application == "" || component == "" || obj.GetLabels()[platformv1.SetLabel] != "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -42,22 +42,33 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 	if err := c.ensureShared(ctx, set, f); err != nil {
 		return apply.Outcome(err)
 	}
-	if f.rollout.Mode == rollout.Running {
-		for _, ordinal := range f.rollout.Ordinals() {
-			if err := c.ensureCertificate(ctx, set, f, ordinal); err != nil {
-				return apply.Outcome(err)
-			}
-		}
-	}
 	if err := c.tendClaims(ctx, set, f); err != nil {
 		return outcome.Failed(err)
 	}
 	if err := c.noteResources(ctx, f); err != nil {
 		return outcome.Failed(err)
 	}
-	outcomes := make([]outcome.Outcome, 0, len(steps))
-	for _, step := range steps {
-		outcomes = append(outcomes, c.take(ctx, set, f, step))
+	return c.takeAll(ctx, set, f, steps)
+}
+
+// takeAll takes the steps: first those that make pods or give roles, of which none waits for another (the planner puts what
+// does into another turn), then those that change pods, in their order.
+func (c *Controller) takeAll(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
+	outcomes := make([]outcome.Outcome, len(steps))
+	var free []func() error
+	var ordered []int
+	for i, step := range steps {
+		if step.Action == rollout.CreatePod || step.Action == rollout.SetRole {
+			free = append(free, func() error { outcomes[i] = c.take(ctx, set, f, step); return nil })
+			continue
+		}
+		ordered = append(ordered, i)
+	}
+	if err := frame.Together(free...); err != nil {
+		return outcome.Failed(err)
+	}
+	for _, i := range ordered {
+		outcomes[i] = c.take(ctx, set, f, steps[i])
 	}
 	return outcome.Worst(outcomes...)
 }
@@ -69,6 +80,8 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	case rollout.DeletePod:
 		c.events.Normal(set, "ReplacingPod", "%s", step)
 		return outcome.Failed(c.apply.Delete(ctx, f.pods[step.Pod]))
+	case rollout.ForgetPod:
+		return c.forgetPod(ctx, set, f, step)
 	case rollout.SetRole:
 		return outcome.Failed(c.setRole(ctx, f.pods[step.Pod], step.Role))
 	case rollout.UpdateImage:
@@ -79,6 +92,10 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 		return c.pushPlan(ctx, set, f, step)
 	case rollout.ReloadPlan:
 		return c.reloadPlan(ctx, set, f, step)
+	case rollout.SwitchOver:
+		return c.switchOver(ctx, set, f, step)
+	case rollout.Hold:
+		return hold(set, f, step)
 	}
 	return outcome.Failed(fmt.Errorf("there is no action %q", step.Action))
 }
@@ -96,10 +113,11 @@ func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet,
 	if err := c.ensureClaims(ctx, set, f, step.Ordinal); err != nil {
 		return apply.Outcome(err)
 	}
-	pod, err := render.Pod(set, step.Ordinal)
+	want, err := c.rendered.pod(set, step.Ordinal)
 	if err != nil {
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
 	}
+	pod := want.DeepCopy()
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
@@ -160,9 +178,11 @@ func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet,
 	}
 	err = c.client.SubResource("resize").Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(owner))
 	switch {
+	case (apierrors.IsInvalid(err) || apierrors.IsMethodNotSupported(err)) && f.rollout.Window == rollout.Closed:
+		f.wakeAfter(f.opening.Sub(f.now))
+		return awaitWindow(f, []rollout.Step{{Action: rollout.DeletePod, Pod: pod.Name}})
 	case apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
-		c.events.Normal(set, "ReplacingPod", "%s %s: its resources cannot change in place: %v", rollout.DeletePod, pod.Name, err)
-		return outcome.Failed(c.apply.Delete(ctx, pod))
+		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Resources, p.Note = rollout.Replace, err.Error() })
 	case apierrors.IsForbidden(err):
 		// A quota, which another pod would not fit into either.
 		return outcome.StalledFor(quotaRecheck, platformv1.ReasonResizePending, fmt.Sprintf("pod %s may not have the new resources: %v", pod.Name, err))

@@ -5,9 +5,12 @@ package workloadset
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -16,8 +19,14 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// callRetry is how soon a process manager that did not answer is called again.
-const callRetry = 5 * time.Second
+const (
+	// callRetry is how soon a process manager that did not answer is called again.
+	callRetry = 5 * time.Second
+	// callAttempts is how often a call with a plan is made that fails.
+	callAttempts = 4
+	// firstRetry is the time until the second attempt; it doubles with each: 14 s in all.
+	firstRetry = 2 * time.Second
+)
 
 // callKey names the configuration, the generation that asks for it and the pod, so that a
 // repeated call does nothing again.
@@ -28,56 +37,95 @@ func callKey(call string, set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod
 // pushPlan restarts the process of a pod in place with the current plan.
 func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
 	pod := f.pods[step.Pod]
-	key := callKey(restartCall, set, f, pod)
-	if last := f.callOf(step.Ordinal); last != nil && last.Key == key {
-		// It was called; the report tells how it ends.
-		return judgeCall(pod, *last)
+	key, attempt, judged := c.nextCall(restartCall, set, f, step)
+	if judged != nil {
+		return *judged
 	}
 	process, err := c.Dialer.Dial(ctx, pod)
 	if err != nil {
-		return unanswered(err)
+		return unanswered(pod, err)
 	}
-	c.events.Normal(set, "RestartingProcess", "%s", step)
 	call, err := process.Restart(ctx, key, set.Spec.Plan.Raw)
 	if err != nil {
-		return unanswered(err)
+		return unanswered(pod, err)
 	}
-	return judgeCall(pod, call)
+	c.events.Normal(set, "RestartingProcess", "%s", step)
+	return c.judgeCall(set, f, pod, call, attempt)
 }
 
 // reloadPlan has the process of a pod take the current plan over while it runs. What a reload
 // cannot take over, a restart does: it is this pod's turn in any case.
 func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
 	pod := f.pods[step.Pod]
-	key := callKey(reloadCall, set, f, pod)
-	if last := f.callOf(step.Ordinal); last != nil && last.Key == key {
-		return judgeCall(pod, *last)
+	key, attempt, judged := c.nextCall(reloadCall, set, f, step)
+	if judged != nil {
+		return *judged
 	}
 	process, err := c.Dialer.Dial(ctx, pod)
 	if err != nil {
-		return unanswered(err)
+		return unanswered(pod, err)
+	}
+	call, err := process.Reload(ctx, key, set.Spec.Plan.Raw)
+	if err != nil {
+		return unanswered(pod, err)
 	}
 	c.events.Normal(set, "ReloadingProcess", "%s", step)
-	call, err := process.Reload(ctx, key, set.Spec.Plan.Raw)
-	switch {
-	case err != nil:
-		return unanswered(err)
-	case call.Phase == agentreport.CallFailed && call.Reason == agentreport.ReasonRestartRequired:
-		step.Action, step.Reason = rollout.PushPlan, "a reload cannot take its configuration over"
-		return c.pushPlan(ctx, set, f, step)
+	if call.Phase == agentreport.CallFailed && call.Reason == agentreport.ReasonRestartRequired {
+		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Reload = rollout.Replace })
 	}
-	return judgeCall(pod, call)
+	return c.judgeCall(set, f, pod, call, attempt)
 }
 
-func unanswered(err error) outcome.Outcome {
-	return outcome.WaitingFor(callRetry, platformv1.ReasonConfigurationPending, agentclient.ProblemOf(err))
+func unanswered(pod *corev1.Pod, err error) outcome.Outcome {
+	return outcome.WaitingFor(callRetry, platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s: %s", pod.Name, agentclient.ProblemOf(err)))
 }
 
-// judgeCall says what became of a call with a new plan. One that failed is not
-// called again: only another plan can help.
-func judgeCall(pod *corev1.Pod, call agentreport.Call) outcome.Outcome {
-	if call.Phase == agentreport.CallFailed {
-		return outcome.Stalled(platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s does not take the configuration: %s", pod.Name, call.Message))
+// nextCall gives the key and the number of the attempt to make now; or, where it is not time for one, what became of the last.
+func (c *Controller) nextCall(call string, set *platformv1.WorkloadSet, f *facts, step rollout.Step) (key string, attempt int, judged *outcome.Outcome) {
+	pod := f.pods[step.Pod]
+	first := callKey(call, set, f, pod)
+	last := f.callOf(step.Ordinal)
+	made := attemptsOf(first, last)
+	if made == 0 {
+		return first, 1, nil
+	}
+	if o := c.judgeCall(set, f, pod, *last, made); o.Kind() != outcome.KindDone || last.Phase != agentreport.CallFailed {
+		return "", 0, &o
+	}
+	return fmt.Sprintf("%s/%d", first, made+1), made + 1, nil
+}
+
+// attemptsOf says how often a call was made, as far as the last one tells: the key of the first attempt is the call's own,
+// those of the others end with their number.
+func attemptsOf(first string, last *agentreport.Call) int {
+	if last == nil {
+		return 0
+	}
+	rest, same := strings.CutPrefix(last.Key, first)
+	if !same {
+		return 0
+	}
+	if n, err := strconv.Atoi(strings.TrimPrefix(rest, "/")); err == nil {
+		return n
+	}
+	return 1
+}
+
+// judgeCall says what became of an attempt of a call. One that failed is made again a few times, at growing intervals, since
+// what it met may pass; then only another plan can help. Done after a failure says that it is time for the next attempt.
+func (c *Controller) judgeCall(set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod, call agentreport.Call, attempt int) outcome.Outcome {
+	name := client.ObjectKeyFromObject(set)
+	if call.Phase != agentreport.CallFailed {
+		c.retries.forget(name)
+		return outcome.Done()
+	}
+	message := fmt.Sprintf("pod %s does not take the configuration: %s", pod.Name, call.Message)
+	if attempt >= callAttempts {
+		c.retries.forget(name)
+		return outcome.Stalled(platformv1.ReasonConfigurationPending, message)
+	}
+	if wait := c.retries.wait(name, call.Key, f.now, firstRetry<<(attempt-1)); wait > 0 {
+		return outcome.WaitingFor(wait, platformv1.ReasonConfigurationPending, message+"; it is tried again")
 	}
 	return outcome.Done()
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/queue"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
@@ -35,6 +36,8 @@ type Deps struct {
 	Authority *pki.Authority
 	// Dialer reaches the process managers.
 	Dialer agentclient.Dialer
+	// Ops reaches the ops agents.
+	Ops agentclient.OpsDialer
 	// Options of the controller: workers and rate limits.
 	Options controller.Options
 	// Now tells the time; time.Now in production.
@@ -45,12 +48,17 @@ type Deps struct {
 type Controller struct {
 	Deps
 	client client.Client
+	frame  *frame.Frame[*platformv1.WorkloadSet]
 	// live reads what is looked at too seldom to be cached.
 	live   client.Reader
 	apply  *apply.Applier
 	events *event.Recorder
+	// rendered pods of sets that are at work.
+	rendered rendered
 	// resizable says whether the server gives pods other resources while they run.
 	resizable bool
+	// retries of calls that failed.
+	retries retries
 }
 
 // Setup registers the controller with a manager.
@@ -70,18 +78,26 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 }
 
 func setup(mgr ctrl.Manager, c *Controller) error {
+	c.frame, c.rendered = frame.New(c.client, c.work, finish), newRendered()
+	made := queue.Made(mgr, &platformv1.WorkloadSet{}, nil)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.WorkloadSet{}).
-		Owns(&corev1.Pod{}).
-		Owns(&corev1.Secret{}).
-		Owns(&corev1.ConfigMap{}).
-		Owns(&corev1.ServiceAccount{}).
-		Owns(&rbacv1.Role{}).
-		Owns(&rbacv1.RoleBinding{}).
+		Watches(&corev1.Pod{}, queue.Made(mgr, &platformv1.WorkloadSet{}, saysMore)).
+		Watches(&corev1.Secret{}, made).
+		Watches(&corev1.ConfigMap{}, made).
+		Watches(&corev1.ServiceAccount{}, made).
+		Watches(&rbacv1.Role{}, made).
+		Watches(&rbacv1.RoleBinding{}, made).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
 		WithOptions(c.Options).
 		Complete(c)
+}
+
+// saysMore says whether a pod reported something else, which may be who writes, or is on its way out.
+func saysMore(before, after client.Object) bool {
+	return before.GetAnnotations()[platformv1.ReportAnnotation] != after.GetAnnotations()[platformv1.ReportAnnotation] ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil)
 }
 
 // ofClaim maps a claim to its WorkloadSet. Claims have no owner reference, so
@@ -94,11 +110,12 @@ func ofClaim(_ context.Context, claim client.Object) []reconcile.Request {
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	return frame.Reconcile(ctx, c.client, request, &platformv1.WorkloadSet{}, c.work, finish)
+	return c.frame.Reconcile(ctx, request, &platformv1.WorkloadSet{})
 }
 
 func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !set.DeletionTimestamp.IsZero() {
+		c.retries.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)
 	}
 	f, err := c.observe(ctx, set)
@@ -113,12 +130,15 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		steps = rollout.Plan(f.rollout)
 	}
 	report(set, f)
+	if len(f.rollout.Held()) > 0 {
+		f.wakeAfter(f.opening.Sub(f.now))
+	}
 	o := c.act(ctx, set, f, steps)
 	if o.Kind() == outcome.KindDone {
 		o = settle(set, f, steps)
 	}
-	if f.wake == 0 || o.Kind() < outcome.KindWaiting {
+	if o.Kind() < outcome.KindDeferred {
 		return o
 	}
-	return outcome.Worst(o, outcome.WaitingFor(f.wake, o.Reason(), o.Message()))
+	return o.Within(f.wake)
 }

@@ -55,7 +55,7 @@ func TestLifeSurvivesAKillAfterEachWrite(t *testing.T) {
 // life takes a set from its making over more and fewer pods and another template to its end.
 func (h *harness) life() {
 	h.Helper()
-	set := h.create(3, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete })
+	set := h.create(3, handsOver(h), func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete })
 	testkit.WaitForReady(h, env.Client, set)
 	h.expect(3, 3)
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 5 })
@@ -71,6 +71,9 @@ func (h *harness) life() {
 		if pod.Labels[platformv1.RevisionLabel] != "r2" {
 			h.Errorf("pod %s has revision %s", name, pod.Labels[platformv1.RevisionLabel])
 		}
+	}
+	if calls := h.node.switches(); calls != 1 {
+		h.Errorf("the writer handed over %d times, want once", calls)
 	}
 	if err := env.Client.Delete(h.Context(), set); err != nil {
 		h.Fatal(err)

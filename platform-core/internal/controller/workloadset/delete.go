@@ -17,10 +17,12 @@ import (
 )
 
 // ensureFinalizer has the set wait for its volumes to be deleted, when the policy
-// asks for that. With Retain there is nothing to do at the end, so no finalizer.
+// asks for that. With Retain there is nothing to do at the end, so no finalizer. It stays when the last volume is no longer
+// mounted: that is still there.
 func (c *Controller) ensureFinalizer(ctx context.Context, set *platformv1.WorkloadSet) error {
-	wanted := set.Spec.DeletionPolicy == platformv1.DeletionPolicyDelete && len(set.Spec.Volumes) > 0
-	if wanted == controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer) {
+	has := controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer)
+	wanted := set.Spec.DeletionPolicy == platformv1.DeletionPolicyDelete && (has || len(set.Spec.Volumes) > 0)
+	if wanted == has {
 		return nil
 	}
 	finalizers := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == platformv1.VolumesFinalizer })

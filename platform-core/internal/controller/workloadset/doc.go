@@ -4,19 +4,20 @@
 //
 // Duty: pods, volumes, the agents' identity, certificates and plan; role labels;
 // and what package rollout plans: other images, other resources and other
-// configuration for pods that run, other pods where that is not enough, stop and start.
+// configuration for pods that run, other pods where that is not enough, a switchover
+// before the writer is taken out, stop and start.
 //
 // Inputs: the WorkloadSet, its pods with their agents' reports, its claims,
 // Secrets and ConfigMap, and StorageClasses. No plugin is needed. A step that takes
 // a pod out, or gives a writer's label, is planned on pods read live. Nodes and
-// volumes are read when a node can never give a pod its resources.
+// volumes are read when a node can never give a pod its resources, and the node of a pod that it seems to have lost.
 //
 // Field owner: workloadset.
 //
 // Conditions: Ready, Reconciling, Stalled. Reasons: PodsNotReady,
-// PodUnschedulable, ImageUnavailable, ProcessFailing, ConfigurationPending,
-// ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
-// StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
+// PodUnschedulable, NodeUnreachable, ImageUnavailable, ProcessFailing, ConfigurationPending,
+// SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
+// WaitingForMaintenance, StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
 // NameTaken, Stopped, Suspended, Deleting.
 //
 // Data is never destroyed as a side effect: claims are made, grown, and only with

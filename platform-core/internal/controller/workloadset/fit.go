@@ -73,16 +73,40 @@ func restartFit(live *corev1.Pod) rollout.Fit {
 	return rollout.Current
 }
 
-// imageChanges returns the containers of the live pod that are to have another image, with that image.
+// imageChanges returns the containers of the live pod that are to have another image, with that image. The same image in another
+// registry is none, as long as the container has an image at all: nothing that runs is restarted for where it came from.
 func imageChanges(live, want *corev1.Pod) map[string]string {
 	changes := map[string]string{}
 	wanted := running(&want.Spec)
+	had, has := pluginImages(live), pluginImages(want)
 	for _, container := range running(&live.Spec) {
-		if c := named(wanted, container.Name); c != nil && c.Image != container.Image {
-			changes[container.Name] = c.Image
+		c := named(wanted, container.Name)
+		if c == nil || c.Image == container.Image {
+			continue
+		}
+		if name := had[c.Name]; name == "" || name != has[c.Name] || lacksImage(live, c.Name) {
+			changes[c.Name] = c.Image
 		}
 	}
 	return changes
+}
+
+// pluginImages reads what the plugin calls the images of a pod's containers.
+func pluginImages(pod *corev1.Pod) map[string]string {
+	images := map[string]string{}
+	// What cannot be read counts as none: then the full names are compared.
+	_ = json.Unmarshal([]byte(pod.Annotations[platformv1.PluginImagesAnnotation]), &images)
+	return images
+}
+
+// lacksImage says whether a container does not start since its node cannot get its image.
+func lacksImage(pod *corev1.Pod, container string) bool {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Name == container && status.State.Waiting != nil {
+			return slices.Contains(imageFailures, status.State.Waiting.Reason)
+		}
+	}
+	return false
 }
 
 // imagePatch gives the containers their images, and those init containers of the plugin's that run again
@@ -92,32 +116,38 @@ func imagePatch(live, want *corev1.Pod) ([]byte, error) {
 		Name  string `json:"name"`
 		Image string `json:"image"`
 	}
-	before := imagesBefore(live)
-	for name := range imageChanges(live, want) {
+	before, changes := imagesBefore(live), imageChanges(live, want)
+	for name := range changes {
 		if id := containerID(live, name); before[name].ID != id || id == "" {
 			before[name] = ranBefore{ID: id, Image: named(running(&live.Spec), name).Image}
 		}
 	}
-	list := func(have, wanted []corev1.Container) []image {
-		images := []image{}
-		for _, container := range have {
-			c := named(wanted, container.Name)
-			if c != nil && c.Image != container.Image && c.Name != plugin.InitContainer {
-				images = append(images, image{c.Name, c.Image})
-			}
+	images := []image{}
+	for _, container := range live.Spec.Containers {
+		if to, found := changes[container.Name]; found {
+			images = append(images, image{container.Name, to})
 		}
-		return images
+	}
+	inits := []image{}
+	for _, container := range live.Spec.InitContainers {
+		c := named(want.Spec.InitContainers, container.Name)
+		_, changed := changes[container.Name]
+		ends := container.RestartPolicy == nil
+		if changed || c != nil && ends && c.Image != container.Image && c.Name != plugin.InitContainer {
+			inits = append(inits, image{c.Name, c.Image})
+		}
 	}
 	record, err := json.Marshal(before)
 	if err != nil {
 		return nil, err
 	}
+	annotations := map[string]string{platformv1.ImagesAnnotation: string(record)}
+	if names, found := want.Annotations[platformv1.PluginImagesAnnotation]; found {
+		annotations[platformv1.PluginImagesAnnotation] = names
+	}
 	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": live.UID, "annotations": map[string]string{platformv1.ImagesAnnotation: string(record)}},
-		"spec": map[string]any{
-			"containers":     list(live.Spec.Containers, want.Spec.Containers),
-			"initContainers": list(live.Spec.InitContainers, want.Spec.InitContainers),
-		},
+		"metadata": map[string]any{"uid": live.UID, "annotations": annotations},
+		"spec":     map[string]any{"containers": images, "initContainers": inits},
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -58,8 +60,19 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}})
+	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, After: func(env *testkit.Env) error {
+		if account == nil {
+			return nil // No test has run a controller.
+		}
+		return env.Denied(account.User)
+	}})
 }
+
+// system is the namespace of the operator.
+const system = "zeroinfra-system"
+
+// account is the operator's: the controller has the rights that its chart gives it.
+var account *testkit.Operator
 
 var authority = sync.OnceValue(func() *pki.Authority {
 	data, err := pki.Generate("database", time.Now())
@@ -73,10 +86,34 @@ var authority = sync.OnceValue(func() *pki.Authority {
 	return authority
 })
 
-var classes = sync.OnceValue(func() error {
-	return env.Client.Create(context.Background(), &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true),
-	})
+// prepare makes what is there before any set: the operator's account and a class.
+var prepare = sync.OnceValue(func() error {
+	ctx := context.Background()
+	for _, obj := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}},
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)},
+	} {
+		if err := env.Client.Create(ctx, obj); err != nil {
+			return err
+		}
+	}
+	var err error
+	account, err = env.Operator(ctx, system)
+	return err
+})
+
+// serverResizes says whether an API server of this version resizes pods while they run: from 1.33 on.
+var serverResizes = sync.OnceValues(func() (bool, error) {
+	asker, err := discovery.NewDiscoveryClientForConfig(env.Config)
+	if err != nil {
+		return false, err
+	}
+	info, err := asker.ServerVersion()
+	if err != nil {
+		return false, err
+	}
+	minor, err := strconv.Atoi(info.Minor)
+	return minor >= 33, err
 })
 
 // fuse kills a controller right after a number of its writes. A negative number never does.
@@ -122,11 +159,15 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	if err := classes(); err != nil {
+	if err := prepare(); err != nil {
+		t.Fatal(err)
+	}
+	resizable, err := serverResizes()
+	if err != nil {
 		t.Fatal(err)
 	}
 	namespace := env.Namespace(t)
-	return &harness{T: t, namespace: namespace, node: newNode(t, namespace), resizable: true, log: logr.Discard()}
+	return &harness{T: t, namespace: namespace, node: newNode(t, namespace), resizable: resizable, log: logr.Discard()}
 }
 
 // start runs a controller that dies right after the given number of writes; done closes at its end.
@@ -135,7 +176,7 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f = &fuse{kill: cancel}
 	f.left.Store(int64(writes))
-	cfg := rest.CopyConfig(env.Config)
+	cfg := rest.CopyConfig(account.Config)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return fused{f, next} })
 	ended := make(chan struct{})
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
@@ -148,12 +189,12 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	resizable, err := canResize(mgr)
-	if err != nil || !resizable {
-		h.Fatalf("the server does not resize pods: %v", err)
+	resizes, _ := serverResizes()
+	if found, err := canResize(mgr); err != nil || found != resizes {
+		h.Fatalf("it takes the server for one that resizes pods: %t, %v", found, err)
 	}
 	err = setup(mgr, &Controller{
-		Deps: Deps{Authority: authority(), Dialer: h.node, Options: queue.Options(queue.NewLimit(2)),
+		Deps: Deps{Authority: authority(), Dialer: h.node, Ops: h.node, Options: queue.Options(queue.NewLimit(2)),
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
@@ -174,6 +215,8 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 
 // content of the rendered set that tests change.
 type content struct {
+	// Registry in front of the image: empty, or with a slash at the end.
+	Registry  string
 	Image     string
 	Resources corev1.ResourceRequirements
 	Plan      plan.Plan
@@ -200,11 +243,14 @@ func (c content) fill(t testing.TB, spec *platformv1.WorkloadSetSpec) {
 	t.Helper()
 	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: "redis-a",
 		platformv1.ApplicationUIDLabel: newUID, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main"}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-		InitContainers: []corev1.Container{{Name: plugin.InitContainer, Image: "agent:1"}},
+	names := fmt.Sprintf(`{"redis":%q,%q:%q}`, c.Image, plugin.StatusContainer, c.Image)
+	meta := metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{platformv1.PluginImagesAnnotation: names}}
+	template := corev1.PodTemplateSpec{ObjectMeta: meta, Spec: corev1.PodSpec{
+		ServiceAccountName: setName,
+		InitContainers:     []corev1.Container{{Name: plugin.InitContainer, Image: "agent:1"}},
 		Containers: []corev1.Container{
-			{Name: "redis", Image: c.Image, Resources: c.Resources},
-			{Name: plugin.StatusContainer, Image: c.Image},
+			{Name: "redis", Image: c.Registry + c.Image, Resources: c.Resources},
+			{Name: plugin.StatusContainer, Image: c.Registry + c.Image},
 		},
 	}}
 	for target, value := range map[*runtime.RawExtension]any{&spec.Template: template, &spec.Plan: c.Plan} {

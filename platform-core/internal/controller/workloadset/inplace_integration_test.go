@@ -79,11 +79,49 @@ func TestAnotherImageReplacesNoPod(t *testing.T) {
 	h.samePods(before)
 }
 
+// What runs came from somewhere: that the same image now comes from elsewhere is for pods that are made, and for one that has none.
+func TestAnotherRegistryTouchesNothingThatRuns(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready()
+	from := func(registry, image string) {
+		h.render(set, func(c *content) { c.Registry, c.Image = registry, image })
+	}
+	from("mirror.example.com/", "redis:1")
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents()
+	h.samePods(before)
+	if set.Status.UpdatedReplicas != 3 {
+		t.Errorf("%d are updated", set.Status.UpdatedReplicas)
+	}
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 4 })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("3 starts mirror.example.com/redis:1")
+	h.samePods(before, "3")
+	// Another image comes from the registry of the day, and waits there until it can be had.
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 3 })
+	testkit.WaitForReady(h, env.Client, set)
+	h.node.set(func() { h.node.absent["mirror.example.com/redis:2"] = true })
+	from("mirror.example.com/", "redis:2")
+	h.says(set, platformv1.ReasonImageUnavailable, "mend the registry setting")
+	from("other.example.com/", "redis:2")
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 starts mirror.example.com/redis:2", "2 starts other.example.com/redis:2", "1 starts other.example.com/redis:2", "0 starts other.example.com/redis:2")
+	h.samePods(before)
+	from("", "redis:2")
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents()
+}
+
 func TestResourcesAreGivenInPlace(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
 	set, before := h.ready()
 	h.render(set, func(c *content) { c.Resources = resources("150Mi", "300Mi") })
+	if !h.resizable {
+		h.otherPods(set, before)
+		return
+	}
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 gets 150Mi", "1 gets 150Mi", "0 gets 150Mi")
 	h.samePods(before)
@@ -134,6 +172,12 @@ func TestServerWithoutResizeGetsOtherPods(t *testing.T) {
 	h.start(-1)
 	set, before := h.ready()
 	h.render(set, func(c *content) { c.Resources = resources("150Mi", "300Mi") })
+	h.otherPods(set, before)
+}
+
+// otherPods waits for what a server that does not resize pods comes to: another pod for each, the writer last.
+func (h *harness) otherPods(set *platformv1.WorkloadSet, before map[string]corev1.Pod) {
+	h.Helper()
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 starts redis:1", "1 starts redis:1", "0 starts redis:1")
 	h.samePods(before, "0", "1", "2")
@@ -145,6 +189,10 @@ func TestNodeHasNoRoomNow(t *testing.T) {
 	set, before := h.ready()
 	h.node.set(func() { h.node.answer, h.node.answeredAt = corev1.PodReasonDeferred, metav1.Now() })
 	h.render(set, func(c *content) { c.Resources = resources("150Mi", "300Mi") })
+	if !h.resizable {
+		h.otherPods(set, before)
+		return
+	}
 	h.says(set, platformv1.ReasonResizePending, "0 of 3 updated, waiting for "+setName+"-2: pod "+setName+"-2: its node has no room for the new resources now (no room)")
 	h.sameEvents()
 	h.samePods(before)
@@ -184,6 +232,10 @@ func TestNodeCanNeverHaveRoom(t *testing.T) {
 	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), node) })
 	h.node.set(func() { h.node.answer, h.node.answeredAt = corev1.PodReasonInfeasible, metav1.Now() })
 	h.render(set, func(c *content) { c.Resources = resources("32Gi", "33Gi") })
+	if !h.resizable {
+		h.otherPods(set, before)
+		return
+	}
 	h.says(set, platformv1.ReasonResizeInfeasible, "add a node that has room, or lower the resources")
 	h.samePods(before)
 	// The node takes pods of everyone: the pods go there, the writer last.
@@ -212,8 +264,12 @@ func TestReloadWhereThatIsEnough(t *testing.T) {
 	h.render(set, func(c *content) { c.Plan = planOf("d4", "s2") })
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 reloads", "2 restarts", "1 reloads", "1 restarts", "0 reloads", "0 restarts")
+	h.node.set(func() { h.node.refuseReload, h.node.failReloads = false, 1 })
+	h.render(set, func(c *content) { c.Plan = planOf("d5", "s2") })
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 reloads", "2 reloads", "1 reloads", "0 reloads")
 	h.samePods(before)
-	if set.Status.ConfigDigest != "d4" || set.Status.UpdatedReplicas != 3 {
+	if set.Status.ConfigDigest != "d5" || set.Status.UpdatedReplicas != 3 {
 		t.Errorf("status: %+v", set.Status)
 	}
 }

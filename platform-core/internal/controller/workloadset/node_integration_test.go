@@ -47,8 +47,17 @@ type node struct {
 	answer string
 	// answeredAt is when it gave that answer.
 	answeredAt metav1.Time
+	// cut are the UIDs of pods that nothing is heard of any more.
+	cut map[string]bool
 	// refuseReload has every reload fail, since a restart is needed.
 	refuseReload bool
+	// writer is the pod that takes writes.
+	writer string
+	// ops are the calls to ops agents by key, and deaf says why they fail.
+	ops  map[string]agentclient.ActionCall
+	deaf string
+	// failReloads is how many reloads fail, since the server is just starting.
+	failReloads int
 }
 
 // container is one that runs.
@@ -64,7 +73,8 @@ func newNode(t *testing.T, namespace string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, seen: map[string][]string{}, absent: map[string]bool{}}
+	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, seen: map[string][]string{}, absent: map[string]bool{},
+		cut: map[string]bool{}, ops: map[string]agentclient.ActionCall{}, writer: platformv1.PodNameFor(setName, 0)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
@@ -88,7 +98,10 @@ func (n *node) handle(ctx context.Context, event watch.Event) error {
 	switch obj := event.Object.(type) {
 	case *corev1.Pod:
 		n.saw("Pod "+obj.Name, string(obj.UID))
-		if event.Type == watch.Deleted {
+		n.mu.Lock()
+		cut := n.cut[string(obj.UID)]
+		n.mu.Unlock()
+		if cut || event.Type == watch.Deleted {
 			return nil
 		}
 		return n.syncPod(ctx, obj)
@@ -155,7 +168,7 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	case pod.DeletionTimestamp != nil:
 		return env.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	case pod.Spec.NodeName == "":
-		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}})
+		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: n.namespace}})
 	}
 	running := pod.DeepCopy()
 	n.run(running)
@@ -170,9 +183,11 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	r := agentreport.Report{Health: agentreport.Healthy, Role: "replica", Version: "7.0.15", Starts: 1}
-	if pod.Labels[platformv1.OrdinalLabel] == "0" {
-		r.Role = "primary"
-	}
+	n.set(func() {
+		if pod.Name == n.writer {
+			r.Role = "primary"
+		}
+	})
 	return n.publish(ctx, pod, takeOver(r, []byte(plans.Data[plan.PlanFile])))
 }
 
@@ -251,8 +266,12 @@ func (m *manager) Restart(ctx context.Context, key string, plan []byte) (agentre
 func (m *manager) Reload(ctx context.Context, key string, plan []byte) (agentreport.Call, error) {
 	call := agentreport.Call{Key: key, Phase: agentreport.CallSucceeded}
 	m.node.set(func() {
-		if m.node.refuseReload {
+		switch {
+		case m.node.refuseReload:
 			call.Phase, call.Reason, call.Message = agentreport.CallFailed, agentreport.ReasonRestartRequired, "port is not dynamic"
+		case m.node.failReloads > 0:
+			m.node.failReloads--
+			call.Phase, call.Message = agentreport.CallFailed, "it is starting"
 		}
 	})
 	return m.call(ctx, "reloads", call, plan)

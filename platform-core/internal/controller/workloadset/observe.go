@@ -18,6 +18,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/maintenance"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
@@ -30,7 +31,7 @@ type facts struct {
 	rollout rollout.Facts
 	// pods by name, as they are in the cache.
 	pods map[string]*corev1.Pod
-	// wanted are the pods by name as they would be made now, for those that are there.
+	// wanted are the pods by name as they would be made now, for those that are there. They are shared.
 	wanted map[string]*corev1.Pod
 	// stuck pods by name, and why they cannot get the resources that are asked for.
 	stuck map[string]string
@@ -40,10 +41,14 @@ type facts struct {
 	certificates map[string]*corev1.Secret
 	// classes by name.
 	classes map[string]*storagev1.StorageClass
+	// lost nodes by name, as far as pods gave cause to look.
+	lost map[string]lostNode
 	// nodes of the cluster, when something asked for them.
 	nodes *[]corev1.Node
 	// now is when the turn began.
 	now time.Time
+	// opening of the next maintenance window, while none is open.
+	opening maintenance.Opening
 	// wake is how soon to look again at what no watch tells of; 0 for never.
 	wake time.Duration
 }
@@ -59,6 +64,7 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		claims:       map[string]*corev1.PersistentVolumeClaim{},
 		certificates: map[string]*corev1.Secret{},
 		classes:      map[string]*storagev1.StorageClass{},
+		lost:         map[string]lostNode{},
 		now:          c.Now(),
 	}
 	var err error
@@ -66,6 +72,13 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		return nil, fmt.Errorf("cannot read plan of WorkloadSet %q: %w", set.Name, err)
 	}
 	f.rollout = wantedOf(set)
+	windows, err := maintenance.Parse(set.Spec.Maintenance)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", set.Name, err)
+	}
+	if opening, closed := windows.Closed(f.now); closed {
+		f.rollout.Window, f.opening = rollout.Closed, opening
+	}
 	f.rollout.ConfigDigest, f.rollout.RestartDigest = f.plan.Digest, f.plan.RestartDigest
 	if err := c.observeVolumes(ctx, set, f); err != nil {
 		return nil, err
@@ -96,6 +109,8 @@ func wantedOf(set *platformv1.WorkloadSet) rollout.Facts {
 		Authority: set.Spec.Authority,
 		Revision:  set.Spec.Revision,
 		Roles:     set.Spec.Roles,
+
+		Interchangeable: len(set.Spec.Volumes) == 0 && len(set.Spec.Roles) == 0,
 	}
 	switch {
 	case set.Spec.Suspend:
@@ -131,6 +146,9 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 		}
 		f.pods[pod.Name] = pod
 		p := factsOf(pod, int32(ordinal))
+		if p.Node, err = c.contact(ctx, f, pod); err != nil {
+			return err
+		}
 		if p.Life == rollout.Alive && f.rollout.Mode != rollout.Stopped && f.rollout.Wanted(p) {
 			if err := c.compare(ctx, set, f, &p); err != nil {
 				return err
@@ -139,13 +157,14 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 		f.rollout.Pods = append(f.rollout.Pods, p)
 	}
 	slices.SortFunc(f.rollout.Pods, func(a, b rollout.Pod) int { return int(a.Ordinal - b.Ordinal) })
+	observeSwitchover(set, f)
 	return nil
 }
 
 // compare says how a pod stands to the one that would be made now.
 func (c *Controller) compare(ctx context.Context, set *platformv1.WorkloadSet, f *facts, p *rollout.Pod) error {
 	live := f.pods[p.Name]
-	want, err := render.Pod(set, p.Ordinal)
+	want, err := c.rendered.pod(set, p.Ordinal)
 	if err != nil {
 		return err
 	}
@@ -162,7 +181,7 @@ func (c *Controller) compare(ctx context.Context, set *platformv1.WorkloadSet, f
 			p.Note = note
 		}
 	}
-	if last := p.Report.LastCall; last != nil && last.Key == callKey(reloadCall, set, f, live) &&
+	if last := p.Report.LastCall; attemptsOf(callKey(reloadCall, set, f, live), last) > 0 &&
 		last.Phase == agentreport.CallFailed && last.Reason == agentreport.ReasonRestartRequired {
 		p.Reload = rollout.Replace
 	}

@@ -32,12 +32,16 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	if len(steps) > 0 {
 		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, steps[0].Pod, steps[0].String()))
 	}
+	awaited, unsettled := f.rollout.Awaited()
+	if held := f.rollout.Held(); unsettled && slices.ContainsFunc(held, func(s rollout.Step) bool { return s.Pod == awaited.Name }) {
+		return awaitWindow(f, held)
+	}
 	if expanding := expandingClaims(set, f); expanding != "" {
 		return outcome.Waiting(platformv1.ReasonProgressing, expanding)
 	}
-	if p, ok := f.rollout.Awaited(); ok {
-		reason, why := explain(f, p)
-		return outcome.Waiting(reason, progress(f, p.Name, why))
+	if unsettled {
+		reason, why := explain(f, awaited)
+		return outcome.Waiting(reason, progress(f, awaited.Name, why))
 	}
 	if int32(len(f.rollout.Pods)) < f.rollout.Replicas {
 		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, "", "waiting for pods to be made"))
@@ -86,6 +90,9 @@ func progress(f *facts, pod, what string) string {
 
 // explain says why a pod is not settled and what to do about it.
 func explain(f *facts, p rollout.Pod) (reason, message string) {
+	if p.Node == rollout.Unreachable {
+		return platformv1.ReasonNodeUnreachable, explainLost(f, p)
+	}
 	if p.Life == rollout.Terminating {
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to end", p.Name)
 	}
@@ -120,6 +127,12 @@ func explainConfiguration(f *facts, p rollout.Pod) (reason, message string) {
 	return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to be ready", p.Name)
 }
 
+// What a kubelet says of a container that it cannot start.
+var (
+	imageFailures = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
+	startFailures = []string{"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+)
+
 // explainStart looks for what keeps a pod from starting: no node, no image, a failing container.
 func explainStart(pod *corev1.Pod) (reason, message string, found bool) {
 	for _, condition := range pod.Status.Conditions {
@@ -133,10 +146,10 @@ func explainStart(pod *corev1.Pod) (reason, message string, found bool) {
 		if waiting == nil {
 			continue
 		}
-		switch waiting.Reason {
-		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName":
+		switch {
+		case slices.Contains(imageFailures, waiting.Reason):
 			return platformv1.ReasonImageUnavailable, fmt.Sprintf("pod %s cannot get image %q (%s): make it available to the node or mend the registry setting", pod.Name, status.Image, waiting.Reason), true
-		case "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+		case slices.Contains(startFailures, waiting.Reason):
 			return platformv1.ReasonProcessFailing, fmt.Sprintf("container %s of pod %s does not start (%s): see its log", status.Name, pod.Name, waiting.Reason), true
 		}
 	}

@@ -20,6 +20,8 @@ import (
 const (
 	// resizePatience is how long a pod waits for room on its node before it is made anew.
 	resizePatience = 5 * time.Minute
+	// endedRecheck is how long after its time a pod that should have ended is looked at.
+	endedRecheck = 2 * time.Second
 	// nodesRecheck is how soon the nodes are looked at again for one that has room. It costs reads only.
 	nodesRecheck = time.Minute
 )

@@ -14,18 +14,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// ensureShared applies what all pods of the set stand on: the identity of the
-// status agents and the plan.
+// ensureShared applies what all pods of the set stand on, the identity of the status agents and the plan, and makes
+// the certificates of those pods that are to run.
 func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	plan, err := render.PlanConfigMapData(set)
 	if err != nil {
 		return err
 	}
-	for _, obj := range sharedObjects(set, f, plan) {
+	var tasks []func() error
+	for _, objects := range sharedObjects(set, f, plan) {
+		tasks = append(tasks, func() error { return c.applyInTurn(ctx, set, objects) })
+	}
+	if f.rollout.Mode == rollout.Running {
+		for _, ordinal := range f.rollout.Ordinals() {
+			tasks = append(tasks, func() error { return c.ensureCertificate(ctx, set, f, ordinal) })
+		}
+	}
+	return frame.Together(tasks...)
+}
+
+// applyInTurn applies objects of the set, each when the one before is there.
+func (c *Controller) applyInTurn(ctx context.Context, set *platformv1.WorkloadSet, objects []client.Object) error {
+	for _, obj := range objects {
 		if err := controllerutil.SetControllerReference(set, obj, c.client.Scheme()); err != nil {
 			return err
 		}
@@ -36,18 +52,21 @@ func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadS
 	return nil
 }
 
-// sharedObjects are the ServiceAccount, what it may do, and the plan.
-func sharedObjects(set *platformv1.WorkloadSet, f *facts, plan map[string]string) []client.Object {
+// sharedObjects are the ServiceAccount, what it may do, and the plan. Each list is to be applied in its order: the
+// API server takes no binding of a Role that it does not know, since it looks at what that gives.
+func sharedObjects(set *platformv1.WorkloadSet, f *facts, plan map[string]string) [][]client.Object {
 	automount := false
-	return []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: meta(set, set.Name), AutomountServiceAccountToken: &automount},
-		&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set, f)},
-		&rbacv1.RoleBinding{
-			ObjectMeta: meta(set, set.Name),
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: set.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: set.Name, Namespace: set.Namespace}},
+	return [][]client.Object{
+		{&corev1.ServiceAccount{ObjectMeta: meta(set, set.Name), AutomountServiceAccountToken: &automount}},
+		{
+			&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set, f)},
+			&rbacv1.RoleBinding{
+				ObjectMeta: meta(set, set.Name),
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: set.Name},
+				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: set.Name, Namespace: set.Namespace}},
+			},
 		},
-		&corev1.ConfigMap{ObjectMeta: meta(set, platformv1.PlanNameFor(set.Name)), Data: plan},
+		{&corev1.ConfigMap{ObjectMeta: meta(set, platformv1.PlanNameFor(set.Name)), Data: plan}},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -49,16 +50,14 @@ func refuseClaim(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume pl
 		return refuseClass(f, volume.StorageClassName)
 	}
 	if !ours(set, claim) {
-		if refused := refuseAdoption(set, ordinal, claim); refused != nil {
-			return refused
+		if r := accept.Adoption(&set.Spec, ordinal, claim); r != nil {
+			return new(outcome.Stalled(r.Reason, r.Message))
 		}
 	}
-	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	switch have.Cmp(volume.Size) {
-	case 1:
-		return refuse(platformv1.ReasonVolumeShrinkRefused,
-			"claim %s has %s and cannot shrink to %s: set the size to at least %s", claim.Name, have.String(), volume.Size.String(), have.String())
-	case -1:
+	if r := accept.Shrink(claim, volume.Size); r != nil {
+		return new(outcome.Stalled(r.Reason, r.Message))
+	}
+	if have := claim.Spec.Resources.Requests[corev1.ResourceStorage]; have.Cmp(volume.Size) < 0 {
 		class := classOf(f, claim)
 		if class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion {
 			return refuse(platformv1.ReasonVolumeExpansionUnsupported,
@@ -143,7 +142,7 @@ func (c *Controller) ensureClaims(ctx context.Context, set *platformv1.WorkloadS
 			},
 		}
 		claim.Labels[platformv1.OrdinalLabel] = strconv.Itoa(int(ordinal))
-		claim.Annotations = map[string]string{platformv1.DataAnnotation: dataOf(set)}
+		claim.Annotations = map[string]string{platformv1.DataAnnotation: accept.DataOf(&set.Spec)}
 		if _, err := c.apply.Create(ctx, claim); err != nil {
 			return err
 		}
@@ -159,11 +158,11 @@ func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet
 			return
 		}
 		wanted := claim.DeepCopy()
-		if claim.Annotations[platformv1.DataAnnotation] != dataOf(set) {
+		if claim.Annotations[platformv1.DataAnnotation] != accept.DataOf(&set.Spec) {
 			if wanted.Annotations == nil {
 				wanted.Annotations = map[string]string{}
 			}
-			wanted.Annotations[platformv1.DataAnnotation] = dataOf(set)
+			wanted.Annotations[platformv1.DataAnnotation] = accept.DataOf(&set.Spec)
 		}
 		have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 		if have.Cmp(volume.Size) < 0 && refuseClaim(set, f, ordinal, volume, claim) == nil {

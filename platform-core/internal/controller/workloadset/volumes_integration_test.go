@@ -167,3 +167,28 @@ func TestRetainedVolumesAreAdopted(t *testing.T) {
 		return nil
 	})
 }
+
+// A volume that is no longer mounted, such as that of access logs, stays, and goes with the others under the policy Delete.
+func TestVolumesThatAreNoLongerMountedGoWithTheSet(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set := h.create(1, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete })
+	testkit.WaitForReady(h, env.Client, set)
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Volumes, s.Spec.Revision = nil, "r2" })
+	testkit.WaitForReady(h, env.Client, set)
+	if claim := h.claim(0); claim.DeletionTimestamp != nil {
+		t.Fatal("the volume is deleted as it is taken off")
+	}
+	if err := env.Client.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(h, "the volume is deleted", func(ctx context.Context) error {
+		claim := &corev1.PersistentVolumeClaim{}
+		err := env.Client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: claimName(0)}, claim)
+		// The finalizer of volumes in use is for a controller that is not here.
+		if err == nil && claim.DeletionTimestamp == nil {
+			return fmt.Errorf("it is there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+}

@@ -9,11 +9,16 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// programs keeps compiled late expressions: pods of all sets share a handful of them.
+// programs keeps compiled expressions that are evaluated without their bundle: pods of all sets share a handful of them.
 var programs = struct {
 	sync.Mutex
-	bySource map[string]cel.Program
-}{bySource: map[string]cel.Program{}}
+	bySource map[expressionKey]cel.Program
+}{bySource: map[expressionKey]cel.Program{}}
+
+type expressionKey struct {
+	scope  Scope
+	source string
+}
 
 // ExpandPod fills in what waits for the pod, in every text of a tree of maps, lists and
 // scalars such as encoding/json makes, in place, and returns the tree.
@@ -37,14 +42,14 @@ func ExpandPod(tree any, pod Pod) (any, error) {
 		}
 	case string:
 		if In(node) {
-			return expandText(node, pod)
+			return expandText(node, Late, map[string]any{"pod": pod})
 		}
 	}
 	return tree, nil
 }
 
 // expandText always gives text: what waits for the pod is only allowed where the field is text.
-func expandText(source string, pod Pod) (string, error) {
+func expandText(source string, scope Scope, bindings map[string]any) (string, error) {
 	pieces, err := scan(source)
 	if err != nil {
 		return "", fmt.Errorf("cannot expand %q: %w", source, err)
@@ -55,11 +60,11 @@ func expandText(source string, pod Pod) (string, error) {
 			out += p.text
 			continue
 		}
-		program, err := lateProgram(p.text)
+		program, err := cachedProgram(p.text, scope)
 		if err != nil {
 			return "", err
 		}
-		value, err := segment{source: p.text, program: program, longest: maxTextLength}.eval(map[string]any{"pod": pod})
+		value, err := segment{source: p.text, program: program, longest: maxTextLength}.eval(bindings)
 		if err != nil {
 			return "", err
 		}
@@ -68,13 +73,14 @@ func expandText(source string, pod Pod) (string, error) {
 	return out, nil
 }
 
-func lateProgram(source string) (cel.Program, error) {
+func cachedProgram(source string, scope Scope) (cel.Program, error) {
 	programs.Lock()
 	defer programs.Unlock()
-	if program, ok := programs.bySource[source]; ok {
+	key := expressionKey{scope, source}
+	if program, ok := programs.bySource[key]; ok {
 		return program, nil
 	}
-	env := environments[Late]()
+	env := environments[scope]()
 	checked, issues := env.Compile(source)
 	if issues.Err() != nil {
 		return nil, fmt.Errorf("cannot compile placeholder %q: %s", "${"+source+"}", issues.Errors()[0].Message)
@@ -84,7 +90,7 @@ func lateProgram(source string) (cel.Program, error) {
 		return nil, fmt.Errorf("cannot compile placeholder %q: %w", "${"+source+"}", err)
 	}
 	if len(programs.bySource) < maxExpressions {
-		programs.bySource[source] = program
+		programs.bySource[key] = program
 	}
 	return program, nil
 }

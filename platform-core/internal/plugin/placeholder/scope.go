@@ -4,6 +4,7 @@ package placeholder
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"sync"
@@ -35,6 +36,10 @@ type Component struct {
 	MemoryLimit int64 `cel:"memoryLimit"`
 	// CPULimit of the middleware's container in thousandths of a core; 0 when there is none.
 	CPULimit int64 `cel:"cpuLimit"`
+	// Monitoring says whether the metrics of the component are wanted.
+	Monitoring bool `cel:"monitoring"`
+	// Logs says whether the access logs of the component go to a volume.
+	Logs bool `cel:"logs"`
 }
 
 // Set is the variable set.
@@ -112,6 +117,7 @@ var variables = map[Scope][]string{
 	Plan:        {"app", "component", "set", "params", "peers"},
 	PodTemplate: {"app", "component", "set", "params", "pod"},
 	Late:        {"pod"},
+	Switchover:  {"source", "target"},
 }
 
 // environments are made once; a cel.Env is safe for concurrent use.
@@ -121,6 +127,7 @@ var environments = map[Scope]func() *cel.Env{
 	Plan:        sync.OnceValue(func() *cel.Env { return newEnvironment(Plan) }),
 	PodTemplate: sync.OnceValue(func() *cel.Env { return newEnvironment(PodTemplate) }),
 	Late:        sync.OnceValue(func() *cel.Env { return newEnvironment(Late) }),
+	Switchover:  sync.OnceValue(func() *cel.Env { return newEnvironment(Switchover) }),
 }
 
 func newEnvironment(scope Scope) *cel.Env {
@@ -132,9 +139,11 @@ func newEnvironment(scope Scope) *cel.Env {
 		"peers":     cel.ListType(cel.ObjectType("placeholder.Peer")),
 		"pod":       cel.ObjectType("placeholder.Pod"),
 	}
+	members, member := memberTypes()
+	maps.Copy(types, members)
 	options := []cel.EnvOption{
 		ext.NativeTypes(ext.ParseStructTags(true),
-			reflect.TypeFor[App](), reflect.TypeFor[Component](), reflect.TypeFor[Set](), reflect.TypeFor[Peer](), reflect.TypeFor[Pod]()),
+			reflect.TypeFor[App](), reflect.TypeFor[Component](), reflect.TypeFor[Set](), reflect.TypeFor[Peer](), reflect.TypeFor[Pod](), member),
 		ext.Strings(ext.StringsVersion(4)),
 		ext.Math(),
 	}

@@ -22,55 +22,64 @@ type uses struct {
 
 func usesOf(checked *cel.Ast) uses {
 	var u uses
-	named, seen := 0, 0
 	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
 		case ast.IdentKind:
 			u.pod = u.pod || e.AsIdent() == "pod"
 			u.peers = u.peers || e.AsIdent() == "peers"
-			if e.AsIdent() == "params" {
-				seen++
-			}
 		case ast.SelectKind:
 			field := e.AsSelect().FieldName()
 			u.fqdn = u.fqdn || field == "fqdn"
 			u.replicas = u.replicas || field == "replicas"
-			if operand := e.AsSelect().Operand(); isParams(operand) {
-				u.params.names = append(u.params.names, field)
-				named++
-			}
-		case ast.CallKind:
-			if name, ok := namesParameter(e.AsCall()); ok {
-				u.params.names = append(u.params.names, name)
-				named++
-			}
 		}
 	}))
-	// Each use must name the parameter: params.x, params['x'] or 'x' in params.
-	u.params.all = seen > named
+	names, exact := KeysUsed(checked, "params")
+	u.params = paramsUse{names: names, all: !exact}
 	return u
 }
 
-func isParams(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == "params" }
+// KeysUsed lists the keys of a map variable that an expression looks at: x of variable.x, variable['x'] and 'x' in variable. It is
+// exact unless the expression uses the variable in another way, too.
+func KeysUsed(checked *cel.Ast, variable string) (keys []string, exact bool) {
+	seen := 0
+	is := func(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == variable }
+	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.IdentKind:
+			if is(e) {
+				seen++
+			}
+		case ast.SelectKind:
+			if is(e.AsSelect().Operand()) {
+				keys = append(keys, e.AsSelect().FieldName())
+			}
+		case ast.CallKind:
+			if key, ok := keyOf(e.AsCall(), is); ok {
+				keys = append(keys, key)
+			}
+		}
+	}))
+	return keys, seen == len(keys)
+}
 
-// namesParameter returns x of params['x'] and of 'x' in params.
-func namesParameter(call ast.CallExpr) (string, bool) {
+// keyOf returns x of variable['x'] and of 'x' in variable.
+func keyOf(call ast.CallExpr, isVariable func(ast.Expr) bool) (string, bool) {
 	args := call.Args()
 	if len(args) != 2 {
 		return "", false
 	}
-	var name ast.Expr
+	var key ast.Expr
 	switch {
-	case call.FunctionName() == operators.Index && isParams(args[0]):
-		name = args[1]
-	case call.FunctionName() == operators.In && isParams(args[1]):
-		name = args[0]
+	case call.FunctionName() == operators.Index && isVariable(args[0]):
+		key = args[1]
+	case call.FunctionName() == operators.In && isVariable(args[1]):
+		key = args[0]
 	default:
 		return "", false
 	}
-	if name.Kind() != ast.LiteralKind {
+	if key.Kind() != ast.LiteralKind {
 		return "", false
 	}
-	text, ok := name.AsLiteral().Value().(string)
+	text, ok := key.AsLiteral().Value().(string)
 	return text, ok
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package statusagent
+// Package follow tells the other agents of a pod how the process is.
+package follow
 
 import (
 	"context"
@@ -17,9 +18,9 @@ import (
 // reconnect is how long to wait before the process manager is called again.
 const reconnect = 200 * time.Millisecond
 
-// follow sends each status of the process manager, and nil when it goes away.
+// Process sends each status of the process manager, and nil when it goes away, until the context ends.
 // The unix socket needs no encryption: the file's mode says who may connect.
-func follow(ctx context.Context, socket string, statuses chan<- *agentv1.ProcessStatus, log *slog.Logger) {
+func Process(ctx context.Context, socket string, statuses chan<- *agentv1.ProcessStatus, log *slog.Logger) {
 	conn, err := grpc.NewClient("unix:"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}, MinConnectTimeout: time.Second}),

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+)
+
+// lines of all files of the access log together.
+func (p *nginxPod) lines(dir string) (count, files int64) {
+	p.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "access.log*"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			p.Fatal(err)
+		}
+		count += int64(strings.Count(string(data), "\n"))
+	}
+	return count, int64(len(paths))
+}
+
+// While nginx answers requests its access log is renamed: each request is in one of the files, and the last in the present one.
+func TestNginxAccessLogsAreRenamed(t *testing.T) {
+	p := newNginxPod(t)
+	dir := t.TempDir()
+	next := p.plan(1, "1", bodies...)
+	for i, line := range next.Files[0].Entries[0].Args {
+		if line == "access_log off;" {
+			next.Files[0].Entries[0].Args[i] = "access_log " + dir + "/access.log;"
+		}
+		if line == "daemon off;" {
+			// In a pod, master and workers have one user, too.
+			next.Files[0].Entries[0].Args[i] = "daemon off; user root;"
+		}
+	}
+	next.Logs = &plan.Logs{Dir: dir, Files: []string{"access.log"}, MaxBytes: 5 * 64 << 10, Signal: "SIGUSR1"}
+	p.mount(next)
+	c := p.run()
+	p.await(p.client(), "nginx", isRunning)
+	asked := int64(0)
+	for i, body := range bodies {
+		p.awaitAnswer(fmt.Sprint("/", i), body)
+		asked++
+	}
+	before, _ := p.lines(dir)
+	if before < asked {
+		t.Fatalf("%d lines after %d requests", before, asked)
+	}
+	answered, failures := p.whileAsking(func() {
+		eventually(t, func() error {
+			if _, err := os.Stat(filepath.Join(dir, "access.log.2")); err != nil {
+				lines, files := p.lines(dir)
+				return fmt.Errorf("%w; %d lines in %d files; log:\n%s", err, lines, files, p.stderr)
+			}
+			return nil
+		})
+	})
+	if answered == 0 || len(failures) > 0 {
+		t.Errorf("%d requests were answered, %d were not: %v", answered, len(failures), failures)
+	}
+	eventually(t, func() error {
+		if got, files := p.lines(dir); got != before+answered {
+			return fmt.Errorf("%d lines in %d files; want %d", got, files, before+answered)
+		}
+		return nil
+	})
+	if got := c.stop(syscall.SIGTERM); got != 0 {
+		t.Errorf("exit code is %d; log:\n%s", got, p.stderr)
+	}
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package action
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/command"
+	"github.com/zeroinfra/agents/internal/expression"
+	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/platform-core/agentproto/configfile"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+)
+
+const (
+	// maxRunning is how many actions run at once.
+	maxRunning = 4
+	// maxOutputs bounds all outputs of an action together, in bytes: they are kept with the call.
+	maxOutputs = 16 << 10
+)
+
+// Call asks for an action.
+type Call struct {
+	// Key is the idempotency key.
+	Key string
+	// Term of the caller.
+	Term uint64
+	// Action by name.
+	Action string
+	// Parameters by name.
+	Parameters map[string]string
+	// Timeout; 0, or more than the action declares, is what that declares.
+	Timeout time.Duration
+}
+
+// method names the intent: a key cannot be used for another one. Values may be nobody else's business, so they are not in it.
+func (c Call) method() string {
+	// A map of texts.
+	data, err := json.Marshal(c.Parameters)
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(data)
+	return "Run " + c.Action + " with parameters " + hex.EncodeToString(sum[:6])
+}
+
+// Runner runs actions. It is safe for concurrent use.
+type Runner struct {
+	dirs    planfile.Dirs
+	secret  configfile.Lookup
+	starter command.Starter
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	store   *callrecord.Store
+	running map[string]*Run
+	// ending is closed by Close, which waits for the runs.
+	ending context.Context
+	end    context.CancelFunc
+	runs   sync.WaitGroup
+}
+
+// New returns a Runner that keeps its calls in the store.
+func New(dirs planfile.Dirs, secret configfile.Lookup, starter command.Starter, store *callrecord.Store, log *slog.Logger) *Runner {
+	r := &Runner{dirs: dirs, secret: secret, starter: starter, store: store, log: log, running: map[string]*Run{}}
+	r.ending, r.end = context.WithCancel(context.Background())
+	return r
+}
+
+// Close ends the actions that run, which count as interrupted, and waits for them.
+func (r *Runner) Close() {
+	r.mu.Lock()
+	r.end()
+	r.mu.Unlock()
+	r.runs.Wait()
+}
+
+// Actions are those of the present plan as they are for this pod.
+func (r *Runner) Actions() ([]plan.Action, error) {
+	p, err := r.dirs.Current()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	here, err := r.dirs.Expand(p)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	return here.Actions, nil
+}
+
+// Run begins an action. A call that was made before does nothing again: what is returned is that run, or its record.
+func (r *Runner) Run(call Call) (*Run, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	record, known, err := r.store.Find(call.Key, call.method())
+	if err != nil {
+		return nil, err
+	}
+	if known {
+		if run := r.running[call.Key]; run != nil {
+			return run, nil
+		}
+		return ended(record), nil
+	}
+	if err := r.ending.Err(); err != nil {
+		return nil, err
+	}
+	if err := r.store.CheckTerm(call.Term); err != nil {
+		return nil, err
+	}
+	job, err := r.prepare(call)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.running) >= maxRunning {
+		return nil, ErrBusy
+	}
+	if err := r.store.Begin(call.Key, call.method(), call.Term, ""); err != nil {
+		return nil, err
+	}
+	run := &Run{done: make(chan struct{}), record: callrecord.Record{Key: call.Key, Method: call.method(), Outcome: callrecord.Outcome{Phase: callrecord.Running}}}
+	r.running[call.Key] = run
+	r.log.Info("action begins", "action", call.Action, "key", call.Key)
+	r.runs.Go(func() { r.carryOut(run, job) })
+	return run, nil
+}
+
+// job is what a call comes to.
+type job struct {
+	*compiled
+	spec     command.Spec
+	redacted func(string) string
+}
+
+func (r *Runner) prepare(call Call) (*job, error) {
+	actions, err := r.Actions()
+	if err != nil {
+		return nil, err
+	}
+	declared, ok := (&plan.Plan{Actions: actions}).Action(call.Action)
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", ErrUnknown, call.Action)
+	}
+	if err := check(declared, call.Parameters); err != nil {
+		return nil, err
+	}
+	c, err := compile(declared)
+	if err != nil {
+		return nil, fmt.Errorf("%w: action %q: %w", ErrPlan, call.Action, err)
+	}
+	argv, env := fill(declared, call.Parameters)
+	environ, redacted, err := planfile.PrepareAction(env, r.secret)
+	if err != nil {
+		return nil, fmt.Errorf("%w: action %q: %w", ErrPlan, call.Action, err)
+	}
+	timeout := planfile.Seconds(declared.TimeoutSeconds, plan.DefaultActionSeconds)
+	if call.Timeout > 0 {
+		timeout = min(timeout, call.Timeout)
+	}
+	return &job{compiled: c, redacted: redacted, spec: command.Spec{Command: argv, Env: environ, Timeout: timeout}}, nil
+}
+
+// carryOut runs the command to its end and records what came of it.
+func (r *Runner) carryOut(run *Run, j *job) {
+	j.spec.Follow = func(stream command.Stream, data []byte) { run.tell(stream, []byte(j.redacted(string(data)))) }
+	outcome := j.run(r.ending, r.starter)
+	outcome.Message = j.redacted(outcome.Message)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.store.Finish(run.record.Key, outcome); err != nil {
+		// The outcome stands while this agent runs; the next one takes the call for an interrupted one.
+		r.log.Error("cannot record how an action ended", "action", j.Name, "error", err.Error())
+	}
+	r.log.Info("action ended", "action", j.Name, "key", run.record.Key, "phase", string(outcome.Phase), "message", outcome.Message)
+	delete(r.running, run.record.Key)
+	run.finish(outcome)
+}
+
+// run runs the command and judges it.
+func (j *job) run(ctx context.Context, starter command.Starter) callrecord.Outcome {
+	failed := func(reason string) callrecord.Outcome {
+		return callrecord.Outcome{Phase: callrecord.Failed, Message: fmt.Sprintf("action %q %s", j.Name, reason)}
+	}
+	result, err := command.Run(ctx, starter, j.spec)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return callrecord.Outcome{Phase: callrecord.Interrupted, Message: "the ops agent was stopped while it ran: how far it came is not known"}
+	case errors.Is(err, command.ErrTimeout):
+		return failed("was " + err.Error())
+	case err != nil:
+		return failed("cannot be judged: " + err.Error())
+	}
+	vars := expression.WithJSON(expression.Variables(result))
+	success, err := j.success.Evaluate(vars)
+	switch {
+	case err != nil && result.Exit.ShellCode() == 0:
+		return failed("cannot be judged: " + err.Error())
+	case err != nil || !success && result.Exit.ShellCode() != 0:
+		return failed(expression.WithOutput("failed with "+result.Exit.String(), result))
+	case !success:
+		return failed(expression.WithOutput("says that it did not succeed", result))
+	}
+	return j.describe(vars)
+}
+
+// describe evaluates the outputs of an action that succeeded.
+func (j *job) describe(vars map[string]any) callrecord.Outcome {
+	outcome, size := callrecord.Outcome{Phase: callrecord.Succeeded}, 0
+	for name, output := range j.outputs {
+		value, err := output.Evaluate(vars)
+		if size += len(value); err == nil && size > maxOutputs {
+			err = fmt.Errorf("all together have more than %d KiB", maxOutputs>>10)
+		}
+		if err != nil {
+			return callrecord.Outcome{Phase: callrecord.Failed, Message: fmt.Sprintf("action %q was carried out, but its outputs cannot be read: %v", j.Name, err)}
+		}
+		if outcome.Outputs == nil {
+			outcome.Outputs = make(map[string]string, len(j.outputs))
+		}
+		outcome.Outputs[name] = j.redacted(value)
+	}
+	return outcome
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package opsserver serves the actions of a pod to operators.
+package opsserver
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/zeroinfra/agents/internal/action"
+	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/command"
+	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/server"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+)
+
+// Server serves the actions of a pod.
+type Server struct {
+	// Runner of the actions.
+	Runner *action.Runner
+	// Version of the agent.
+	Version string
+}
+
+// Run serves at the endpoint until the context ends.
+func (o Server) Run(ctx context.Context, e server.Endpoint) {
+	e.Run(ctx, func(s *grpc.Server) string {
+		agentv1.RegisterOpsServiceServer(s, service{Server: o, closing: ctx.Done()})
+		return agentv1.OpsService_ServiceDesc.ServiceName
+	})
+}
+
+type service struct {
+	agentv1.UnimplementedOpsServiceServer
+	Server
+	// closing ends the streams when the server ends.
+	closing <-chan struct{}
+}
+
+func (s service) Capabilities(context.Context, *agentv1.CapabilitiesRequest) (*agentv1.CapabilitiesResponse, error) {
+	actions, err := s.Runner.Actions()
+	if err != nil {
+		return nil, status.Error(codeOf(err), err.Error())
+	}
+	slices.SortFunc(actions, func(a, b plan.Action) int { return strings.Compare(a.Name, b.Name) })
+	response := &agentv1.CapabilitiesResponse{Version: s.Version}
+	for _, a := range actions {
+		response.Actions = append(response.Actions, &agentv1.ActionInfo{
+			Name: a.Name, Description: a.Description,
+			Parameters: slices.Sorted(maps.Keys(a.Parameters)), Outputs: slices.Sorted(maps.Keys(a.Outputs)),
+			TimeoutSeconds: int32(planfile.Seconds(a.TimeoutSeconds, plan.DefaultActionSeconds) / time.Second),
+		})
+	}
+	return response, nil
+}
+
+func (s service) Run(r *agentv1.RunRequest, stream grpc.ServerStreamingServer[agentv1.RunUpdate]) error {
+	run, err := s.Runner.Run(action.Call{
+		Key: r.GetHeader().GetIdempotencyKey(), Term: r.GetHeader().GetTerm(), Action: r.GetAction(),
+		Parameters: r.GetParameters(), Timeout: time.Duration(r.GetTimeoutMs()) * time.Millisecond,
+	})
+	if err != nil {
+		return status.Error(codeOf(err), err.Error())
+	}
+	pieces, stop := run.Listen()
+	defer stop()
+	first := run.Record()
+	if err := stream.Send(recordUpdate(first)); err != nil || first.Phase != callrecord.Running {
+		return err
+	}
+	for {
+		select {
+		case piece := <-pieces:
+			if err := stream.Send(outputUpdate(piece)); err != nil {
+				return err
+			}
+		case <-run.Done():
+			return s.finish(run, pieces, stream)
+		case <-s.closing:
+			return status.Error(codes.Unavailable, "the ops agent is shutting down")
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		}
+	}
+}
+
+// finish sends what is left of the output, and the outcome.
+func (s service) finish(run *action.Run, pieces <-chan action.Piece, stream grpc.ServerStreamingServer[agentv1.RunUpdate]) error {
+	for len(pieces) > 0 {
+		if err := stream.Send(outputUpdate(<-pieces)); err != nil {
+			return err
+		}
+	}
+	return stream.Send(recordUpdate(run.Record()))
+}
+
+func outputUpdate(p action.Piece) *agentv1.RunUpdate {
+	output := &agentv1.Output{Stdout: p.Data}
+	if p.Stream == command.Stderr {
+		output = &agentv1.Output{Stderr: p.Data}
+	}
+	return &agentv1.RunUpdate{Update: &agentv1.RunUpdate_Output{Output: output}}
+}
+
+var actionPhases = map[callrecord.Phase]agentv1.CallPhase{
+	callrecord.Running:     agentv1.CallPhase_CALL_PHASE_RUNNING,
+	callrecord.Succeeded:   agentv1.CallPhase_CALL_PHASE_SUCCEEDED,
+	callrecord.Failed:      agentv1.CallPhase_CALL_PHASE_FAILED,
+	callrecord.Interrupted: agentv1.CallPhase_CALL_PHASE_INTERRUPTED,
+}
+
+func recordUpdate(r callrecord.Record) *agentv1.RunUpdate {
+	return &agentv1.RunUpdate{Update: &agentv1.RunUpdate_Call{Call: &agentv1.ActionRecord{
+		Record:  &agentv1.CallRecord{IdempotencyKey: r.Key, Method: r.Method, Phase: actionPhases[r.Phase], Message: r.Message, Reason: r.Reason},
+		Outputs: r.Outputs,
+	}}}
+}
+
+// codeOf says what a caller can do about an error. The default is something that may be well the next time.
+func codeOf(err error) codes.Code {
+	for _, known := range []struct {
+		err  error
+		code codes.Code
+	}{
+		{callrecord.ErrBadKey, codes.InvalidArgument},
+		{callrecord.ErrKeyReused, codes.InvalidArgument},
+		{action.ErrParameters, codes.InvalidArgument},
+		{action.ErrUnknown, codes.NotFound},
+		{callrecord.ErrStaleTerm, codes.FailedPrecondition},
+	} {
+		if errors.Is(err, known.err) {
+			return known.code
+		}
+	}
+	return codes.Unavailable
+}

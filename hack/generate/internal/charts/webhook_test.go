@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build charts
+
+package charts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/hack/generate/internal/repo"
+)
+
+// webhooks returns those of the one configuration of a chart, by name.
+func webhooks(t *testing.T, objects map[string][]map[string]any) map[string]map[string]any {
+	t.Helper()
+	configurations := objects["ValidatingWebhookConfiguration"]
+	if len(configurations) != 1 {
+		t.Fatalf("there are %d configurations", len(configurations))
+	}
+	found := map[string]map[string]any{}
+	for _, webhook := range configurations[0]["webhooks"].([]any) {
+		found[webhook.(map[string]any)["name"].(string)] = webhook.(map[string]any)
+	}
+	return found
+}
+
+// Each operator is asked about the objects of its domain, of what is nobody's yet, and of its own kinds.
+func TestWebhooks(t *testing.T) {
+	for _, operator := range repo.Operators {
+		objects := render(t, operator.Name(), "--namespace", "system", "--set", "webhooks.failurePolicy=Fail,webhooks.timeoutSeconds=7")
+		found := webhooks(t, objects)
+		wanted := map[string]string{"applications": "Fail", "unclaimed": "Ignore"}
+		if operator.Name() == "database-operator" {
+			wanted["kinds"] = "Fail"
+		}
+		if len(found) != len(wanted) {
+			t.Errorf("%s has %d webhooks, want %d", operator.Name(), len(found), len(wanted))
+		}
+		for name, policy := range wanted {
+			webhook := found[name+"."+operator.Domain+".zeroinfra.github.com"]
+			if webhook == nil || webhook["failurePolicy"] != policy || webhook["timeoutSeconds"] != 7.0 || webhook["namespaceSelector"] != nil {
+				t.Errorf("%s: webhook %s is %v", operator.Name(), name, webhook)
+				continue
+			}
+			for _, want := range []string{"oldObject.spec", "deletionTimestamp", "system:serviceaccount:system:release-" + operator.Name() + "'", "name: release-" + operator.Name() + "-webhook\n"} {
+				if !strings.Contains(text(t, webhook), want) {
+					t.Errorf("webhook %s says nothing of %q:\n%s", name, want, text(t, webhook))
+				}
+			}
+		}
+		if label := text(t, found["applications."+operator.Domain+".zeroinfra.github.com"]["objectSelector"]); !strings.Contains(label, "domain: "+operator.Domain+"\n") {
+			t.Errorf("%s selects %s", operator.Name(), label)
+		}
+		if deployment := text(t, objects["Deployment"][0]); !strings.Contains(deployment, "--webhook-configuration=release-"+operator.Name()+"\n") || !strings.Contains(deployment, "containerPort: 9443") {
+			t.Errorf("%s does not serve webhooks:\n%s", operator.Name(), deployment)
+		}
+	}
+}
+
+func TestWebhooksOfNamespaces(t *testing.T) {
+	for name, webhook := range webhooks(t, render(t, "database-operator", "--set", "watchNamespaces={a,b,a}")) {
+		if selector := text(t, webhook["namespaceSelector"]); !strings.Contains(selector, "key: kubernetes.io/metadata.name") || !strings.Contains(selector, "- a\n  - b\n") {
+			t.Errorf("%s is called for namespaces of\n%s", name, selector)
+		}
+	}
+}
+
+func TestNoWebhooks(t *testing.T) {
+	objects := render(t, "database-operator", "--set", "webhooks.enabled=false")
+	if len(objects["ValidatingWebhookConfiguration"]) > 0 || strings.Contains(text(t, objects["Deployment"][0]), "webhook") {
+		t.Error("there is a webhook, unasked")
+	}
+	for kind, all := range objects {
+		if slices.ContainsFunc(namesOf(all), func(n string) bool { return strings.HasSuffix(n, "-webhook") }) {
+			t.Errorf("%ss are %q", kind, namesOf(all))
+		}
+	}
+	for _, bad := range []string{"webhooks.failurePolicy=Maybe", "webhooks.timeoutSeconds=0", "webhooks.timeout=1"} {
+		if out, err := helm(t, "template", "release", "database-operator", "--set", bad); err == nil || !strings.Contains(out, "/webhooks") {
+			t.Errorf("%s: got %v\n%s", bad, err, out)
+		}
+	}
+}
+
+// The right to the configuration and to the Secret is to these two objects.
+func TestRightsOfTheWebhook(t *testing.T) {
+	objects := render(t, "database-operator", "--namespace", "system")
+	var rules string
+	for _, role := range append(objects["ClusterRole"], objects["Role"]...) {
+		if strings.HasSuffix(name(role), "-webhook") {
+			rules += text(t, role["rules"])
+		}
+	}
+	if got := strings.Count(rules, "resourceNames:"); got != 2 {
+		t.Errorf("%d rules are for one object, want 2:\n%s", got, rules)
+	}
+	policy := render(t, "database-operator", "--values", "database-operator/values-production.yaml")["NetworkPolicy"][0]
+	if !strings.Contains(text(t, policy), "port: webhook") {
+		t.Errorf("the API server is kept out:\n%s", text(t, policy))
+	}
+}

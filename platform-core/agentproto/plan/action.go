@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import "regexp"
+
+// DefaultActionSeconds is how long an action may run that does not say.
+const DefaultActionSeconds = 30
+
+// Action is a command that the ops agent runs when an operator asks for it, beside the middleware and in its image.
+//
+// The expressions are CEL over those variables that a probe has, and json: standard output read as JSON, or null when it is none.
+type Action struct {
+	// Name within the component, for example move-leader.
+	Name string `json:"name"`
+	// Description in one line.
+	Description string `json:"description,omitempty"`
+	// Command and arguments; never through a shell. A word that is just ${parameters.NAME} is that parameter, whose value then
+	// must not begin with a dash.
+	Command []string `json:"command"`
+	// Env is added to the container's environment. A value may be just ${parameters.NAME}, too.
+	Env []EnvVar `json:"env,omitempty"`
+	// Parameters by name: the CUE constraint that the engine checks a value with before it calls. Each must be given.
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// TimeoutSeconds until it is killed with all of its process group. Default 30.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+	// Success is a boolean expression. Default "exitCode == 0".
+	Success string `json:"success,omitempty"`
+	// Outputs are string expressions by name, evaluated when it succeeded.
+	Outputs map[string]string `json:"outputs,omitempty"`
+}
+
+var parameterForm = regexp.MustCompile(`^\$\{parameters\.([a-z][A-Za-z0-9]*)\}$`)
+
+// ParameterOf returns the parameter that a word of an action stands for as a whole.
+func ParameterOf(word string) (name string, ok bool) {
+	match := parameterForm.FindStringSubmatch(word)
+	if match == nil {
+		return "", false
+	}
+	return match[1], true
+}
+
+// Action returns the action with the name.
+func (p *Plan) Action(name string) (*Action, bool) {
+	for i := range p.Actions {
+		if p.Actions[i].Name == name {
+			return &p.Actions[i], true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package accept says whether an Application can be had as it is asked for. It is pure: the controller of
+// Applications and the validating webhook ask the same questions here, so that what one refuses the other does too.
+//
+// What a user has to mend in the object itself is a refusal. What may come right by itself, such as a plugin that
+// is not loaded yet, holds an Application up and is no reason to refuse to store it.
+package accept
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/maintenance"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// Facts are what is known beside the Application itself.
+type Facts struct {
+	// State of the plugin in the index; zero when it is not there.
+	State plugin.State
+	// Components that the Application owns, by their name in the plugin.
+	Components map[string]*platformv1.Component
+	// Classes are the names of all StorageClasses; the default one under "".
+	Classes map[string]bool
+	// Claims that hold data of the Application, or of an earlier one of its name, by name.
+	Claims map[string]*corev1.PersistentVolumeClaim
+	// Settings of the operator that its pods would be made with.
+	Settings render.Settings
+}
+
+func refuse(reason, format string, args ...any) *render.Refusal {
+	return &render.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Check returns the Components that an Application asks for, or each thing that is wrong with what it asks.
+// The plugin must be usable: see Plugin.
+func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []*render.Refusal) {
+	wanted, refusals := render.CheckedComponents(f.State.Bundle, app)
+	if len(refusals) > 0 {
+		return nil, refusals
+	}
+	if refusals = slices.Concat(scaling(f, wanted), tlsChanges(f, wanted), windows(app)); len(refusals) > 0 {
+		return nil, refusals
+	}
+	return wanted, nil
+}
+
+// Plugin says why the plugin cannot be used; nil when it can. An instance that runs goes on without it.
+func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
+	name, version, pinned := app.Spec.Plugin, app.Spec.PluginVersion, app.Status.Plugin
+	bundle := state.Bundle
+	switch {
+	case bundle == nil && pinned != nil:
+		return refuse(platformv1.ReasonPluginMissing, "plugin %s version %s is gone or broken: install it again; the pods are left alone", name, version)
+	case bundle == nil && len(state.Errors) > 0:
+		messages := make([]string, 0, len(state.Errors))
+		for _, err := range state.Errors {
+			messages = append(messages, err.Error())
+		}
+		return refuse(platformv1.ReasonPluginInvalid, "plugin %s version %s was refused: %s", name, version, strings.Join(messages, "; "))
+	case bundle == nil:
+		return refuse(platformv1.ReasonPluginNotFound, "plugin %s has no version %s here: see kubectl get plugins", name, version)
+	case pinned != nil && pinned.Digest != bundle.Digest:
+		return refuse(platformv1.ReasonPluginChanged, "plugin %s version %s has digest %s and this instance was made with %s: install the original again, and changes under a new version", name, version, bundle.Digest, pinned.Digest)
+	}
+	return nil
+}
+
+// Classes are the names of StorageClasses, as in Facts.
+func Classes(classes []storagev1.StorageClass) map[string]bool {
+	names := map[string]bool{}
+	for i := range classes {
+		names[classes[i].Name] = true
+		if classes[i].Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+			names[""] = true
+		}
+	}
+	return names
+}
+
+// Class says which StorageClass is absent, before anything is made; nil when none is. What a component has already is on its
+// volumes.
+func Class(f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
+	for _, spec := range wanted {
+		existing := f.Components[spec.Component]
+		if spec.Storage != nil && existing == nil {
+			if refusal := classFor(f, spec.Component, "storage", spec.Storage.StorageClassName); refusal != nil {
+				return refusal
+			}
+		}
+		if spec.Logs.On() && (existing == nil || !existing.Spec.Logs.On()) {
+			if refusal := classFor(f, spec.Component, "logs.volume", spec.Logs.Volume.StorageClassName); refusal != nil {
+				return refusal
+			}
+		}
+	}
+	return nil
+}
+
+func classFor(f Facts, component, field string, name *string) *render.Refusal {
+	switch {
+	case name == nil && !f.Classes[""]:
+		return refuse(platformv1.ReasonStorageClassNotFound, "the cluster has no default StorageClass: name one in %s.storageClassName of component %q", field, component)
+	case name != nil && !f.Classes[*name]:
+		return refuse(platformv1.ReasonStorageClassNotFound, "there is no StorageClass %q: create it or name another one in %s.storageClassName of component %q", *name, field, component)
+	}
+	return nil
+}
+
+// scaling refuses another number of pods or sets for components whose members the middleware counts
+// when it is first made.
+func scaling(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
+	var refusals []*render.Refusal
+	for i := range wanted {
+		spec := &wanted[i]
+		declared, ok := f.State.Bundle.Component(spec.Component)
+		existing := f.Components[spec.Component]
+		if !ok || existing == nil || declared.Scaling != plugin.ScalingFixed {
+			continue
+		}
+		if was, is := members(&existing.Spec), members(spec); was != is {
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "component %q cannot be scaled once it is made: it was made with %s and the spec asks for %s; set it back",
+				spec.Component, was, is))
+		}
+	}
+	return refusals
+}
+
+// tlsChanges refuses another TLS for components whose members would not find each other halfway through.
+func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
+	var refusals []*render.Refusal
+	for i := range wanted {
+		declared, ok := f.State.Bundle.Component(wanted[i].Component)
+		existing := f.Components[wanted[i].Component]
+		if !ok || existing == nil || declared.TLS == nil || declared.TLS.Changes != plugin.TLSChangesStopped || atRest(existing) ||
+			equality.Semantic.DeepEqual(existing.Spec.TLS, wanted[i].TLS) {
+			continue
+		}
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "tls of component %q cannot change while it runs, since its members would no longer trust each other: "+
+			"set it back; or set running to false first, change tls when the pods are gone, and set running to true again", wanted[i].Component))
+	}
+	return refusals
+}
+
+// atRest says whether no pod of a component runs or is about to.
+func atRest(component *platformv1.Component) bool {
+	s := &component.Status
+	return s.ObservedGeneration == component.Generation && len(s.Pods) == 0 && (!component.Spec.IsRunning() || len(s.Sets) == 0)
+}
+
+// windows refuses what cannot be read as a maintenance window.
+func windows(app *platformv1.Application) []*render.Refusal {
+	if _, err := maintenance.Parse(app.Spec.Maintenance); err != nil {
+		return []*render.Refusal{refuse(platformv1.ReasonInvalidSpec, "%v", err)}
+	}
+	return nil
+}
+
+// members says in words which pods a component has.
+func members(spec *platformv1.ComponentSpec) string {
+	var sets []string
+	for i := range spec.Sets {
+		set := &spec.Sets[i]
+		text := fmt.Sprintf("%d replicas", spec.ReplicasOf(set))
+		if len(spec.Sets) > 1 || set.Name != platformv1.DefaultSet {
+			text += fmt.Sprintf(" in set %q", set.Name)
+		}
+		if len(set.ExcludedOrdinals) > 0 {
+			text += fmt.Sprintf(" without ordinals %v", slices.Sorted(slices.Values(set.ExcludedOrdinals)))
+		}
+		sets = append(sets, text)
+	}
+	slices.Sort(sets)
+	return strings.Join(sets, " and ")
+}

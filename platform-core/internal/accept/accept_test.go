@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package accept
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+func testApp() *platformv1.Application {
+	return &platformv1.Application{
+		ObjectMeta: metav1.ObjectMeta{Name: "redis-a", Namespace: "ns", Generation: 1},
+		Spec:       platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "standalone"},
+	}
+}
+
+func expect(t *testing.T, got *render.Refusal, reason, says string) {
+	t.Helper()
+	switch {
+	case reason == "" && got != nil:
+		t.Errorf("refused: %s: %s", got.Reason, got.Message)
+	case reason != "" && (got == nil || got.Reason != reason || !strings.Contains(got.Message, says)):
+		t.Errorf("got %+v, want reason %s saying %q", got, reason, says)
+	}
+}
+
+func TestPlugin(t *testing.T) {
+	bundle := &plugin.Bundle{Digest: "sha256:a"}
+	pinned := &platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:a"}
+	other := &platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:b"}
+	broken := plugin.State{Errors: []plugin.LoadError{{File: "redis-components-1.0.0/components.yaml", Line: 7, Message: "field colour is not known"}}}
+	tests := map[string]struct {
+		state  plugin.State
+		pinned *platformv1.PluginReference
+		reason string
+		says   string
+	}{
+		"loaded":                {state: plugin.State{Bundle: bundle}},
+		"loaded and pinned":     {state: plugin.State{Bundle: bundle}, pinned: pinned},
+		"absent":                {reason: platformv1.ReasonPluginNotFound, says: "kubectl get plugins"},
+		"broken":                {state: broken, reason: platformv1.ReasonPluginInvalid, says: "components.yaml:7: field colour"},
+		"gone under a running":  {pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
+		"broken under running":  {state: broken, pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
+		"another digest":        {state: plugin.State{Bundle: bundle}, pinned: other, reason: platformv1.ReasonPluginChanged, says: "new version"},
+		"broken change, loaded": {state: plugin.State{Bundle: bundle, Errors: broken.Errors}, pinned: pinned},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			app := testApp()
+			app.Status.Plugin = test.pinned
+			expect(t, Plugin(app, test.state), test.reason, test.says)
+		})
+	}
+}
+
+func TestClassLooksOnlyAtComponentsToBeMade(t *testing.T) {
+	name := "fast"
+	wanted := []platformv1.ComponentSpec{{Component: "redis", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: &name}}}
+	expect(t, Class(Facts{}, wanted), platformv1.ReasonStorageClassNotFound, `"fast"`)
+	expect(t, Class(Facts{Classes: map[string]bool{"fast": true}}, wanted), "", "")
+	expect(t, Class(Facts{Components: map[string]*platformv1.Component{"redis": {}}}, wanted), "", "")
+	wanted[0].Storage.StorageClassName = nil
+	expect(t, Class(Facts{}, wanted), platformv1.ReasonStorageClassNotFound, "no default")
+	expect(t, Class(Facts{Classes: map[string]bool{"": true}}, wanted), "", "")
+}
+
+func TestScaling(t *testing.T) {
+	sets := func(list ...platformv1.ComponentSet) platformv1.ComponentSpec {
+		return platformv1.ComponentSpec{Component: "etcd", Replicas: 3, Sets: list}
+	}
+	one := sets(platformv1.ComponentSet{Name: "main"})
+	for name, test := range map[string]struct {
+		scaling plugin.Scaling
+		wanted  platformv1.ComponentSpec
+		says    string
+	}{
+		"the same":         {plugin.ScalingFixed, one, ""},
+		"the same in full": {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(3))}), ""},
+		"more replicas":    {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), "made with 3 replicas and the spec asks for 5 replicas"},
+		"another set":      {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "0"}, platformv1.ComponentSet{Name: "1"}), `asks for 3 replicas in set "0" and 3 replicas in set "1"`},
+		"another pod":      {plugin.ScalingFixed, sets(platformv1.ComponentSet{Name: "main", ExcludedOrdinals: []int32{1}}), "without ordinals [1]"},
+		"online":           {plugin.ScalingOnline, sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), ""},
+		"unsaid is online": {"", sets(platformv1.ComponentSet{Name: "main", Replicas: new(int32(5))}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Facts{
+				State:      plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{{Name: "etcd", Scaling: test.scaling}}}}},
+				Components: map[string]*platformv1.Component{"etcd": {Spec: one}},
+			}
+			reason := ""
+			if test.says != "" {
+				reason = platformv1.ReasonInvalidSpec
+			}
+			wanted := []platformv1.ComponentSpec{test.wanted}
+			expect(t, render.Join(scaling(f, wanted)), reason, test.says)
+			expect(t, render.Join(scaling(Facts{State: f.State}, wanted)), "", "")
+		})
+	}
+}
+
+func TestTLSChange(t *testing.T) {
+	on, off := &platformv1.TLS{Enabled: true}, (*platformv1.TLS)(nil)
+	other := &platformv1.TLS{Enabled: true, IssuerRef: &platformv1.IssuerReference{Name: "house"}}
+	runs := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}}, Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}}}
+	empty := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}}}
+	for name, test := range map[string]struct {
+		changes plugin.TLSChanges
+		was, is *platformv1.TLS
+		running bool
+		status  platformv1.ComponentStatus
+		refused bool
+	}{
+		"the same":           {plugin.TLSChangesStopped, on, on.DeepCopy(), true, runs, false},
+		"on":                 {plugin.TLSChangesStopped, off, on, true, runs, true},
+		"off":                {plugin.TLSChangesStopped, on, off, true, runs, true},
+		"issuer":             {plugin.TLSChangesStopped, on, other, true, runs, true},
+		"online":             {plugin.TLSChangesOnline, on, other, true, runs, false},
+		"unsaid is online":   {"", on, off, true, runs, false},
+		"stops":              {plugin.TLSChangesStopped, on, off, false, runs, true},
+		"is stopped":         {plugin.TLSChangesStopped, on, off, false, empty, false},
+		"makes its pods":     {plugin.TLSChangesStopped, on, off, true, empty, true},
+		"never got anywhere": {plugin.TLSChangesStopped, other, on, true, platformv1.ComponentStatus{}, false},
+		"is not seen yet":    {plugin.TLSChangesStopped, on, off, false, platformv1.ComponentStatus{ObservedGeneration: -1}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Facts{
+				State: plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
+					{Name: "etcd", TLS: &plugin.TLS{Changes: test.changes}},
+				}}}},
+				Components: map[string]*platformv1.Component{"etcd": {
+					Spec: platformv1.ComponentSpec{Component: "etcd", TLS: test.was, Running: &test.running}, Status: test.status,
+				}},
+			}
+			reason, says := "", ""
+			if test.refused {
+				reason, says = platformv1.ReasonInvalidSpec, `tls of component "etcd" cannot change while it runs`
+			}
+			expect(t, render.Join(tlsChanges(f, []platformv1.ComponentSpec{{Component: "etcd", TLS: test.is}})), reason, says)
+		})
+	}
+}
+
+func TestShrink(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-a-0"}}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
+	expect(t, Shrink(claim, resource.MustParse("1Gi")), platformv1.ReasonVolumeShrinkRefused, "claim data-a-0 has 2Gi and cannot shrink to 1Gi")
+	expect(t, Shrink(claim, resource.MustParse("2Gi")), "", "")
+	expect(t, Shrink(claim, resource.MustParse("3Gi")), "", "")
+}
+
+func TestWindows(t *testing.T) {
+	app := testApp()
+	app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{
+		{Schedule: "0 2 * * *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC"},
+	}}
+	if refusals := windows(app); len(refusals) > 0 {
+		t.Errorf("refused: %s", refusals[0].Message)
+	}
+	app.Spec.Maintenance.Windows[0].TimeZone = "Utopia"
+	refusals := windows(app)
+	if len(refusals) != 1 {
+		t.Fatalf("%d refusals", len(refusals))
+	}
+	expect(t, refusals[0], platformv1.ReasonInvalidSpec, `maintenance.windows[0]: there is no time zone "Utopia"`)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package accept
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// Verdict is what is to be said about a change before it is stored.
+type Verdict struct {
+	// Refused is what the change breaks; none when it may be stored.
+	Refused []*render.Refusal
+	// Warnings are what deserves a word and keeps nobody from anything.
+	Warnings []string
+}
+
+// Judge decides about an Application that is about to be created, or changed from old, which is nil at creation. A change is refused
+// for what it breaks itself: what was wrong before may stay so while something else is edited, and an object that is on its way out,
+// or whose spec is as it was, is never held up.
+func Judge(app, old *platformv1.Application, facts func(*platformv1.Application) Facts) Verdict {
+	if !app.DeletionTimestamp.IsZero() || old != nil && equality.Semantic.DeepEqual(app.Spec, old.Spec) {
+		return Verdict{}
+	}
+	refused, warnings := problems(app, facts(app))
+	if old == nil || len(refused) == 0 {
+		return Verdict{Refused: refused, Warnings: warnings}
+	}
+	before, _ := problems(old, facts(old))
+	verdict := Verdict{Warnings: warnings}
+	for _, refusal := range refused {
+		same := func(r *render.Refusal) bool { return *r == *refusal }
+		if slices.ContainsFunc(before, same) {
+			verdict.Warnings = append(verdict.Warnings, Still(refusal.Message))
+			continue
+		}
+		verdict.Refused = append(verdict.Refused, refusal)
+	}
+	return verdict
+}
+
+// problems returns what has to be mended in the object, and what holds it up.
+func problems(app *platformv1.Application, f Facts) ([]*render.Refusal, []string) {
+	if r := Plugin(app, f.State); r != nil {
+		return nil, []string{held(r)}
+	}
+	wanted, refusals := Check(app, f)
+	if len(refusals) > 0 {
+		return refusals, nil
+	}
+	var outputs []*render.ComponentOutput
+	if outputs, refusals = rendered(app, f, wanted); len(refusals) > 0 {
+		return refusals, nil
+	}
+	refusals, warnings := volumes(app, f, outputs)
+	if r := Class(f, wanted); r != nil {
+		warnings = append(warnings, held(r))
+	}
+	return refusals, warnings
+}
+
+// Still is the warning about what was refused before and keeps a change from nothing.
+func Still(refusal string) string { return "it is still refused: " + refusal }
+
+func held(r *render.Refusal) string { return fmt.Sprintf("it will wait: %s", r.Message) }
+
+// rendered returns what would be made. Rules between parameters are checked there.
+func rendered(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) ([]*render.ComponentOutput, []*render.Refusal) {
+	owner := render.Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: f.State.Bundle.Manifest.Domain}
+	var outputs []*render.ComponentOutput
+	var refusals []*render.Refusal
+	for i := range wanted {
+		output, refusal := render.Component(f.State.Bundle, f.Settings, owner, &wanted[i])
+		if refusal != nil {
+			refusals = append(refusals, refusal)
+			continue
+		}
+		outputs = append(outputs, output)
+	}
+	return outputs, refusals
+}
+
+// volumes returns, for each component, the first claim that would have to shrink, and the first one of an earlier Application that is in
+// the way.
+func volumes(app *platformv1.Application, f Facts, outputs []*render.ComponentOutput) (refusals []*render.Refusal, warnings []string) {
+	for _, output := range outputs {
+		var shrinks, taken *render.Refusal
+		eachClaim(f, output, func(set *platformv1.WorkloadSetSpec, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
+			ours := claim.Labels[platformv1.ApplicationUIDLabel] == string(app.UID) && app.UID != ""
+			switch {
+			case !ours && taken == nil:
+				taken = Adoption(set, ordinal, claim)
+			case ours && shrinks == nil:
+				shrinks = Shrink(claim, volume.Size)
+			}
+		})
+		if shrinks != nil {
+			refusals = append(refusals, shrinks)
+		}
+		if taken != nil {
+			warnings = append(warnings, held(taken))
+		}
+	}
+	return refusals, warnings
+}
+
+// eachClaim calls visit for every claim that is there of those that the pods of a component need.
+func eachClaim(f Facts, output *render.ComponentOutput, visit func(*platformv1.WorkloadSetSpec, int32, platformv1.SetVolume, *corev1.PersistentVolumeClaim)) {
+	if len(f.Claims) == 0 {
+		return
+	}
+	for i := range output.WorkloadSets {
+		set := &output.WorkloadSets[i]
+		for _, ordinal := range set.Spec.Ordinals() {
+			for _, volume := range set.Spec.Volumes {
+				if claim := f.Claims[platformv1.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal))]; claim != nil {
+					visit(&set.Spec, ordinal, volume, claim)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package accept
+
+import (
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// DataOf says whose data the volumes of a set hold.
+func DataOf(set *platformv1.WorkloadSetSpec) string {
+	return set.Plugin.Name + "/" + set.Version
+}
+
+// majorOf leaves the major version of what DataOf says: "redis/7" of "redis/7.2".
+func majorOf(data string) string {
+	name, version, _ := strings.Cut(data, "/")
+	major, _, _ := strings.Cut(version, ".")
+	return name + "/" + major
+}
+
+// Adoption says why a claim of an earlier Application is not used; nil when adoptVolumes
+// names that Application and the data fits.
+func Adoption(set *platformv1.WorkloadSetSpec, ordinal int32, claim *corev1.PersistentVolumeClaim) *render.Refusal {
+	uid := claim.Labels[platformv1.ApplicationUIDLabel]
+	if uid == "" {
+		return refuse(platformv1.ReasonRetainedVolumesExist,
+			"claim %s does not say whose data it holds and is left alone: delete it if the data is not wanted, or use another name", claim.Name)
+	}
+	if set.AdoptVolumes != uid {
+		return refuse(platformv1.ReasonRetainedVolumesExist,
+			"claim %s holds the data of an earlier %s and is left alone: set adoptVolumes to %s to use it, delete it if the data is not wanted, or use another name",
+			claim.Name, set.Application, uid)
+	}
+	if claim.DeletionTimestamp != nil {
+		return refuse(platformv1.ReasonAdoptionRefused, "claim %s cannot be adopted: it is being deleted", claim.Name)
+	}
+	for _, trait := range []struct{ what, is, should string }{
+		{"component", claim.Labels[platformv1.ComponentLabel], set.Component},
+		{"set", claim.Labels[platformv1.SetLabel], set.Set},
+		{"ordinal", claim.Labels[platformv1.OrdinalLabel], strconv.Itoa(int(ordinal))},
+		{"plugin and major version", majorOf(claim.Annotations[platformv1.DataAnnotation]), majorOf(DataOf(set))},
+	} {
+		if trait.is != trait.should {
+			return refuse(platformv1.ReasonAdoptionRefused, "claim %s cannot be adopted: its %s is %q and has to be %q; take adoptVolumes out or ask for what the data is of",
+				claim.Name, trait.what, trait.is, trait.should)
+		}
+	}
+	return nil
+}
+
+// Shrink says that a claim cannot have a size that is below its own; nil when it is not.
+func Shrink(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *render.Refusal {
+	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if have.Cmp(size) <= 0 {
+		return nil
+	}
+	return refuse(platformv1.ReasonVolumeShrinkRefused,
+		"claim %s has %s and cannot shrink to %s: set the size to at least %s", claim.Name, have.String(), size.String(), have.String())
+}

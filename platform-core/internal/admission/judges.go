@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+)
+
+// court judges by what the caches and the index hold. It calls nobody.
+type court struct {
+	domain   string
+	index    *plugin.Index
+	settings *settings.Live
+	seen     client.Reader
+}
+
+// application judges an Application that a user or a GitOps manager writes.
+func (c *court) application(ctx context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
+	app, old := &platformv1.Application{}, &platformv1.Application{}
+	changed, err := objects(request, app, old)
+	if err != nil {
+		return accept.Verdict{}, err
+	}
+	switch domain := app.Labels[platformv1.DomainLabel]; {
+	case domain != "" && domain != c.domain:
+		return accept.Verdict{}, nil
+	case domain == "" && !c.has(app):
+		return c.unclaimed(ctx, app)
+	}
+	if !changed {
+		old = nil
+	}
+	return c.judge(ctx, app, old)
+}
+
+// has says whether this operator is the one that would claim an Application.
+func (c *court) has(app *platformv1.Application) bool {
+	state, known := c.index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
+	return known && state.Bundle != nil
+}
+
+// unclaimed speaks of an Application without a domain whose plugin this operator does not have. Every operator is asked; where none has it, all
+// say the same, which the API server tells the user once.
+func (c *court) unclaimed(ctx context.Context, app *platformv1.Application) (accept.Verdict, error) {
+	err := c.seen.Get(ctx, client.ObjectKey{Name: app.Spec.Plugin + "-" + app.Spec.PluginVersion}, &platformv1.Plugin{})
+	if !apierrors.IsNotFound(err) {
+		return accept.Verdict{}, err
+	}
+	return accept.Verdict{Warnings: []string{fmt.Sprintf(
+		"it will wait: no operator has plugin %s version %s: see kubectl get plugins", app.Spec.Plugin, app.Spec.PluginVersion)}}, nil
+}
+
+// judge gathers what is known and decides.
+func (c *court) judge(ctx context.Context, app, old *platformv1.Application) (accept.Verdict, error) {
+	known, err := c.facts(ctx, app)
+	if err != nil {
+		return accept.Verdict{}, err
+	}
+	return accept.Judge(app, old, func(of *platformv1.Application) accept.Facts {
+		f := known
+		f.State, _ = c.index.Get(of.Spec.Plugin, of.Spec.PluginVersion)
+		return f
+	}), nil
+}
+
+// facts reads what there is of an Application.
+func (c *court) facts(ctx context.Context, app *platformv1.Application) (accept.Facts, error) {
+	f := accept.Facts{
+		Components: map[string]*platformv1.Component{},
+		Claims:     map[string]*corev1.PersistentVolumeClaim{}, Settings: c.settings.Get(),
+	}
+	var classes storagev1.StorageClassList
+	if err := c.seen.List(ctx, &classes); err != nil {
+		return f, err
+	}
+	f.Classes = accept.Classes(classes.Items)
+	ofItsName := []client.ListOption{client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
+	var components platformv1.ComponentList
+	if err := c.seen.List(ctx, &components, ofItsName...); err != nil {
+		return f, err
+	}
+	for i := range components.Items {
+		if metav1.IsControlledBy(&components.Items[i], app) {
+			f.Components[components.Items[i].Spec.Component] = &components.Items[i]
+		}
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.seen.List(ctx, &claims, ofItsName...); err != nil {
+		return f, err
+	}
+	for i := range claims.Items {
+		f.Claims[claims.Items[i].Name] = &claims.Items[i]
+	}
+	return f, nil
+}
+
+// typed returns the judge of the typed kinds: what an object compiles to is judged, beside what has become of it so far.
+func (c *court) typed(kinds map[string]typed.Registration) judge {
+	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
+		kind := kinds[request.Kind.Kind]
+		if kind == nil {
+			return accept.Verdict{}, fmt.Errorf("this operator serves no kind %q", request.Kind.Kind)
+		}
+		object, before := kind.Object(), kind.Object()
+		changed, err := objects(request, object, before)
+		if err != nil || object.GetDeletionTimestamp() != nil {
+			return accept.Verdict{}, err
+		}
+		app, refused := kind.Compile(object, c.domain)
+		var old *platformv1.Application
+		var was error
+		if changed {
+			old, was = kind.Compile(before, c.domain)
+		}
+		switch {
+		case refused != nil && was != nil && refused.Error() == was.Error():
+			return accept.Verdict{Warnings: []string{accept.Still(refused.Error())}}, nil
+		case refused != nil:
+			return accept.Verdict{Refused: []*render.Refusal{{Reason: platformv1.ReasonInvalidSpec, Message: refused.Error()}}}, nil
+		}
+		if err := c.identify(ctx, object, app, old); err != nil {
+			return accept.Verdict{}, err
+		}
+		return c.judge(ctx, app, old)
+	}
+}
+
+// identify has a compiled Application be the one that is there, if it is this object's.
+func (c *court) identify(ctx context.Context, object client.Object, compiled ...*platformv1.Application) error {
+	live := &platformv1.Application{}
+	err := c.seen.Get(ctx, client.ObjectKeyFromObject(compiled[0]), live)
+	if err != nil || !metav1.IsControlledBy(live, object) {
+		return client.IgnoreNotFound(err)
+	}
+	for _, app := range compiled {
+		if app != nil {
+			app.UID, app.Status.Plugin = live.UID, live.Status.Plugin
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package application
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	agentplan "github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// Keys of the Secrets that the engine makes for credentials.
+const (
+	usernameKey = "username"
+	passwordKey = plugin.SecretKeyPassword
+	revisionKey = agentplan.RevisionFile
+)
+
+// defaultPasswordLength is the number of characters of a generated password: at 5 bits each, 160 bits.
+const defaultPasswordLength = 32
+
+// ensureCredentials keeps the Secret that the pods mount for each credential. A password that the user does not supply is
+// generated once: a crash between two turns finds it again. Password and revision change together, so that a pod that has the
+// revision has the password.
+func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Application, f *facts) error {
+	for _, declared := range f.state.Bundle.Components.Credentials {
+		password := f.passwords[declared.Name]
+		if password == "" {
+			password = newPassword(declared)
+		}
+		revision := c.Digest(string(app.UID) + "\x00" + declared.Name + "\x00" + password)
+		wanted := &corev1.Secret{
+			ObjectMeta: meta(app, platformv1.CredentialNameFor(app.Name, declared.Name), ""),
+			Type:       corev1.SecretTypeBasicAuth,
+			Data:       map[string][]byte{usernameKey: []byte(declared.Username), passwordKey: []byte(password), revisionKey: []byte(revision)},
+		}
+		if reference, users := suppliedFor(app, declared.Name); users {
+			wanted.Annotations = map[string]string{platformv1.PasswordFromAnnotation: reference.Name + "/" + cmp.Or(reference.Key, passwordKey)}
+		}
+		made, err := c.ensureCredential(ctx, app, f.credentials[declared.Name], wanted)
+		if err != nil {
+			return err
+		}
+		if made {
+			f.passwords[declared.Name], f.revisions[declared.Name] = password, revision
+		}
+	}
+	return nil
+}
+
+// ensureCredential says whether the Secret is as wanted now. One that the cache does not have yet is left alone.
+func (c *Controller) ensureCredential(ctx context.Context, app *platformv1.Application, have, wanted *corev1.Secret) (bool, error) {
+	if have == nil {
+		if err := controllerutil.SetControllerReference(app, wanted, c.client.Scheme()); err != nil {
+			return false, err
+		}
+		change, err := c.apply.Create(ctx, wanted)
+		return change == apply.Created, err
+	}
+	from := wanted.Annotations[platformv1.PasswordFromAnnotation]
+	same := have.Annotations[platformv1.PasswordFromAnnotation] == from
+	for key, value := range wanted.Data {
+		same = same && string(have.Data[key]) == string(value)
+	}
+	if same {
+		return true, nil
+	}
+	var annotation any
+	if from != "" {
+		annotation = from
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": have.ResourceVersion, // what somebody else has just put there is not overwritten unseen
+			"annotations":     map[string]any{platformv1.PasswordFromAnnotation: annotation},
+		},
+		"data": wanted.Data,
+	})
+	if err != nil {
+		return false, err
+	}
+	patched := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: have.Namespace, Name: have.Name}}
+	return true, c.client.Patch(ctx, patched, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+}
+
+// newPassword returns letters and digits from the system's random source.
+func newPassword(declared plugin.Credential) string {
+	length := declared.Length
+	if length == 0 {
+		length = defaultPasswordLength
+	}
+	text := ""
+	for len(text) < length {
+		text += rand.Text()
+	}
+	return text[:length]
+}
+
+// ensureBinding applies the Secret after the Service Binding specification, once password and endpoints are known.
+func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Application, f *facts) error {
+	bundle := f.state.Bundle
+	binding := bundle.Components.Binding
+	if binding == nil || f.components[binding.Component] == nil {
+		return nil
+	}
+	declared, ok := bundle.Credential(binding.Credential)
+	password := f.passwords[binding.Credential]
+	var username string
+	if ok {
+		username = declared.Username
+	}
+	if binding.Credential != "" && password == "" {
+		return nil
+	}
+	password, err := c.bound(ctx, app, f, password)
+	if err != nil {
+		return err
+	}
+	ca, known := f.ca(binding.Component)
+	if !known {
+		// The Secret with it wakes us.
+		return nil
+	}
+	data := render.Binding(bundle, app.Name, f.components[binding.Component].Status.Endpoints, username, password, ca)
+	if data == nil {
+		return nil
+	}
+	_, err = c.applyOwned(ctx, app, &corev1.Secret{
+		ObjectMeta: meta(app, platformv1.BindingNameFor(app.Name), ""),
+		Type:       corev1.SecretType("servicebinding.io/" + binding.Type),
+		Data:       data,
+	})
+	return err
+}
+
+// bound is the password to hand out to clients: the one before, as long as the processes may still have that.
+func (c *Controller) bound(ctx context.Context, app *platformv1.Application, f *facts, password string) (string, error) {
+	binding := f.state.Bundle.Components.Binding
+	if binding.Credential == "" || f.tookOver(binding.Component, binding.Credential) {
+		return password, nil
+	}
+	have := &corev1.Secret{}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: platformv1.BindingNameFor(app.Name)}, have)
+	if apierrors.IsNotFound(err) {
+		return password, nil
+	}
+	return cmp.Or(string(have.Data[passwordKey]), password), err
+}
+
+// tookOver says whether all pods of a component run with the present password of a credential.
+func (f *facts) tookOver(name, credential string) bool {
+	component := f.components[name]
+	if component == nil || slices.Contains(f.written, name) || conditions.Outcome(component).Kind() != outcome.KindDone {
+		return false
+	}
+	return slices.ContainsFunc(component.Spec.Credentials, func(c platformv1.ComponentCredential) bool {
+		return c.Name == credential && c.Revision == f.revisions[credential]
+	})
+}

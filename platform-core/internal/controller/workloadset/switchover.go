@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+const (
+	// switchoverTries is how often a pod is asked to hand over for one generation of the spec.
+	switchoverTries = 3
+	// switchoverPause is the time between two tries.
+	switchoverPause = 5 * time.Second
+	// switchoverPoll is how soon to ask again how an action stands.
+	switchoverPoll = time.Second
+	// switchoverPatience is how long an agent may not answer, and how long the roles may take to change after the action.
+	switchoverPatience = 30 * time.Second
+)
+
+// observeSwitchover says who could take over from the writer, and how the latest attempt stands.
+func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
+	declared := set.Spec.Switchover
+	if declared == nil {
+		return
+	}
+	f.rollout.Switchover = rollout.BySwitchover
+	advanceSwitchover(set, f)
+	f.rollout.Handover = handoverOf(set, f)
+	writer := slices.IndexFunc(f.rollout.Pods, f.reportsWriter)
+	if writer < 0 || !hasOps(f.pods[f.rollout.Pods[writer].Name]) {
+		// A pod that was made before the plugin had actions cannot run one.
+		return
+	}
+	source := f.memberOf(f.rollout.Pods[writer])
+	for i := range f.rollout.Pods {
+		p := &f.rollout.Pods[i]
+		if i == writer || !slices.Contains(declared.Roles, p.Report.Role) {
+			continue
+		}
+		fit := true
+		if declared.When != "" {
+			var err error
+			if fit, err = placeholder.CheckMembers(declared.When, placeholder.Members{Source: source, Target: f.memberOf(*p)}); err != nil {
+				// It is tried, and the attempt says what is wrong: to go on without would be to guess.
+				fit = true
+			}
+		}
+		if fit {
+			p.Candidacy = rollout.CanTakeOver
+		}
+	}
+}
+
+func hasOps(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == plugin.OpsContainer })
+}
+
+// reportsWriter says whether a pod works and says that it takes writes.
+func (f *facts) reportsWriter(p rollout.Pod) bool {
+	return p.Life == rollout.Alive && p.Report.Health == agentreport.Healthy && slices.ContainsFunc(f.rollout.Roles, func(r platformv1.SetRole) bool {
+		return r.Name == p.Report.Role && r.Access == platformv1.RoleReadWrite
+	})
+}
+
+func (f *facts) memberOf(p rollout.Pod) placeholder.Member {
+	return placeholder.Member{Name: p.Name, Ordinal: int64(p.Ordinal), FQDN: p.Name + "." + f.plan.Domain,
+		Role: p.Report.Role, Version: p.Report.Version, Attributes: p.Report.Attributes}
+}
+
+// advanceSwitchover records what the pods say of the latest attempt.
+func advanceSwitchover(set *platformv1.WorkloadSet, f *facts) {
+	s := set.Status.Switchover
+	if s == nil || s.Phase != platformv1.SwitchoverRunning && s.Phase != platformv1.SwitchoverCalled {
+		return
+	}
+	from := slices.IndexFunc(f.rollout.Pods, func(p rollout.Pod) bool { return p.Name == s.From && f.pods[p.Name].UID == s.FromUID })
+	heir := slices.IndexFunc(f.rollout.Pods, func(p rollout.Pod) bool { return p.Name != s.From && f.reportsWriter(p) })
+	waited := f.now.Sub(s.Since.Time)
+	switch {
+	case heir >= 0 && (from < 0 || !f.reportsWriter(f.rollout.Pods[from])):
+		s.To = f.rollout.Pods[heir].Name
+		enter(s, platformv1.SwitchoverSucceeded, f.now, "")
+	case from < 0:
+		enter(s, platformv1.SwitchoverFailed, f.now, "the pod is gone")
+	case s.Phase == platformv1.SwitchoverCalled && waited >= switchoverPatience:
+		enter(s, platformv1.SwitchoverFailed, f.now, fmt.Sprintf("the action succeeded, but within %s no other pod reported that it takes writes", switchoverPatience))
+	case s.Phase == platformv1.SwitchoverCalled:
+		f.wakeAfter(switchoverPatience - waited)
+	}
+}
+
+// enter brings an attempt into another phase.
+func enter(s *platformv1.SwitchoverState, phase platformv1.SwitchoverPhase, now time.Time, message string) {
+	s.Phase, s.Since, s.Message = phase, metav1.NewTime(now), message
+}
+
+// handoverOf tells the planner of the latest attempt.
+func handoverOf(set *platformv1.WorkloadSet, f *facts) rollout.Handover {
+	s := set.Status.Switchover
+	if s == nil || f.pods[s.From] == nil || f.pods[s.From].UID != s.FromUID {
+		return rollout.Handover{}
+	}
+	handover := rollout.Handover{From: s.From, To: s.To, State: rollout.HandoverUnderway, Problem: s.Message}
+	switch {
+	case s.Phase == platformv1.SwitchoverSucceeded, s.Phase == platformv1.SwitchoverFailed && s.Generation != set.Generation:
+		return rollout.Handover{}
+	case s.Phase == platformv1.SwitchoverFailed && s.Attempt >= switchoverTries:
+		handover.State = rollout.HandoverFailed
+	}
+	return handover
+}
+
+// switchOver has a pod that writes hand over. An attempt is recorded in the status before the call is made, so that whoever goes on
+// makes the same one.
+func (c *Controller) switchOver(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+	pod, s := f.pods[step.Pod], set.Status.Switchover
+	same := s != nil && s.FromUID == pod.UID
+	switch {
+	case same && s.To == step.To && s.Phase == platformv1.SwitchoverCalled:
+		return switching(f, step.Pod, fmt.Sprintf("it was told to hand over to %s, which has yet to report that it takes writes", step.To))
+	case same && s.To == step.To && s.Phase == platformv1.SwitchoverRunning:
+		return c.callSwitchover(ctx, set, f, step)
+	}
+	next := platformv1.SwitchoverState{From: step.Pod, FromUID: pod.UID, To: step.To, Generation: set.Generation, Attempt: 1,
+		Phase: platformv1.SwitchoverRunning, Since: metav1.NewTime(f.now)}
+	if same && s.Generation == set.Generation {
+		if wait := s.Since.Add(switchoverPause).Sub(f.now); s.Phase != platformv1.SwitchoverRunning && wait > 0 {
+			f.wakeAfter(wait)
+			return switching(f, step.Pod, askedAgain(s))
+		}
+		if s.Attempt >= switchoverTries {
+			// It did each time, and took it back before it was changed.
+			enter(s, platformv1.SwitchoverFailed, f.now, "it takes writes again each time")
+			return stuck(s)
+		}
+		next.Attempt = s.Attempt + 1
+	}
+	set.Status.Switchover = &next
+	c.events.Normal(set, "SwitchingOver", "%s", step)
+	// The write of the status brings the next turn.
+	return switching(f, step.Pod, step.String())
+}
+
+// callSwitchover makes the call of the attempt that is recorded, or asks how it stands.
+func (c *Controller) callSwitchover(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+	s := set.Status.Switchover
+	fail := func(message string) outcome.Outcome {
+		enter(s, platformv1.SwitchoverFailed, f.now, message)
+		if s.Attempt >= switchoverTries {
+			return stuck(s)
+		}
+		f.wakeAfter(switchoverPause)
+		return switching(f, step.Pod, askedAgain(s))
+	}
+	action, err := f.switchoverAction(set, s)
+	if err != nil {
+		return fail(err.Error())
+	}
+	call, err := c.runAction(ctx, f.pods[step.Pod], action)
+	switch {
+	case agentclient.IsRefused(err), err != nil && f.now.Sub(s.Since.Time) >= switchoverPatience:
+		return fail(agentclient.ProblemOf(err))
+	case err != nil:
+		f.wakeAfter(switchoverPoll)
+		return switching(f, step.Pod, agentclient.ProblemOf(err))
+	}
+	switch call.Phase {
+	case agentreport.CallRunning:
+		f.wakeAfter(switchoverPoll)
+		return switching(f, step.Pod, step.String())
+	case agentreport.CallSucceeded:
+		enter(s, platformv1.SwitchoverCalled, f.now, "")
+		f.wakeAfter(switchoverPatience)
+		return switching(f, step.Pod, step.String())
+	}
+	return fail(call.Message)
+}
+
+func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall, error) {
+	ops, err := c.Ops.DialOps(ctx, pod)
+	if err != nil {
+		return agentclient.ActionCall{}, err
+	}
+	return ops.Run(ctx, action)
+}
+
+// switchoverAction is the call of an attempt. Its key names the attempt by what is recorded of it, so that a repeated one does
+// nothing again.
+func (f *facts) switchoverAction(set *platformv1.WorkloadSet, s *platformv1.SwitchoverState) (agentclient.Action, error) {
+	action := agentclient.Action{
+		Key:        fmt.Sprintf("switchover/%s/%d/%d/%d", s.FromUID, s.Generation, s.Attempt, s.Since.Unix()),
+		Name:       set.Spec.Switchover.Action,
+		Parameters: map[string]string{},
+	}
+	var members placeholder.Members
+	for _, p := range f.rollout.Pods {
+		switch p.Name {
+		case s.From:
+			members.Source = f.memberOf(p)
+		case s.To:
+			members.Target = f.memberOf(p)
+		}
+	}
+	for name, text := range set.Spec.Switchover.Parameters {
+		value, err := placeholder.ExpandMembers(text, members)
+		if err != nil {
+			return action, fmt.Errorf("parameter %q of action %q has no value: %w", name, action.Name, err)
+		}
+		action.Parameters[name] = value
+	}
+	declared, ok := f.plan.Action(action.Name)
+	if !ok {
+		return action, fmt.Errorf("the plan has no action %q", action.Name)
+	}
+	return action, plugin.CheckActionParameters(declared, action.Parameters)
+}
+
+func askedAgain(s *platformv1.SwitchoverState) string {
+	if s.Phase == platformv1.SwitchoverSucceeded {
+		return fmt.Sprintf("it handed over to %s and writes again: it is asked again", s.To)
+	}
+	return fmt.Sprintf("it did not hand over to %s (%s), and is asked again", s.To, s.Message)
+}
+
+// hold is the outcome where a pod must not be touched now.
+func hold(set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
+	if f.rollout.Handover.From == step.Pod && f.rollout.Handover.State == rollout.HandoverFailed {
+		return stuck(set.Status.Switchover)
+	}
+	return switching(f, step.Pod, step.Reason)
+}
+
+func switching(f *facts, pod, why string) outcome.Outcome {
+	return outcome.Waiting(platformv1.ReasonSwitchoverPending, progress(f, pod, why))
+}
+
+// stuck is the user's turn: without a switchover clients would lose the writer although another pod could take over.
+func stuck(s *platformv1.SwitchoverState) outcome.Outcome {
+	return outcome.Stalled(platformv1.ReasonSwitchoverFailed, fmt.Sprintf("pod %s takes writes and did not hand over to %s in %d tries (%s), and nothing is done to it: "+
+		"mend that and change the spec to have it tried again, make another pod the writer yourself, or delete pod %s to go on without",
+		s.From, s.To, s.Attempt, s.Message, s.From))
+}
+
+// instead takes the step that a pod needs now that a weaker one turned out not to be enough.
+func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod string, change func(*rollout.Pod)) outcome.Outcome {
+	for i := range f.rollout.Pods {
+		if f.rollout.Pods[i].Name == pod {
+			change(&f.rollout.Pods[i])
+		}
+	}
+	for _, step := range rollout.Plan(f.rollout) {
+		if step.Pod == pod && step.Action != rollout.SetRole {
+			return c.take(ctx, set, f, step)
+		}
+	}
+	return outcome.Done()
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package frame
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+func TestOnlyProgress(t *testing.T) {
+	said := func(o outcome.Outcome) *platformv1.WorkloadSet {
+		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+		conditions.Report(set, o, "")
+		return set
+	}
+	working := outcome.Waiting(platformv1.ReasonPodsNotReady, "1 of 3 ready")
+	broken := outcome.Stalled(platformv1.ReasonInvalidSpec, "mend it")
+	tests := map[string]struct {
+		before     *platformv1.WorkloadSet
+		generation int64
+		now        outcome.Outcome
+		only       bool
+	}{
+		"it has just been made":           {&platformv1.WorkloadSet{}, 1, working, true},
+		"it is at work as before":         {said(working), 1, working, true},
+		"its spec changed":                {said(outcome.Done()), 2, working, true},
+		"it becomes ready":                {said(working), 1, outcome.Done(), false},
+		"it was ready and is not":         {said(outcome.Done()), 1, working, false},
+		"it stalls":                       {said(working), 1, broken, false},
+		"what stalled it is mended":       {said(broken), 1, working, false},
+		"its spec changed, which is bad":  {said(outcome.Done()), 2, broken, false},
+		"something went wrong":            {said(working), 1, outcome.Failed(errors.New("test")), false},
+		"it is new and is ready at once":  {&platformv1.WorkloadSet{}, 1, outcome.Done(), false},
+		"its spec changed and it is done": {said(outcome.Done()), 2, outcome.Done(), false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			after := test.before.DeepCopy()
+			after.Generation = test.generation
+			if got := onlyProgress(test.before, after, test.now); got != test.only {
+				t.Errorf("got %v, want %v", got, test.only)
+			}
+		})
+	}
+}
+
+func TestPace(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := pace{now: func() time.Time { return now }}
+	a, b := types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"}
+	expect := func(what string, key types.NamespacedName, want time.Duration) {
+		t.Helper()
+		if got := p.wait(key); got != want {
+			t.Errorf("%s: waits %v, want %v", what, got, want)
+		}
+	}
+	expect("the first", a, Progress)
+	now = now.Add(Progress / 4)
+	expect("one that comes meanwhile", a, Progress*3/4)
+	expect("another object", b, Progress)
+	now = now.Add(Progress * 3 / 4)
+	expect("when its time has come", a, 0)
+	expect("the next", a, Progress)
+	p.forget(a)
+	now = now.Add(Progress)
+	expect("after something that matters was written", a, Progress)
+	p.forget(a)
+	p.forget(b)
+	if len(p.since) != 0 {
+		t.Errorf("it remembers %v", p.since)
+	}
+}
+
+func TestTogether(t *testing.T) {
+	if err := Together(); err != nil {
+		t.Errorf("nothing to do: %v", err)
+	}
+	// Each waits for the other, which is only possible at the same time.
+	ping, pong := make(chan struct{}), make(chan struct{})
+	first, second := errors.New("first"), errors.New("second")
+	err := Together(
+		func() error { close(ping); <-pong; return nil },
+		func() error { <-ping; close(pong); return first },
+		func() error { return second },
+	)
+	if err != first {
+		t.Errorf("got %v, want the first error in order", err)
+	}
+	running, most := atomic.Int32{}, atomic.Int32{}
+	tasks := make([]func() error, 10*atOnce)
+	for i := range tasks {
+		tasks[i] = func() error {
+			for now := running.Add(1); ; {
+				if last := most.Load(); now <= last || most.CompareAndSwap(last, now) {
+					break
+				}
+			}
+			runtime.Gosched()
+			running.Add(-1)
+			return nil
+		}
+	}
+	if err := Together(tasks...); err != nil || most.Load() > atOnce {
+		t.Errorf("%d at a time, %v", most.Load(), err)
+	}
+	defer func() {
+		if got := recover(); got != "lost" {
+			t.Errorf("recovered %v", got)
+		}
+	}()
+	_ = Together(func() error { panic("lost") })
+}

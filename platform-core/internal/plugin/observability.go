@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// DefaultMetricsPath is where metrics are when the plugin does not say.
+const DefaultMetricsPath = "/metrics"
+
+// LogsVolume is the name of the volume that access logs go to, where a user asks for one.
+const LogsVolume = "logs"
+
+// Monitoring says where the metrics of a component are.
+type Monitoring struct {
+	// Port of the component that serves them, by name: the process's own, or, with Exporter, that container's.
+	Port string `json:"port"`
+	// Path over HTTP. Default DefaultMetricsPath.
+	Path string `json:"path,omitempty"`
+	// TLS says that the port speaks TLS, with the certificate of the component, where the instance does.
+	TLS bool `json:"tls,omitempty"`
+	// Exporter is a container of the pod template that is there only where metrics are wanted.
+	Exporter string `json:"exporter,omitempty"`
+	// Env is added to the exporter's environment. Values may hold placeholders.
+	Env []plan.EnvVar `json:"env,omitempty"`
+}
+
+// PathOrDefault is where the metrics are.
+func (m *Monitoring) PathOrDefault() string { return cmp.Or(m.Path, DefaultMetricsPath) }
+
+// Logs says where a component writes its access logs when these go to a volume.
+type Logs struct {
+	// Path that the volume is mounted at.
+	Path string `json:"path"`
+	// Files right below Path that the process writes, by name.
+	Files []string `json:"files"`
+	// Signal has the process open its files anew after they were renamed.
+	Signal string `json:"signal"`
+}
+
+// PortsFor returns the ports of a component, with that of its metrics only where these are wanted.
+func (c *Component) PortsFor(wanted placeholder.Component) []Port {
+	return slices.DeleteFunc(slices.Clone(c.Ports), func(p Port) bool { return p.Access == PortMetrics && !wanted.Monitoring })
+}
+
+// RenderExporterEnv fills in the environment that a component's exporter has beside that of its pod template. References to
+// user names, which are no secrets, are replaced by their text.
+func (b *Bundle) RenderExporterEnv(component string, v placeholder.Values) ([]plan.EnvVar, error) {
+	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
+	if index < 0 {
+		return nil, fmt.Errorf("cannot render the exporter of component %q: plugin %q has no such component", component, b.Manifest.Name)
+	}
+	path := componentPath(index, "monitoring", "env")
+	if b.plans.at(path) == nil {
+		return nil, nil
+	}
+	value, err := b.plans.evaluate(path, func(_ document.Path, t *placeholder.Template) (any, error) { return t.Eval(v) })
+	if err != nil {
+		return nil, err
+	}
+	var env []plan.EnvVar
+	if err := document.DecodeValue(value, &env); err != nil {
+		return nil, fmt.Errorf("cannot render the exporter of component %q: %w", component, err)
+	}
+	for i := range env {
+		if name, ok := b.username(env[i].Secret); ok {
+			env[i].Value, env[i].Secret = name, nil
+		}
+	}
+	return env, nil
+}
+
+// checkMonitoring: who serves the metrics, and on which port.
+func (l *loader) checkMonitoring(at document.Path, c *Component) {
+	m, path := c.Monitoring, at.With("monitoring")
+	for i, port := range c.Ports {
+		if port.Access == PortMetrics && (m == nil || m.Port != port.Name) {
+			l.wrong(at.With("ports").Index(i), "has the access Metrics, and monitoring.port does not name it: name it there, or give it another access")
+		}
+	}
+	if m == nil {
+		return
+	}
+	l.oneOf(path.With("port"), m.Port, "port", portNames(c))
+	l.checkEnv(path.With("env"), c, m.Env)
+	if m.TLS && c.TLS == nil {
+		l.wrong(path.With("tls"), "is for a component that can speak TLS, and this one does not declare tls: take it out")
+	}
+	if m.Exporter == "" {
+		if len(m.Env) > 0 {
+			l.wrong(path.With("env"), "is for an exporter: name its container in monitoring.exporter, or use process.env")
+		}
+		return
+	}
+	if m.Exporter == c.Container {
+		l.wrong(path.With("exporter"), "is the container of the process: leave exporter out, and the process serves its metrics itself")
+	}
+	if i := slices.IndexFunc(c.Ports, func(p Port) bool { return p.Name == m.Port }); i >= 0 && c.Ports[i].Access != PortMetrics {
+		l.wrong(at.With("ports").Index(i), "is the exporter's, which is there only where metrics are wanted: its access must be Metrics")
+	}
+}
+
+// checkLogs: the volume is the engine's to add.
+func (l *loader) checkLogs(at document.Path, c *Component) {
+	if c.Logs == nil {
+		return
+	}
+	unique(l, at.With("logs").With("files"), c.Logs.Files, func(name string) string { return name })
+	for i, v := range c.Volumes {
+		if v.Name == LogsVolume {
+			l.wrong(at.With("volumes").Index(i).With("name"), "is %q, which is the volume that the engine adds for access logs: names must differ", LogsVolume)
+		}
+	}
+}

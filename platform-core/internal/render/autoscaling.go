@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// checkAutoscaling refuses an autoscaler that could ask for what the plugin does not allow, or that has nothing to go by.
+func checkAutoscaling(spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range, wanted *platformv1.ApplicationComponent) *Refusal {
+	a := wanted.Autoscaling
+	if a == nil {
+		return nil
+	}
+	wrong := func(format string, args ...any) *Refusal {
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling %s", spec.Component, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case declared.Scaling == plugin.ScalingFixed:
+		return wrong("and cannot be scaled once it is made: take autoscaling out and set replicas")
+	case wanted.Replicas != nil:
+		return wrong("and replicas: the autoscaler decides how many pods there are, take one of the two out")
+	case a.MinReplicas > a.MaxReplicas:
+		return wrong("with minReplicas %d and maxReplicas %d: the first must not be larger", a.MinReplicas, a.MaxReplicas)
+	case a.CPUUtilization == nil && a.MemoryUtilization == nil:
+		return wrong("without a target: set cpuUtilization, memoryUtilization or both, in percent of the requests")
+	}
+	for n := a.MinReplicas; n <= a.MaxReplicas; n++ {
+		if !allowed.Allows(n) {
+			return wrong("from %d to %d replicas: topology %q takes %s, and each number between has to be one of these", a.MinReplicas, a.MaxReplicas, spec.Topology, allowed)
+		}
+	}
+	return nil
+}
+
+// checkAutoscaledSets refuses sets that decide their number of pods themselves, or request none of what the autoscaler goes by.
+func checkAutoscaledSets(spec *platformv1.ComponentSpec, wanted *platformv1.ApplicationComponent) *Refusal {
+	a := wanted.Autoscaling
+	if a == nil {
+		return nil
+	}
+	for _, set := range wanted.Sets {
+		if set.Replicas != nil {
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling and replicas in set %q: the autoscaler decides how many pods there are, take replicas out", spec.Component, set.Name)
+		}
+	}
+	for i := range spec.Sets {
+		requests := resolve(spec, &spec.Sets[i]).resources
+		for _, by := range []struct {
+			name   corev1.ResourceName
+			target *int32
+		}{{corev1.ResourceCPU, a.CPUUtilization}, {corev1.ResourceMemory, a.MemoryUtilization}} {
+			if by.target != nil && !requested(requests, by.name) {
+				return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling by %s, and its set %q requests none: set resources.requests.%s",
+					spec.Component, by.name, spec.Sets[i].Name, by.name)
+			}
+		}
+	}
+	return nil
+}
+
+// requested says whether a container requests a resource; one that has only a limit requests as much.
+func requested(r corev1.ResourceRequirements, name corev1.ResourceName) bool {
+	quantity, found := r.Requests[name]
+	if !found {
+		quantity = r.Limits[name]
+	}
+	return quantity.Sign() > 0
+}
+
+// autoscaler is the HorizontalPodAutoscaler of the set; nil when the user decides the number of pods. It goes by the
+// middleware's container alone: what the agents use says nothing of the load.
+func (c *setContext) autoscaler() *autoscalingv2.HorizontalPodAutoscaler {
+	a := c.spec.Autoscaling
+	if a == nil {
+		return nil
+	}
+	var metrics []autoscalingv2.MetricSpec
+	add := func(name corev1.ResourceName, target *int32) {
+		if target == nil {
+			return
+		}
+		metrics = append(metrics, autoscalingv2.MetricSpec{
+			Type: autoscalingv2.ContainerResourceMetricSourceType,
+			ContainerResource: &autoscalingv2.ContainerResourceMetricSource{
+				Name: name, Container: c.declared.Container,
+				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(*target)},
+			},
+		})
+	}
+	add(corev1.ResourceCPU, a.CPUUtilization)
+	add(corev1.ResourceMemory, a.MemoryUtilization)
+	labels := c.labels()
+	labels[platformv1.SetLabel] = c.set.name
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.owner.Namespace, Labels: labels},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+				APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: c.name,
+			},
+			MinReplicas: new(a.MinReplicas),
+			MaxReplicas: a.MaxReplicas,
+			Metrics:     metrics,
+		},
+	}
+}
+
+// setScaling says who may change the number of pods of the set; none is anyone.
+func (c *setContext) setScaling() platformv1.SetScaling {
+	switch {
+	case c.spec.Autoscaling != nil:
+		return platformv1.SetScalingAuto
+	case c.declared.Scaling == plugin.ScalingFixed:
+		return platformv1.SetScalingFixed
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+)
+
+// Switchover says whether a writer can hand over to another pod before it is taken out.
+type Switchover string
+
+// Values of Switchover; the zero value is for a middleware that has no such thing.
+const (
+	NoSwitchover Switchover = ""
+	BySwitchover Switchover = "Declared"
+)
+
+// Handover is an attempt of a writer to hand over.
+type Handover struct {
+	// From and To are pods by name; From is empty when there is none.
+	From, To string
+	// State of the attempt.
+	State HandoverState
+	// Problem of one that failed, for the reason of a step.
+	Problem string
+}
+
+// HandoverState is where an attempt stands.
+type HandoverState string
+
+// States of an attempt.
+const (
+	// HandoverUnderway: it was asked for, and is tried again when it fails.
+	HandoverUnderway HandoverState = "Underway"
+	// HandoverFailed: it failed as often as it is tried.
+	HandoverFailed HandoverState = "Failed"
+)
+
+// Candidacy says whether a pod can take over.
+type Candidacy string
+
+// Values of Candidacy; the zero value is a pod that the plugin rules out.
+const (
+	Unfit       Candidacy = ""
+	CanTakeOver Candidacy = "CanTakeOver"
+)
+
+// outages are the actions that take the process of a pod out for a while.
+func (a Action) outage() bool { return a == DeletePod || a == UpdateImage || a == PushPlan }
+
+// spare puts a switchover before a step that takes the writer out, as long as another pod could take over. Without it nothing
+// is done to a writer that works; one that is out anyway is changed at once.
+func (f Facts) spare(step Step) Step {
+	p := f.podOf(step.Ordinal)
+	if f.Switchover == NoSwitchover || !step.Action.outage() || p.Life != Alive || halfway(p) {
+		return step
+	}
+	writers := f.writers()
+	writes := slices.ContainsFunc(writers, func(w Pod) bool { return w.Name == p.Name })
+	underway := f.Handover.From == p.Name && f.Handover.State == HandoverUnderway
+	switch {
+	case !writes && len(writers) == 0 && underway:
+		return stepFor(Hold, p, "it has given up writing, and no pod says yet that it writes")
+	case !writes && slices.ContainsFunc(writers, func(w Pod) bool { return !f.writer(w.Role) }):
+		return stepFor(Hold, p, "Services do not yet lead to %s, which writes now", writers[0].Name)
+	case !writes:
+		return step
+	case len(writers) > 1:
+		others := slices.DeleteFunc(writers, func(w Pod) bool { return w.Name == p.Name })
+		return stepFor(Hold, p, "%s says that it writes, too", others[0].Name)
+	}
+	to, ok := f.successor(p)
+	if !ok {
+		return step
+	}
+	if f.Handover.From == p.Name && f.Handover.State == HandoverFailed {
+		return stepFor(Hold, p, "it does not hand over: %s", f.Handover.Problem)
+	}
+	next := stepFor(SwitchOver, p, "it writes, and %s", step.Reason)
+	next.To = to.Name
+	return next
+}
+
+// writers are the pods that work and say that they write.
+func (f Facts) writers() []Pod {
+	var writers []Pod
+	for _, p := range f.Pods {
+		if p.Life == Alive && p.Report.Health == report.Healthy && f.writer(p.Report.Role) {
+			writers = append(writers, p)
+		}
+	}
+	return writers
+}
+
+// successor is the pod to hand over to: the one that was asked before, so that an attempt is finished; else one that
+// needs no change any more, so that the next writer is not the next one to be taken out.
+func (f Facts) successor(from Pod) (Pod, bool) {
+	var fit []Pod
+	for _, p := range f.Pods {
+		if p.Name != from.Name && p.Candidacy == CanTakeOver && f.Wanted(p) && serves(p) && !f.writer(p.Report.Role) {
+			fit = append(fit, p)
+		}
+	}
+	if len(fit) == 0 {
+		return Pod{}, false
+	}
+	rank := func(p Pod) int {
+		switch _, changes := f.need(p); {
+		case f.Handover.From == from.Name && f.Handover.To == p.Name:
+			return 0
+		case changes || !f.Updated(p):
+			return 2
+		}
+		return 1
+	}
+	// The lowest ordinal first: it is the last one to be scaled in.
+	slices.SortFunc(fit, func(a, b Pod) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return int(a.Ordinal - b.Ordinal)
+	})
+	return fit[0], true
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+func TestGivesBackOnlyAtRestAndWhatIsWorthIt(t *testing.T) {
+	var now usage
+	freed := 0
+	g := &givesBack{free: func() { freed++ }, read: func() usage { return now }}
+	look := func(what string, u usage, want int) {
+		t.Helper()
+		now, freed = u, 0
+		if g.look(); freed != want {
+			t.Errorf("%s: freed %d times, want %d", what, freed, want)
+		}
+	}
+	look("after the start", usage{allocated: 10 * restBytes, unused: worthBytes}, 0)
+	look("at rest", usage{allocated: 10*restBytes + 1, unused: worthBytes}, 1)
+	look("at rest with little", usage{allocated: 10*restBytes + 2, unused: worthBytes - 1}, 0)
+	look("at work", usage{allocated: 12 * restBytes, unused: 10 * worthBytes}, 0)
+	look("at rest again", usage{allocated: 12 * restBytes, unused: 10 * worthBytes}, 1)
+}
+
+func TestGivesBackRealMemory(t *testing.T) {
+	// Nothing is collected but by what is tested.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	held := make([]byte, 8*worthBytes)
+	runtime.KeepAlive(held)
+	g := newGivesBack()
+	before := g.read()
+	if before.unused < 8*worthBytes {
+		t.Fatalf("unused is %d, of which %d are garbage", before.unused, 8*worthBytes)
+	}
+	g.allocated = before.allocated
+	g.look()
+	if after := g.read(); after.unused >= worthBytes {
+		t.Errorf("unused was %d and is %d", before.unused, after.unused)
+	}
+}

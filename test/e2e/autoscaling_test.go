@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// scaledIn is how long metrics, autoscaler and pods may take over a change of load: measurements of 10 s, looked at every
+// 5 s, and 15 s more before a set shrinks in the dev cluster.
+const scaledIn = 4 * time.Minute
+
+// TestAutoscaling proves with real load, measured by metrics-server, that a set grows and shrinks, that the Application shows it and does
+// not fight it, and that the pods that stay never notice.
+func TestAutoscaling(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "autoscale")
+	s.commonOperatorServes()
+	spec := nginxApplication()
+	component(nginxComponent, func(c *platformv1.ApplicationComponent) {
+		c.Autoscaling = &platformv1.Autoscaling{MinReplicas: 1, MaxReplicas: 3, CPUUtilization: new(int32(50))}
+	})(&spec)
+	n := &nginx{s.apply("site", spec)}
+	n.ready()
+	set := platformv1.WorkloadSetNameFor(n.name, nginxComponent, platformv1.DefaultSet)
+	first := n.pods()[0]
+	c := n.startClient(first.Name)
+	t.Logf("load to three pods: %s", seconds(n.scaledTo(set, 3)))
+	c.stop()
+	t.Logf("no load to one pod: %s", seconds(n.scaledTo(set, 1)))
+	n.ready()
+	n.havePods(first.Name)
+	if now := n.pods()[0]; now.UID != first.UID {
+		t.Errorf("pod %q was %s and is %s", now.Name, first.UID, now.UID)
+	}
+	n.update(component(nginxComponent, func(c *platformv1.ApplicationComponent) { c.Autoscaling = nil }))
+	n.eventually(settleIn, "the autoscaler is gone", func() error { return gone(n.get(set, &autoscalingv2.HorizontalPodAutoscaler{})) })
+	n.eventually(settleIn, "the number stays, in the Application", func() error {
+		if replicas := n.object().Spec.Components[0].Replicas; replicas == nil || *replicas != 1 {
+			return fmt.Errorf("it has %v", replicas)
+		}
+		return nil
+	})
+	n.havePods(first.Name)
+}
+
+// scaledTo waits until the autoscaler has given the set a number of pods, and the Application shows that they are ready and says
+// nothing of a number itself.
+func (n *nginx) scaledTo(set string, pods int32) time.Duration {
+	n.Helper()
+	return n.eventually(scaledIn, fmt.Sprintf("there are %d pods", pods), func() error {
+		scaler, app := &autoscalingv2.HorizontalPodAutoscaler{}, n.object()
+		if err := n.get(set, scaler); err != nil {
+			return err
+		}
+		state := app.Status.Components[0]
+		if state.Replicas != pods || state.ReadyReplicas != pods || len(n.pods()) != int(pods) || scaler.Status.DesiredReplicas != pods {
+			return fmt.Errorf("it has %d of %d ready; the autoscaler wants %d: %+v", state.ReadyReplicas, state.Replicas, scaler.Status.DesiredReplicas, scaler.Status.Conditions)
+		}
+		if app.Spec.Components[0].Replicas != nil {
+			return fmt.Errorf("the Application was given %d replicas", *app.Spec.Components[0].Replicas)
+		}
+		return nil
+	})
+}

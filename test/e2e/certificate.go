@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"math/big"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+)
+
+// ca is the certificate of the CA that the binding of the Application carries.
+func (a *application) ca() []byte {
+	a.Helper()
+	secret := &corev1.Secret{}
+	a.mustGet(platformv1.BindingNameFor(a.name), secret)
+	if len(secret.Data["ca.crt"]) == 0 {
+		a.Fatalf("the binding of %q has no ca.crt", a.name)
+	}
+	return secret.Data["ca.crt"]
+}
+
+// host is the name of the Service of the Application.
+func (a *application) host() string { return a.name + "." + a.space.name + ".svc" }
+
+// issueAnew has cert-manager issue the certificate of a component once more, by the same CA.
+func (a *application) issueAnew(component string) {
+	a.Helper()
+	a.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.space.name, Name: platformv1.CertificateNameFor(a.name, component)}})
+}
+
+// shownAt is the certificate that a server shows, which must be good for the name under the CA.
+func shownAt(address, name string, ca []byte) (*x509.Certificate, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("the CA of %q is no certificate", name)
+	}
+	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0], nil
+}
+
+// shown is what the server of a pod shows.
+type shown struct {
+	// address that leads to it.
+	address string
+	serial  *big.Int
+}
+
+// certificates are what the pods show, by name of the pod.
+func (a *application) certificates(port int) map[string]shown {
+	a.Helper()
+	all := map[string]shown{}
+	for _, pod := range a.pods() {
+		address := a.forward(a.space.name, pod.Name, port)
+		certificate, err := shownAt(address, a.host(), a.ca())
+		if err != nil {
+			a.Fatal(err)
+		}
+		all[pod.Name] = shown{address, certificate.SerialNumber}
+	}
+	return all
+}
+
+// serveAnother waits until each pod shows another certificate than before.
+func (a *application) serveAnother(before map[string]shown) {
+	a.Helper()
+	for pod, old := range before {
+		a.eventually(renewalIn, fmt.Sprintf("pod %q serves the renewed certificate", pod), func() error {
+			now, err := shownAt(old.address, a.host(), a.ca())
+			if err == nil && now.SerialNumber.Cmp(old.serial) == 0 {
+				err = fmt.Errorf("it is still the one with serial number %s", old.serial)
+			}
+			return err
+		})
+	}
+	a.eventually(settleIn, "the Application says that every pod serves it", func() error {
+		if app := a.object(); !conditions.IsTrue(app, platformv1.CertificateServedCondition) {
+			return fmt.Errorf("it has %s", describe(app.Status.Conditions))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// TestNginxTLS has nginx speak TLS, and renews its certificate while clients ask without pause: no request fails, and the
+// processes are the same.
+func TestNginxTLS(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "nginxtls")
+	s.commonOperatorServes()
+	spec := nginxApplication()
+	spec.TLS = &platformv1.TLS{Enabled: true}
+	n := &nginx{s.apply("shop", spec)}
+	t.Logf("apply to Ready of two pods: %s", seconds(n.ready()))
+	secret := &corev1.Secret{}
+	n.mustGet(platformv1.BindingNameFor(n.name), secret)
+	if got, want := string(secret.Data["uri"]), "https://"+n.host()+":8080"; got != want {
+		t.Errorf("the URI of the binding is %q, want %q", got, want)
+	}
+	before, masters, uids := n.certificates(8080), n.masters(), n.uids()
+	pod := n.pods()[0].Name
+	clients := n.startHTTPS(before[pod].address)
+	response, err := http.Get("http://" + before[pod].address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusBadRequest {
+		t.Errorf("without TLS the answer is %s, want 400", response.Status)
+	}
+	if _, err := shownAt(before[pod].address, "another.name", n.ca()); err == nil {
+		t.Error("the certificate is good for any name")
+	}
+	start := time.Now()
+	n.issueAnew(nginxComponent)
+	n.serveAnother(before)
+	t.Logf("served by all %s after the Secret was deleted", time.Since(start).Round(time.Second))
+	clients.stop()
+	if after := n.masters(); !maps.Equal(masters, after) {
+		t.Errorf("the master processes were %v and are %v", masters, after)
+	}
+	if after := n.uids(); !maps.Equal(uids, after) {
+		t.Errorf("the pods were %v and are %v", uids, after)
+	}
+}
+
+// askEvery leaves the machine to the other tests.
+const askEvery = 20 * time.Millisecond
+
+// httpsClient asks over TLS again and again, each time on a new connection: what becomes of one that is kept is between
+// nginx, which closes those that are idle when it reloads, and the port-forward.
+type httpsClient struct {
+	*nginx
+	cancel context.CancelFunc
+	done   chan error
+	ask    func() error
+	// requests are how many were answered, under how many certificates.
+	requests int
+	serials  map[string]bool
+}
+
+func (n *nginx) startHTTPS(address string) *httpsClient {
+	n.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(n.ca())
+	ctx, cancel := context.WithCancel(n.ctx)
+	c := &httpsClient{nginx: n, cancel: cancel, done: make(chan error, 1), serials: map[string]bool{}}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{RootCAs: roots, ServerName: n.host(), MinVersion: tls.VersionTLS12},
+	}}
+	c.ask = func() error { return c.request(client, address) }
+	go func() {
+		pace := time.NewTicker(askEvery)
+		defer pace.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				c.done <- nil
+				return
+			case <-pace.C:
+			}
+			if err := c.ask(); err != nil {
+				c.done <- err
+				return
+			}
+		}
+	}()
+	return c
+}
+
+func (c *httpsClient) request(client *http.Client, address string) error {
+	response, err := client.Get("https://" + address + "/")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK || !strings.Contains(string(body), "<html") {
+		return fmt.Errorf("the answer is %s with %d bytes", response.Status, len(body))
+	}
+	c.requests++
+	c.serials[response.TLS.PeerCertificates[0].SerialNumber.String()] = true
+	return nil
+}
+
+// stop ends the client; the test fails when a request failed, or when it has seen one certificate alone.
+func (c *httpsClient) stop() {
+	c.Helper()
+	c.cancel()
+	err := <-c.done
+	if err == nil {
+		// Once more, now that the other certificate is served.
+		err = c.ask()
+	}
+	if err != nil {
+		c.Errorf("a request failed: %v", err)
+	}
+	c.Logf("%d requests under %d certificates", c.requests, len(c.serials))
+	if len(c.serials) != 2 {
+		c.Errorf("the client has seen %d certificates, want the one before and the renewed one", len(c.serials))
+	}
+}

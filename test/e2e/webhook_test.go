@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// atOnce is when a test gives up on an answer of kubectl. It takes a fraction of a second on a machine that does nothing else.
+const atOnce = 10 * time.Second
+
+// manifest is a Redis with one parameter, as a person writes it.
+func manifest(name, parameter, value string) string {
+	return fmt.Sprintf(`apiVersion: database.zeroinfra.github.com/v1
+kind: Redis
+metadata:
+  name: %s
+spec:
+  version: "7.0"
+  parameters:
+    %s: %q
+`, name, parameter, value)
+}
+
+// kubectlApply applies a manifest with kubectl and returns what that says, and after how long.
+func (s *space) kubectlApply(text string) (string, time.Duration, error) {
+	s.Helper()
+	command := exec.CommandContext(s.ctx, "kubectl", "--kubeconfig", set.kubeconfig, "--namespace", s.name, "apply", "-f", "-")
+	command.Stdin = strings.NewReader(text)
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	start := time.Now()
+	err := command.Run()
+	return out.String(), time.Since(start), err
+}
+
+// TestWebhook proves that kubectl apply says at once what is wrong with a Redis, and that without the operator it is stored and judged
+// when the operator is back.
+func TestWebhook(t *testing.T) {
+	s := newSpace(t, "webhook")
+	s.restoreOperator()
+	bad := manifest("db", "maxclient", "100")
+	s.eventually(settleIn, "the API server asks the operator", func() error {
+		return wantSaid(s.kubectlApply(bad))
+	})
+	out, took, err := s.kubectlApply(bad)
+	t.Logf("kubectl says after %s: %s", seconds(took), out)
+	if err := wantSaid(out, took, err); err != nil {
+		t.Error(err)
+	}
+	if err := gone(s.get("db", &databasev1.Redis{})); err != nil {
+		t.Errorf("it was stored: %v", err)
+	}
+	s.logLatency("with the webhook")
+
+	if err := install(s.ctx, operatorName, "replicas=0"); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(time.Minute, "the operator is gone", func() error {
+		pods, err := operatorPods(s.ctx)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("there are %d pods", len(pods))
+		}
+		return err
+	})
+	out, took, err = s.kubectlApply(bad)
+	t.Logf("without the operator kubectl says after %s: %s", seconds(took), out)
+	if err != nil || took > atOnce {
+		t.Errorf("it is not stored while the operator is away, or only after %s: %v", seconds(took), err)
+	}
+	s.logLatency("without the operator")
+
+	if err := install(s.ctx, operatorName); err != nil {
+		t.Fatal(err)
+	}
+	i := &instance{space: s, name: "db"}
+	i.stalled(stall{reason: platformv1.ReasonInvalidParameters, texts: []string{"maxclient", "maxclients"}})
+	out, _, err = s.kubectlApply(strings.Replace(bad, "version: \"7.0\"", "version: \"7.0\"\n  maxmemoryPolicy: allkeys-lru", 1))
+	if err != nil || !strings.Contains(out, "Warning: it is still refused") {
+		t.Errorf("another field of it cannot be edited, or without a warning: %v: %s", err, out)
+	}
+	if out, _, err = s.kubectlApply(manifest("db", "maxclients", "100")); err != nil {
+		t.Fatalf("it cannot be mended: %v: %s", err, out)
+	}
+	t.Logf("mended and ready after %s", seconds(i.ready()))
+}
+
+// wantSaid returns an error unless kubectl was told at once what is wrong.
+func wantSaid(out string, took time.Duration, err error) error {
+	switch {
+	case err == nil:
+		return fmt.Errorf("it was taken: %s", out)
+	case took > atOnce:
+		return fmt.Errorf("it took %s", seconds(took))
+	case !strings.Contains(out, `parameter "maxclient"`) || !strings.Contains(out, "maxclients"):
+		return fmt.Errorf("it does not say what is wrong: %s", out)
+	}
+	return nil
+}
+
+// logLatency logs how long it takes to have a good Redis judged.
+func (s *space) logLatency(when string) {
+	s.Helper()
+	const rounds = 40
+	var took []time.Duration
+	for range rounds {
+		start := time.Now()
+		object := redisObject("measured", parameter("maxclients", "100"))
+		object.Namespace = s.name
+		if err := world.client.Create(s.ctx, object, client.DryRunAll); err != nil {
+			s.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	s.Logf("create %s: median %.1f ms, 95th percentile %.1f ms", when, ms(took[rounds/2]), ms(took[rounds*95/100]))
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
