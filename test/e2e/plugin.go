@@ -131,26 +131,32 @@ func (b *bundle) accepted() {
 	b.Logf("bundle accepted after %s", seconds(took))
 }
 
-// refused waits until the Plugin object says that the bundle is refused, and returns why.
-func (b *bundle) refused() []string {
+// refused waits until the Plugin object says that the bundle is refused, with all of the texts: while its parts come one by
+// one, it is refused for what is not yet there.
+func (b *bundle) refused(texts ...string) {
 	b.Helper()
-	var errors []string
+	var errors string
 	took := b.eventually(errorIn, fmt.Sprintf("plugin %q is refused", b.pluginName()), func() error {
 		plugin, err := b.plugin()
 		if err == nil && (!meta.IsStatusConditionFalse(plugin.Status.Conditions, platformv1.AcceptedCondition) || len(plugin.Status.Errors) == 0) {
 			err = fmt.Errorf("it says: %s", describe(plugin.Status.Conditions))
 		}
-		if err == nil {
-			errors = plugin.Status.Errors
+		if err != nil {
+			return err
 		}
-		return err
+		errors = strings.Join(plugin.Status.Errors, "; ")
+		for _, text := range texts {
+			if !strings.Contains(errors, text) {
+				return fmt.Errorf("the errors say nothing of %q: %s", text, errors)
+			}
+		}
+		return nil
 	})
 	shown := (&space{T: b.T, ctx: b.ctx, failures: &failures{}}).columns(platformv1.GroupVersion.WithResource("plugins"), b.pluginName())
 	if shown["Accepted"] != "False" || shown["Message"] == "" {
 		b.Errorf("kubectl get plugins -o wide shows %v", shown)
 	}
-	b.Logf("bundle refused after %s: %s", seconds(took), strings.Join(errors, "; "))
-	return errors
+	b.Logf("bundle refused after %s: %s", seconds(took), errors)
 }
 
 func (b *bundle) plugin() (*platformv1.Plugin, error) {
