@@ -12,7 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -125,13 +127,20 @@ func (f Fleet) Await(ctx context.Context, list client.ObjectList, ready func(cli
 	if err != nil {
 		return Progress{}, fmt.Errorf("cannot watch: %w", err)
 	}
-	defer events.Stop()
+	defer func() { events.Stop() }()
 	progress := Progress{Start: time.Now()}
 	acted := make(chan error, 1)
 	go func() { acted <- act(ctx) }()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	done := map[types.NamespacedName]bool{}
+	note := func(object client.Object) {
+		key := client.ObjectKeyFromObject(object)
+		if !done[key] && ready(object) {
+			done[key] = true
+			progress.Ready = append(progress.Ready, time.Since(progress.Start))
+		}
+	}
 	for len(done) < f.Size {
 		select {
 		case err := <-acted:
@@ -145,25 +154,44 @@ func (f Fleet) Await(ctx context.Context, list client.ObjectList, ready func(cli
 		case <-ctx.Done():
 			return Progress{}, fmt.Errorf("%d of %d objects are ready: %w", len(done), f.Size, ctx.Err())
 		case event, open := <-events.ResultChan():
-			if err := readable(event, open); err != nil {
+			if !open {
+				// A busy API server ends watches that do not keep up.
+				if events, err = f.resume(ctx, list, note); err != nil {
+					return Progress{}, errors.Join(ctx.Err(), err)
+				}
+				continue
+			}
+			if err := readable(event); err != nil {
 				// What ends the bench ends its watches.
 				return Progress{}, errors.Join(ctx.Err(), err)
 			}
-			object := event.Object.(client.Object) // readable has looked.
-			key := client.ObjectKeyFromObject(object)
-			if !done[key] && ready(object) {
-				done[key] = true
-				progress.Ready = append(progress.Ready, time.Since(progress.Start))
-			}
+			note(event.Object.(client.Object)) // readable has looked.
 		}
 	}
 	return progress, nil
 }
 
-func readable(event watch.Event, open bool) error {
-	if !open {
-		return errors.New("the API server ended the watch")
+// resume lists the objects, notes each, and watches from there.
+func (f Fleet) resume(ctx context.Context, list client.ObjectList, note func(client.Object)) (watch.Interface, error) {
+	if err := f.Client.List(ctx, list); err != nil {
+		return watch.NewEmptyWatch(), fmt.Errorf("cannot list what was watched: %w", err)
 	}
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		note(item.(client.Object))
+		return nil
+	})
+	if err != nil {
+		return watch.NewEmptyWatch(), err
+	}
+	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
+	events, err := f.Client.Watch(ctx, list, from)
+	if err != nil {
+		return watch.NewEmptyWatch(), fmt.Errorf("cannot watch again: %w", err)
+	}
+	return events, nil
+}
+
+func readable(event watch.Event) error {
 	if event.Type == watch.Error {
 		return fmt.Errorf("the watch failed: %w", apierrors.FromObject(event.Object))
 	}
