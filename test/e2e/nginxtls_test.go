@@ -110,9 +110,14 @@ func (n *nginx) startHTTPS(address string) *httpsClient {
 
 func (c *httpsClient) request(client *http.Client, address string) error {
 	response, err := client.Get("https://" + address + "/")
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+	if unasked(err) {
 		c.again++
-		response, err = client.Get("https://" + address + "/")
+		pace := time.NewTicker(askEvery)
+		defer pace.Stop()
+		// Until the forward is there again.
+		for end := time.Now().Add(5 * time.Second); unasked(err) && time.Now().Before(end); <-pace.C {
+			response, err = client.Get("https://" + address + "/")
+		}
 	}
 	if err != nil {
 		return err
@@ -128,6 +133,11 @@ func (c *httpsClient) request(client *http.Client, address string) error {
 	c.requests++
 	c.serials[response.TLS.PeerCertificates[0].SerialNumber.String()] = true
 	return nil
+}
+
+// unasked says whether a connection ended before its request was answered.
+func unasked(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // stop ends the client; the test fails when a request failed, or when it has seen one certificate alone.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -76,7 +77,10 @@ func (s *space) forward(namespace, pod string, port int) string {
 		Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
 	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, io.Discard)
+	begin := func(local uint16, ready chan struct{}) (*portforward.PortForwarder, error) {
+		return portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("%d:%d", local, port)}, stop, ready, io.Discard, io.Discard)
+	}
+	forwarder, err := begin(0, ready)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -92,6 +96,24 @@ func (s *space) forward(namespace, pod string, port int) string {
 	if err != nil {
 		s.Fatal(err)
 	}
+	// One connection that the server resets ends the forward of all: it is begun again on the same port.
+	go func() {
+		pace := time.NewTicker(50 * time.Millisecond)
+		defer pace.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-failed:
+			}
+			<-pace.C
+			again, err := begin(ports[0].Local, make(chan struct{}))
+			if err != nil {
+				return
+			}
+			go func() { failed <- again.ForwardPorts() }()
+		}
+	}()
 	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local)
 }
 
