@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/spf13/cobra"
+	"github.com/zeroinfra/agents/internal/program"
 )
 
 // version is set when the binary is built.
@@ -26,14 +26,7 @@ func main() {
 }
 
 func execute() int {
-	root := &cobra.Command{
-		Use:           "agent",
-		Short:         "Run and watch one middleware process in a pod",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(initCommand(), runCommand(), statusCommand(), versionCommand())
+	root := program.Root("agent", "Run and watch one middleware process in a pod", version, initCommand(), runCommand(), statusCommand())
 	err := root.Execute()
 	var code exitCode
 	switch {
@@ -44,16 +37,4 @@ func execute() int {
 	}
 	fmt.Fprintf(os.Stderr, "agent: %v\n", err)
 	return 1
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version)
-			return err
-		},
-	}
 }

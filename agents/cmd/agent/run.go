@@ -7,24 +7,21 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
-	"github.com/zeroinfra/agents/internal/jsonlog"
 	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/server"
 	"github.com/zeroinfra/agents/internal/supervisor"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// flushTimeout bounds the wait for the log's reader at the end.
-const flushTimeout = 200 * time.Millisecond
+// memoryLimit is where the collector works harder, well below what a pod's agents are given.
+const memoryLimit = 14 << 20
 
 // runOptions are the flags of run.
 type runOptions struct {
@@ -42,23 +39,21 @@ func runCommand() *cobra.Command {
 		Short: "Run the plan's process as PID 1 of the middleware's container",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			log := newLog()
-			defer log.Flush(flushTimeout)
-			return run(o, log.Logger)
+			return program.Logged(func(log *slog.Logger) error { return run(o, log) })
 		},
 	}
-	addDirs(cmd, &o.dirs)
+	program.AddDirs(cmd, &o.dirs)
 	flags := cmd.Flags()
 	flags.StringVar(&o.tlsDir, "tls-dir", plan.TLSDir, "folder with tls.crt, tls.key and ca.crt")
 	flags.StringVar(&o.socket, "socket", plan.SocketPath, "unix socket for the status agent")
-	flags.StringVar(&o.listen, "listen", defaultAddress(plan.ProcessPort), "address of the gRPC server for operators")
+	flags.StringVar(&o.listen, "listen", program.AnyAddress(plan.ProcessPort), "address of the gRPC server for operators")
 	flags.BoolVar(&o.reflection, "reflection", false, "have the gRPC server describe itself")
 	return cmd
 }
 
 // run supervises the process until SIGTERM or SIGINT.
 func run(o runOptions, log *slog.Logger) error {
-	lean()
+	program.Lean(memoryLimit)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	reap, err := reaper.New(log)
@@ -101,18 +96,4 @@ func forward(sup *supervisor.Supervisor, signals <-chan os.Signal) {
 	for sig := range signals {
 		sup.Forward(sig.(syscall.Signal))
 	}
-}
-
-// newLog logs to standard error, and keeps a broken log pipe from ending the program.
-func newLog() *jsonlog.Log {
-	// Notify and not Ignore: what is ignored here would be ignored in every process started here.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return jsonlog.New(os.Stderr, slog.LevelInfo)
-}
-
-// lean trades speed that nobody needs here for memory.
-func lean() {
-	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(50)
-	debug.SetMemoryLimit(14 << 20)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/podapi"
+	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/publish"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/statusagent"
@@ -40,22 +41,20 @@ func statusCommand() *cobra.Command {
 		Short: "Probe the middleware and report its role and health",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			log := newLog()
-			defer log.Flush(flushTimeout)
-			return watchStatus(o, log.Logger)
+			return program.Logged(func(log *slog.Logger) error { return watchStatus(o, log) })
 		},
 	}
-	addDirs(cmd, &o.dirs)
+	program.AddDirs(cmd, &o.dirs)
 	flags := cmd.Flags()
 	flags.StringVar(&o.socket, "socket", plan.SocketPath, "unix socket of the process manager")
-	flags.StringVar(&o.listen, "listen", defaultAddress(plan.StatusPort), "address of GET /readyz")
+	flags.StringVar(&o.listen, "listen", program.AnyAddress(plan.StatusPort), "address of GET /readyz")
 	flags.StringVar(&o.serviceAccount, "service-account-dir", podapi.ServiceAccountDir, "folder with token and ca.crt of the pod's service account")
 	return cmd
 }
 
 // watchStatus runs the status agent until SIGTERM or SIGINT.
 func watchStatus(o statusOptions, log *slog.Logger) error {
-	lean()
+	program.Lean(memoryLimit)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	reap, err := reaper.New(log)

@@ -5,7 +5,6 @@ package opsserver
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ type service struct {
 func (s service) Capabilities(context.Context, *agentv1.CapabilitiesRequest) (*agentv1.CapabilitiesResponse, error) {
 	actions, err := s.Runner.Actions()
 	if err != nil {
-		return nil, status.Error(codeOf(err), err.Error())
+		return nil, status.Error(server.CodeOf(err, codesOfActions), err.Error())
 	}
 	slices.SortFunc(actions, func(a, b plan.Action) int { return strings.Compare(a.Name, b.Name) })
 	response := &agentv1.CapabilitiesResponse{Version: s.Version}
@@ -70,7 +69,7 @@ func (s service) Run(r *agentv1.RunRequest, stream grpc.ServerStreamingServer[ag
 		Parameters: r.GetParameters(), Timeout: time.Duration(r.GetTimeoutMs()) * time.Millisecond,
 	})
 	if err != nil {
-		return status.Error(codeOf(err), err.Error())
+		return status.Error(server.CodeOf(err, codesOfActions), err.Error())
 	}
 	pieces, stop := run.Listen()
 	defer stop()
@@ -126,21 +125,8 @@ func recordUpdate(r callrecord.Record) *agentv1.RunUpdate {
 	}}}
 }
 
-// codeOf says what a caller can do about an error. The default is something that may be well the next time.
-func codeOf(err error) codes.Code {
-	for _, known := range []struct {
-		err  error
-		code codes.Code
-	}{
-		{callrecord.ErrBadKey, codes.InvalidArgument},
-		{callrecord.ErrKeyReused, codes.InvalidArgument},
-		{action.ErrParameters, codes.InvalidArgument},
-		{action.ErrUnknown, codes.NotFound},
-		{callrecord.ErrStaleTerm, codes.FailedPrecondition},
-	} {
-		if errors.Is(err, known.err) {
-			return known.code
-		}
-	}
-	return codes.Unavailable
+// codesOfActions are those of the errors of running an action.
+var codesOfActions = []server.ErrorCode{
+	{Err: action.ErrParameters, Code: codes.InvalidArgument},
+	{Err: action.ErrUnknown, Code: codes.NotFound},
 }

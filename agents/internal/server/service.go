@@ -6,13 +6,11 @@ package server
 
 import (
 	"context"
-	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/supervisor"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
@@ -129,30 +127,16 @@ func (s service) pushed(data []byte) (*plan.Plan, error) {
 func (s service) call(ctx context.Context, call supervisor.Call) (*agentv1.CallResponse, error) {
 	record, err := s.process.Call(ctx, call)
 	if err != nil {
-		return nil, status.Error(codeOf(err), err.Error())
+		return nil, status.Error(CodeOf(err, codesOfCalls), err.Error())
 	}
 	return &agentv1.CallResponse{Call: record}, nil
 }
 
-// codeOf says what a caller can do about an error. The default is a record that
-// could not be written: the same call may succeed later.
-func codeOf(err error) codes.Code {
-	for _, known := range []struct {
-		err  error
-		code codes.Code
-	}{
-		{callrecord.ErrBadKey, codes.InvalidArgument},
-		{callrecord.ErrKeyReused, codes.InvalidArgument},
-		{supervisor.ErrInvalid, codes.InvalidArgument},
-		{callrecord.ErrStaleTerm, codes.FailedPrecondition},
-		{supervisor.ErrBusy, codes.Aborted},
-		{supervisor.ErrSecretsPending, codes.Aborted},
-		{context.Canceled, codes.Canceled},
-		{context.DeadlineExceeded, codes.DeadlineExceeded},
-	} {
-		if errors.Is(err, known.err) {
-			return known.code
-		}
-	}
-	return codes.Unavailable
+// codesOfCalls are those of the errors of a call to the supervisor.
+var codesOfCalls = []ErrorCode{
+	{supervisor.ErrInvalid, codes.InvalidArgument},
+	{supervisor.ErrBusy, codes.Aborted},
+	{supervisor.ErrSecretsPending, codes.Aborted},
+	{context.Canceled, codes.Canceled},
+	{context.DeadlineExceeded, codes.DeadlineExceeded},
 }
