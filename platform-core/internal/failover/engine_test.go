@@ -36,7 +36,7 @@ func (e *engine) turn() {
 }
 
 func (e *engine) facts(seen stored) failover.Facts {
-	f := failover.Facts{Now: e.now, Record: seen.record, Former: seen.former, Mode: e.mode, After: 2 * time.Second, MaxLag: e.maxLag, Order: e.order,
+	f := failover.Facts{Now: e.now, Record: seen.record, Former: seen.former, Mode: e.mode, After: 2 * time.Second, MaxLag: e.maxLag, Order: e.ordered(seen),
 		Measures: e.measures, Handover: e.handover, Wanted: e.wanted}
 	for _, p := range e.pods {
 		if !p.there {
@@ -82,12 +82,6 @@ func (e *engine) take(seen stored, s failover.Step) bool {
 		}
 		e.memory.Wrote(s.Record, e.now)
 		e.newest = e.version
-		return true
-	case failover.Settle:
-		e.order.To = s.To
-		return true
-	case failover.Finish:
-		e.order = nil
 		return true
 	case failover.Pause:
 		outcome, problem := failover.PauseFailed, "it does not answer"
@@ -138,4 +132,16 @@ func (e *engine) ask(seen stored, s failover.Step) failover.Answer {
 	p.disk = p.agent.State()
 	e.obey(p)
 	return failover.Answer{At: e.now, Member: e.known(p, p.disk)}
+}
+
+// ordered is the order, as long as it is about the pod that writes, or wrote until now.
+func (e *engine) ordered(seen stored) *failover.Order {
+	writer := seen.record.Primary
+	if writer == nil {
+		writer = seen.former
+	}
+	if e.order == nil || writer == nil || writer.Name != e.orderFrom {
+		return nil
+	}
+	return e.order
 }

@@ -25,7 +25,7 @@ type Facts struct {
 	After time.Duration
 	// MaxLag that a candidate may have; nil for any.
 	MaxLag *int64
-	// Order to change the writer; nil when there is none.
+	// Order to the named writer, or while nobody is named to the one before, to hand over; nil when there is none.
 	Order *Order
 	// Measures says where the order of candidates comes from.
 	Measures Measures
@@ -69,20 +69,7 @@ const (
 type Order struct {
 	// To is the pod that should write; any other than the one that does when empty.
 	To string
-	// From is who asks.
-	From Origin
 }
-
-// Origin of an order.
-type Origin string
-
-// Origins.
-const (
-	// OfUser: it stands until it is carried out or refused.
-	OfUser Origin = "User"
-	// OfRollout: it is there as long as the rollout needs it.
-	OfRollout Origin = "Rollout"
-)
 
 // Pod is what is known of one pod.
 type Pod struct {
@@ -178,10 +165,6 @@ const (
 	Measure Action = "Measure"
 	// Pause runs the action by which the writer stops taking writes.
 	Pause Action = "Pause"
-	// Settle writes the pod Step.To into the order, which left it open.
-	Settle Action = "Settle"
-	// Finish takes back the order.
-	Finish Action = "Finish"
 )
 
 // Step is one thing to do, and why.
@@ -193,7 +176,7 @@ type Step struct {
 	Former *permission.Member
 	// Unlabel is the pod that loses its label before the record is written.
 	Unlabel string
-	// To is the pod of Settle.
+	// To is the pod that the writer is paused for.
 	To string
 	// Attempt of Pause, from 1 in each term.
 	Attempt int
@@ -202,13 +185,8 @@ type Step struct {
 
 // String returns the step as prose.
 func (s Step) String() string {
-	switch s.Action {
-	case Write:
+	if s.Action == Write {
 		return fmt.Sprintf("Write %s: %s", prose(s.Record), s.Reason)
-	case Settle:
-		return fmt.Sprintf("Settle on %s: %s", s.To, s.Reason)
-	case Finish:
-		return fmt.Sprintf("Finish: %s", s.Reason)
 	}
 	return fmt.Sprintf("%s %s: %s", s.Action, s.Pod, s.Reason)
 }

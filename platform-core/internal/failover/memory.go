@@ -22,10 +22,8 @@ const (
 	pausePoll = 100 * time.Millisecond
 	// pausePatience is how long a candidate may take for that.
 	pausePatience = 3 * time.Second
-	// pauseAgain is how soon a writer is paused again.
+	// pauseAgain is how soon a writer that did not hand over is paused again; each time later by as much.
 	pauseAgain = 10 * time.Second
-	// pauseTries is how often it is.
-	pauseTries = 3
 	// tries is how often a candidate is called in vain before another is chosen.
 	tries = 3
 )

@@ -5,39 +5,19 @@ package failover
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/zeroinfra/platform-core/agentproto/permission"
 )
 
 // obey carries out an order while the writer works.
 func (f *Facts) obey(m *Memory, d Decision, writer *Pod) Decision {
-	to := f.Order.To
-	switch {
-	case to == writer.Name:
-		f.finish(&d, "%s writes", to)
-		return d
-	case to != "" && !slices.Contains(f.Wanted, to):
-		f.finish(&d, "refused: %s is no pod of the set", to)
-		return d
-	}
-	if m.pause.failed != 0 && m.pause.attempt >= pauseTries {
-		d.Message = fmt.Sprintf("pod %s does not hand over: %s", writer.Name, m.pause.problem)
-		f.finish(&d, "refused: %s in %d tries", d.Message, m.pause.attempt)
-		return d
-	}
 	best, problem := f.chosen(m, &d)
 	if best == nil {
 		d.Message = fmt.Sprintf("pod %s is to hand over, and no other can take over: %s", writer.Name, problem)
-		if to != "" {
-			d.Message = fmt.Sprintf("pod %s is to hand over to %s, which cannot take over yet: %s", writer.Name, to, problem)
-		}
 		return d
 	}
 	d.State, d.Message = Changing, fmt.Sprintf("%s hands over to %s", writer.Name, best.Name)
-	if f.open() {
-		f.settle(&d, best)
-		return d
-	}
 	if f.Handover == Declared && !f.paused(m, &d, writer, best) {
 		return d
 	}
@@ -45,19 +25,15 @@ func (f *Facts) obey(m *Memory, d Decision, writer *Pod) Decision {
 	return d
 }
 
-// open says that an order stands by itself and names nobody.
-func (f *Facts) open() bool { return f.Order != nil && f.Order.From == OfUser && f.Order.To == "" }
-
-// settle has the order name somebody: whoever goes on with it must not change the writer once more.
-func (f *Facts) settle(d *Decision, best *Pod) {
-	d.Steps = nil
-	d.add(Step{Action: Settle, To: best.Name}, "it can take over")
-}
-
 // chosen is the pod of the order, or the best one.
 func (f *Facts) chosen(m *Memory, d *Decision) (*Pod, string) {
-	if f.Order == nil || f.Order.To == "" {
+	switch {
+	case f.Order == nil || f.Order.To == "":
 		return f.candidate(m, d, *f.Record.Primary)
+	case f.Order.To == f.Record.Primary.Name:
+		return nil, f.Order.To + " is the one that writes"
+	case !slices.Contains(f.Wanted, f.Order.To):
+		return nil, f.Order.To + " is no pod of the set"
 	}
 	var others []permission.Member
 	for _, p := range f.Pods {
@@ -68,28 +44,21 @@ func (f *Facts) chosen(m *Memory, d *Decision) (*Pod, string) {
 	return f.candidate(m, d, others...)
 }
 
-// finish ends an order that stands by itself.
-func (f *Facts) finish(d *Decision, format string, args ...any) {
-	if f.Order.From == OfUser {
-		d.add(Step{Action: Finish}, format, args...)
-	}
-}
-
 // paused says whether the writer takes no writes and the candidate has all that it has.
 func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 	p := &m.pause
 	switch {
-	case p.attempt == 0 || p.failed != 0 && f.Now-p.failed >= pauseAgain:
+	case p.attempt == 0 || p.failed != 0 && f.Now-p.failed >= p.again():
 		d.Steps = nil
 		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt + 1}, "it hands over to %s", best.Name)
 		return false
 	case p.failed != 0:
-		d.wakeAt(p.failed + pauseAgain)
+		d.wakeAt(p.failed + p.again())
 		d.Message = fmt.Sprintf("%s did not hand over to %s, and is asked again: %s", writer.Name, best.Name, p.problem)
 		return false
 	case p.held == 0 && f.Now-p.began >= pausePatience:
 		m.Paused(p.attempt, f.Now, PauseFailed, "it takes too long to pause")
-		d.wakeAt(f.Now + pauseAgain)
+		d.wakeAt(f.Now + p.again())
 		return false
 	case p.held == 0:
 		d.Steps = nil
@@ -113,7 +82,7 @@ func (f *Facts) caughtUp(m *Memory, d *Decision, writer, best *Pod) bool {
 	if f.Now-since >= pausePatience {
 		problem := fmt.Sprintf("%s did not catch up within %s", best.Name, pausePatience)
 		m.Paused(p.attempt, f.Now, PauseFailed, problem)
-		d.wakeAt(f.Now + pauseAgain)
+		d.wakeAt(f.Now + p.again())
 		return false
 	}
 	d.Steps = nil
@@ -126,3 +95,6 @@ func (f *Facts) caughtUp(m *Memory, d *Decision, writer, best *Pod) bool {
 	d.wakeAt(f.Now + pausePoll)
 	return false
 }
+
+// again is how long a writer that did not hand over is left alone.
+func (p *pause) again() time.Duration { return pauseAgain * time.Duration(min(p.attempt, slowest)) }

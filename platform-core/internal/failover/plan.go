@@ -160,7 +160,7 @@ func (f *Facts) obeys(m *Memory) bool {
 }
 
 // howToSwitch says what a person does to have another pod write.
-const howToSwitch = "set the annotation platform.zeroinfra.github.com/switch-writer of the WorkloadSet to the name of a pod, or to nothing for any"
+const howToSwitch = "set the annotation platform.zeroinfra.github.com/switch-writer of the WorkloadSet to the name of the pod that is down"
 
 // trouble says what is wrong with the writer, and when that is reason enough; empty when nothing is.
 func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at time.Duration) {
@@ -213,12 +213,8 @@ func (f *Facts) unanswered(m *Memory, writer *Pod, d *Decision) bool {
 // replace deposes the writer when another pod can take over.
 func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
 	best, problem := f.heir(m, &d)
-	switch {
-	case best == nil:
+	if best == nil {
 		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s", why, problem)
-		return d
-	case f.open():
-		f.settle(&d, best)
 		return d
 	}
 	d.State, d.Message = Changing, fmt.Sprintf("%s: %s is to take over", why, best.Name)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/platform-core/agentproto/permission"
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
@@ -87,13 +88,13 @@ func TestStories(t *testing.T) {
 	play(t, "scaled-in", 3, event{"one pod less is wanted", func(w *world) { w.wanted = w.wanted[:2]; w.pods = w.pods[:2] }, 10 * time.Second})
 	play(t, "manual", 3,
 		event{"failover is manual, and the writer does not come back", func(w *world) { w.mode = failover.Manual; breaks("a-0")(w) }, 30 * time.Second},
-		event{"a person says that another pod is to write", func(w *world) { w.order = &failover.Order{From: failover.OfUser} }, 10 * time.Second})
+		event{"a person says that another pod is to write", func(w *world) { w.order, w.orderFrom = &failover.Order{}, "a-0" }, 10 * time.Second})
 	play(t, "switched-over", 3,
 		event{"a person says that a-2 is to write", func(w *world) {
-			w.handover, w.order = failover.Declared, &failover.Order{To: "a-2", From: failover.OfUser}
+			w.handover, w.order, w.orderFrom = failover.Declared, &failover.Order{To: "a-2"}, "a-0"
 		}, 10 * time.Second},
 		event{"a person says that a pod is to write that is not there", func(w *world) {
-			w.order = &failover.Order{To: "a-9", From: failover.OfUser}
+			w.order, w.orderFrom = &failover.Order{To: "a-9"}, "a-2"
 		}, 5 * time.Second})
 	play(t, "operator-dies-midway", 3,
 		event{"nobody reaches the writer any more", func(w *world) { w.find("a-0").cut = true }, 5 * time.Second},
@@ -103,10 +104,8 @@ func TestStories(t *testing.T) {
 		event{"the writer breaks too", breaks("a-0"), 10 * time.Second},
 		event{"the writer can run again", func(w *world) { w.find("a-0").breaks = false }, 10 * time.Second})
 	play(t, "status-is-lost", 3, event{"the API server lost all records", func(w *world) {
-		w.record, w.former, w.history, w.version = w.record, nil, nil, w.version+1
-		w.record.Term, w.record.Primary, w.record.List.Members, w.record.List.Version, w.record.Previous = 0, nil, nil, 0, nil
-		w.named = nil
-		w.named = map[int64]permissionMember{}
+		w.record, w.former, w.history, w.version = permission.Record{}, nil, nil, w.version+1
+		w.named = map[int64]permission.Member{}
 		w.engines[0].memory = failover.Memory{}
 	}, 20 * time.Second})
 }

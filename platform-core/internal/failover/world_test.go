@@ -32,7 +32,9 @@ type world struct {
 	apiDown bool
 	engines []*engine
 	mode    failover.Mode
-	order   *failover.Order
+	// order to the pod orderFrom to hand over.
+	order     *failover.Order
+	orderFrom string
 	// handover says whether the writer can be paused.
 	handover failover.Handover
 	measures failover.Measures
