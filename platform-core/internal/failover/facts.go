@@ -153,7 +153,7 @@ type Action string
 
 // Actions.
 const (
-	// Write writes the record, guarded by its resource version, after the writer's label was taken from the pod Step.Unlabel.
+	// Write writes the record, guarded by its resource version, and takes the writer's label from the pod Step.Unlabel.
 	Write Action = "Write"
 	// Tell has the agent of the pod learn the record.
 	Tell Action = "Tell"
@@ -174,7 +174,7 @@ type Step struct {
 	// Record to write, and who was named last.
 	Record permission.Record
 	Former *permission.Member
-	// Unlabel is the pod that loses its label before the record is written.
+	// Unlabel is the pod that loses its label with the record.
 	Unlabel string
 	// To is the pod that the writer is paused for.
 	To string
