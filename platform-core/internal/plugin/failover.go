@@ -88,6 +88,12 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access != platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role for the pods that follow: give one of the roles the access ReadOnly or None")
 	}
+	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {
+		l.wrong(path, "is for a component with podManagementPolicy Parallel: the first writer is named when all pods are there")
+	}
+	if c.Switchover != nil {
+		l.wrong(path, "and switchover cannot both be there: with a failover the engine has the writer hand over itself, take switchover out")
+	}
 	if c.Process.Dir == "" {
 		l.wrong(path, "is for a component with process.dir: what a pod has promised is kept there")
 	}
@@ -125,7 +131,11 @@ func (l *loader) checkWritingAction(path document.Path, c *Component, name strin
 	if i < 0 {
 		return
 	}
-	for _, parameter := range slices.Sorted(maps.Keys(c.Actions[i].Parameters)) {
+	action := &c.Actions[i]
+	if key := path[len(path)-1]; key != "measure" && key != "handover" && (action.Success != "" || len(action.Outputs) > 0) {
+		l.wrong(path, "names the action %q, which has success or outputs: the process manager runs it and goes by its exit code alone, take them out", name)
+	}
+	for _, parameter := range slices.Sorted(maps.Keys(action.Parameters)) {
 		if !slices.Contains(allowed, parameter) {
 			l.wrong(path, "names the action %q, which takes the parameter %q: nobody would give it one", name, parameter)
 		}

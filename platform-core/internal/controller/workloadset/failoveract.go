@@ -167,7 +167,7 @@ func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answe
 		return answer
 	}
 	answer.Member = failover.Known{Identity: status.GetIdentity(), Promised: status.GetPromised(), Term: status.GetTerm(), ListVersion: status.GetListVersion(),
-		Writing: status.GetWriting()}
+		Writing: status.GetWriting(), Primary: status.GetPrimary()}
 	return answer
 }
 
