@@ -47,8 +47,13 @@ func (f *Facts) bootstrap() Decision {
 		return d
 	}
 	d.Message = "the first writer is being named"
+	promised := f.promised()
+	if promised == 0 {
+		// The others are members once they have its data.
+		members = members[:1]
+	}
 	first, err := f.Record.Bootstrap(members)
-	if promised := f.promised(); err == nil && promised > 0 {
+	if err == nil && promised > 0 {
 		f.resume(&d, first, promised)
 		return d
 	}
