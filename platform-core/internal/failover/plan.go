@@ -316,7 +316,7 @@ func (f *Facts) measure(m *Memory, d *Decision, p *Pod) (have Measurement, pendi
 	if last.Problem != "" {
 		interval = again
 	}
-	at, isDue := due(last.at, known, f.Now, interval)
+	at, isDue := due(last.at, known && last.at >= m.settled, f.Now, interval)
 	if isDue {
 		d.add(Step{Action: Measure, Pod: p.Name}, "it may take over")
 		return Measurement{}, true
