@@ -33,6 +33,14 @@ const (
 	stopTimeout = time.Second
 	// maxMessage is the largest request: a plan with much configuration.
 	maxMessage = 4 << 20
+	// maxConnections of the TCP server: the operator's replicas, the other members, and a few people.
+	maxConnections = 128
+	// handshakeTimeout is how long a connection may take to say who is there.
+	handshakeTimeout = 3 * time.Second
+	// maxStreams is how many calls of one connection are served at once; more of them wait.
+	maxStreams = 64
+	// bufferSize of a connection: most messages are short.
+	bufferSize = 4 << 10
 )
 
 // Reflection says whether the server describes itself to clients such as grpcurl.
@@ -141,7 +149,7 @@ func (e Endpoint) serveTLS(ctx context.Context, register func(*grpc.Server) stri
 	if e.Reflection == WithReflection {
 		reflection.Register(server)
 	}
-	return e.serve(ctx, server, listener)
+	return e.serve(ctx, server, limit(listener, maxConnections))
 }
 
 func (c Config) serveSocket(ctx context.Context) error {
@@ -171,7 +179,9 @@ func (c Config) readOnly(ctx context.Context) readOnly {
 func newGRPC(register func(*grpc.Server) string, options ...grpc.ServerOption) *grpc.Server {
 	options = append(options,
 		grpc.MaxRecvMsgSize(maxMessage),
-		grpc.ConnectionTimeout(10*time.Second),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize),
+		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: connectionGrace}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
