@@ -30,6 +30,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
 // notLoadedRetry is how soon a reconcile that came before the plugins is tried again.
@@ -49,6 +50,8 @@ type Options struct {
 	Workers *queue.Limit
 	// Now tells the time that schedules go by; time.Now when nil.
 	Now func() time.Time
+	// Traces tells of Operations that ended; nil for nobody.
+	Traces *telemetry.Traces
 	// Admission is the validating webhook; nil for none.
 	Admission *Admission
 }
@@ -110,7 +113,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate})
+			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
 		},
 		func() error {
 			return schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)})
