@@ -38,7 +38,7 @@ type memberProcess struct {
 	member *writing.Member
 }
 
-func (p memberProcess) Member() (*writing.Member, error) { return p.member, nil }
+func (p memberProcess) Member() (*writing.Member, <-chan struct{}, error) { return p.member, nil, nil }
 
 // FuzzCalls sends any bytes as the message of any method, over TLS, as an operator. Whatever comes, the server answers with a code, goes
 // on serving, and forgets nothing that was promised.

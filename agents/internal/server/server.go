@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/zeroinfra/agents/internal/mutualtls"
+	"github.com/zeroinfra/agents/internal/processlog"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
@@ -64,6 +65,8 @@ type Config struct {
 	Reflection Reflection
 	// Process that is served.
 	Process Process
+	// Tail is the end of what the process wrote.
+	Tail *processlog.Tail
 	// Parse reads pushed plans.
 	Parse Parser
 	// Log of the server.
@@ -83,7 +86,7 @@ func (c Config) Run(ctx context.Context) {
 	e := c.endpoint()
 	e.admit, e.before = mutualtls.OperatorsAndPods, c.Process.Enforce
 	e.Run(ctx, func(s *grpc.Server) string {
-		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse})
+		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse, tail: c.Tail})
 		agentv1.RegisterPermissionServiceServer(s, members{process: c.Process, certificates: c.Certificates})
 		return agentv1.ProcessService_ServiceDesc.ServiceName
 	})
