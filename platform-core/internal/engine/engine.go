@@ -110,7 +110,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
 		},
 		func() error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
