@@ -101,17 +101,18 @@ func (w *world) replace(ordinal int) {
 }
 
 // call carries out a call as a process manager does.
-func (w *world) call(call *Call) *Answer {
+func (w *world) call(effect *Effect) *Answer {
+	call := effect.Call
 	a := w.agents[call.UID]
 	if a.failure != "" {
 		w.tell("  call %s of %s: %s", call.Method, call.Pod, a.failure)
 		return &Answer{Failure: a.failure, Problem: a.problem}
 	}
-	record, known := a.records[call.Key]
+	record, known := a.records[effect.Key]
 	if !known {
-		record = report.Call{Key: call.Key, Phase: report.CallRunning}
-		a.records[call.Key], a.latest = record, call.Key
-		w.tell("  call %s of %s with key %s: begins", call.Method, call.Pod, call.Key)
+		record = report.Call{Key: effect.Key, Phase: report.CallRunning}
+		a.records[effect.Key], a.latest = record, effect.Key
+		w.tell("  call %s of %s with key %s: begins", call.Method, call.Pod, effect.Key)
 	} else {
 		w.tell("  call %s of %s with the same key: %s", call.Method, call.Pod, record.Phase)
 	}
@@ -123,7 +124,7 @@ func (w *world) turn() {
 	for range 10 {
 		var d Decision
 		if w.op.Status.Phase == "" || w.op.Status.Phase == platformv1.OperationPending {
-			d = Start(w.op, "redis-a", w.facts)
+			d = Start(w.op, "redis-a", w.facts, nil)
 		} else {
 			d = Next(w.op, w.facts)
 		}
@@ -131,18 +132,14 @@ func (w *world) turn() {
 			return
 		}
 		w.write(d)
-		if d.Call == nil || w.crashes(crashAfterWrite) {
+		if d.Effect == nil || w.crashes(crashAfterWrite) {
 			return
 		}
-		answer := w.call(d.Call)
+		answer := w.call(d.Effect)
 		if w.crashes(crashAfterCall) {
 			return
 		}
-		for i := range w.facts.Pods {
-			if w.facts.Pods[i].UID == d.Call.UID {
-				w.facts.Pods[i].Answer = answer
-			}
-		}
+		w.facts.Answers[d.Effect.Key] = answer
 	}
 	w.tell("  the controller goes round in circles")
 }
@@ -162,7 +159,7 @@ func (w *world) write(d Decision) {
 	if was != is {
 		w.tell("  status: %s", is)
 	}
-	if clock := d.Outcome.After(); d.Call == nil && clock > 0 && clock < time.Minute {
+	if clock := d.Outcome.After(); d.Effect == nil && clock > 0 && clock < time.Minute {
 		w.tell("  looks again after %s", clock)
 	}
 }
@@ -192,9 +189,7 @@ func (w *world) happens(what string, do func(w *world)) {
 	if do != nil {
 		do(w)
 	}
-	for i := range w.facts.Pods {
-		w.facts.Pods[i].Answer = nil
-	}
+	w.facts.Answers = map[string]*Answer{}
 	if Finished(w.op) {
 		w.tell("  (finished: left alone)")
 		return

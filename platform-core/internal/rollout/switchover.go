@@ -27,6 +27,14 @@ type Handover struct {
 	Problem string
 }
 
+// Request asks a pod to hand over although nothing is to be done to it.
+type Request struct {
+	// From is the pod by name; empty for no request.
+	From string
+	// To is the pod that is to take over; any that can when empty.
+	To string
+}
+
 // HandoverState is where an attempt stands.
 type HandoverState string
 
@@ -83,6 +91,30 @@ func (f Facts) spare(step Step) Step {
 	return next
 }
 
+// planRequest has the writer hand over when that is asked for. A request to a pod that does not write is done.
+func planRequest(f Facts) (Step, bool) {
+	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Name == f.Request.From })
+	if f.Request.From == "" || f.Switchover == NoSwitchover || i < 0 {
+		return Step{}, false
+	}
+	p := f.Pods[i]
+	if p.Life != Alive || broken(p) || !f.writer(p.Report.Role) {
+		return Step{}, false
+	}
+	to, ok := f.successor(p)
+	switch {
+	case f.Handover.From == p.Name && f.Handover.State == HandoverFailed:
+		return stepFor(Hold, p, "it does not hand over as it is asked to: %s", f.Handover.Problem), true
+	case !ok && f.Request.To != "":
+		return stepFor(Hold, p, "it is asked to hand over, and %s cannot take over now", f.Request.To), true
+	case !ok:
+		return stepFor(Hold, p, "it is asked to hand over, and no pod can take over now"), true
+	}
+	next := stepFor(SwitchOver, p, "it writes, and is asked to hand over")
+	next.To = to.Name
+	return next, true
+}
+
 // writers are the pods that work and say that they write.
 func (f Facts) writers() []Pod {
 	var writers []Pod
@@ -99,6 +131,9 @@ func (f Facts) writers() []Pod {
 func (f Facts) successor(from Pod) (Pod, bool) {
 	var fit []Pod
 	for _, p := range f.Pods {
+		if f.Request.From == from.Name && f.Request.To != "" && p.Name != f.Request.To {
+			continue
+		}
 		if p.Name != from.Name && p.Candidacy == CanTakeOver && f.Wanted(p) && serves(p) && !f.writer(p.Report.Role) {
 			fit = append(fit, p)
 		}

@@ -176,6 +176,7 @@ func setup(mgr manager.Manager, o Options, s settings, l *live) error {
 		Namespace:  s.namespace,
 		Namespaces: watched(s.watchNamespaces),
 		Settings:   l.rendering,
+		Kinds:      o.Kinds,
 		Workers:    l.workers,
 		Admission:  s.webhook.admission(o, s.namespace),
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +21,10 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // owner names the controller.
@@ -33,6 +36,12 @@ type Deps struct {
 	Index *plugin.Index
 	// Dialer reaches the process managers.
 	Dialer agentclient.Dialer
+	// Ops reaches the ops agents.
+	Ops agentclient.OpsDialer
+	// Kinds that compile to Applications.
+	Kinds map[schema.GroupKind]typed.Registration
+	// Settings that pods would be rendered with.
+	Settings *settings.Live
 	// Domain that this operator serves.
 	Domain string
 	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when nil.
@@ -77,7 +86,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.queuedBehind), builder.WithPredicates(ended)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(podChanged)).
 		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(deleted)).
+		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(saysMore)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.parentOf), builder.WithPredicates(moved)).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(reconciler)
 }
@@ -104,7 +114,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	case refusal != nil:
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
-	case op.Status.Phase == platformv1.OperationRunning:
+	case opsflow.Running(op):
 		return c.carryOut(ctx, op, seen, opsflow.Next(op, seen.facts))
 	}
 	return c.start(ctx, op, seen)
