@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -37,14 +36,8 @@ func (a agentStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 		if target.Phase == platformv1.OperationSucceeded {
 			continue
 		}
-		recorded := target.Phase == platformv1.OperationRunning
 		target.Phase = platformv1.OperationRunning
-		v := a.settle(r, t, step, target)
-		if v.effect != nil && recorded && step.Message != "" {
-			// Making the call again is no news: what was said last stays until there is an answer.
-			v.waiting = strings.TrimPrefix(step.Message, waitingFor)
-		}
-		if !v.done() {
+		if v := a.settle(r, t, step, target); !v.done() {
 			return v
 		}
 		target.Phase = platformv1.OperationSucceeded

@@ -5,7 +5,6 @@ package opsflow
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,5 +137,5 @@ func (f Facts) pod(name string) *Pod {
 
 // hasSetOf says whether the set that a pod is of is there.
 func (f Facts) hasSetOf(pod string) bool {
-	return slices.Contains(f.Sets, pod[:max(0, strings.LastIndex(pod, "-"))])
+	return slices.Contains(f.Sets, setOf(pod))
 }

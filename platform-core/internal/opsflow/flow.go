@@ -212,7 +212,9 @@ func (r *run) wait() Decision {
 		if effect == nil {
 			effect = v.effect
 		}
-		r.find(v.step).Message = waitingFor + v.waiting
+		if step := r.find(v.step); !ended(step) {
+			step.Message = waitingFor + v.waiting
+		}
 	}
 	r.status.Phase = platformv1.OperationRunning
 	if r.awaitsOnlyApproval() {
@@ -220,7 +222,7 @@ func (r *run) wait() Decision {
 	}
 	r.status.CurrentStep = r.current()
 	r.status.Progress = r.progress(r.find(first.step))
-	message := fmt.Sprintf("step %q: %s", first.step, r.find(first.step).Message)
+	message := fmt.Sprintf("step %q: %s", first.step, waitingFor+first.waiting)
 	return Decision{Status: *r.status, Outcome: outcome.WaitingFor(after, reason, message), Effect: effect}
 }
 

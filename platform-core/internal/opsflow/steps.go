@@ -5,6 +5,7 @@ package opsflow
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,8 +97,13 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 			}
 		}
 	}
+	before := step.DeepCopy()
 	v := kindOf(t).advance(r, t, step)
 	v.step = t.Name
+	if v.effect != nil && before.Phase == platformv1.OperationRunning && before.Message != "" && slices.Equal(before.Targets, step.Targets) {
+		// Asking again is no news: what was said last stays until there is an answer.
+		v.waiting = strings.TrimPrefix(before.Message, waitingFor)
+	}
 	switch {
 	case v.waiting != "":
 		return r.inTime(t, step, v)
@@ -233,8 +239,18 @@ func (r *run) compensate() {
 	var wanted []string
 	for i := range r.facts.Template.Steps {
 		t := &r.facts.Template.Steps[i]
-		if step := r.find(t.Name); step != nil && step.Attempts > 0 {
-			wanted = append(wanted, t.Compensate...)
+		step := r.find(t.Name)
+		if step == nil || step.Attempts == 0 {
+			continue
+		}
+		wanted = append(wanted, t.Compensate...)
+		if t.Engine == nil || t.Engine.Do != plugin.EngineSwitchover {
+			continue
+		}
+		if v := (switchoverStep{}).withdraw(r, step); !v.done() {
+			v.step = t.Name
+			r.waits = append(r.waits, v)
+			return
 		}
 	}
 	for i := range r.status.Steps {

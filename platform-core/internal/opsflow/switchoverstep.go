@@ -17,7 +17,8 @@ type switchoverStep struct{}
 const (
 	outputFrom = "from"
 	outputTo   = "to"
-	outputSet  = "set"
+	// outputSet is the set that is asked, for as long as it is.
+	outputSet = "asked"
 )
 
 func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
@@ -26,11 +27,10 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 			return v
 		}
 	}
-	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], step.Outputs[outputSet]
+	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], setOf(step.Outputs[outputFrom])
 	writer := r.facts.writerOf(set)
 	if writer != nil && writer.Name != from {
-		// It is asked for no longer, so that nothing hands over again when this pod writes another time.
-		if answer, v := r.answer(&Effect{Key: r.key(step, "done"), Handover: &Handover{Set: set}}, "the request to be taken back"); answer == nil {
+		if v := s.withdraw(r, step); !v.done() {
 			return v
 		}
 		step.Outputs[outputTo] = writer.Name
@@ -49,7 +49,7 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 		return v
 	case answer.Problem != "":
 		// The set has said for good that it does not.
-		return s.giveUp(r, step, answer.Problem)
+		return verdict{failed: answer.Problem}
 	}
 	if progress := answer.Outputs["progress"]; progress != "" {
 		waiting += ": " + progress
@@ -57,11 +57,19 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 	return verdict{waiting: waiting, retry: declaredPoll}
 }
 
-func (switchoverStep) giveUp(r *run, step *platformv1.StepStatus, why string) verdict {
-	if answer, v := r.answer(&Effect{Key: r.key(step, "done"), Handover: &Handover{Set: step.Outputs[outputSet]}}, "the request to be taken back"); answer == nil {
+// withdraw takes the request back, so that nothing hands over again when the pod writes another time. It is done once.
+func (switchoverStep) withdraw(r *run, step *platformv1.StepStatus) verdict {
+	set := step.Outputs[outputSet]
+	if set == "" {
+		return verdict{}
+	}
+	answer, v := r.answer(&Effect{Key: r.key(step, "withdraw"), Handover: &Handover{Set: set}}, "the request to be taken back")
+	if answer == nil && v.failed == "" {
 		return v
 	}
-	return verdict{failed: why}
+	// A set that is gone has no request.
+	delete(step.Outputs, outputSet)
+	return verdict{}
 }
 
 // begin records who is to hand over.
@@ -95,12 +103,15 @@ func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.
 	case to == from.Name:
 		return failedf("pod %s takes writes already", to)
 	case to != "" && (next == nil || next.Set != from.Set || next.Component != from.Component):
-		return failedf("pod %q cannot take over: it is no pod of %s", to, from.Name[:strings.LastIndex(from.Name, "-")])
+		return failedf("pod %q cannot take over: it is no pod of %s", to, setOf(from.Name))
 	}
 	r.begin(step)
-	step.Outputs = map[string]string{outputFrom: from.Name, outputTo: to, outputSet: from.Name[:strings.LastIndex(from.Name, "-")]}
+	step.Outputs = map[string]string{outputFrom: from.Name, outputTo: to, outputSet: setOf(from.Name)}
 	return verdict{}
 }
+
+// setOf is the name of the WorkloadSet of a pod.
+func setOf(pod string) string { return pod[:max(0, strings.LastIndex(pod, "-"))] }
 
 // writerOf is the pod of a set that takes writes; nil while there is none, or more than one.
 func (f Facts) writerOf(set string) *Pod {

@@ -79,7 +79,7 @@ func (f Facts) spare(step Step) Step {
 		others := slices.DeleteFunc(writers, func(w Pod) bool { return w.Name == p.Name })
 		return stepFor(Hold, p, "%s says that it writes, too", others[0].Name)
 	}
-	to, ok := f.successor(p)
+	to, ok := f.successor(p, "")
 	if !ok {
 		return step
 	}
@@ -101,7 +101,7 @@ func planRequest(f Facts) (Step, bool) {
 	if p.Life != Alive || broken(p) || !f.writer(p.Report.Role) {
 		return Step{}, false
 	}
-	to, ok := f.successor(p)
+	to, ok := f.successor(p, f.Request.To)
 	switch {
 	case f.Handover.From == p.Name && f.Handover.State == HandoverFailed:
 		return stepFor(Hold, p, "it does not hand over as it is asked to: %s", f.Handover.Problem), true
@@ -127,14 +127,11 @@ func (f Facts) writers() []Pod {
 }
 
 // successor is the pod to hand over to: the one that was asked before, so that an attempt is finished; else one that
-// needs no change any more, so that the next writer is not the next one to be taken out.
-func (f Facts) successor(from Pod) (Pod, bool) {
+// needs no change any more, so that the next writer is not the next one to be taken out. only names the one pod that may; empty for any.
+func (f Facts) successor(from Pod, only string) (Pod, bool) {
 	var fit []Pod
 	for _, p := range f.Pods {
-		if f.Request.From == from.Name && f.Request.To != "" && p.Name != f.Request.To {
-			continue
-		}
-		if p.Name != from.Name && p.Candidacy == CanTakeOver && f.Wanted(p) && serves(p) && !f.writer(p.Report.Role) {
+		if p.Name != from.Name && (only == "" || p.Name == only) && p.Candidacy == CanTakeOver && f.Wanted(p) && serves(p) && !f.writer(p.Report.Role) {
 			fit = append(fit, p)
 		}
 	}
