@@ -67,9 +67,19 @@ type RedisSpec struct {
 	// storage, stop and start do not wait. At any time when left out.
 	// +optional
 	Maintenance *platformv1.Maintenance `json:"maintenance,omitempty"`
+	// schedules run Operations on this Redis at set times. Those that restart it or replace its pod wait for a maintenance window.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Schedules []platformv1.Schedule `json:"schedules,omitempty"`
 	// monitoring has Prometheus read the metrics of Redis, from an exporter beside it.
 	// +optional
 	Monitoring *platformv1.Monitoring `json:"monitoring,omitempty"`
+	// running is false for a server that is stopped: its pod is gone, its volume, Service and Secrets are kept. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Running *bool `json:"running,omitempty"`
 	// deletionPolicy says what becomes of the volume when this object is deleted: Retain keeps it,
 	// Delete deletes it with all that is on it. Default Retain.
 	// +optional
@@ -209,6 +219,11 @@ type RedisStatus struct {
 	// application names the Application that this object compiles to.
 	// +optional
 	Application string `json:"application,omitempty"`
+	// schedules, the one that comes next first.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Schedules []platformv1.ScheduleStatus `json:"schedules,omitempty"`
 }
 
 // Redis is one Redis server with a volume of its own. Its pod is restarted when it fails, and

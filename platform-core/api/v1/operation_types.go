@@ -8,7 +8,7 @@ import (
 )
 
 // OperationSpec asks for one run of a named procedure. It is immutable but for cancel and approval.
-// +kubebuilder:validation:XValidation:rule="self.templateRef == oldSelf.templateRef && self.targetRef == oldSelf.targetRef && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.timeout) == has(oldSelf.timeout) && (!has(self.timeout) || self.timeout == oldSelf.timeout) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished) && (!has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == oldSelf.ttlSecondsAfterFinished) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry) && has(self.retryOf) == has(oldSelf.retryOf) && (!has(self.retryOf) || self.retryOf == oldSelf.retryOf) && has(self.dryRun) == has(oldSelf.dryRun) && (!has(self.dryRun) || self.dryRun == oldSelf.dryRun) && has(self.force) == has(oldSelf.force) && (!has(self.force) || self.force == oldSelf.force) && has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author)",message="the spec of an Operation is immutable but for cancel and approval: create another Operation"
+// +kubebuilder:validation:XValidation:rule="self.templateRef == oldSelf.templateRef && self.targetRef == oldSelf.targetRef && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.timeout) == has(oldSelf.timeout) && (!has(self.timeout) || self.timeout == oldSelf.timeout) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished) && (!has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == oldSelf.ttlSecondsAfterFinished) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry) && has(self.retryOf) == has(oldSelf.retryOf) && (!has(self.retryOf) || self.retryOf == oldSelf.retryOf) && has(self.dryRun) == has(oldSelf.dryRun) && (!has(self.dryRun) || self.dryRun == oldSelf.dryRun) && has(self.force) == has(oldSelf.force) && (!has(self.force) || self.force == oldSelf.force) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName) && has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author)",message="the spec of an Operation is immutable but for cancel and approval: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="cancel cannot be taken back: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || has(self.approval) && self.approval == oldSelf.approval",message="approval is given once and cannot be changed"
 type OperationSpec struct {
@@ -47,6 +47,12 @@ type OperationSpec struct {
 	// force has fields of the target changed that a GitOps manager owns. Its next synchronisation reverts them.
 	// +optional
 	Force bool `json:"force,omitempty"`
+	// serviceAccountName is the account, in the same namespace, that steps act as which apply, patch or delete objects. The operator's own
+	// rights when left out. Refused for a template without such steps.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 	// author is the user who asks for this, as the API server knows him. A template with an approval needs it: nobody approves his own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -138,6 +144,8 @@ const (
 	TriggerUser OperationTrigger = "User"
 	// TriggerSpec: the engine made it, to record what an edited spec brought about.
 	TriggerSpec OperationTrigger = "Spec"
+	// TriggerSchedule: a schedule of the Application came due.
+	TriggerSchedule OperationTrigger = "Schedule"
 )
 
 // OperationStatus is the record of a run.

@@ -87,17 +87,6 @@ func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now t
 	return Decision{Status: *r.status, Outcome: o}
 }
 
-// TriggerOf says who caused an Operation.
-func TriggerOf(op *platformv1.Operation) platformv1.OperationTrigger {
-	if op.Status.Trigger != "" {
-		return op.Status.Trigger
-	}
-	if trigger := op.Annotations[platformv1.TriggerAnnotation]; trigger != "" {
-		return platformv1.OperationTrigger(trigger)
-	}
-	return platformv1.TriggerUser
-}
-
 // Start begins the run of an Operation, and decides on its first steps at once. Steps that succeeded in an earlier run, which this one
 // tries again, are taken over from there; earlier is nil for none.
 func Start(op *platformv1.Operation, application string, facts Facts, earlier *platformv1.Operation) Decision {

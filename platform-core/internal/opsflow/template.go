@@ -110,11 +110,18 @@ func Check(spec platformv1.OperationSpec, target Target, component string, templ
 	if spec.Retry != nil && spec.Retry.Backoff != nil && spec.Retry.Backoff.Duration <= 0 {
 		return refuse(platformv1.ReasonInvalidSpec, "retry.backoff %s is not allowed: it must be greater than 0", spec.Retry.Backoff.Duration)
 	}
+	if spec.ServiceAccountName != "" && !slices.ContainsFunc(template.Steps, writesObjects) {
+		return refuse(platformv1.ReasonInvalidSpec, "template %q has no step that writes objects, and serviceAccountName is for those only: leave it out", template.Name)
+	}
 	if component != "" && len(template.Targets) > 0 && !slices.Contains(template.Targets, component) {
 		return refuse(platformv1.ReasonInvalidSpec, "template %q cannot act on %s, which is of component %q; it can act on: %s",
 			template.Name, target, component, list(template.Targets))
 	}
 	return nil
+}
+
+func writesObjects(step plugin.OperationStep) bool {
+	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil
 }
 
 // Supported refuses a template of the engine that the plugin of a target cannot do.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,6 +58,7 @@ type Controller struct {
 	Deps
 	client   client.Client
 	live     client.Reader
+	config   *rest.Config
 	events   *event.Recorder
 	starting claims
 	written  versions
@@ -71,6 +73,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Deps:   deps,
 		client: mgr.GetClient(),
 		live:   mgr.GetAPIReader(),
+		config: mgr.GetConfig(),
 		events: event.New(mgr.GetEventRecorder(owner)),
 	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, unfinishedField, byApplication); err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -28,9 +29,12 @@ const objectOwner = owner + "-step"
 // child makes the Operation of a step, or looks how it stands when it is there.
 func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wanted *opsflow.Child) (*opsflow.Answer, error) {
 	child := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{
-		Namespace: parent.Namespace, Name: wanted.Name, Labels: maps.Clone(parent.Labels),
-		Annotations: map[string]string{platformv1.TriggerAnnotation: string(opsflow.TriggerOf(parent))},
+		Namespace: parent.Namespace, Name: wanted.Name, Labels: map[string]string{
+			platformv1.DomainLabel: c.Domain, platformv1.ApplicationLabel: parent.Status.Application},
 	}, Spec: wanted.Spec}
+	if trigger := parent.Labels[platformv1.TriggerLabel]; trigger != "" {
+		child.Labels[platformv1.TriggerLabel] = trigger
+	}
 	if err := controllerutil.SetControllerReference(parent, child, c.client.Scheme()); err != nil {
 		return nil, err
 	}
@@ -72,35 +76,53 @@ func (c *Controller) object(ctx context.Context, op *platformv1.Operation, wante
 	}
 	object.SetNamespace(op.Namespace)
 	object.SetName(wanted.Name)
-	answer, err := c.write(ctx, wanted.Verb, object)
+	as, err := c.actingAs(op)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := write(ctx, as, wanted.Verb, object)
 	if refused(err) {
 		return refuse("cannot %s %s %q: %v", wanted.Verb, wanted.Kind, wanted.Name, err), nil
 	}
 	return answer, err
 }
 
-func (c *Controller) write(ctx context.Context, verb opsflow.ObjectVerb, object *unstructured.Unstructured) (*opsflow.Answer, error) {
+// actingAs is the client for the objects of steps: with the operator's own rights, or with those of the account that the Operation names.
+func (c *Controller) actingAs(op *platformv1.Operation) (client.Client, error) {
+	if op.Spec.ServiceAccountName == "" {
+		return c.client, nil
+	}
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("system:serviceaccount:%s:%s", op.Namespace, op.Spec.ServiceAccountName)}
+	as, err := client.New(config, client.Options{Scheme: c.client.Scheme(), Mapper: c.client.RESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("cannot act as ServiceAccount %q: %w", op.Spec.ServiceAccountName, err)
+	}
+	return as, nil
+}
+
+func write(ctx context.Context, as client.Client, verb opsflow.ObjectVerb, object *unstructured.Unstructured) (*opsflow.Answer, error) {
 	switch verb {
 	case opsflow.ObjectGet:
-		err := c.live.Get(ctx, client.ObjectKeyFromObject(object), object)
+		err := as.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			return &opsflow.Answer{}, nil
 		}
 		return &opsflow.Answer{Object: object.Object}, err
 	case opsflow.ObjectDelete:
-		return &opsflow.Answer{}, client.IgnoreNotFound(c.client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		return &opsflow.Answer{}, client.IgnoreNotFound(as.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	case opsflow.ObjectPatch:
 		data, err := json.Marshal(object.Object)
 		if err != nil {
 			return nil, err
 		}
-		err = c.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data), client.FieldOwner(objectOwner))
+		err = as.Patch(ctx, object, client.RawPatch(types.MergePatchType, data), client.FieldOwner(objectOwner))
 		if apierrors.IsNotFound(err) {
 			return refuse("there is no %s %q to patch", object.GetKind(), object.GetName()), nil
 		}
 		return &opsflow.Answer{}, err
 	}
-	return &opsflow.Answer{}, c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(objectOwner), client.ForceOwnership)
+	return &opsflow.Answer{}, as.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(objectOwner), client.ForceOwnership)
 }
 
 // handOver asks a WorkloadSet to have its writer hand over, or takes that back.
