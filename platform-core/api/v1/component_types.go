@@ -54,6 +54,9 @@ type ComponentSpec struct {
 	// podDisruptionBudget limits how many pods of each set a drained node may take at once. Default 1.
 	// +optional
 	PodDisruptionBudget *PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+	// failover, where the engine decides who writes.
+	// +optional
+	Failover *Failover `json:"failover,omitempty"`
 	// networkPolicy of the Application.
 	// +optional
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`

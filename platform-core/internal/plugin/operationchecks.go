@@ -280,6 +280,8 @@ func (c operationCheck) outputs(step *OperationStep) []string {
 		return slices.Sorted(maps.Keys(step.Wait.Outputs))
 	case step.Operation != nil:
 		return []string{"operation"}
+	case step.Approval != nil:
+		return []string{"by"}
 	case step.Engine != nil:
 		return []string{"changed", "generation"}
 	case step.Agent == nil || step.Agent.Action == "":

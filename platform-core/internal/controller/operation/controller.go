@@ -25,6 +25,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
@@ -51,6 +52,8 @@ type Deps struct {
 	Gate func(reconcile.Reconciler) reconcile.Reconciler
 	// Now tells the time; time.Now when nil.
 	Now func() time.Time
+	// Traces tells of Operations that ended; nil for nobody.
+	Traces *telemetry.Traces
 }
 
 // Controller reconciles Operations.
@@ -100,6 +103,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	op := &platformv1.Operation{}
 	if err := c.client.Get(ctx, request.NamespacedName, op); err != nil {
 		c.written.forget(request.NamespacedName)
+		c.Traces.Forget(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	switch {
@@ -107,6 +111,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		// It goes away, or the cache is behind our own write, which wakes us again.
 		return reconcile.Result{}, nil
 	case opsflow.Finished(op):
+		c.Traces.Ended(op)
 		return c.expire(ctx, op)
 	}
 	seen, refusal, err := c.observe(ctx, op)
