@@ -146,7 +146,7 @@ func New(dirs planfile.Dirs, launcher Launcher, store *callrecord.Store, open Op
 	}
 	s := &Supervisor{dirs: dirs, launcher: launcher, store: store, open: open, log: log, timer: timer, state: first,
 		calls: make(chan request), forward: make(chan syscall.Signal), ended: make(chan struct{})}
-	s.membership.Store(&membership{err: errNotYet})
+	s.setMembership(nil, errNotYet)
 	s.publish()
 	return s
 }

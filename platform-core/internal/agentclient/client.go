@@ -5,8 +5,6 @@ package agentclient
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -60,6 +58,7 @@ type Connections struct {
 	authority *pki.Authority
 	port      int
 	opsPort   int
+	maxOpen   int
 
 	mu   sync.Mutex
 	open map[endpoint]*connection
@@ -69,11 +68,6 @@ type Connections struct {
 type endpoint struct {
 	pod  types.UID
 	port int
-}
-
-type connection struct {
-	address string
-	conn    *grpc.ClientConn
 }
 
 // Option changes how Connections work.
@@ -91,14 +85,14 @@ func WithOpsPort(port int) Option {
 
 // New returns Connections that prove themselves with certificates of the authority.
 func New(authority *pki.Authority, options ...Option) *Connections {
-	c := &Connections{authority: authority, port: plan.ProcessPort, opsPort: plan.OpsPort, open: map[endpoint]*connection{}}
+	c := &Connections{authority: authority, port: plan.ProcessPort, opsPort: plan.OpsPort, maxOpen: DefaultMaxOpen, open: map[endpoint]*connection{}}
 	for _, option := range options {
 		option(c)
 	}
 	return c
 }
 
-// Dial implements Dialer. The connection is kept under the pod's UID until Forget.
+// Dial implements Dialer. The connection is kept under the pod's UID until Forget, or until more than the bound are kept.
 func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) {
 	a, conn, err := c.dial(pod, c.port)
 	if err != nil {
@@ -107,31 +101,14 @@ func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) 
 	return &process{agent: a, client: agentv1.NewProcessServiceClient(conn)}, nil
 }
 
-// dial returns the connection to an agent of a pod, and who that is.
-func (c *Connections) dial(pod *corev1.Pod, port int) (agent, *grpc.ClientConn, error) {
+// dial returns the way to an agent of a pod, and who that is.
+func (c *Connections) dial(pod *corev1.Pod, port int) (agent, grpc.ClientConnInterface, error) {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if pod.Status.PodIP == "" {
 		return agent{}, nil, &Error{Pod: name, Method: "Dial", Kind: Unreachable, Problem: "the pod has no address yet: check that it is scheduled and running"}
 	}
-	address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port))
-	key := endpoint{pod.UID, port}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := c.open[key]
-	if known != nil && known.address != address {
-		// The pod got another address, as after a reboot of its node.
-		_ = known.conn.Close()
-		known = nil
-	}
-	if known == nil {
-		conn, err := c.connect(address, pki.AgentServerName(pod.Name, pod.Namespace))
-		if err != nil {
-			return agent{}, nil, &Error{Pod: name, Address: address, Method: "Dial", Kind: Unreachable, Problem: "the connection cannot be set up", Cause: err}
-		}
-		known = &connection{address: address, conn: conn}
-		c.open[key] = known
-	}
-	return agent{pod: name, address: address}, known.conn, nil
+	to := c.line(name, pod.UID, pod.Status.PodIP, port)
+	return agent{pod: name, address: to.address}, to, nil
 }
 
 func (c *Connections) connect(address, serverName string) (*grpc.ClientConn, error) {

@@ -231,7 +231,7 @@ func (n *node) run(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
 	}
 	pod.Status.ObservedGeneration = pod.Generation
-	pod.Status.Conditions = append(resize, corev1.PodCondition{Type: corev1.PodReady, Status: ready})
+	pod.Status.Conditions = slices.Concat(resize, []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}})
 }
 
 // publish writes a report as the status agent does.
