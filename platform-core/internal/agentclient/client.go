@@ -36,6 +36,12 @@ type Process interface {
 	Restart(ctx context.Context, key string, plan []byte) (report.Call, error)
 	// Reload has the process take over the plan as the plan itself declares. Key as in Restart.
 	Reload(ctx context.Context, key string, plan []byte) (report.Call, error)
+	// Start starts the process that was stopped. Key as in Restart.
+	Start(ctx context.Context, key string) (report.Call, error)
+	// Stop stops the process gracefully, until it is started; a restart of the container does not start it either. Key as in Restart.
+	Stop(ctx context.Context, key string) (report.Call, error)
+	// Signal sends the process a signal, for example SIGHUP. Key as in Restart.
+	Signal(ctx context.Context, key, signal string) (report.Call, error)
 	// Status returns the present state; it changes nothing.
 	Status(ctx context.Context) (*agentv1.ProcessStatus, error)
 }
@@ -187,6 +193,30 @@ func (p *process) Reload(ctx context.Context, key string, plan []byte) (report.C
 	defer cancel()
 	response, err := p.client.Reload(ctx, &agentv1.ReloadRequest{Header: header(key), Plan: plan})
 	return p.call("Reload", response, err)
+}
+
+// Start implements Process.
+func (p *process) Start(ctx context.Context, key string) (report.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	response, err := p.client.Start(ctx, &agentv1.StartRequest{Header: header(key)})
+	return p.call("Start", response, err)
+}
+
+// Stop implements Process.
+func (p *process) Stop(ctx context.Context, key string) (report.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	response, err := p.client.Stop(ctx, &agentv1.StopRequest{Header: header(key)})
+	return p.call("Stop", response, err)
+}
+
+// Signal implements Process.
+func (p *process) Signal(ctx context.Context, key, signal string) (report.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	response, err := p.client.Signal(ctx, &agentv1.SignalRequest{Header: header(key), Signal: signal})
+	return p.call("Signal", response, err)
 }
 
 // Status implements Process.
