@@ -203,7 +203,7 @@ type ComponentList struct {
 }
 
 // IsRunning says whether pods are wanted at all: running is true when left out.
-func (s *ComponentSpec) IsRunning() bool { return s.Running == nil || *s.Running }
+func (c *ComponentSpec) IsRunning() bool { return c.Running == nil || *c.Running }
 
 // GetConditions implements Conditioned.
 func (c *Component) GetConditions() []metav1.Condition { return c.Status.Conditions }

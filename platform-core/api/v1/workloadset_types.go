@@ -237,7 +237,10 @@ type SwitchoverState struct {
 	To string `json:"to"`
 	// generation of the spec that it was for.
 	Generation int64 `json:"generation"`
-	// attempt counts from 1 for each pod and generation.
+	// request names the Operation that asked for it; empty for one that an update needs.
+	// +optional
+	Request string `json:"request,omitempty"`
+	// attempt counts from 1 for each pod, generation and request.
 	Attempt int32 `json:"attempt"`
 	// phase it is in.
 	Phase SwitchoverPhase `json:"phase"`
