@@ -5,6 +5,7 @@ package frame
 import (
 	"errors"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,6 +79,27 @@ func TestPace(t *testing.T) {
 	p.forget(b)
 	if len(p.since) != 0 {
 		t.Errorf("it remembers %v", p.since)
+	}
+}
+
+// The more objects are at work, the more seldom each tells how far it is, so that all together tell no more.
+func TestPaceOfMany(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := pace{now: func() time.Time { return now }}
+	name := func(i int) types.NamespacedName { return types.NamespacedName{Name: strconv.Itoa(i)} }
+	longest := map[int]time.Duration{1: Progress, 8: Progress, 20: 5 * time.Second, 240: time.Minute, 5000: time.Minute}
+	for i := range 5000 {
+		got := p.wait(name(i))
+		if want, told := longest[i+1]; told && got != want {
+			t.Errorf("%d are at work: waits %v, want %v", i+1, got, want)
+		}
+	}
+	for i := range 4999 {
+		p.forget(name(i))
+	}
+	now = now.Add(Progress)
+	if got := p.wait(name(4999)); got != 0 {
+		t.Errorf("the others are done: waits %v more", got)
 	}
 }
 
