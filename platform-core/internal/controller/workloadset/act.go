@@ -148,9 +148,12 @@ func (c *Controller) setRole(ctx context.Context, pod *corev1.Pod, role string) 
 	return client.IgnoreNotFound(err)
 }
 
-// addressOf names a pod for a patch, which fills in what the server makes of it.
-func addressOf(pod *corev1.Pod) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+// addressOf names a pod for a patch, which fills in no more than its metadata: nobody asks for the rest.
+func addressOf(pod *corev1.Pod) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+	}
 }
 
 // updateImage gives the containers of a pod other images. The pod stays, with its address and its volumes.
