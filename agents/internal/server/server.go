@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/zeroinfra/agents/internal/mutualtls"
+	"github.com/zeroinfra/agents/internal/processlog"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
@@ -32,6 +34,14 @@ const (
 	stopTimeout = time.Second
 	// maxMessage is the largest request: a plan with much configuration.
 	maxMessage = 4 << 20
+	// maxConnections of the TCP server: the operator's replicas, the other members, and a few people.
+	maxConnections = 128
+	// handshakeTimeout is how long a connection may take to say who is there.
+	handshakeTimeout = 3 * time.Second
+	// maxStreams is how many calls of one connection are served at once; more of them wait.
+	maxStreams = 64
+	// bufferSize of a connection: most messages are short.
+	bufferSize = 4 << 10
 )
 
 // Reflection says whether the server describes itself to clients such as grpcurl.
@@ -47,14 +57,16 @@ const (
 type Config struct {
 	// Address to listen on with mutual TLS.
 	Address string
-	// TLSDir holds tls.crt, tls.key and ca.crt. While it does not, the TCP server waits for them.
-	TLSDir string
+	// Certificates of the pod. While there are none, the TCP server waits for them.
+	Certificates *mutualtls.Certificates
 	// SocketPath of the unix socket.
 	SocketPath string
 	// Reflection of the TCP server.
 	Reflection Reflection
 	// Process that is served.
 	Process Process
+	// Tail is the end of what the process wrote.
+	Tail *processlog.Tail
 	// Parse reads pushed plans.
 	Parse Parser
 	// Log of the server.
@@ -71,25 +83,33 @@ func (c Config) Run(ctx context.Context) {
 		defer close(socket)
 		c.endpoint().retry(ctx, "unix socket", c.serveSocket)
 	}()
-	c.endpoint().Run(ctx, func(s *grpc.Server) string {
-		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse})
+	e := c.endpoint()
+	e.admit, e.before = mutualtls.OperatorsAndPods, c.Process.Enforce
+	e.Run(ctx, func(s *grpc.Server) string {
+		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse, tail: c.Tail})
+		agentv1.RegisterPermissionServiceServer(s, members{process: c.Process, certificates: c.Certificates})
 		return agentv1.ProcessService_ServiceDesc.ServiceName
 	})
 	<-socket
 }
 
 func (c Config) endpoint() Endpoint {
-	return Endpoint{Address: c.Address, TLSDir: c.TLSDir, Reflection: c.Reflection, Log: c.Log, Listening: c.Listening}
+	return Endpoint{Address: c.Address, Certificates: c.Certificates, Reflection: c.Reflection, Log: c.Log, Listening: c.Listening}
 }
 
-// Endpoint is a TCP server for operators, with mutual TLS.
+// Endpoint is a TCP server with mutual TLS, for operators unless it says otherwise.
 type Endpoint struct {
-	// Address, TLSDir, Reflection, Log and Listening are as in Config.
-	Address    string
-	TLSDir     string
-	Reflection Reflection
-	Log        *slog.Logger
-	Listening  func(net.Addr)
+	// Address, Certificates, Reflection, Log and Listening are as in Config.
+	Address      string
+	Certificates *mutualtls.Certificates
+	Reflection   Reflection
+	Log          *slog.Logger
+	Listening    func(net.Addr)
+
+	// admit says who may connect; nil is operators only.
+	admit func(mutualtls.Caller) error
+	// before each call, nil for nothing.
+	before func()
 }
 
 // Run serves what register adds, which returns the service's name, until the context ends. What stands in the way is
@@ -114,19 +134,25 @@ func (e Endpoint) retry(ctx context.Context, name string, serve func(context.Con
 }
 
 func (e Endpoint) serveTLS(ctx context.Context, register func(*grpc.Server) string) error {
-	certs := &certificates{dir: e.TLSDir, log: e.Log}
-	if _, err := certs.load(); err != nil {
+	if err := e.Certificates.Check(); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", e.Address)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %q: %w", e.Address, err)
 	}
-	server := newGRPC(register, grpc.Creds(credentials.NewTLS(certs.serverConfig())))
+	admit, before := e.admit, e.before
+	if admit == nil {
+		admit = mutualtls.Operators
+	}
+	if before == nil {
+		before = func() {}
+	}
+	server := newGRPC(register, append(authorized(before), grpc.Creds(credentials.NewTLS(e.Certificates.Server(admit))))...)
 	if e.Reflection == WithReflection {
 		reflection.Register(server)
 	}
-	return e.serve(ctx, server, listener)
+	return e.serve(ctx, server, limit(listener, maxConnections))
 }
 
 func (c Config) serveSocket(ctx context.Context) error {
@@ -143,6 +169,7 @@ func (c Config) serveSocket(ctx context.Context) error {
 	}
 	server := newGRPC(func(s *grpc.Server) string {
 		agentv1.RegisterProcessServiceServer(s, c.readOnly(ctx))
+		agentv1.RegisterPermissionServiceServer(s, reads{process: c.Process, closing: ctx.Done()})
 		return agentv1.ProcessService_ServiceDesc.ServiceName
 	})
 	return c.endpoint().serve(ctx, server, listener)
@@ -155,7 +182,9 @@ func (c Config) readOnly(ctx context.Context) readOnly {
 func newGRPC(register func(*grpc.Server) string, options ...grpc.ServerOption) *grpc.Server {
 	options = append(options,
 		grpc.MaxRecvMsgSize(maxMessage),
-		grpc.ConnectionTimeout(10*time.Second),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize),
+		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: connectionGrace}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)

@@ -31,6 +31,7 @@ const (
 	ProcessService_Restart_FullMethodName     = "/zeroinfra.agent.v1.ProcessService/Restart"
 	ProcessService_Reload_FullMethodName      = "/zeroinfra.agent.v1.ProcessService/Reload"
 	ProcessService_Signal_FullMethodName      = "/zeroinfra.agent.v1.ProcessService/Signal"
+	ProcessService_Logs_FullMethodName        = "/zeroinfra.agent.v1.ProcessService/Logs"
 )
 
 // ProcessServiceClient is the client API for ProcessService service.
@@ -61,6 +62,9 @@ type ProcessServiceClient interface {
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*CallResponse, error)
 	// Signal sends one of the signals that the plan allows.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*CallResponse, error)
+	// Logs sends the end of what the process has written, of the runs before, too, since the container was started. It is for
+	// operators. Whoever is slow misses pieces, and is told; the process waits for nobody.
+	Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPiece], error)
 }
 
 type processServiceClient struct {
@@ -150,6 +154,25 @@ func (c *processServiceClient) Signal(ctx context.Context, in *SignalRequest, op
 	return out, nil
 }
 
+func (c *processServiceClient) Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPiece], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ProcessService_ServiceDesc.Streams[1], ProcessService_Logs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[LogsRequest, LogPiece]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProcessService_LogsClient = grpc.ServerStreamingClient[LogPiece]
+
 // ProcessServiceServer is the server API for ProcessService service.
 // All implementations must embed UnimplementedProcessServiceServer
 // for forward compatibility.
@@ -178,6 +201,9 @@ type ProcessServiceServer interface {
 	Reload(context.Context, *ReloadRequest) (*CallResponse, error)
 	// Signal sends one of the signals that the plan allows.
 	Signal(context.Context, *SignalRequest) (*CallResponse, error)
+	// Logs sends the end of what the process has written, of the runs before, too, since the container was started. It is for
+	// operators. Whoever is slow misses pieces, and is told; the process waits for nobody.
+	Logs(*LogsRequest, grpc.ServerStreamingServer[LogPiece]) error
 	mustEmbedUnimplementedProcessServiceServer()
 }
 
@@ -208,6 +234,9 @@ func (UnimplementedProcessServiceServer) Reload(context.Context, *ReloadRequest)
 }
 func (UnimplementedProcessServiceServer) Signal(context.Context, *SignalRequest) (*CallResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method Signal not implemented")
+}
+func (UnimplementedProcessServiceServer) Logs(*LogsRequest, grpc.ServerStreamingServer[LogPiece]) error {
+	return status.Errorf(codes.Unimplemented, "method Logs not implemented")
 }
 func (UnimplementedProcessServiceServer) mustEmbedUnimplementedProcessServiceServer() {}
 func (UnimplementedProcessServiceServer) testEmbeddedByValue()                        {}
@@ -349,6 +378,17 @@ func _ProcessService_Signal_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProcessService_Logs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(LogsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ProcessServiceServer).Logs(m, &grpc.GenericServerStream[LogsRequest, LogPiece]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProcessService_LogsServer = grpc.ServerStreamingServer[LogPiece]
+
 // ProcessService_ServiceDesc is the grpc.ServiceDesc for ProcessService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -387,6 +427,11 @@ var ProcessService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _ProcessService_WatchStatus_Handler,
 			ServerStreams: true,
 		},
+		{
+			StreamName:    "Logs",
+			Handler:       _ProcessService_Logs_Handler,
+			ServerStreams: true,
+		},
 	},
 	Metadata: "agentproto/v1/agent.proto",
 }
@@ -414,8 +459,8 @@ type PermissionServiceClient interface {
 	// Acknowledge says whether the caller's term is the highest that this member promised to acknowledge. When it is, it is from
 	// then on the lowest that is acknowledged. The answer is on disk before it is given.
 	Acknowledge(ctx context.Context, in *AcknowledgeRequest, opts ...grpc.CallOption) (*AcknowledgeResponse, error)
-	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a writer in a lower term was sent
-	// SIGKILL before the answer is given. The same term again changes nothing; a lower one is refused (FailedPrecondition).
+	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a writer in a lower term, with
+	// its whole group, was killed and has ended before the answer is given. The same term again changes nothing; a lower one is refused (FailedPrecondition).
 	Promise(ctx context.Context, in *PromiseRequest, opts ...grpc.CallOption) (*MemberStatus, error)
 	// Learn tells the member what the record is. It gives no permission. The same record again changes nothing; one of a lower
 	// term than was promised is refused (FailedPrecondition).
@@ -520,8 +565,8 @@ type PermissionServiceServer interface {
 	// Acknowledge says whether the caller's term is the highest that this member promised to acknowledge. When it is, it is from
 	// then on the lowest that is acknowledged. The answer is on disk before it is given.
 	Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error)
-	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a writer in a lower term was sent
-	// SIGKILL before the answer is given. The same term again changes nothing; a lower one is refused (FailedPrecondition).
+	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a writer in a lower term, with
+	// its whole group, was killed and has ended before the answer is given. The same term again changes nothing; a lower one is refused (FailedPrecondition).
 	Promise(context.Context, *PromiseRequest) (*MemberStatus, error)
 	// Learn tells the member what the record is. It gives no permission. The same record again changes nothing; one of a lower
 	// term than was promised is refused (FailedPrecondition).

@@ -98,6 +98,9 @@ type WorkloadSetSpec struct {
 	// switchover says how a pod that takes writes hands over before it is taken out.
 	// +optional
 	Switchover *SetSwitchover `json:"switchover,omitempty"`
+	// failover says how another pod becomes the one that writes, where the engine decides that.
+	// +optional
+	Failover *SetFailover `json:"failover,omitempty"`
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -216,6 +219,9 @@ type WorkloadSetStatus struct {
 	// switchover is the latest one.
 	// +optional
 	Switchover *SwitchoverState `json:"switchover,omitempty"`
+	// writer says who may write, where spec.failover is set.
+	// +optional
+	Writer *WriterRecord `json:"writer,omitempty"`
 	// volumes of the pods.
 	// +optional
 	// +listType=map
@@ -233,7 +239,10 @@ type SwitchoverState struct {
 	To string `json:"to"`
 	// generation of the spec that it was for.
 	Generation int64 `json:"generation"`
-	// attempt counts from 1 for each pod and generation.
+	// request names the Operation that asked for it; empty for one that an update needs.
+	// +optional
+	Request string `json:"request,omitempty"`
+	// attempt counts from 1 for each pod, generation and request.
 	Attempt int32 `json:"attempt"`
 	// phase it is in.
 	Phase SwitchoverPhase `json:"phase"`

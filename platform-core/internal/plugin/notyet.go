@@ -8,13 +8,6 @@ import "fmt"
 // is there for users.
 func (b *Bundle) NotYet() []string {
 	var list []string
-	for i := range b.Components.Components {
-		c := &b.Components.Components[i]
-		if f := c.Failover; f != nil {
-			list = append(list, fmt.Sprintf("component %q declares a failover after %d s (%s, %s, %s), which is checked and not yet carried out",
-				c.Name, f.Seconds(), f.Promote, f.Follow, f.RejoinAction()))
-		}
-	}
 	for _, e := range b.Components.Entities {
 		list = append(list, fmt.Sprintf("entity %q of component %q is declared, which is checked and not yet kept", e.Type, e.Component))
 	}
