@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
@@ -52,6 +53,22 @@ func TestOnlyProgress(t *testing.T) {
 				t.Errorf("got %v, want %v", got, test.only)
 			}
 		})
+	}
+}
+
+func TestWhatIsUrgentIsNotHeldBack(t *testing.T) {
+	f := New(nil, nil, func(*platformv1.WorkloadSet, outcome.Outcome) {}).
+		AtOnce(func(before, after *platformv1.WorkloadSet) bool { return before.Status.Version != after.Status.Version })
+	before, working := &platformv1.WorkloadSet{}, outcome.Waiting(platformv1.ReasonPodsNotReady, "1 of 3 ready")
+	after := before.DeepCopy()
+	after.Status.ReadyReplicas = 1
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: "a"}}
+	if f.hold(request, before, after, working) == 0 {
+		t.Error("progress is written at once")
+	}
+	after.Status.Version = "7"
+	if wait := f.hold(request, before, after, working); wait != 0 {
+		t.Errorf("what is urgent waits %v", wait)
 	}
 }
 
