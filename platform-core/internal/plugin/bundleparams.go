@@ -72,6 +72,10 @@ func (b *Bundle) ParametersInForce(component *Component, v placeholder.Values, u
 			return nil, fmt.Errorf("cannot compute the default of parameter %q: %w", name, err)
 		}
 		text := placeholder.FormatValue(value)
+		if text == "" && file.set.Defaults[name] != "" {
+			// An expression that gives nothing: there is no default here, and the middleware's own holds.
+			continue
+		}
 		if message := file.check(v.App.Version, name, text); message != "" {
 			return nil, errors.New("the plugin's default is not allowed: " + message)
 		}
