@@ -2,10 +2,27 @@
 
 package plan
 
-// Protocols that the ops agent has drivers for.
-const (
-	ProtocolRedis = "redis"
-)
+// ProtocolRedis is the protocol of Redis, which the ops agent has a driver for.
+const ProtocolRedis = "redis"
+
+// EntityKind is what a driver knows of one kind of objects.
+type EntityKind struct {
+	// Parameters that it takes.
+	Parameters []string
+	// Password says that it takes one.
+	Password bool
+}
+
+// driverKinds are by protocol and name.
+var driverKinds = map[string]map[string]EntityKind{
+	ProtocolRedis: {
+		// A user of the access control list.
+		"acl-user": {Parameters: []string{"enabled", "keys", "channels", "commands"}, Password: true},
+	},
+}
+
+// DriverKinds are the kinds of objects that the driver for a protocol keeps, by name.
+func DriverKinds(protocol string) map[string]EntityKind { return driverKinds[protocol] }
 
 // Driver has the ops agent speak the middleware's own protocol, where that is better than its command line.
 type Driver struct {

@@ -15,8 +15,5 @@ func (b *Bundle) NotYet() []string {
 				c.Name, f.Seconds(), f.Promote, f.Follow, f.RejoinAction()))
 		}
 	}
-	for _, e := range b.Components.Entities {
-		list = append(list, fmt.Sprintf("entity %q of component %q is declared, which is checked and not yet kept", e.Type, e.Component))
-	}
 	return list
 }

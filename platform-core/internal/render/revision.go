@@ -77,7 +77,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 		Container:   c.declared.Container,
 		StopSeconds: p.Process.Stop.TimeoutSeconds,
 		TLS:         c.spec.TLS.On(),
-		Actions:     len(c.declared.Actions) > 0,
+		Actions:     c.declared.NeedsOps(),
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)
