@@ -9,13 +9,10 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
-	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
@@ -64,57 +61,6 @@ func logs(ctx context.Context, namespace, pod, container string) (string, error)
 		return "", fmt.Errorf("cannot read the log of container %q of pod %q: %w", container, pod, err)
 	}
 	return string(data), nil
-}
-
-// forward opens a way to a port of a pod and returns its local address. It is closed at the end of the test.
-func (s *space) forward(namespace, pod string, port int) string {
-	s.Helper()
-	transport, upgrader, err := spdy.RoundTripperFor(world.config)
-	if err != nil {
-		s.Fatal(err)
-	}
-	url := world.kube.CoreV1().RESTClient().Post().
-		Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
-	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	stop, ready := make(chan struct{}), make(chan struct{})
-	begin := func(local uint16, ready chan struct{}) (*portforward.PortForwarder, error) {
-		return portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("%d:%d", local, port)}, stop, ready, io.Discard, io.Discard)
-	}
-	forwarder, err := begin(0, ready)
-	if err != nil {
-		s.Fatal(err)
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- forwarder.ForwardPorts() }()
-	s.Cleanup(func() { close(stop) })
-	select {
-	case <-ready:
-	case err := <-failed:
-		s.Fatalf("cannot forward to port %d of pod %q: %v", port, pod, err)
-	}
-	ports, err := forwarder.GetPorts()
-	if err != nil {
-		s.Fatal(err)
-	}
-	// One connection that the server resets ends the forward of all: it is begun again on the same port.
-	go func() {
-		pace := time.NewTicker(50 * time.Millisecond)
-		defer pace.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-failed:
-			}
-			<-pace.C
-			again, err := begin(ports[0].Local, make(chan struct{}))
-			if err != nil {
-				return
-			}
-			go func() { failed <- again.ForwardPorts() }()
-		}
-	}()
-	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local)
 }
 
 // restarts returns the number of restarts of each container of a pod, init containers included.

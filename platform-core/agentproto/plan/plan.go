@@ -82,6 +82,8 @@ type Plan struct {
 	// Logs is there where the process writes access logs to a volume. It is no part of the digests either: another size of
 	// the volume restarts nothing.
 	Logs *Logs `json:"logs,omitempty"`
+	// Writing is there where the engine is the authority over who may write. It is no part of the digests.
+	Writing *Writing `json:"writing,omitempty"`
 }
 
 // Logs says how the process manager keeps the access logs of the process within their volume.

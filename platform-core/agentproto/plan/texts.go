@@ -6,7 +6,7 @@ import "fmt"
 
 // Rewrite returns a copy of the plan in which each text that may say something about one pod is what the function makes of it:
 // arguments of commands, values of variables, the working directory, and the arguments of entries. Names, keys, paths of
-// files, and the probe's expressions are as before. An error says where the text is.
+// files, the probe's expressions and the arguments of a follower are as before. An error says where the text is.
 func (p *Plan) Rewrite(text func(string) (string, error)) (*Plan, error) {
 	rewritten := *p
 	r := rewriter{text: text}
@@ -22,6 +22,7 @@ func (p *Plan) Rewrite(text func(string) (string, error)) (*Plan, error) {
 	for _, action := range p.Actions {
 		rewritten.Actions = append(rewritten.Actions, r.action(action))
 	}
+	rewritten.Writing = r.writing(p.Writing)
 	rewritten.Probe.Command = r.list("probe: command", p.Probe.Command)
 	rewritten.Probe.Env = r.env("probe", p.Probe.Env)
 	if r.err != nil {
@@ -69,6 +70,20 @@ func (r *rewriter) action(a Action) Action {
 	a.Env = inner.env(where, a.Env)
 	r.err = inner.err
 	return a
+}
+
+func (r *rewriter) writing(w *Writing) *Writing {
+	if w == nil {
+		return nil
+	}
+	writing := *w
+	writing.WriterArgs = r.list("writing: writerArgs", w.WriterArgs)
+	for _, action := range []**Action{&writing.Promote, &writing.Follow, &writing.Rejoin} {
+		if *action != nil {
+			*action = new(r.action(**action))
+		}
+	}
+	return &writing
 }
 
 func (r *rewriter) file(f File) File {

@@ -27,6 +27,10 @@ func every() *plan.Plan {
 		Probe: plan.Probe{Command: []string{"the probe"}, Env: []plan.EnvVar{{Name: "PROBE", Value: "probe value"}},
 			Healthy: "HEALTHY", Role: "ROLE", Version: "VERSION", Attributes: map[string]string{"ATTRIBUTE": "EXPRESSION"}, IntervalSeconds: 5},
 		TLS: &plan.TLS{Reload: &plan.Reload{Command: []string{"the renewal"}, Env: []plan.EnvVar{{Name: "RENEWAL", Value: "renewal value"}}}},
+		Writing: &plan.Writing{Set: "SET", WriterArgs: []string{"the writer"}, FollowerArgs: []string{"FOLLOWER ${primary.fqdn}"},
+			Promote: &plan.Action{Name: "PROMOTE", Command: []string{"the promotion"}},
+			Follow:  &plan.Action{Name: "FOLLOW", Command: []string{"the following", "${parameters.primary}"}, Parameters: map[string]string{"primary": "CUE"}},
+			Rejoin:  &plan.Action{Name: "REJOIN", Command: []string{"the return"}, Env: []plan.EnvVar{{Name: "RETURN", Value: "return value"}}}},
 	}
 }
 
@@ -53,7 +57,8 @@ func TestRewriteReachesEachTextAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "one", "two", "the renewal", "renewal value", "the probe", "probe value"}
+	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "one", "two", "the renewal", "renewal value",
+		"the writer", "the promotion", "the following", "the return", "return value", "the probe", "probe value"}
 	if !reflect.DeepEqual(seen, want) {
 		t.Errorf("texts are %q, want %q", seen, want)
 	}

@@ -5,6 +5,7 @@
 //	${pod.name}     the pod's name
 //	${pod.ordinal}  the number after the name's last dash
 //	${pod.fqdn}     the name, a dot and the plan's domain
+//	${primary.fqdn} the same of the writer, in the arguments of a follower only
 //	$${             a literal ${
 //
 // Any other ${ is an error; a $ elsewhere is just a dollar sign. There is no nesting, and what was put in is not read again.
@@ -33,6 +34,8 @@ type Pod struct {
 	Ordinal int
 	// FQDN is the pod's own DNS name; empty when it has none.
 	FQDN string
+	// Primary is the DNS name of the writer that the pod follows; empty when it follows none.
+	Primary string
 }
 
 // PodOf tells the ordinal and the DNS name from the pod's name and the domain of its plan, which may both be empty.
@@ -101,6 +104,10 @@ func (p Pod) value(reference string) (string, error) {
 			return "", fmt.Errorf("%s is not known: the plan has no domain, or the pod no name", reference)
 		}
 		return p.FQDN, nil
+	case "${primary.fqdn}":
+		if p.Primary != "" {
+			return p.Primary, nil
+		}
 	}
 	return "", fmt.Errorf("%q is unknown; known are ${pod.name}, ${pod.ordinal} and ${pod.fqdn}; write %s for a literal %s", shorten(reference), escaped, open)
 }

@@ -135,3 +135,15 @@ func FuzzExpand(f *testing.F) {
 		}
 	})
 }
+
+func TestThePrimaryIsKnownToFollowersOnly(t *testing.T) {
+	follower := pod
+	follower.Primary = "redis-orders-node-a-0.redis-orders.shop.svc"
+	got, err := podtext.Expand("--replicaof ${primary.fqdn} $${primary.fqdn}", follower)
+	if want := "--replicaof redis-orders-node-a-0.redis-orders.shop.svc ${primary.fqdn}"; err != nil || got != want {
+		t.Errorf("Expand = %q, %v; want %q", got, err, want)
+	}
+	if _, err := podtext.Expand("${primary.fqdn}", pod); err == nil || !strings.Contains(err.Error(), "unknown") {
+		t.Errorf("without a primary: %v", err)
+	}
+}

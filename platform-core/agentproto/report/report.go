@@ -52,6 +52,25 @@ type Report struct {
 	LastCall *Call `json:"lastCall,omitempty"`
 	// Attributes as the plan's probe defines them.
 	Attributes map[string]string `json:"attributes,omitempty"`
+	// Member is the pod's part in who may write; nil where the plan has no Writing, and until its data folder was read.
+	Member *Member `json:"member,omitempty"`
+	// WriterUnreachable says that a writer is named in a list with this pod and has not asked it for its acknowledgement for 3 s.
+	// It stays until the writer has asked for a while again.
+	WriterUnreachable bool `json:"writerUnreachable,omitempty"`
+}
+
+// Member is what a pod's agent knows about who may write (package permission).
+type Member struct {
+	// Identity of what its promises are kept on: 32 hexadecimal digits.
+	Identity string `json:"identity"`
+	// Promised is the lowest term that it acknowledges.
+	Promised int64 `json:"promised,omitempty"`
+	// Term in which it is named; 0 when it is not.
+	Term int64 `json:"term,omitempty"`
+	// ListVersion of the list that it goes by in that term.
+	ListVersion int64 `json:"listVersion,omitempty"`
+	// Writing says that the process runs as the writer, under a valid permission.
+	Writing bool `json:"writing,omitempty"`
 }
 
 // Call is one call to the process manager and its outcome.

@@ -722,8 +722,10 @@ type ProcessStatus struct {
 	// certificate_digest is that of the certificate that the process serves: "sha256:" and 64 hexadecimal digits of tls.crt; empty
 	// where the plan has no TLS.
 	CertificateDigest string `protobuf:"bytes,11,opt,name=certificate_digest,json=certificateDigest,proto3" json:"certificate_digest,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// member is the pod's part in who may write; absent where the plan has no writing, and until its data folder was read.
+	Member        *MemberReport `protobuf:"bytes,12,opt,name=member,proto3" json:"member,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ProcessStatus) Reset() {
@@ -833,6 +835,857 @@ func (x *ProcessStatus) GetCertificateDigest() string {
 	return ""
 }
 
+func (x *ProcessStatus) GetMember() *MemberReport {
+	if x != nil {
+		return x.Member
+	}
+	return nil
+}
+
+type AcknowledgeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// term in which the caller is named.
+	Term          int64 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcknowledgeRequest) Reset() {
+	*x = AcknowledgeRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcknowledgeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcknowledgeRequest) ProtoMessage() {}
+
+func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
+func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AcknowledgeRequest) GetTerm() int64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+type AcknowledgeResponse struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Acknowledged bool                   `protobuf:"varint,1,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	// promised is the lowest term that is acknowledged now.
+	Promised int64 `protobuf:"varint,2,opt,name=promised,proto3" json:"promised,omitempty"`
+	// identity of what answered: the answer is that of another member when it is not the one in the list.
+	Identity      string `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcknowledgeResponse) Reset() {
+	*x = AcknowledgeResponse{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcknowledgeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcknowledgeResponse) ProtoMessage() {}
+
+func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
+func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AcknowledgeResponse) GetAcknowledged() bool {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return false
+}
+
+func (x *AcknowledgeResponse) GetPromised() int64 {
+	if x != nil {
+		return x.Promised
+	}
+	return 0
+}
+
+func (x *AcknowledgeResponse) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+type PromiseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// term; greater than 0.
+	Term          int64 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromiseRequest) Reset() {
+	*x = PromiseRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromiseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromiseRequest) ProtoMessage() {}
+
+func (x *PromiseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromiseRequest.ProtoReflect.Descriptor instead.
+func (*PromiseRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PromiseRequest) GetTerm() int64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+type LearnRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// record as the API server has it.
+	Record        *WriterRecord `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LearnRequest) Reset() {
+	*x = LearnRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LearnRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LearnRequest) ProtoMessage() {}
+
+func (x *LearnRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LearnRequest.ProtoReflect.Descriptor instead.
+func (*LearnRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *LearnRequest) GetRecord() *WriterRecord {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+type GetMemberRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMemberRequest) Reset() {
+	*x = GetMemberRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMemberRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMemberRequest) ProtoMessage() {}
+
+func (x *GetMemberRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMemberRequest.ProtoReflect.Descriptor instead.
+func (*GetMemberRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{15}
+}
+
+type WatchReadsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchReadsRequest) Reset() {
+	*x = WatchReadsRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchReadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchReadsRequest) ProtoMessage() {}
+
+func (x *WatchReadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchReadsRequest.ProtoReflect.Descriptor instead.
+func (*WatchReadsRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{16}
+}
+
+// WantedRead asks for a read of the record. No resource version may be given with it: the answer must not come from a cache.
+type WantedRead struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// id of the wish; later ones are greater.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// set is the name of the WorkloadSet, in the namespace of the pod.
+	Set           string `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WantedRead) Reset() {
+	*x = WantedRead{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WantedRead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WantedRead) ProtoMessage() {}
+
+func (x *WantedRead) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WantedRead.ProtoReflect.Descriptor instead.
+func (*WantedRead) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *WantedRead) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *WantedRead) GetSet() string {
+	if x != nil {
+		return x.Set
+	}
+	return ""
+}
+
+type AnswerReadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// id of the wish.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*AnswerReadRequest_Record
+	//	*AnswerReadRequest_Error
+	Outcome       isAnswerReadRequest_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerReadRequest) Reset() {
+	*x = AnswerReadRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerReadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerReadRequest) ProtoMessage() {}
+
+func (x *AnswerReadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerReadRequest.ProtoReflect.Descriptor instead.
+func (*AnswerReadRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *AnswerReadRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *AnswerReadRequest) GetOutcome() isAnswerReadRequest_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *AnswerReadRequest) GetRecord() *WriterRecord {
+	if x != nil {
+		if x, ok := x.Outcome.(*AnswerReadRequest_Record); ok {
+			return x.Record
+		}
+	}
+	return nil
+}
+
+func (x *AnswerReadRequest) GetError() string {
+	if x != nil {
+		if x, ok := x.Outcome.(*AnswerReadRequest_Error); ok {
+			return x.Error
+		}
+	}
+	return ""
+}
+
+type isAnswerReadRequest_Outcome interface {
+	isAnswerReadRequest_Outcome()
+}
+
+type AnswerReadRequest_Record struct {
+	// record that was read; one without a term where the set never had a writer.
+	Record *WriterRecord `protobuf:"bytes,2,opt,name=record,proto3,oneof"`
+}
+
+type AnswerReadRequest_Error struct {
+	// error says why it could not be read.
+	Error string `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
+}
+
+func (*AnswerReadRequest_Record) isAnswerReadRequest_Outcome() {}
+
+func (*AnswerReadRequest_Error) isAnswerReadRequest_Outcome() {}
+
+type AnswerReadResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerReadResponse) Reset() {
+	*x = AnswerReadResponse{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerReadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerReadResponse) ProtoMessage() {}
+
+func (x *AnswerReadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerReadResponse.ProtoReflect.Descriptor instead.
+func (*AnswerReadResponse) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{19}
+}
+
+// Member is a pod and the identity of what its promises are kept on.
+type Member struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// identity: 32 hexadecimal digits.
+	Identity      string `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Member) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Member) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+// MemberList is a list of members and its version.
+type MemberList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Members       []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberList) Reset() {
+	*x = MemberList{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberList) ProtoMessage() {}
+
+func (x *MemberList) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberList.ProtoReflect.Descriptor instead.
+func (*MemberList) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *MemberList) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *MemberList) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// WriterRecord is permission.Record.
+type WriterRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Term  int64                  `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	// primary may write in this term; absent between two writers.
+	Primary *Member     `protobuf:"bytes,2,opt,name=primary,proto3" json:"primary,omitempty"`
+	List    *MemberList `protobuf:"bytes,3,opt,name=list,proto3" json:"list,omitempty"`
+	// previous is the list that the writer may still go by; absent when it confirmed list.
+	Previous      *MemberList `protobuf:"bytes,4,opt,name=previous,proto3" json:"previous,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriterRecord) Reset() {
+	*x = WriterRecord{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriterRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriterRecord) ProtoMessage() {}
+
+func (x *WriterRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriterRecord.ProtoReflect.Descriptor instead.
+func (*WriterRecord) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *WriterRecord) GetTerm() int64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *WriterRecord) GetPrimary() *Member {
+	if x != nil {
+		return x.Primary
+	}
+	return nil
+}
+
+func (x *WriterRecord) GetList() *MemberList {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *WriterRecord) GetPrevious() *MemberList {
+	if x != nil {
+		return x.Previous
+	}
+	return nil
+}
+
+// MemberStatus is all that a member knows about who may write.
+type MemberStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the pod.
+	Name     string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Identity string `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	// promised is the lowest term that the member acknowledges.
+	Promised int64 `protobuf:"varint,3,opt,name=promised,proto3" json:"promised,omitempty"`
+	// term in which the member is named; 0 when it is not.
+	Term int64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	// list_version of the list that it goes by in that term.
+	ListVersion int64 `protobuf:"varint,5,opt,name=list_version,json=listVersion,proto3" json:"list_version,omitempty"`
+	// writing: the process runs as the writer, under a permission that is valid now.
+	Writing bool `protobuf:"varint,6,opt,name=writing,proto3" json:"writing,omitempty"`
+	// named: the member is to write in the highest term that it knows.
+	Named bool `protobuf:"varint,7,opt,name=named,proto3" json:"named,omitempty"`
+	// permission_left_ms is for how long the permission is still valid; 0 when there is none.
+	PermissionLeftMs int64 `protobuf:"varint,8,opt,name=permission_left_ms,json=permissionLeftMs,proto3" json:"permission_left_ms,omitempty"`
+	// unasked_ms is for how long no writer has asked this member for its acknowledgement, counted from the start of the agent
+	// when none ever did.
+	UnaskedMs int64 `protobuf:"varint,9,opt,name=unasked_ms,json=unaskedMs,proto3" json:"unasked_ms,omitempty"`
+	// message says what is in the way, or which action is under way, when something is.
+	Message       string `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberStatus) Reset() {
+	*x = MemberStatus{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberStatus) ProtoMessage() {}
+
+func (x *MemberStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
+func (*MemberStatus) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *MemberStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MemberStatus) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *MemberStatus) GetPromised() int64 {
+	if x != nil {
+		return x.Promised
+	}
+	return 0
+}
+
+func (x *MemberStatus) GetTerm() int64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *MemberStatus) GetListVersion() int64 {
+	if x != nil {
+		return x.ListVersion
+	}
+	return 0
+}
+
+func (x *MemberStatus) GetWriting() bool {
+	if x != nil {
+		return x.Writing
+	}
+	return false
+}
+
+func (x *MemberStatus) GetNamed() bool {
+	if x != nil {
+		return x.Named
+	}
+	return false
+}
+
+func (x *MemberStatus) GetPermissionLeftMs() int64 {
+	if x != nil {
+		return x.PermissionLeftMs
+	}
+	return 0
+}
+
+func (x *MemberStatus) GetUnaskedMs() int64 {
+	if x != nil {
+		return x.UnaskedMs
+	}
+	return 0
+}
+
+func (x *MemberStatus) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// MemberReport is the part of it that changes only when something happens.
+type MemberReport struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Identity    string                 `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	Promised    int64                  `protobuf:"varint,2,opt,name=promised,proto3" json:"promised,omitempty"`
+	Term        int64                  `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
+	ListVersion int64                  `protobuf:"varint,4,opt,name=list_version,json=listVersion,proto3" json:"list_version,omitempty"`
+	Writing     bool                   `protobuf:"varint,5,opt,name=writing,proto3" json:"writing,omitempty"`
+	// writer_unreachable: a writer is named in a list with this member, and did not ask it for 3 s.
+	WriterUnreachable bool `protobuf:"varint,6,opt,name=writer_unreachable,json=writerUnreachable,proto3" json:"writer_unreachable,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *MemberReport) Reset() {
+	*x = MemberReport{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberReport) ProtoMessage() {}
+
+func (x *MemberReport) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
+func (*MemberReport) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *MemberReport) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *MemberReport) GetPromised() int64 {
+	if x != nil {
+		return x.Promised
+	}
+	return 0
+}
+
+func (x *MemberReport) GetTerm() int64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *MemberReport) GetListVersion() int64 {
+	if x != nil {
+		return x.ListVersion
+	}
+	return 0
+}
+
+func (x *MemberReport) GetWriting() bool {
+	if x != nil {
+		return x.Writing
+	}
+	return false
+}
+
+func (x *MemberReport) GetWriterUnreachable() bool {
+	if x != nil {
+		return x.WriterUnreachable
+	}
+	return false
+}
+
 type CapabilitiesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -841,7 +1694,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +1706,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +1719,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 type CapabilitiesResponse struct {
@@ -885,7 +1738,7 @@ type CapabilitiesResponse struct {
 
 func (x *CapabilitiesResponse) Reset() {
 	*x = CapabilitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1750,7 @@ func (x *CapabilitiesResponse) String() string {
 func (*CapabilitiesResponse) ProtoMessage() {}
 
 func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1763,7 @@ func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*CapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CapabilitiesResponse) GetActions() []*ActionInfo {
@@ -958,7 +1811,7 @@ type ActionInfo struct {
 
 func (x *ActionInfo) Reset() {
 	*x = ActionInfo{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1823,7 @@ func (x *ActionInfo) String() string {
 func (*ActionInfo) ProtoMessage() {}
 
 func (x *ActionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1836,7 @@ func (x *ActionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionInfo.ProtoReflect.Descriptor instead.
 func (*ActionInfo) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ActionInfo) GetName() string {
@@ -1036,7 +1889,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1901,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1914,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RunRequest) GetHeader() *CallHeader {
@@ -1106,7 +1959,7 @@ type RunUpdate struct {
 
 func (x *RunUpdate) Reset() {
 	*x = RunUpdate{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1971,7 @@ func (x *RunUpdate) String() string {
 func (*RunUpdate) ProtoMessage() {}
 
 func (x *RunUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1984,7 @@ func (x *RunUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunUpdate.ProtoReflect.Descriptor instead.
 func (*RunUpdate) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RunUpdate) GetUpdate() isRunUpdate_Update {
@@ -1188,7 +2041,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +2053,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +2066,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Output) GetStdout() []byte {
@@ -1242,7 +2095,7 @@ type ActionRecord struct {
 
 func (x *ActionRecord) Reset() {
 	*x = ActionRecord{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +2107,7 @@ func (x *ActionRecord) String() string {
 func (*ActionRecord) ProtoMessage() {}
 
 func (x *ActionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +2120,7 @@ func (x *ActionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionRecord.ProtoReflect.Descriptor instead.
 func (*ActionRecord) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ActionRecord) GetRecord() *CallRecord {
@@ -1296,7 +2149,7 @@ type ObserveEntitiesRequest struct {
 
 func (x *ObserveEntitiesRequest) Reset() {
 	*x = ObserveEntitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +2161,7 @@ func (x *ObserveEntitiesRequest) String() string {
 func (*ObserveEntitiesRequest) ProtoMessage() {}
 
 func (x *ObserveEntitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +2174,7 @@ func (x *ObserveEntitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveEntitiesRequest.ProtoReflect.Descriptor instead.
 func (*ObserveEntitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ObserveEntitiesRequest) GetType() string {
@@ -1351,7 +2204,7 @@ type EntityQuery struct {
 
 func (x *EntityQuery) Reset() {
 	*x = EntityQuery{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +2216,7 @@ func (x *EntityQuery) String() string {
 func (*EntityQuery) ProtoMessage() {}
 
 func (x *EntityQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +2229,7 @@ func (x *EntityQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityQuery.ProtoReflect.Descriptor instead.
 func (*EntityQuery) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EntityQuery) GetName() string {
@@ -1403,7 +2256,7 @@ type ObserveEntitiesResponse struct {
 
 func (x *ObserveEntitiesResponse) Reset() {
 	*x = ObserveEntitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +2268,7 @@ func (x *ObserveEntitiesResponse) String() string {
 func (*ObserveEntitiesResponse) ProtoMessage() {}
 
 func (x *ObserveEntitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +2281,7 @@ func (x *ObserveEntitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveEntitiesResponse.ProtoReflect.Descriptor instead.
 func (*ObserveEntitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ObserveEntitiesResponse) GetEntities() []*EntityState {
@@ -1452,7 +2305,7 @@ type EntityState struct {
 
 func (x *EntityState) Reset() {
 	*x = EntityState{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +2317,7 @@ func (x *EntityState) String() string {
 func (*EntityState) ProtoMessage() {}
 
 func (x *EntityState) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +2330,7 @@ func (x *EntityState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityState.ProtoReflect.Descriptor instead.
 func (*EntityState) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EntityState) GetName() string {
@@ -1514,7 +2367,7 @@ type ChangeEntitiesRequest struct {
 
 func (x *ChangeEntitiesRequest) Reset() {
 	*x = ChangeEntitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +2379,7 @@ func (x *ChangeEntitiesRequest) String() string {
 func (*ChangeEntitiesRequest) ProtoMessage() {}
 
 func (x *ChangeEntitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +2392,7 @@ func (x *ChangeEntitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEntitiesRequest.ProtoReflect.Descriptor instead.
 func (*ChangeEntitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ChangeEntitiesRequest) GetHeader() *CallHeader {
@@ -1578,7 +2431,7 @@ type EntityChange struct {
 
 func (x *EntityChange) Reset() {
 	*x = EntityChange{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +2443,7 @@ func (x *EntityChange) String() string {
 func (*EntityChange) ProtoMessage() {}
 
 func (x *EntityChange) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +2456,7 @@ func (x *EntityChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityChange.ProtoReflect.Descriptor instead.
 func (*EntityChange) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EntityChange) GetName() string {
@@ -1645,7 +2498,7 @@ type ChangeEntitiesResponse struct {
 
 func (x *ChangeEntitiesResponse) Reset() {
 	*x = ChangeEntitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +2510,7 @@ func (x *ChangeEntitiesResponse) String() string {
 func (*ChangeEntitiesResponse) ProtoMessage() {}
 
 func (x *ChangeEntitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +2523,7 @@ func (x *ChangeEntitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEntitiesResponse.ProtoReflect.Descriptor instead.
 func (*ChangeEntitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ChangeEntitiesResponse) GetCall() *CallRecord {
@@ -1719,7 +2572,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x123\n" +
 	"\x05phase\x18\x03 \x01(\x0e2\x1d.zeroinfra.agent.v1.CallPhaseR\x05phase\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xa1\x03\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdb\x03\n" +
 	"\rProcessStatus\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .zeroinfra.agent.v1.ProcessStateR\x05state\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x16\n" +
@@ -1732,7 +2585,62 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04term\x18\t \x01(\x04R\x04term\x12%\n" +
 	"\x0erestart_digest\x18\n" +
 	" \x01(\tR\rrestartDigest\x12-\n" +
-	"\x12certificate_digest\x18\v \x01(\tR\x11certificateDigest\"\x15\n" +
+	"\x12certificate_digest\x18\v \x01(\tR\x11certificateDigest\x128\n" +
+	"\x06member\x18\f \x01(\v2 .zeroinfra.agent.v1.MemberReportR\x06member\"(\n" +
+	"\x12AcknowledgeRequest\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x03R\x04term\"q\n" +
+	"\x13AcknowledgeResponse\x12\"\n" +
+	"\facknowledged\x18\x01 \x01(\bR\facknowledged\x12\x1a\n" +
+	"\bpromised\x18\x02 \x01(\x03R\bpromised\x12\x1a\n" +
+	"\bidentity\x18\x03 \x01(\tR\bidentity\"$\n" +
+	"\x0ePromiseRequest\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x03R\x04term\"H\n" +
+	"\fLearnRequest\x128\n" +
+	"\x06record\x18\x01 \x01(\v2 .zeroinfra.agent.v1.WriterRecordR\x06record\"\x12\n" +
+	"\x10GetMemberRequest\"\x13\n" +
+	"\x11WatchReadsRequest\".\n" +
+	"\n" +
+	"WantedRead\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
+	"\x03set\x18\x02 \x01(\tR\x03set\"\x82\x01\n" +
+	"\x11AnswerReadRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12:\n" +
+	"\x06record\x18\x02 \x01(\v2 .zeroinfra.agent.v1.WriterRecordH\x00R\x06record\x12\x16\n" +
+	"\x05error\x18\x03 \x01(\tH\x00R\x05errorB\t\n" +
+	"\aoutcome\"\x14\n" +
+	"\x12AnswerReadResponse\"8\n" +
+	"\x06Member\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bidentity\x18\x02 \x01(\tR\bidentity\"\\\n" +
+	"\n" +
+	"MemberList\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x124\n" +
+	"\amembers\x18\x02 \x03(\v2\x1a.zeroinfra.agent.v1.MemberR\amembers\"\xc8\x01\n" +
+	"\fWriterRecord\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x03R\x04term\x124\n" +
+	"\aprimary\x18\x02 \x01(\v2\x1a.zeroinfra.agent.v1.MemberR\aprimary\x122\n" +
+	"\x04list\x18\x03 \x01(\v2\x1e.zeroinfra.agent.v1.MemberListR\x04list\x12:\n" +
+	"\bprevious\x18\x04 \x01(\v2\x1e.zeroinfra.agent.v1.MemberListR\bprevious\"\xa8\x02\n" +
+	"\fMemberStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x1a\n" +
+	"\bpromised\x18\x03 \x01(\x03R\bpromised\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x03R\x04term\x12!\n" +
+	"\flist_version\x18\x05 \x01(\x03R\vlistVersion\x12\x18\n" +
+	"\awriting\x18\x06 \x01(\bR\awriting\x12\x14\n" +
+	"\x05named\x18\a \x01(\bR\x05named\x12,\n" +
+	"\x12permission_left_ms\x18\b \x01(\x03R\x10permissionLeftMs\x12\x1d\n" +
+	"\n" +
+	"unasked_ms\x18\t \x01(\x03R\tunaskedMs\x12\x18\n" +
+	"\amessage\x18\n" +
+	" \x01(\tR\amessage\"\xc6\x01\n" +
+	"\fMemberReport\x12\x1a\n" +
+	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x1a\n" +
+	"\bpromised\x18\x02 \x01(\x03R\bpromised\x12\x12\n" +
+	"\x04term\x18\x03 \x01(\x03R\x04term\x12!\n" +
+	"\flist_version\x18\x04 \x01(\x03R\vlistVersion\x12\x18\n" +
+	"\awriting\x18\x05 \x01(\bR\awriting\x12-\n" +
+	"\x12writer_unreachable\x18\x06 \x01(\bR\x11writerUnreachable\"\x15\n" +
 	"\x13CapabilitiesRequest\"\xa9\x01\n" +
 	"\x14CapabilitiesResponse\x128\n" +
 	"\aactions\x18\x01 \x03(\v2\x1e.zeroinfra.agent.v1.ActionInfoR\aactions\x12\x18\n" +
@@ -1835,7 +2743,16 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04Stop\x12\x1f.zeroinfra.agent.v1.StopRequest\x1a .zeroinfra.agent.v1.CallResponse\x12O\n" +
 	"\aRestart\x12\".zeroinfra.agent.v1.RestartRequest\x1a .zeroinfra.agent.v1.CallResponse\x12M\n" +
 	"\x06Reload\x12!.zeroinfra.agent.v1.ReloadRequest\x1a .zeroinfra.agent.v1.CallResponse\x12M\n" +
-	"\x06Signal\x12!.zeroinfra.agent.v1.SignalRequest\x1a .zeroinfra.agent.v1.CallResponse2\x8c\x03\n" +
+	"\x06Signal\x12!.zeroinfra.agent.v1.SignalRequest\x1a .zeroinfra.agent.v1.CallResponse2\x9a\x04\n" +
+	"\x11PermissionService\x12^\n" +
+	"\vAcknowledge\x12&.zeroinfra.agent.v1.AcknowledgeRequest\x1a'.zeroinfra.agent.v1.AcknowledgeResponse\x12O\n" +
+	"\aPromise\x12\".zeroinfra.agent.v1.PromiseRequest\x1a .zeroinfra.agent.v1.MemberStatus\x12K\n" +
+	"\x05Learn\x12 .zeroinfra.agent.v1.LearnRequest\x1a .zeroinfra.agent.v1.MemberStatus\x12S\n" +
+	"\tGetMember\x12$.zeroinfra.agent.v1.GetMemberRequest\x1a .zeroinfra.agent.v1.MemberStatus\x12U\n" +
+	"\n" +
+	"WatchReads\x12%.zeroinfra.agent.v1.WatchReadsRequest\x1a\x1e.zeroinfra.agent.v1.WantedRead0\x01\x12[\n" +
+	"\n" +
+	"AnswerRead\x12%.zeroinfra.agent.v1.AnswerReadRequest\x1a&.zeroinfra.agent.v1.AnswerReadResponse2\x8c\x03\n" +
 	"\n" +
 	"OpsService\x12a\n" +
 	"\fCapabilities\x12'.zeroinfra.agent.v1.CapabilitiesRequest\x1a(.zeroinfra.agent.v1.CapabilitiesResponse\x12F\n" +
@@ -1856,7 +2773,7 @@ func file_agentproto_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agentproto_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_agentproto_v1_agent_proto_goTypes = []any{
 	(CallPhase)(0),                  // 0: zeroinfra.agent.v1.CallPhase
 	(ProcessState)(0),               // 1: zeroinfra.agent.v1.ProcessState
@@ -1872,25 +2789,39 @@ var file_agentproto_v1_agent_proto_goTypes = []any{
 	(*CallResponse)(nil),            // 11: zeroinfra.agent.v1.CallResponse
 	(*CallRecord)(nil),              // 12: zeroinfra.agent.v1.CallRecord
 	(*ProcessStatus)(nil),           // 13: zeroinfra.agent.v1.ProcessStatus
-	(*CapabilitiesRequest)(nil),     // 14: zeroinfra.agent.v1.CapabilitiesRequest
-	(*CapabilitiesResponse)(nil),    // 15: zeroinfra.agent.v1.CapabilitiesResponse
-	(*ActionInfo)(nil),              // 16: zeroinfra.agent.v1.ActionInfo
-	(*RunRequest)(nil),              // 17: zeroinfra.agent.v1.RunRequest
-	(*RunUpdate)(nil),               // 18: zeroinfra.agent.v1.RunUpdate
-	(*Output)(nil),                  // 19: zeroinfra.agent.v1.Output
-	(*ActionRecord)(nil),            // 20: zeroinfra.agent.v1.ActionRecord
-	(*ObserveEntitiesRequest)(nil),  // 21: zeroinfra.agent.v1.ObserveEntitiesRequest
-	(*EntityQuery)(nil),             // 22: zeroinfra.agent.v1.EntityQuery
-	(*ObserveEntitiesResponse)(nil), // 23: zeroinfra.agent.v1.ObserveEntitiesResponse
-	(*EntityState)(nil),             // 24: zeroinfra.agent.v1.EntityState
-	(*ChangeEntitiesRequest)(nil),   // 25: zeroinfra.agent.v1.ChangeEntitiesRequest
-	(*EntityChange)(nil),            // 26: zeroinfra.agent.v1.EntityChange
-	(*ChangeEntitiesResponse)(nil),  // 27: zeroinfra.agent.v1.ChangeEntitiesResponse
-	nil,                             // 28: zeroinfra.agent.v1.RunRequest.ParametersEntry
-	nil,                             // 29: zeroinfra.agent.v1.ActionRecord.OutputsEntry
-	nil,                             // 30: zeroinfra.agent.v1.EntityState.ParametersEntry
-	nil,                             // 31: zeroinfra.agent.v1.EntityChange.ParametersEntry
-	nil,                             // 32: zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
+	(*AcknowledgeRequest)(nil),      // 14: zeroinfra.agent.v1.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),     // 15: zeroinfra.agent.v1.AcknowledgeResponse
+	(*PromiseRequest)(nil),          // 16: zeroinfra.agent.v1.PromiseRequest
+	(*LearnRequest)(nil),            // 17: zeroinfra.agent.v1.LearnRequest
+	(*GetMemberRequest)(nil),        // 18: zeroinfra.agent.v1.GetMemberRequest
+	(*WatchReadsRequest)(nil),       // 19: zeroinfra.agent.v1.WatchReadsRequest
+	(*WantedRead)(nil),              // 20: zeroinfra.agent.v1.WantedRead
+	(*AnswerReadRequest)(nil),       // 21: zeroinfra.agent.v1.AnswerReadRequest
+	(*AnswerReadResponse)(nil),      // 22: zeroinfra.agent.v1.AnswerReadResponse
+	(*Member)(nil),                  // 23: zeroinfra.agent.v1.Member
+	(*MemberList)(nil),              // 24: zeroinfra.agent.v1.MemberList
+	(*WriterRecord)(nil),            // 25: zeroinfra.agent.v1.WriterRecord
+	(*MemberStatus)(nil),            // 26: zeroinfra.agent.v1.MemberStatus
+	(*MemberReport)(nil),            // 27: zeroinfra.agent.v1.MemberReport
+	(*CapabilitiesRequest)(nil),     // 28: zeroinfra.agent.v1.CapabilitiesRequest
+	(*CapabilitiesResponse)(nil),    // 29: zeroinfra.agent.v1.CapabilitiesResponse
+	(*ActionInfo)(nil),              // 30: zeroinfra.agent.v1.ActionInfo
+	(*RunRequest)(nil),              // 31: zeroinfra.agent.v1.RunRequest
+	(*RunUpdate)(nil),               // 32: zeroinfra.agent.v1.RunUpdate
+	(*Output)(nil),                  // 33: zeroinfra.agent.v1.Output
+	(*ActionRecord)(nil),            // 34: zeroinfra.agent.v1.ActionRecord
+	(*ObserveEntitiesRequest)(nil),  // 35: zeroinfra.agent.v1.ObserveEntitiesRequest
+	(*EntityQuery)(nil),             // 36: zeroinfra.agent.v1.EntityQuery
+	(*ObserveEntitiesResponse)(nil), // 37: zeroinfra.agent.v1.ObserveEntitiesResponse
+	(*EntityState)(nil),             // 38: zeroinfra.agent.v1.EntityState
+	(*ChangeEntitiesRequest)(nil),   // 39: zeroinfra.agent.v1.ChangeEntitiesRequest
+	(*EntityChange)(nil),            // 40: zeroinfra.agent.v1.EntityChange
+	(*ChangeEntitiesResponse)(nil),  // 41: zeroinfra.agent.v1.ChangeEntitiesResponse
+	nil,                             // 42: zeroinfra.agent.v1.RunRequest.ParametersEntry
+	nil,                             // 43: zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	nil,                             // 44: zeroinfra.agent.v1.EntityState.ParametersEntry
+	nil,                             // 45: zeroinfra.agent.v1.EntityChange.ParametersEntry
+	nil,                             // 46: zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
 }
 var file_agentproto_v1_agent_proto_depIdxs = []int32{
 	3,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
@@ -1902,49 +2833,68 @@ var file_agentproto_v1_agent_proto_depIdxs = []int32{
 	0,  // 6: zeroinfra.agent.v1.CallRecord.phase:type_name -> zeroinfra.agent.v1.CallPhase
 	1,  // 7: zeroinfra.agent.v1.ProcessStatus.state:type_name -> zeroinfra.agent.v1.ProcessState
 	12, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
-	16, // 9: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
-	3,  // 10: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	28, // 11: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
-	20, // 12: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
-	19, // 13: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
-	12, // 14: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
-	29, // 15: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
-	22, // 16: zeroinfra.agent.v1.ObserveEntitiesRequest.entities:type_name -> zeroinfra.agent.v1.EntityQuery
-	24, // 17: zeroinfra.agent.v1.ObserveEntitiesResponse.entities:type_name -> zeroinfra.agent.v1.EntityState
-	30, // 18: zeroinfra.agent.v1.EntityState.parameters:type_name -> zeroinfra.agent.v1.EntityState.ParametersEntry
-	3,  // 19: zeroinfra.agent.v1.ChangeEntitiesRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	26, // 20: zeroinfra.agent.v1.ChangeEntitiesRequest.changes:type_name -> zeroinfra.agent.v1.EntityChange
-	2,  // 21: zeroinfra.agent.v1.EntityChange.intent:type_name -> zeroinfra.agent.v1.EntityIntent
-	31, // 22: zeroinfra.agent.v1.EntityChange.parameters:type_name -> zeroinfra.agent.v1.EntityChange.ParametersEntry
-	12, // 23: zeroinfra.agent.v1.ChangeEntitiesResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
-	32, // 24: zeroinfra.agent.v1.ChangeEntitiesResponse.problems:type_name -> zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
-	4,  // 25: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
-	5,  // 26: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
-	6,  // 27: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
-	7,  // 28: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
-	8,  // 29: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
-	9,  // 30: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
-	10, // 31: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
-	14, // 32: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
-	17, // 33: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
-	21, // 34: zeroinfra.agent.v1.OpsService.ObserveEntities:input_type -> zeroinfra.agent.v1.ObserveEntitiesRequest
-	25, // 35: zeroinfra.agent.v1.OpsService.ChangeEntities:input_type -> zeroinfra.agent.v1.ChangeEntitiesRequest
-	13, // 36: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	13, // 37: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	11, // 38: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
-	11, // 39: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
-	11, // 40: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
-	11, // 41: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
-	11, // 42: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
-	15, // 43: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
-	18, // 44: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
-	23, // 45: zeroinfra.agent.v1.OpsService.ObserveEntities:output_type -> zeroinfra.agent.v1.ObserveEntitiesResponse
-	27, // 46: zeroinfra.agent.v1.OpsService.ChangeEntities:output_type -> zeroinfra.agent.v1.ChangeEntitiesResponse
-	36, // [36:47] is the sub-list for method output_type
-	25, // [25:36] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	27, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
+	25, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	25, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	23, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
+	23, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
+	24, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
+	24, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
+	30, // 16: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
+	3,  // 17: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	42, // 18: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
+	34, // 19: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
+	33, // 20: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
+	12, // 21: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
+	43, // 22: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	36, // 23: zeroinfra.agent.v1.ObserveEntitiesRequest.entities:type_name -> zeroinfra.agent.v1.EntityQuery
+	38, // 24: zeroinfra.agent.v1.ObserveEntitiesResponse.entities:type_name -> zeroinfra.agent.v1.EntityState
+	44, // 25: zeroinfra.agent.v1.EntityState.parameters:type_name -> zeroinfra.agent.v1.EntityState.ParametersEntry
+	3,  // 26: zeroinfra.agent.v1.ChangeEntitiesRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	40, // 27: zeroinfra.agent.v1.ChangeEntitiesRequest.changes:type_name -> zeroinfra.agent.v1.EntityChange
+	2,  // 28: zeroinfra.agent.v1.EntityChange.intent:type_name -> zeroinfra.agent.v1.EntityIntent
+	45, // 29: zeroinfra.agent.v1.EntityChange.parameters:type_name -> zeroinfra.agent.v1.EntityChange.ParametersEntry
+	12, // 30: zeroinfra.agent.v1.ChangeEntitiesResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
+	46, // 31: zeroinfra.agent.v1.ChangeEntitiesResponse.problems:type_name -> zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
+	4,  // 32: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
+	5,  // 33: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
+	6,  // 34: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
+	7,  // 35: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
+	8,  // 36: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
+	9,  // 37: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
+	10, // 38: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
+	14, // 39: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
+	16, // 40: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
+	17, // 41: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
+	18, // 42: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
+	19, // 43: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
+	21, // 44: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
+	28, // 45: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
+	31, // 46: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
+	35, // 47: zeroinfra.agent.v1.OpsService.ObserveEntities:input_type -> zeroinfra.agent.v1.ObserveEntitiesRequest
+	39, // 48: zeroinfra.agent.v1.OpsService.ChangeEntities:input_type -> zeroinfra.agent.v1.ChangeEntitiesRequest
+	13, // 49: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	13, // 50: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	11, // 51: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
+	11, // 52: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
+	11, // 53: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
+	11, // 54: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
+	11, // 55: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
+	15, // 56: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
+	26, // 57: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
+	26, // 58: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
+	26, // 59: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
+	20, // 60: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
+	22, // 61: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
+	29, // 62: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
+	32, // 63: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
+	37, // 64: zeroinfra.agent.v1.OpsService.ObserveEntities:output_type -> zeroinfra.agent.v1.ObserveEntitiesResponse
+	41, // 65: zeroinfra.agent.v1.OpsService.ChangeEntities:output_type -> zeroinfra.agent.v1.ChangeEntitiesResponse
+	49, // [49:66] is the sub-list for method output_type
+	32, // [32:49] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_agentproto_v1_agent_proto_init() }
@@ -1952,7 +2902,11 @@ func file_agentproto_v1_agent_proto_init() {
 	if File_agentproto_v1_agent_proto != nil {
 		return
 	}
-	file_agentproto_v1_agent_proto_msgTypes[15].OneofWrappers = []any{
+	file_agentproto_v1_agent_proto_msgTypes[18].OneofWrappers = []any{
+		(*AnswerReadRequest_Record)(nil),
+		(*AnswerReadRequest_Error)(nil),
+	}
+	file_agentproto_v1_agent_proto_msgTypes[29].OneofWrappers = []any{
 		(*RunUpdate_Call)(nil),
 		(*RunUpdate_Output)(nil),
 	}
@@ -1962,9 +2916,9 @@ func file_agentproto_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentproto_v1_agent_proto_rawDesc), len(file_agentproto_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   30,
+			NumMessages:   44,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   3,
 		},
 		GoTypes:           file_agentproto_v1_agent_proto_goTypes,
 		DependencyIndexes: file_agentproto_v1_agent_proto_depIdxs,

@@ -40,7 +40,7 @@ const (
 // ProcessService controls the one process that the process manager (PID 1 of
 // the middleware's container) supervises. It is served twice: over mutual TLS on
 // the pod's address for operators, and over a unix socket for the status agent
-// of the same pod, which may call only GetStatus and WatchStatus.
+// of the same pod, which may call only GetStatus and WatchStatus here.
 //
 // Start, Stop, Restart, Reload and Signal return as soon as the request is
 // recorded; the outcome is in ProcessStatus.last_call. A repeated
@@ -157,7 +157,7 @@ func (c *processServiceClient) Signal(ctx context.Context, in *SignalRequest, op
 // ProcessService controls the one process that the process manager (PID 1 of
 // the middleware's container) supervises. It is served twice: over mutual TLS on
 // the pod's address for operators, and over a unix socket for the status agent
-// of the same pod, which may call only GetStatus and WatchStatus.
+// of the same pod, which may call only GetStatus and WatchStatus here.
 //
 // Start, Stop, Restart, Reload and Signal return as soon as the request is
 // recorded; the outcome is in ProcessStatus.last_call. A repeated
@@ -385,6 +385,336 @@ var ProcessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchStatus",
 			Handler:       _ProcessService_WatchStatus_Handler,
+			ServerStreams: true,
+		},
+	},
+	Metadata: "agentproto/v1/agent.proto",
+}
+
+const (
+	PermissionService_Acknowledge_FullMethodName = "/zeroinfra.agent.v1.PermissionService/Acknowledge"
+	PermissionService_Promise_FullMethodName     = "/zeroinfra.agent.v1.PermissionService/Promise"
+	PermissionService_Learn_FullMethodName       = "/zeroinfra.agent.v1.PermissionService/Learn"
+	PermissionService_GetMember_FullMethodName   = "/zeroinfra.agent.v1.PermissionService/GetMember"
+	PermissionService_WatchReads_FullMethodName  = "/zeroinfra.agent.v1.PermissionService/WatchReads"
+	PermissionService_AnswerRead_FullMethodName  = "/zeroinfra.agent.v1.PermissionService/AnswerRead"
+)
+
+// PermissionServiceClient is the client API for PermissionService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// PermissionService is about who may write, where the engine is the authority over it (package agentproto/permission). It is
+// served on the same port as ProcessService, in pods whose plan has writing; in others each call is refused (FailedPrecondition).
+// Agents of a version before it answer Unimplemented.
+//
+// Peers, which are the agents of other pods of the same set, may call Acknowledge and nothing else of any service. Operators may
+// call Promise, Learn and GetMember. WatchReads and AnswerRead are served over the unix socket only, to the status agent.
+type PermissionServiceClient interface {
+	// Acknowledge says whether the caller's term is the highest that this member promised to acknowledge. When it is, it is from
+	// then on the lowest that is acknowledged. The answer is on disk before it is given.
+	Acknowledge(ctx context.Context, in *AcknowledgeRequest, opts ...grpc.CallOption) (*AcknowledgeResponse, error)
+	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a writer in a lower term was sent
+	// SIGKILL before the answer is given. The same term again changes nothing; a lower one is refused (FailedPrecondition).
+	Promise(ctx context.Context, in *PromiseRequest, opts ...grpc.CallOption) (*MemberStatus, error)
+	// Learn tells the member what the record is. It gives no permission. The same record again changes nothing; one of a lower
+	// term than was promised is refused (FailedPrecondition).
+	Learn(ctx context.Context, in *LearnRequest, opts ...grpc.CallOption) (*MemberStatus, error)
+	// GetMember returns how the member is now.
+	GetMember(ctx context.Context, in *GetMemberRequest, opts ...grpc.CallOption) (*MemberStatus, error)
+	// WatchReads sends a message each time that the process manager wants the record to be read, and the latest such wish at once
+	// when it is not answered yet.
+	WatchReads(ctx context.Context, in *WatchReadsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WantedRead], error)
+	// AnswerRead gives the outcome of a read that began after its wish had come. An answer to a wish before the latest is ignored.
+	AnswerRead(ctx context.Context, in *AnswerReadRequest, opts ...grpc.CallOption) (*AnswerReadResponse, error)
+}
+
+type permissionServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewPermissionServiceClient(cc grpc.ClientConnInterface) PermissionServiceClient {
+	return &permissionServiceClient{cc}
+}
+
+func (c *permissionServiceClient) Acknowledge(ctx context.Context, in *AcknowledgeRequest, opts ...grpc.CallOption) (*AcknowledgeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AcknowledgeResponse)
+	err := c.cc.Invoke(ctx, PermissionService_Acknowledge_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *permissionServiceClient) Promise(ctx context.Context, in *PromiseRequest, opts ...grpc.CallOption) (*MemberStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MemberStatus)
+	err := c.cc.Invoke(ctx, PermissionService_Promise_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *permissionServiceClient) Learn(ctx context.Context, in *LearnRequest, opts ...grpc.CallOption) (*MemberStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MemberStatus)
+	err := c.cc.Invoke(ctx, PermissionService_Learn_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *permissionServiceClient) GetMember(ctx context.Context, in *GetMemberRequest, opts ...grpc.CallOption) (*MemberStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MemberStatus)
+	err := c.cc.Invoke(ctx, PermissionService_GetMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *permissionServiceClient) WatchReads(ctx context.Context, in *WatchReadsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WantedRead], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PermissionService_ServiceDesc.Streams[0], PermissionService_WatchReads_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchReadsRequest, WantedRead]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PermissionService_WatchReadsClient = grpc.ServerStreamingClient[WantedRead]
+
+func (c *permissionServiceClient) AnswerRead(ctx context.Context, in *AnswerReadRequest, opts ...grpc.CallOption) (*AnswerReadResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnswerReadResponse)
+	err := c.cc.Invoke(ctx, PermissionService_AnswerRead_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// PermissionServiceServer is the server API for PermissionService service.
+// All implementations must embed UnimplementedPermissionServiceServer
+// for forward compatibility.
+//
+// PermissionService is about who may write, where the engine is the authority over it (package agentproto/permission). It is
+// served on the same port as ProcessService, in pods whose plan has writing; in others each call is refused (FailedPrecondition).
+// Agents of a version before it answer Unimplemented.
+//
+// Peers, which are the agents of other pods of the same set, may call Acknowledge and nothing else of any service. Operators may
+// call Promise, Learn and GetMember. WatchReads and AnswerRead are served over the unix socket only, to the status agent.
+type PermissionServiceServer interface {
+	// Acknowledge says whether the caller's term is the highest that this member promised to acknowledge. When it is, it is from
+	// then on the lowest that is acknowledged. The answer is on disk before it is given.
+	Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error)
+	// Promise has the member acknowledge no lower term, and keep that on disk; the process of a writer in a lower term was sent
+	// SIGKILL before the answer is given. The same term again changes nothing; a lower one is refused (FailedPrecondition).
+	Promise(context.Context, *PromiseRequest) (*MemberStatus, error)
+	// Learn tells the member what the record is. It gives no permission. The same record again changes nothing; one of a lower
+	// term than was promised is refused (FailedPrecondition).
+	Learn(context.Context, *LearnRequest) (*MemberStatus, error)
+	// GetMember returns how the member is now.
+	GetMember(context.Context, *GetMemberRequest) (*MemberStatus, error)
+	// WatchReads sends a message each time that the process manager wants the record to be read, and the latest such wish at once
+	// when it is not answered yet.
+	WatchReads(*WatchReadsRequest, grpc.ServerStreamingServer[WantedRead]) error
+	// AnswerRead gives the outcome of a read that began after its wish had come. An answer to a wish before the latest is ignored.
+	AnswerRead(context.Context, *AnswerReadRequest) (*AnswerReadResponse, error)
+	mustEmbedUnimplementedPermissionServiceServer()
+}
+
+// UnimplementedPermissionServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedPermissionServiceServer struct{}
+
+func (UnimplementedPermissionServiceServer) Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method Acknowledge not implemented")
+}
+func (UnimplementedPermissionServiceServer) Promise(context.Context, *PromiseRequest) (*MemberStatus, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method Promise not implemented")
+}
+func (UnimplementedPermissionServiceServer) Learn(context.Context, *LearnRequest) (*MemberStatus, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method Learn not implemented")
+}
+func (UnimplementedPermissionServiceServer) GetMember(context.Context, *GetMemberRequest) (*MemberStatus, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method GetMember not implemented")
+}
+func (UnimplementedPermissionServiceServer) WatchReads(*WatchReadsRequest, grpc.ServerStreamingServer[WantedRead]) error {
+	return status.Errorf(codes.Unimplemented, "method WatchReads not implemented")
+}
+func (UnimplementedPermissionServiceServer) AnswerRead(context.Context, *AnswerReadRequest) (*AnswerReadResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method AnswerRead not implemented")
+}
+func (UnimplementedPermissionServiceServer) mustEmbedUnimplementedPermissionServiceServer() {}
+func (UnimplementedPermissionServiceServer) testEmbeddedByValue()                           {}
+
+// UnsafePermissionServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to PermissionServiceServer will
+// result in compilation errors.
+type UnsafePermissionServiceServer interface {
+	mustEmbedUnimplementedPermissionServiceServer()
+}
+
+func RegisterPermissionServiceServer(s grpc.ServiceRegistrar, srv PermissionServiceServer) {
+	// If the following call pancis, it indicates UnimplementedPermissionServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&PermissionService_ServiceDesc, srv)
+}
+
+func _PermissionService_Acknowledge_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcknowledgeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PermissionServiceServer).Acknowledge(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PermissionService_Acknowledge_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PermissionServiceServer).Acknowledge(ctx, req.(*AcknowledgeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PermissionService_Promise_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromiseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PermissionServiceServer).Promise(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PermissionService_Promise_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PermissionServiceServer).Promise(ctx, req.(*PromiseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PermissionService_Learn_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LearnRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PermissionServiceServer).Learn(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PermissionService_Learn_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PermissionServiceServer).Learn(ctx, req.(*LearnRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PermissionService_GetMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PermissionServiceServer).GetMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PermissionService_GetMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PermissionServiceServer).GetMember(ctx, req.(*GetMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PermissionService_WatchReads_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchReadsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PermissionServiceServer).WatchReads(m, &grpc.GenericServerStream[WatchReadsRequest, WantedRead]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PermissionService_WatchReadsServer = grpc.ServerStreamingServer[WantedRead]
+
+func _PermissionService_AnswerRead_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnswerReadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PermissionServiceServer).AnswerRead(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PermissionService_AnswerRead_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PermissionServiceServer).AnswerRead(ctx, req.(*AnswerReadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// PermissionService_ServiceDesc is the grpc.ServiceDesc for PermissionService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var PermissionService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "zeroinfra.agent.v1.PermissionService",
+	HandlerType: (*PermissionServiceServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Acknowledge",
+			Handler:    _PermissionService_Acknowledge_Handler,
+		},
+		{
+			MethodName: "Promise",
+			Handler:    _PermissionService_Promise_Handler,
+		},
+		{
+			MethodName: "Learn",
+			Handler:    _PermissionService_Learn_Handler,
+		},
+		{
+			MethodName: "GetMember",
+			Handler:    _PermissionService_GetMember_Handler,
+		},
+		{
+			MethodName: "AnswerRead",
+			Handler:    _PermissionService_AnswerRead_Handler,
+		},
+	},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchReads",
+			Handler:       _PermissionService_WatchReads_Handler,
 			ServerStreams: true,
 		},
 	},

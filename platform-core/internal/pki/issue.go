@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -23,7 +24,8 @@ func AgentServerName(pod, namespace string) string {
 	return pod + "." + namespace + ".agent.zeroinfra.github.com"
 }
 
-// IssueServer makes a server certificate, valid for ServerLife from now, and its key.
+// IssueServer makes the certificate of a pod's agents, valid for ServerLife from now, and its key. Agents of one set also call
+// each other with it, so that it is good for a client, too.
 // names are DNS names, usually the one that AgentServerName gives. It fails when there are no
 // names or when the authority itself has expired.
 func (a *Authority) IssueServer(names []string, now time.Time) (certPEM, keyPEM []byte, notAfter time.Time, err error) {
@@ -32,7 +34,7 @@ func (a *Authority) IssueServer(names []string, now time.Time) (certPEM, keyPEM 
 	}
 	template := &x509.Certificate{
 		DNSNames:    names,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	certificate, key, err := a.issue(template, ServerLife, now)
 	if err != nil {
@@ -79,11 +81,15 @@ func (a *Authority) ClientTLS(serverName string) *tls.Config {
 	}
 }
 
-// RenewAt returns when the first certificate in the PEM has lived 2/3 of its life.
+// RenewAt returns when the first certificate in the PEM has lived 2/3 of its life. One that is no good for a client was issued
+// by an earlier version, and its time has come.
 func RenewAt(certPEM []byte) (time.Time, error) {
 	certificates, err := parseCertificates(certPEM)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("cannot tell when to renew a certificate: %w", err)
+	}
+	if !slices.Contains(certificates[0].ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
+		return certificates[0].NotBefore, nil
 	}
 	return renewAt(certificates[0]), nil
 }

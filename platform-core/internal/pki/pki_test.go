@@ -84,6 +84,32 @@ func TestRenewAtIsTwoThirdsOfTheLife(t *testing.T) {
 	}
 }
 
+// Agents of a set call each other. What an earlier version issued for a server only is renewed at once.
+func TestServerCertificateIsGoodForAClient(t *testing.T) {
+	c := startClock()
+	authority := newAuthority(t, c)
+	certPEM, _, _, err := authority.IssueServer([]string{AgentServerName("redis-a-main-0", "team")}, c.t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificates, err := parseCertificates(certPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usages := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if _, err := certificates[0].Verify(x509.VerifyOptions{Roots: authority.pool, CurrentTime: c.t, KeyUsages: usages}); err != nil {
+		t.Error(err)
+	}
+	template := &x509.Certificate{DNSNames: []string{"before"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	before, _, err := authority.issue(template, ServerLife, c.t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, err := RenewAt(encodeCertificate(before)); err != nil || at.After(c.t) {
+		t.Errorf("a certificate for a server only is renewed at %v, %v; want at once", at, err)
+	}
+}
+
 func TestClientCertificateIsKeptAndRenewed(t *testing.T) {
 	c := startClock()
 	authority := newAuthority(t, c)

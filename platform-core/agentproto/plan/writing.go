@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+// MemberFile is in Process.Dir: the identity of the data there, and what its agent promised (package permission). It is made with the
+// first start on an empty folder, and whoever removes it makes another member of the pod.
+const MemberFile = ".zeroinfra.member"
+
+// ParameterPrimary is the parameter of Follow and Rejoin: the DNS name of the writer.
+const ParameterPrimary = "primary"
+
+// Writing has the process run as a writer only while the agent has a permission (package permission), where the engine is the
+// authority over that. Process.Dir must be given. It is no part of the digests: a change of it restarts nothing, and is taken
+// from the mounted plan.
+type Writing struct {
+	// Set is the name of the WorkloadSet, in the pod's namespace, whose status has the record of who may write.
+	Set string `json:"set"`
+	// WriterArgs are appended to Process.Command when the process is started as the writer.
+	WriterArgs []string `json:"writerArgs,omitempty"`
+	// FollowerArgs are appended when it is started as a follower. Here alone ${primary.fqdn} is the DNS name of the writer, so that
+	// they are expanded only then, and Rewrite leaves them as they are.
+	FollowerArgs []string `json:"followerArgs,omitempty"`
+	// Promote has a process that runs as a follower become the writer. Without it the process is restarted with WriterArgs.
+	Promote *Action `json:"promote,omitempty"`
+	// Follow has a process that runs as a follower follow another writer, the parameter primary. Without it the process is
+	// restarted with FollowerArgs.
+	Follow *Action `json:"follow,omitempty"`
+	// Rejoin is run beside a process that was started as a follower where one ran as the writer before, with the parameter
+	// primary.
+	Rejoin *Action `json:"rejoin,omitempty"`
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+)
+
+// forwarder carries connections to a port of a pod by way of the API server. Each has a tunnel of its own: in a shared one, as
+// client-go's PortForwarder has it, a connection that the pod resets ends all others.
+type forwarder struct {
+	listener net.Listener
+	dialer   httpstream.Dialer
+	port     string
+}
+
+// forward opens a way to a port of a pod and returns its local address. It is closed at the end of the test.
+func (s *space) forward(namespace, pod string, port int) string {
+	s.Helper()
+	transport, upgrader, err := spdy.RoundTripperFor(world.config)
+	if err != nil {
+		s.Fatal(err)
+	}
+	url := world.kube.CoreV1().RESTClient().Post().
+		Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	f := &forwarder{
+		listener: listener,
+		dialer:   spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url),
+		port:     strconv.Itoa(port),
+	}
+	s.Cleanup(func() { _ = listener.Close() })
+	go f.serve()
+	return listener.Addr().String()
+}
+
+// serve carries connections until the listener is closed.
+func (f *forwarder) serve() {
+	for {
+		conn, err := f.listener.Accept()
+		if err != nil {
+			return
+		}
+		go f.carry(conn.(*net.TCPConn))
+	}
+}
+
+// carry takes one connection to the pod. What breaks on the way breaks the connection: the client is told by a reset.
+func (f *forwarder) carry(conn *net.TCPConn) {
+	if err := f.exchange(conn); err != nil {
+		_ = conn.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+func (f *forwarder) exchange(conn *net.TCPConn) error {
+	tunnel, _, err := f.dialer.Dial(portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tunnel.Close() }()
+	headers := http.Header{}
+	headers.Set(corev1.PortHeader, f.port)
+	headers.Set(corev1.PortForwardRequestIDHeader, "0")
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	trouble, err := tunnel.CreateStream(headers)
+	if err != nil {
+		return err
+	}
+	// Nothing is written to the stream of errors.
+	if err := trouble.Close(); err != nil {
+		return err
+	}
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := tunnel.CreateStream(headers)
+	if err != nil {
+		return err
+	}
+	go func() {
+		// An end of the client's half is passed on; an error shows in the other half.
+		_, _ = io.Copy(data, conn)
+		_ = data.Close()
+	}()
+	if _, err := io.Copy(conn, data); err != nil {
+		return err
+	}
+	message, err := io.ReadAll(trouble)
+	if err == nil && len(message) > 0 {
+		err = errors.New(string(message))
+	}
+	return err
+}
