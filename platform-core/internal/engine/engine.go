@@ -19,6 +19,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/application"
 	"github.com/zeroinfra/platform-core/internal/controller/claim"
 	"github.com/zeroinfra/platform-core/internal/controller/component"
+	"github.com/zeroinfra/platform-core/internal/controller/entity"
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
 	"github.com/zeroinfra/platform-core/internal/controller/workloadset"
@@ -73,6 +74,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	entitySecrets, err := secretwatch.New(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
 	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
 	if err != nil {
 		return err
@@ -105,6 +110,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		},
 		func() error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate})
+		},
+		func() error {
+			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Secrets: entitySecrets, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
 		},
 		func() error {
 			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain, Namespaces: o.Namespaces, Workers: o.Workers, Gate: gate})
