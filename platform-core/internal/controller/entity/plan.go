@@ -50,7 +50,9 @@ type item struct {
 	attempt int
 }
 
-func newItem(entity *platformv1.Entity) *item { return &item{before: entity, entity: entity.DeepCopy()} }
+func newItem(entity *platformv1.Entity) *item {
+	return &item{before: entity, entity: entity.DeepCopy()}
+}
 
 func (it *item) end(o outcome.Outcome) { it.outcome = &o }
 
