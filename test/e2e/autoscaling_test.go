@@ -8,6 +8,9 @@ import (
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
@@ -50,6 +53,20 @@ func TestAutoscaling(t *testing.T) {
 	n.havePods(first.Name)
 }
 
+// measured returns what metrics-server knows of each pod. An autoscaler takes one that is not known for a busy one.
+func (n *nginx) measured() []string {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "metrics.k8s.io", Version: "v1beta1", Kind: "PodMetricsList"})
+	if err := world.client.List(n.ctx, list, client.InNamespace(n.space.name)); err != nil {
+		return []string{err.Error()}
+	}
+	var known []string
+	for _, pod := range list.Items {
+		known = append(known, fmt.Sprintf("%s at %v: %v", pod.GetName(), pod.Object["timestamp"], pod.Object["containers"]))
+	}
+	return known
+}
+
 // scaledTo waits until the autoscaler has given the set a number of pods, and the Application shows that they are ready and says
 // nothing of a number itself.
 func (n *nginx) scaledTo(set string, pods int32) time.Duration {
@@ -61,7 +78,8 @@ func (n *nginx) scaledTo(set string, pods int32) time.Duration {
 		}
 		state := app.Status.Components[0]
 		if state.Replicas != pods || state.ReadyReplicas != pods || len(n.pods()) != int(pods) || scaler.Status.DesiredReplicas != pods {
-			return fmt.Errorf("it has %d of %d ready; the autoscaler wants %d: %+v", state.ReadyReplicas, state.Replicas, scaler.Status.DesiredReplicas, scaler.Status.Conditions)
+			return fmt.Errorf("it has %d of %d ready; the autoscaler wants %d: %+v; measured: %v",
+				state.ReadyReplicas, state.Replicas, scaler.Status.DesiredReplicas, scaler.Status.Conditions, n.measured())
 		}
 		if app.Spec.Components[0].Replicas != nil {
 			return fmt.Errorf("the Application was given %d replicas", *app.Spec.Components[0].Replicas)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
@@ -68,9 +69,11 @@ func TestWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.eventually(time.Minute, "the operator is gone", func() error {
-		pods, err := operatorPods(s.ctx)
-		if err == nil && len(pods) > 0 {
-			err = fmt.Errorf("there are %d pods", len(pods))
+		// One that is being deleted still answers.
+		var pods corev1.PodList
+		err := world.client.List(s.ctx, &pods, client.InNamespace(operatorNamespace), client.MatchingLabels{"app.kubernetes.io/name": operatorName})
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("there are %d pods", len(pods.Items))
 		}
 		return err
 	})

@@ -34,6 +34,9 @@ const patience = 30 * time.Second
 const asAgent = "AGENT_TEST_AS_AGENT"
 
 func TestMain(m *testing.M) {
+	if as := os.Getenv(asMiddleware); as != "" {
+		os.Exit(middleware(as, os.Args[1:]))
+	}
 	if os.Getenv(asAgent) != "" {
 		os.Exit(execute())
 	}

@@ -12,11 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/mutualtls"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/server"
 	"github.com/zeroinfra/agents/internal/supervisor"
+	"github.com/zeroinfra/agents/internal/writing"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
@@ -64,7 +66,8 @@ func run(o runOptions, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap}, store, log)
+	certificates := mutualtls.New(o.tlsDir, log)
+	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap}, store, o.member(certificates, log), log)
 	// Before the process is started, which would inherit that a signal is ignored here, as it is under nohup.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH)
@@ -79,7 +82,7 @@ func run(o runOptions, log *slog.Logger) error {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		server.Config{Address: o.listen, TLSDir: o.tlsDir, SocketPath: o.socket, Reflection: reflection,
+		server.Config{Address: o.listen, Certificates: certificates, SocketPath: o.socket, Reflection: reflection,
 			Process: sup, Parse: o.dirs.Parse, Log: log}.Run(serving)
 	}()
 	code := sup.Run(ctx)
@@ -89,6 +92,14 @@ func run(o runOptions, log *slog.Logger) error {
 		return exitCode(code)
 	}
 	return nil
+}
+
+// member opens the pod's part in who may write.
+func (o runOptions) member(certificates *mutualtls.Certificates, log *slog.Logger) supervisor.OpenMember {
+	return func(p *plan.Plan) (*writing.Member, error) {
+		peers := writing.NewAgents(certificates, p.Domain, o.dirs.Run, log)
+		return writing.Open(writing.Config{Pod: o.dirs.PodName, Set: p.Writing.Set, Dir: p.Process.Dir, Peers: peers, Log: log})
+	}
 }
 
 // forward passes on the signals that a plan may allow.

@@ -13,12 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroinfra/agents/internal/follow"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/podapi"
 	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/publish"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/statusagent"
+	"github.com/zeroinfra/platform-core/agentproto/permission"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
@@ -65,6 +67,11 @@ func watchStatus(o statusOptions, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	// The two are used at the same time.
+	reader, err := podapi.FromEnvironment(o.serviceAccount)
+	if err != nil {
+		return err
+	}
 	write := func(ctx context.Context, text string) error { return pod.Annotate(ctx, report.Annotation, text) }
 	publisher, err := publish.New(filepath.Join(o.dirs.Run, writtenFile), write, log)
 	if err != nil {
@@ -80,6 +87,20 @@ func watchStatus(o statusOptions, log *slog.Logger) error {
 		defer stop()
 		served <- ready.Serve(ctx, listener, log)
 	}()
-	statusagent.Agent{Dirs: o.dirs, Socket: o.socket, Starter: reap, Publisher: publisher, Ready: ready, Log: log}.Run(ctx)
+	statusagent.Agent{Dirs: o.dirs, Socket: o.socket, Starter: reap, Publisher: publisher, Read: serially(reader.Record), Ready: ready, Log: log}.Run(ctx)
 	return <-served
+}
+
+// serially has one read wait for the one before, which ends with its context.
+func serially(read follow.Reader) follow.Reader {
+	turn := make(chan struct{}, 1)
+	return func(ctx context.Context, set string) (permission.Record, error) {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+			return read(ctx, set)
+		case <-ctx.Done():
+			return permission.Record{}, ctx.Err()
+		}
+	}
 }

@@ -91,21 +91,3 @@ func isWord(command []string, parameter string) bool {
 		return ok && name == parameter
 	})
 }
-
-// fill puts the parameters into the command and the environment.
-func fill(a *plan.Action, parameters map[string]string) (command []string, env []plan.EnvVar) {
-	value := func(text string) string {
-		if name, ok := plan.ParameterOf(text); ok {
-			return parameters[name]
-		}
-		return text
-	}
-	for _, word := range a.Command {
-		command = append(command, value(word))
-	}
-	for _, v := range a.Env {
-		v.Value = value(v.Value)
-		env = append(env, v)
-	}
-	return command, env
-}

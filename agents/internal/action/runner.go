@@ -186,7 +186,7 @@ func (r *Runner) prepare(call Call) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: action %q: %w", ErrPlan, call.Action, err)
 	}
-	argv, env := fill(declared, call.Parameters)
+	argv, env := declared.Fill(call.Parameters)
 	environ, redacted, err := planfile.PrepareAction(env, r.secret)
 	if err != nil {
 		return nil, fmt.Errorf("%w: action %q: %w", ErrPlan, call.Action, err)

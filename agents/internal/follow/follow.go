@@ -21,10 +21,7 @@ const reconnect = 200 * time.Millisecond
 // Process sends each status of the process manager, and nil when it goes away, until the context ends.
 // The unix socket needs no encryption: the file's mode says who may connect.
 func Process(ctx context.Context, socket string, statuses chan<- *agentv1.ProcessStatus, log *slog.Logger) {
-	conn, err := grpc.NewClient("unix:"+socket,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}, MinConnectTimeout: time.Second}),
-	)
+	conn, err := connect(socket)
 	if err != nil {
 		log.Error("cannot follow the process manager", "error", err.Error())
 		return
@@ -41,6 +38,14 @@ func Process(ctx context.Context, socket string, statuses chan<- *agentv1.Proces
 		case <-time.After(reconnect):
 		}
 	}
+}
+
+// connect makes a client of the process manager, which need not be there.
+func connect(socket string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("unix:"+socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}, MinConnectTimeout: time.Second}),
+	)
 }
 
 // watch follows one connection to its end. It returns true when it had one.

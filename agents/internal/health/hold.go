@@ -45,6 +45,12 @@ func (h *Hold) Due(now time.Time, r report.Report) (string, time.Duration) {
 }
 
 func holdOf(r report.Report, written string) time.Duration {
+	if part := partOf(r); part != "" {
+		// The engine waits for who the members are, and acts on a writer that is gone.
+		if before, err := report.Parse(written); err != nil || part != partOf(before) {
+			return 0
+		}
+	}
 	unfinished := r.LastCall != nil && r.LastCall.Phase == report.CallRunning
 	switch {
 	case r.Health == report.Starting && written == "":
@@ -56,4 +62,15 @@ func holdOf(r report.Report, written string) time.Duration {
 		return 0
 	}
 	return holdTime
+}
+
+// partOf is what the engine is told at once of who may write.
+func partOf(r report.Report) string {
+	switch {
+	case r.Member == nil:
+		return ""
+	case r.WriterUnreachable:
+		return r.Member.Identity + " alone"
+	}
+	return r.Member.Identity
 }

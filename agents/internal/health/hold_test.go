@@ -79,3 +79,21 @@ func TestARestartOfTheAgentAloneWritesNothing(t *testing.T) {
 	due(t, h, 0, fresh, false, 500*time.Millisecond)
 	due(t, h, 100*time.Millisecond, healthy, false, 0)
 }
+
+func TestWhoAMemberIsIsToldAtOnce(t *testing.T) {
+	h := health.NewHold("")
+	now := time.Now()
+	waiting := report.Report{Health: report.Starting, Message: "no writer is known yet", Member: &report.Member{Identity: "a"}}
+	if text, wait := h.Due(now, waiting); text == "" {
+		t.Errorf("the identity is held back for %v", wait)
+	}
+	promised := waiting
+	promised.Member = &report.Member{Identity: "a", Promised: 1}
+	if text, wait := h.Due(now, promised); text != "" || wait <= 0 {
+		t.Errorf("got %q, %v; a promise alone can wait", text, wait)
+	}
+	promised.WriterUnreachable = true
+	if text, wait := h.Due(now, promised); text == "" {
+		t.Errorf("that the writer is gone is held back for %v", wait)
+	}
+}

@@ -172,6 +172,15 @@ func (j *Judge) Report() report.Report {
 	if j.health == report.Healthy {
 		r.Role, r.Attributes = j.good.Role, j.good.Attributes
 	}
+	if m := j.process.GetMember(); m != nil {
+		r.Member = &report.Member{Identity: m.GetIdentity(), Promised: m.GetPromised(), Term: m.GetTerm(), ListVersion: m.GetListVersion(),
+			Primary: m.GetPrimary(), Writing: m.GetWriting()}
+		r.WriterUnreachable = m.GetWriterUnreachable()
+	}
+	if j.health == report.Healthy {
+		// A process may be well in itself and not become what it is to be.
+		r.Message = j.process.GetMessage()
+	}
 	if call := j.process.GetLastCall(); call != nil {
 		r.LastCall = &report.Call{Key: call.GetIdempotencyKey(), Phase: phases[call.GetPhase()], Reason: call.GetReason(), Message: call.GetMessage()}
 	}

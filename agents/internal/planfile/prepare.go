@@ -77,6 +77,8 @@ type Prepared struct {
 	Plan *plan.Plan
 	// Environ of the process.
 	Environ []string
+	// Args are appended to the command of the process, by what it is to be.
+	Args []string
 	// ReloadEnviron is the environment of the reload command.
 	ReloadEnviron []string
 	// RenewEnviron is the environment of the command that has the process take over its certificate.
@@ -88,8 +90,19 @@ type Prepared struct {
 	Outdated string
 
 	files []content
-	// secrets are all that were read.
+	// secrets are all that were read, and known the same by reference.
 	secrets []string
+	known   map[plan.SecretRef]string
+}
+
+// Secret is the value that the process was started with, or what is mounted where it was started without.
+func (p *Prepared) Secret(d Dirs) configfile.Lookup {
+	return func(ref plan.SecretRef) (string, error) {
+		if value, known := p.known[ref]; known {
+			return value, nil
+		}
+		return d.Secret(ref)
+	}
 }
 
 // Setting is a dynamic entry as a reload command gets it.
@@ -147,16 +160,16 @@ func PrepareAction(env []plan.EnvVar, secret configfile.Lookup) (environment []s
 
 // remember keeps what the lookup finds.
 func (p *Prepared) remember(lookup configfile.Lookup) configfile.Lookup {
-	known := map[plan.SecretRef]string{}
+	p.known = map[plan.SecretRef]string{}
 	return func(ref plan.SecretRef) (string, error) {
-		if value, found := known[ref]; found {
+		if value, found := p.known[ref]; found {
 			return value, nil
 		}
 		value, err := lookup(ref)
 		if err != nil {
 			return "", err
 		}
-		known[ref] = value
+		p.known[ref] = value
 		p.secrets = append(p.secrets, value)
 		return value, nil
 	}

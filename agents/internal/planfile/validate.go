@@ -82,6 +82,11 @@ func (d Dirs) validate(p *plan.Plan) error {
 			return fmt.Errorf("logs: %w", err)
 		}
 	}
+	if p.Writing != nil {
+		if err := d.validateWriting(p); err != nil {
+			return fmt.Errorf("writing: %w", err)
+		}
+	}
 	seen := map[string]bool{}
 	for _, file := range p.Files {
 		if seen[file.Path] {
@@ -191,22 +196,26 @@ func validateActions(actions []plan.Action) error {
 			return fmt.Errorf("action %q has no name of its own", action.Name)
 		}
 		seen[action.Name] = true
-		words := slices.Clone(action.Command)
-		for _, v := range action.Env {
-			words = append(words, v.Value)
-		}
-		err := errors.Join(validateCommand(action.Command), validateEnv(action.Env), notNegative(map[string]int{"timeoutSeconds": action.TimeoutSeconds}))
-		for _, word := range words {
-			name, ok := plan.ParameterOf(word)
-			if _, declared := action.Parameters[name]; ok && !declared {
-				err = errors.Join(err, fmt.Errorf("%s stands for a parameter that is not declared", word))
-			}
-		}
-		if err != nil {
+		if err := validateAction(action); err != nil {
 			return fmt.Errorf("action %q: %w", action.Name, err)
 		}
 	}
 	return nil
+}
+
+func validateAction(action plan.Action) error {
+	words := slices.Clone(action.Command)
+	for _, v := range action.Env {
+		words = append(words, v.Value)
+	}
+	err := errors.Join(validateCommand(action.Command), validateEnv(action.Env), notNegative(map[string]int{"timeoutSeconds": action.TimeoutSeconds}))
+	for _, word := range words {
+		name, ok := plan.ParameterOf(word)
+		if _, declared := action.Parameters[name]; ok && !declared {
+			err = errors.Join(err, fmt.Errorf("%s stands for a parameter that is not declared", word))
+		}
+	}
+	return err
 }
 
 func validateCommand(command []string) error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package podapi is the only one that knows Kubernetes: it patches annotations of
-// the agent's own pod, with the service account that is mounted for that.
+// the agent's own pod and reads who may write in its set, with the service account that is mounted for that.
 package podapi
 
 import (
@@ -78,39 +78,67 @@ func (p *Pod) Annotate(ctx context.Context, key, value string) error {
 }
 
 func (p *Pod) annotate(ctx context.Context, key, value string) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	token, err := os.ReadFile(filepath.Join(p.serviceAccount, "token"))
-	if err != nil {
-		return err
-	}
-	if err := p.trust(); err != nil {
-		return err
-	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
 	if err != nil {
 		return err
 	}
-	address := p.server + "/api/v1/namespaces/" + url.PathEscape(p.namespace) + "/pods/" + url.PathEscape(p.name) + "?fieldManager=" + fieldManager
-	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, address, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	request.Header.Set("Content-Type", "application/merge-patch+json")
-	// The answer would be the whole pod.
-	request.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json")
-	request.Header.Set("User-Agent", fieldManager)
-	response, err := p.transport.RoundTrip(request)
+	path := "/api/v1/namespaces/" + url.PathEscape(p.namespace) + "/pods/" + url.PathEscape(p.name) + "?fieldManager=" + fieldManager
+	response, err := p.request(ctx, http.MethodPatch, path, body)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode == http.StatusOK {
-		_, err := io.Copy(io.Discard, response.Body)
-		return err
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
+}
+
+// request sends one, with at most requestTimeout for all of it, and returns what has come when that is well.
+func (p *Pod) request(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	token, err := os.ReadFile(filepath.Join(p.serviceAccount, "token"))
+	if err != nil {
+		cancel()
+		return nil, err
 	}
-	return refusal(response)
+	if err := p.trust(); err != nil {
+		cancel()
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, p.server+path, bytes.NewReader(body))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	request.Header.Set("User-Agent", fieldManager)
+	if method == http.MethodPatch {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+		// The answer would be the whole pod.
+		request.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json")
+	}
+	response, err := p.transport.RoundTrip(request)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	response.Body = timedBody{response.Body, cancel}
+	if response.StatusCode != http.StatusOK {
+		defer response.Body.Close()
+		return nil, refusal(response)
+	}
+	return response, nil
+}
+
+// timedBody ends the request's time when it is closed.
+type timedBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (b timedBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }
 
 // refusal is what the API server says about a request that it did not carry out.

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/zeroinfra/agents/internal/mutualtls"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
@@ -47,8 +48,8 @@ const (
 type Config struct {
 	// Address to listen on with mutual TLS.
 	Address string
-	// TLSDir holds tls.crt, tls.key and ca.crt. While it does not, the TCP server waits for them.
-	TLSDir string
+	// Certificates of the pod. While there are none, the TCP server waits for them.
+	Certificates *mutualtls.Certificates
 	// SocketPath of the unix socket.
 	SocketPath string
 	// Reflection of the TCP server.
@@ -71,25 +72,33 @@ func (c Config) Run(ctx context.Context) {
 		defer close(socket)
 		c.endpoint().retry(ctx, "unix socket", c.serveSocket)
 	}()
-	c.endpoint().Run(ctx, func(s *grpc.Server) string {
+	e := c.endpoint()
+	e.admit, e.before = mutualtls.OperatorsAndPods, c.Process.Enforce
+	e.Run(ctx, func(s *grpc.Server) string {
 		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse})
+		agentv1.RegisterPermissionServiceServer(s, members{process: c.Process, certificates: c.Certificates})
 		return agentv1.ProcessService_ServiceDesc.ServiceName
 	})
 	<-socket
 }
 
 func (c Config) endpoint() Endpoint {
-	return Endpoint{Address: c.Address, TLSDir: c.TLSDir, Reflection: c.Reflection, Log: c.Log, Listening: c.Listening}
+	return Endpoint{Address: c.Address, Certificates: c.Certificates, Reflection: c.Reflection, Log: c.Log, Listening: c.Listening}
 }
 
-// Endpoint is a TCP server for operators, with mutual TLS.
+// Endpoint is a TCP server with mutual TLS, for operators unless it says otherwise.
 type Endpoint struct {
-	// Address, TLSDir, Reflection, Log and Listening are as in Config.
-	Address    string
-	TLSDir     string
-	Reflection Reflection
-	Log        *slog.Logger
-	Listening  func(net.Addr)
+	// Address, Certificates, Reflection, Log and Listening are as in Config.
+	Address      string
+	Certificates *mutualtls.Certificates
+	Reflection   Reflection
+	Log          *slog.Logger
+	Listening    func(net.Addr)
+
+	// admit says who may connect; nil is operators only.
+	admit func(mutualtls.Caller) error
+	// before each call, nil for nothing.
+	before func()
 }
 
 // Run serves what register adds, which returns the service's name, until the context ends. What stands in the way is
@@ -114,15 +123,21 @@ func (e Endpoint) retry(ctx context.Context, name string, serve func(context.Con
 }
 
 func (e Endpoint) serveTLS(ctx context.Context, register func(*grpc.Server) string) error {
-	certs := &certificates{dir: e.TLSDir, log: e.Log}
-	if _, err := certs.load(); err != nil {
+	if err := e.Certificates.Check(); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", e.Address)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %q: %w", e.Address, err)
 	}
-	server := newGRPC(register, grpc.Creds(credentials.NewTLS(certs.serverConfig())))
+	admit, before := e.admit, e.before
+	if admit == nil {
+		admit = mutualtls.Operators
+	}
+	if before == nil {
+		before = func() {}
+	}
+	server := newGRPC(register, append(authorized(before), grpc.Creds(credentials.NewTLS(e.Certificates.Server(admit))))...)
 	if e.Reflection == WithReflection {
 		reflection.Register(server)
 	}
@@ -143,6 +158,7 @@ func (c Config) serveSocket(ctx context.Context) error {
 	}
 	server := newGRPC(func(s *grpc.Server) string {
 		agentv1.RegisterProcessServiceServer(s, c.readOnly(ctx))
+		agentv1.RegisterPermissionServiceServer(s, reads{process: c.Process, closing: ctx.Done()})
 		return agentv1.ProcessService_ServiceDesc.ServiceName
 	})
 	return c.endpoint().serve(ctx, server, listener)

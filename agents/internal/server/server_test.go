@@ -8,12 +8,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,9 +28,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/mutualtls"
 	"github.com/zeroinfra/agents/internal/server"
 	"github.com/zeroinfra/agents/internal/supervisor"
 	"github.com/zeroinfra/agents/internal/testpki"
+	"github.com/zeroinfra/agents/internal/writing"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
@@ -43,6 +47,8 @@ type process struct {
 	refuse  error
 	status  *agentv1.ProcessStatus
 	changed chan struct{}
+	// enforced counts how often the permission was looked at.
+	enforced atomic.Int64
 }
 
 func (p *process) Status() (*agentv1.ProcessStatus, <-chan struct{}) {
@@ -68,6 +74,14 @@ func (p *process) Call(_ context.Context, call supervisor.Call) (*agentv1.CallRe
 	return &agentv1.CallRecord{Phase: agentv1.CallPhase_CALL_PHASE_RUNNING}, nil
 }
 
+// Member implements server.Process: there is none.
+func (p *process) Member() (*writing.Member, error) {
+	return nil, errors.New("the plan of this pod has no writing")
+}
+
+// Enforce implements server.Process.
+func (p *process) Enforce() { p.enforced.Add(1) }
+
 func (p *process) called() []supervisor.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +103,7 @@ func serve(t *testing.T, change func(*server.Config)) *pod {
 	t.Helper()
 	p := &pod{T: t, tlsDir: t.TempDir(), socket: filepath.Join(t.TempDir(), "s"), stopped: make(chan struct{}), listens: make(chan net.Addr, 100),
 		process: &process{status: &agentv1.ProcessStatus{Pid: 1}, changed: make(chan struct{})}}
-	config := server.Config{Address: "127.0.0.1:0", TLSDir: p.tlsDir, SocketPath: p.socket, Reflection: server.NoReflection, Process: p.process,
+	config := server.Config{Address: "127.0.0.1:0", Certificates: mutualtls.New(p.tlsDir, slog.New(slog.DiscardHandler)), SocketPath: p.socket, Reflection: server.NoReflection, Process: p.process,
 		Parse: planParser, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { p.listens <- a }}
 	if change != nil {
 		change(&config)
@@ -395,7 +409,7 @@ func TestHealthAndReflection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil {
+			if err := stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
 			if _, err := stream.Recv(); status.Code(err) != test.want {

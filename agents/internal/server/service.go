@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package server serves the process manager over gRPC: everything to operators
-// over TCP with mutual TLS, and the status alone over a unix socket inside the pod.
+// over TCP with mutual TLS, Acknowledge alone to the agents of other pods there, and what the status agent needs over a unix socket
+// inside the pod.
 package server
 
 import (
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroinfra/agents/internal/supervisor"
+	"github.com/zeroinfra/agents/internal/writing"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
@@ -22,6 +24,10 @@ type Process interface {
 	Status() (*agentv1.ProcessStatus, <-chan struct{})
 	// Call records a call and begins to carry it out.
 	Call(context.Context, supervisor.Call) (*agentv1.CallRecord, error)
+	// Member is the pod's part in who may write; the error says why there is none.
+	Member() (*writing.Member, error)
+	// Enforce ends a writer whose permission has ended.
+	Enforce()
 }
 
 // Parser reads and checks a plan that came with a call.

@@ -37,6 +37,8 @@ type Agent struct {
 	Starter command.Starter
 	// Publisher writes the reports.
 	Publisher *publish.Publisher
+	// Read reads who may write in the pod's set.
+	Read follow.Reader
 	// Ready is told each report.
 	Ready *Readiness
 	// Log of the agent.
@@ -49,6 +51,7 @@ func (a Agent) Run(ctx context.Context) {
 	defer cancel()
 	statuses := make(chan *agentv1.ProcessStatus)
 	go follow.Process(ctx, a.Socket, statuses, a.Log)
+	go follow.Reads(ctx, a.Socket, a.Read, a.Log)
 	published := make(chan struct{})
 	go func() {
 		defer close(published)

@@ -5,6 +5,7 @@ package statusagent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	"github.com/zeroinfra/agents/internal/publish"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/statusagent"
+	"github.com/zeroinfra/platform-core/agentproto/permission"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
@@ -114,7 +116,7 @@ func start(t *testing.T, probe plan.Probe) *pod {
 		}
 	})
 	group.Go(func() {
-		statusagent.Agent{Dirs: p.dirs, Socket: socket, Starter: reap, Publisher: publisher, Ready: ready, Log: log}.Run(ctx)
+		statusagent.Agent{Dirs: p.dirs, Socket: socket, Starter: reap, Publisher: publisher, Read: noRead, Ready: ready, Log: log}.Run(ctx)
 	})
 	t.Cleanup(func() { cancel(); group.Wait() })
 	return p
@@ -338,4 +340,9 @@ func TestProbesWithThePasswordOfTheProcess(t *testing.T) {
 			t.Errorf("it was reported as %+v", r)
 		}
 	}
+}
+
+// noRead is for a process manager that wants none.
+func noRead(context.Context, string) (permission.Record, error) {
+	return permission.Record{}, errors.New("no read was expected")
 }

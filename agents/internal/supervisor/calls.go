@@ -132,7 +132,7 @@ func (s *Supervisor) admit(call Call) error {
 	if s.after == leave {
 		return ErrShuttingDown
 	}
-	if err := s.store.CheckTerm(call.term); err != nil {
+	if err := errors.Join(s.store.CheckTerm(call.term), s.staleTerm(call.term)); err != nil {
 		return err
 	}
 	if call.method == methodReload && s.reload != nil {

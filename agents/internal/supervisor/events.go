@@ -53,13 +53,18 @@ func (s *Supervisor) start() {
 	s.message = ""
 	if s.store.State().Intent == callrecord.Stop {
 		s.enter(stopped)
+		s.joinStopped()
 		return
 	}
 	before := s.state
 	s.enter(starting)
 	err := s.launch()
 	if errors.Is(err, datalock.ErrHeld) {
-		s.enterWaiting(before, err.Error())
+		s.enterWaiting(before, err.Error()+"; the process is started as soon as that one has ended", lockInterval)
+		return
+	}
+	if refused, ok := errors.AsType[notYet](err); ok {
+		s.enterWaiting(before, refused.Error(), roleInterval)
 		return
 	}
 	if err != nil {
@@ -85,6 +90,13 @@ func (s *Supervisor) launch() error {
 	if err := s.lock.Take(next.Plan.Process.Dir); err != nil {
 		return err
 	}
+	if err := s.join(next); err != nil {
+		return err
+	}
+	as, err := s.cast(next)
+	if err != nil {
+		return err
+	}
 	if err := next.Write(s.prepared); err != nil {
 		return err
 	}
@@ -94,11 +106,12 @@ func (s *Supervisor) launch() error {
 		// A full disk is no reason to keep the process down.
 		s.log.Error("cannot record the start", "error", err.Error())
 	}
-	process, err := s.launcher.Start(next, s.lock.File())
+	process, err := s.startAs(as, next)
 	if err != nil {
 		return err
 	}
 	s.process, s.prepared, s.next, s.startedAt = process, next, nil, time.Now()
+	s.partBegins(as)
 	s.effects = effectsOf(next.Dynamic)
 	return nil
 }
@@ -129,8 +142,10 @@ func (s *Supervisor) onTimer() {
 		s.onStopTimeout()
 	case backoff, waiting:
 		s.start()
-	case stopped, running:
-		// Neither sets the timer; an expiry that was already under way means nothing.
+	case stopped:
+		s.joinStopped()
+	case running:
+		// It sets no timer; an expiry that was already under way means nothing.
 	}
 }
 
@@ -138,13 +153,16 @@ func (s *Supervisor) onTimer() {
 func (s *Supervisor) onSettled() {
 	s.enter(running)
 	s.settlePending(nil)
+	s.reconsider()
 }
 
 // onExited: the process and its group are gone.
 func (s *Supervisor) onExited(exit reaper.Exit) {
 	s.log.Info("process ended", "pid", s.process.PID(), "exit", exit.String())
 	ran := time.Since(s.startedAt)
+	fenced := s.fenced(s.process)
 	s.process = nil
+	s.partEnded()
 	if err := s.store.Exited(exit.String()); err != nil {
 		s.log.Error("cannot record the end of the process", "error", err.Error())
 	}
@@ -152,6 +170,11 @@ func (s *Supervisor) onExited(exit reaper.Exit) {
 	s.cancelRenewal()
 	if s.state == stopping {
 		s.onStopped(exit)
+		return
+	}
+	if fenced {
+		s.settlePending(errFenced)
+		s.start()
 		return
 	}
 	if ran >= planfile.Seconds(s.prepared.Plan.Process.Backoff.ResetSeconds, defaultResetSeconds) {
@@ -174,14 +197,14 @@ func (s *Supervisor) enterBackoff(message string) {
 	s.failures++
 }
 
-// enterWaiting looks at the lock again soon. What is pending stays so.
-func (s *Supervisor) enterWaiting(before state, message string) {
+// enterWaiting tries again soon. What is pending stays so.
+func (s *Supervisor) enterWaiting(before state, message string, interval time.Duration) {
 	if before != waiting {
-		s.log.Warn("waiting for the data folder", "error", message)
+		s.log.Warn("waiting", "error", message)
 	}
-	s.message = message + "; the process is started as soon as that one has ended"
+	s.message = message
 	s.enter(waiting)
-	s.timer.Reset(lockInterval)
+	s.timer.Reset(interval)
 }
 
 // backoffDelay doubles with each failure in a row.
@@ -247,7 +270,10 @@ func (s *Supervisor) enterStopped() {
 	s.enter(stopped)
 	s.message = ""
 	s.next = nil
-	s.lock.Release()
+	if s.fence.member == nil {
+		// What a member has promised must stay its own.
+		s.lock.Release()
+	}
 	s.settlePending(nil)
 }
 

@@ -132,6 +132,11 @@ func (l *launcher) Reload(ctx context.Context, _ *planfile.Prepared, args ...str
 // Renew implements supervisor.Launcher.
 func (l *launcher) Renew(ctx context.Context, _ *planfile.Prepared) error { return l.reload(ctx) }
 
+// Act implements supervisor.Launcher.
+func (l *launcher) Act(ctx context.Context, _ *planfile.Prepared, a supervisor.Act) error {
+	return l.reload(ctx, a.Action.Name)
+}
+
 func (l *launcher) last() *process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,7 +251,7 @@ func (h *harness) begin() {
 	if err != nil {
 		h.Fatal(err)
 	}
-	h.sup = supervisor.New(h.dirs, h.launcher, store, slog.New(slog.DiscardHandler))
+	h.sup = supervisor.New(h.dirs, h.launcher, store, nil, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(h.Context())
 	h.shutdown, h.code = cancel, make(chan int, 1)
 	go func() { h.code <- h.sup.Run(ctx) }()

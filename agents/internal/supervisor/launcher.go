@@ -12,6 +12,7 @@ import (
 	"github.com/zeroinfra/agents/internal/command"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 const (
@@ -28,7 +29,7 @@ type System struct {
 
 // Start starts the process. All that it leaves behind is ended with it.
 func (l System) Start(p *planfile.Prepared, inherited *os.File) (Process, error) {
-	process, err := l.Reaper.Start(reaper.Spec{Command: p.Plan.Process.Command, Env: p.Environ, Dir: p.Plan.Process.Dir,
+	process, err := l.Reaper.Start(reaper.Spec{Command: slices.Concat(p.Plan.Process.Command, p.Args), Env: p.Environ, Dir: p.Plan.Process.Dir,
 		Stdout: os.Stdout, Stderr: os.Stderr, Inherited: inherited, Family: reaper.Everyone})
 	if err != nil {
 		return nil, err
@@ -43,18 +44,39 @@ func (l System) Reload(ctx context.Context, p *planfile.Prepared, args ...string
 	if len(how.Each) > 0 {
 		argv = slices.Concat(how.Each, args)
 	}
-	return l.run(ctx, p, argv, p.ReloadEnviron, how.TimeoutSeconds)
+	return l.run(ctx, p, job{argv, p.ReloadEnviron, how.TimeoutSeconds, p.Redact})
 }
 
 // Renew runs the command of the plan's TLS; its exit code must be 0. The error has no secrets in it.
 func (l System) Renew(ctx context.Context, p *planfile.Prepared) error {
 	how := p.Plan.TLS.Reload
-	return l.run(ctx, p, how.Command, p.RenewEnviron, how.TimeoutSeconds)
+	return l.run(ctx, p, job{how.Command, p.RenewEnviron, how.TimeoutSeconds, p.Redact})
 }
 
-func (l System) run(ctx context.Context, p *planfile.Prepared, argv, environ []string, seconds int) error {
-	result, err := command.Run(ctx, l.Reaper, command.Spec{Command: argv, Env: environ, Dir: p.Plan.Process.Dir,
-		Timeout: planfile.Seconds(seconds, defaultReloadSeconds)})
+// Act runs an action; its exit code must be 0. The error has no secrets in it.
+func (l System) Act(ctx context.Context, p *planfile.Prepared, a Act) error {
+	argv, env := a.Action.Fill(a.Parameters)
+	environ, redact, err := planfile.PrepareAction(env, a.Secret)
+	if err != nil {
+		return err
+	}
+	seconds := a.Action.TimeoutSeconds
+	if seconds == 0 {
+		seconds = plan.DefaultActionSeconds
+	}
+	return l.run(ctx, p, job{argv, environ, seconds, redact})
+}
+
+// job is a command to be run beside the process.
+type job struct {
+	argv, environ []string
+	seconds       int
+	redact        func(string) string
+}
+
+func (l System) run(ctx context.Context, p *planfile.Prepared, j job) error {
+	result, err := command.Run(ctx, l.Reaper, command.Spec{Command: j.argv, Env: j.environ, Dir: p.Plan.Process.Dir,
+		Timeout: planfile.Seconds(j.seconds, defaultReloadSeconds)})
 	if err != nil {
 		return err
 	}
@@ -66,7 +88,7 @@ func (l System) run(ctx context.Context, p *planfile.Prepared, argv, environ []s
 		said = strings.TrimSpace(result.Stdout)
 	}
 	// Redacted before it is cut, so that no half of a secret is left.
-	said = strings.ToValidUTF8(p.Redact(said), "?")
+	said = strings.ToValidUTF8(j.redact(said), "?")
 	if len(said) > maxMessage {
 		said = strings.ToValidUTF8(said[:maxMessage], "") + "…"
 	}

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,6 +49,8 @@ type Launcher interface {
 	Reload(ctx context.Context, p *planfile.Prepared, args ...string) error
 	// Renew runs the command that has the process take over its certificate, to its end.
 	Renew(ctx context.Context, p *planfile.Prepared) error
+	// Act runs an action to its end.
+	Act(ctx context.Context, p *planfile.Prepared, a Act) error
 }
 
 // state of the process.
@@ -59,7 +62,7 @@ const (
 	running
 	stopping
 	backoff
-	// waiting for another process manager to give back the data folder.
+	// waiting for another process manager to give back the data folder, or until the process may be started.
 	waiting
 )
 
@@ -86,12 +89,15 @@ type Supervisor struct {
 	dirs     planfile.Dirs
 	launcher Launcher
 	store    *callrecord.Store
+	open     OpenMember
 	log      *slog.Logger
 
 	calls   chan request
 	forward chan syscall.Signal
 	ended   chan struct{}
 	status  broadcast
+	// membership is the member as others see it.
+	membership atomic.Pointer[membership]
 
 	// Everything below belongs to the goroutine of Run.
 
@@ -121,6 +127,8 @@ type Supervisor struct {
 	certificate certificate
 	// logs that the process writes to a volume.
 	logs logs
+	// fence is what the process may be, where that is the engine's to say.
+	fence fence
 	// lock is on the data folder, from before the first start until the process is stopped.
 	lock datalock.Lock
 	// exitCode is what PID 1 ends with.
@@ -128,7 +136,7 @@ type Supervisor struct {
 }
 
 // New makes a supervisor; nothing is started yet.
-func New(dirs planfile.Dirs, launcher Launcher, store *callrecord.Store, log *slog.Logger) *Supervisor {
+func New(dirs planfile.Dirs, launcher Launcher, store *callrecord.Store, open OpenMember, log *slog.Logger) *Supervisor {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	// Nobody may read that a process was stopped because it is not started yet.
@@ -136,8 +144,9 @@ func New(dirs planfile.Dirs, launcher Launcher, store *callrecord.Store, log *sl
 	if store.State().Intent == callrecord.Stop {
 		first = stopped
 	}
-	s := &Supervisor{dirs: dirs, launcher: launcher, store: store, log: log, timer: timer, state: first,
+	s := &Supervisor{dirs: dirs, launcher: launcher, store: store, open: open, log: log, timer: timer, state: first,
 		calls: make(chan request), forward: make(chan syscall.Signal), ended: make(chan struct{})}
+	s.membership.Store(&membership{err: errNotYet})
 	s.publish()
 	return s
 }
@@ -148,6 +157,7 @@ func New(dirs planfile.Dirs, launcher Launcher, store *callrecord.Store, log *sl
 func (s *Supervisor) Run(ctx context.Context) int {
 	defer close(s.ended)
 	defer s.lock.Release()
+	defer s.leaveSet(ErrShuttingDown)
 	defer s.timer.Stop()
 	s.resume()
 	shutdown := ctx.Done()
@@ -158,6 +168,7 @@ func (s *Supervisor) Run(ctx context.Context) int {
 		}
 		select {
 		case r := <-s.calls:
+			s.Enforce()
 			r.reply <- s.onCall(r.call)
 		case sig := <-s.forward:
 			s.onForward(sig)
@@ -171,6 +182,12 @@ func (s *Supervisor) Run(ctx context.Context) int {
 			s.onRenewed(err)
 		case <-s.logsTick():
 			s.onLogsTick()
+		case <-s.memberChanged():
+			s.reconsider()
+		case err := <-s.transitionEnded():
+			s.onTransition(err)
+		case <-s.transitionRetry():
+			s.onTransitionRetry()
 		case <-s.timer.C:
 			s.onTimer()
 		case <-shutdown:
@@ -217,6 +234,7 @@ func (s *Supervisor) publish() {
 		LastExit: record.LastExit,
 		Message:  s.message,
 		Term:     record.Term,
+		Member:   s.memberReport(),
 	}
 	if s.process != nil {
 		status.Pid = int64(s.process.PID())

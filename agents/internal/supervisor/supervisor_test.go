@@ -40,7 +40,7 @@ func TestNewProcessIsNeverSaidToBeStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		state := func() agentv1.ProcessState {
-			status, _ := supervisor.New(h.dirs, h.launcher, store, slog.New(slog.DiscardHandler)).Status()
+			status, _ := supervisor.New(h.dirs, h.launcher, store, nil, slog.New(slog.DiscardHandler)).Status()
 			return status.GetState()
 		}
 		if got := state(); got != starting {

@@ -54,6 +54,8 @@ type Leaf struct {
 	Usages []x509.ExtKeyUsage
 	// URIs are the alternative names; 127.0.0.1 is always one, too.
 	URIs []string
+	// Names are DNS names.
+	Names []string
 	// NotAfter is the end of its time; an hour from now when zero.
 	NotAfter time.Time
 }
@@ -63,7 +65,7 @@ func (a *Authority) Issue(t *testing.T, l Leaf) (certPEM, keyPEM []byte) {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{SerialNumber: serial(t), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: l.Usages, KeyUsage: x509.KeyUsageDigitalSignature, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+		ExtKeyUsage: l.Usages, KeyUsage: x509.KeyUsageDigitalSignature, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: l.Names}
 	if !l.NotAfter.IsZero() {
 		template.NotAfter = l.NotAfter
 	}
@@ -90,6 +92,12 @@ func Client(uris ...string) Leaf {
 	return Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, URIs: uris}
 }
 
+// Pod is the certificate of the agents of a pod.
+func Pod(name, namespace string) Leaf {
+	return Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		Names: []string{name + "." + namespace + ".agent.zeroinfra.github.com"}}
+}
+
 // PEM is the authority's own certificate.
 func (a *Authority) PEM() []byte { return a.pem }
 
@@ -113,7 +121,13 @@ func (a *Authority) ClientConfig(t *testing.T, issuer *Authority, l Leaf) *tls.C
 // Mount puts a server certificate into the folder as the kubelet does: a new folder, then one symbolic link is swapped.
 func (a *Authority) Mount(t *testing.T, dir string, trusted ...*Authority) {
 	t.Helper()
-	cert, key := a.Issue(t, Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	a.MountLeaf(t, dir, Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, trusted...)
+}
+
+// MountLeaf does so with another certificate.
+func (a *Authority) MountLeaf(t *testing.T, dir string, l Leaf, trusted ...*Authority) {
+	t.Helper()
+	cert, key := a.Issue(t, l)
 	version, err := os.MkdirTemp(dir, "..version")
 	if err != nil {
 		t.Fatal(err)

@@ -67,6 +67,12 @@ type RedisSpec struct {
 	// storage, stop and start do not wait. At any time when left out.
 	// +optional
 	Maintenance *platformv1.Maintenance `json:"maintenance,omitempty"`
+	// schedules run Operations on this Redis at set times. Those that restart it or replace its pod wait for a maintenance window.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Schedules []platformv1.Schedule `json:"schedules,omitempty"`
 	// monitoring has Prometheus read the metrics of Redis, from an exporter beside it.
 	// +optional
 	Monitoring *platformv1.Monitoring `json:"monitoring,omitempty"`
@@ -209,6 +215,11 @@ type RedisStatus struct {
 	// application names the Application that this object compiles to.
 	// +optional
 	Application string `json:"application,omitempty"`
+	// schedules, the one that comes next first.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Schedules []platformv1.ScheduleStatus `json:"schedules,omitempty"`
 }
 
 // Redis is one Redis server with a volume of its own. Its pod is restarted when it fails, and

@@ -145,6 +145,13 @@ func (in *RedisSpec) DeepCopyInto(out *RedisSpec) {
 		*out = new(apiv1.Maintenance)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Schedules != nil {
+		in, out := &in.Schedules, &out.Schedules
+		*out = make([]apiv1.Schedule, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Monitoring != nil {
 		in, out := &in.Monitoring, &out.Monitoring
 		*out = new(apiv1.Monitoring)
@@ -168,6 +175,13 @@ func (in *RedisStatus) DeepCopyInto(out *RedisStatus) {
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]metav1.Condition, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+	if in.Schedules != nil {
+		in, out := &in.Schedules, &out.Schedules
+		*out = make([]apiv1.ScheduleStatus, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}

@@ -41,6 +41,24 @@ func ParameterOf(word string) (name string, ok bool) {
 	return match[1], true
 }
 
+// Fill returns the command and the environment with the parameters in their places. Values are not checked.
+func (a *Action) Fill(parameters map[string]string) (command []string, env []EnvVar) {
+	value := func(text string) string {
+		if name, ok := ParameterOf(text); ok {
+			return parameters[name]
+		}
+		return text
+	}
+	for _, word := range a.Command {
+		command = append(command, value(word))
+	}
+	for _, v := range a.Env {
+		v.Value = value(v.Value)
+		env = append(env, v)
+	}
+	return command, env
+}
+
 // Action returns the action with the name.
 func (p *Plan) Action(name string) (*Action, bool) {
 	for i := range p.Actions {

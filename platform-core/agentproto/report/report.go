@@ -69,6 +69,8 @@ type Member struct {
 	Term int64 `json:"term,omitempty"`
 	// ListVersion of the list that it goes by in that term.
 	ListVersion int64 `json:"listVersion,omitempty"`
+	// Primary is the pod that is named in the promised term; empty while the member knows of none.
+	Primary string `json:"primary,omitempty"`
 	// Writing says that the process runs as the writer, under a valid permission.
 	Writing bool `json:"writing,omitempty"`
 }

@@ -1485,7 +1485,7 @@ type MemberStatus struct {
 	Term int64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
 	// list_version of the list that it goes by in that term.
 	ListVersion int64 `protobuf:"varint,5,opt,name=list_version,json=listVersion,proto3" json:"list_version,omitempty"`
-	// writing: the process runs as the writer, under a permission that is valid now.
+	// writing: the process runs as the writer, under a valid permission; or it was killed at the end of that, and has not ended yet.
 	Writing bool `protobuf:"varint,6,opt,name=writing,proto3" json:"writing,omitempty"`
 	// named: the member is to write in the highest term that it knows.
 	Named bool `protobuf:"varint,7,opt,name=named,proto3" json:"named,omitempty"`
@@ -1495,7 +1495,9 @@ type MemberStatus struct {
 	// when none ever did.
 	UnaskedMs int64 `protobuf:"varint,9,opt,name=unasked_ms,json=unaskedMs,proto3" json:"unasked_ms,omitempty"`
 	// message says what is in the way, or which action is under way, when something is.
-	Message       string `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"`
+	// primary is the pod that is named in the term that was promised; empty while the member knows of none.
+	Primary       string `protobuf:"bytes,11,opt,name=primary,proto3" json:"primary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1600,6 +1602,13 @@ func (x *MemberStatus) GetMessage() string {
 	return ""
 }
 
+func (x *MemberStatus) GetPrimary() string {
+	if x != nil {
+		return x.Primary
+	}
+	return ""
+}
+
 // MemberReport is the part of it that changes only when something happens.
 type MemberReport struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -1610,8 +1619,10 @@ type MemberReport struct {
 	Writing     bool                   `protobuf:"varint,5,opt,name=writing,proto3" json:"writing,omitempty"`
 	// writer_unreachable: a writer is named in a list with this member, and did not ask it for 3 s.
 	WriterUnreachable bool `protobuf:"varint,6,opt,name=writer_unreachable,json=writerUnreachable,proto3" json:"writer_unreachable,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// primary as in MemberStatus.
+	Primary       string `protobuf:"bytes,7,opt,name=primary,proto3" json:"primary,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MemberReport) Reset() {
@@ -1684,6 +1695,13 @@ func (x *MemberReport) GetWriterUnreachable() bool {
 		return x.WriterUnreachable
 	}
 	return false
+}
+
+func (x *MemberReport) GetPrimary() string {
+	if x != nil {
+		return x.Primary
+	}
+	return ""
 }
 
 type CapabilitiesRequest struct {
@@ -2620,7 +2638,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x03R\x04term\x124\n" +
 	"\aprimary\x18\x02 \x01(\v2\x1a.zeroinfra.agent.v1.MemberR\aprimary\x122\n" +
 	"\x04list\x18\x03 \x01(\v2\x1e.zeroinfra.agent.v1.MemberListR\x04list\x12:\n" +
-	"\bprevious\x18\x04 \x01(\v2\x1e.zeroinfra.agent.v1.MemberListR\bprevious\"\xa8\x02\n" +
+	"\bprevious\x18\x04 \x01(\v2\x1e.zeroinfra.agent.v1.MemberListR\bprevious\"\xc2\x02\n" +
 	"\fMemberStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x1a\n" +
@@ -2633,14 +2651,16 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"unasked_ms\x18\t \x01(\x03R\tunaskedMs\x12\x18\n" +
 	"\amessage\x18\n" +
-	" \x01(\tR\amessage\"\xc6\x01\n" +
+	" \x01(\tR\amessage\x12\x18\n" +
+	"\aprimary\x18\v \x01(\tR\aprimary\"\xe0\x01\n" +
 	"\fMemberReport\x12\x1a\n" +
 	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x1a\n" +
 	"\bpromised\x18\x02 \x01(\x03R\bpromised\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x03R\x04term\x12!\n" +
 	"\flist_version\x18\x04 \x01(\x03R\vlistVersion\x12\x18\n" +
 	"\awriting\x18\x05 \x01(\bR\awriting\x12-\n" +
-	"\x12writer_unreachable\x18\x06 \x01(\bR\x11writerUnreachable\"\x15\n" +
+	"\x12writer_unreachable\x18\x06 \x01(\bR\x11writerUnreachable\x12\x18\n" +
+	"\aprimary\x18\a \x01(\tR\aprimary\"\x15\n" +
 	"\x13CapabilitiesRequest\"\xa9\x01\n" +
 	"\x14CapabilitiesResponse\x128\n" +
 	"\aactions\x18\x01 \x03(\v2\x1e.zeroinfra.agent.v1.ActionInfoR\aactions\x12\x18\n" +

@@ -56,6 +56,12 @@ type ApplicationSpec struct {
 	// starts does not wait. At any time when left out.
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
+	// schedules run Operations on this instance at set times. Those that restart or replace pods wait for a maintenance window.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Schedules []Schedule `json:"schedules,omitempty"`
 	// networkPolicy, when set, lets only pods of this instance and the operator reach what is not meant for clients.
 	// +optional
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
@@ -178,6 +184,11 @@ type ApplicationStatus struct {
 	// binding names the Secret that follows the Service Binding specification.
 	// +optional
 	Binding *Binding `json:"binding,omitempty"`
+	// schedules, the one that comes next first.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Schedules []ScheduleStatus `json:"schedules,omitempty"`
 }
 
 // Binding names a Secret that follows the Service Binding specification.
@@ -224,6 +235,8 @@ type ComponentState struct {
 // +kubebuilder:printcolumn:name="Topology",type=string,JSONPath=`.spec.topology`
 // +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Next-Run",type=string,JSONPath=`.status.schedules[0].nextTime`,priority=1
+// +kubebuilder:printcolumn:name="Last-Run",type=string,JSONPath=`.status.schedules[0].lastTime`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 38",message="the name of an Application has at most 38 characters"

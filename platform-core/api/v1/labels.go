@@ -22,6 +22,11 @@ const (
 	RoleLabel = "platform.zeroinfra.github.com/role"
 	// RevisionLabel is the revision of the pod template that a pod was made from.
 	RevisionLabel = "platform.zeroinfra.github.com/revision"
+	// TriggerLabel says who caused an Operation that no person created: one of the triggers. An admission policy lets only the
+	// engine set it.
+	TriggerLabel = "platform.zeroinfra.github.com/trigger"
+	// ScheduleLabel names the schedule of the Application that an Operation was made by.
+	ScheduleLabel = "platform.zeroinfra.github.com/schedule"
 	// PluginLabel marks a ConfigMap as a part of the plugin that it names.
 	PluginLabel = "platform.zeroinfra.github.com/plugin"
 
@@ -30,6 +35,10 @@ const (
 	ReportAnnotation = "platform.zeroinfra.github.com/report"
 	// PasswordFromAnnotation is on the Secret of a credential whose password the user supplies, and names where that is: "<Secret>/<key>".
 	PasswordFromAnnotation = "platform.zeroinfra.github.com/password-from"
+	// SchedulesAnnotation is where the engine keeps how far each schedule of an Application is.
+	SchedulesAnnotation = "platform.zeroinfra.github.com/schedules"
+	// ScheduledForAnnotation is the time of its schedule that an Operation was made for, in the zone of that.
+	ScheduledForAnnotation = "platform.zeroinfra.github.com/scheduled-for"
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 

@@ -5,6 +5,7 @@ package v1
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Longest names that keep every derived name within 63 characters.
@@ -15,6 +16,8 @@ const (
 	MaxComponentName = 12
 	// MaxSetName is the longest name of a set within its component.
 	MaxSetName = 6
+	// MaxScheduleName is the longest name of a schedule.
+	MaxScheduleName = 24
 )
 
 // DefaultSet is the name of the only set of a component that declares none.
@@ -82,4 +85,10 @@ func SelfSignedNameFor(application string) string {
 // Binding specification for an Application.
 func BindingNameFor(application string) string {
 	return application + "-binding"
+}
+
+// ScheduledOperationNameFor returns the name of the Operation that a schedule of an Application makes for a time. A schedule's
+// name has no dot, so that no two schedules share one.
+func ScheduledOperationNameFor(application, schedule string, at time.Time) string {
+	return application + "." + schedule + "." + at.UTC().Format("20060102-1504")
 }

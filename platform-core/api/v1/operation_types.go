@@ -68,6 +68,8 @@ type OperationTrigger string
 // Triggers. An Operation that a person creates has trigger User.
 const (
 	TriggerUser OperationTrigger = "User"
+	// TriggerSchedule: a schedule of the Application came due.
+	TriggerSchedule OperationTrigger = "Schedule"
 )
 
 // OperationStatus is the record of a run.

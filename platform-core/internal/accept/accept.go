@@ -18,8 +18,10 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/maintenance"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/scheduling"
 )
 
 // Facts are what is known beside the Application itself.
@@ -47,7 +49,7 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
-	if refusals = slices.Concat(scaling(f, wanted), tlsChanges(f, wanted), windows(app)); len(refusals) > 0 {
+	if refusals = slices.Concat(scaling(f, wanted), tlsChanges(f, wanted), windows(app), schedules(app, f)); len(refusals) > 0 {
 		return nil, refusals
 	}
 	return wanted, nil
@@ -162,6 +164,28 @@ func windows(app *platformv1.Application) []*render.Refusal {
 		return []*render.Refusal{refuse(platformv1.ReasonInvalidSpec, "%v", err)}
 	}
 	return nil
+}
+
+// schedules refuses those that cannot be read, and Operations that the plugin would not run.
+func schedules(app *platformv1.Application, f Facts) []*render.Refusal {
+	var refusals []*render.Refusal
+	for _, problem := range scheduling.Check(app) {
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "%v", problem))
+	}
+	for i := range app.Spec.Schedules {
+		spec := scheduling.SpecOf(app, &app.Spec.Schedules[i])
+		target, refusal := opsflow.ParseTarget(spec.TargetRef)
+		if refusal == nil {
+			var template plugin.OperationTemplate
+			if template, refusal = opsflow.FindTemplate(spec, f.State.Bundle); refusal == nil {
+				refusal = opsflow.Check(spec, target, "", template)
+			}
+		}
+		if refusal != nil {
+			refusals = append(refusals, refuse(refusal.Reason, "schedules[%d] %q: operation: %s", i, app.Spec.Schedules[i].Name, refusal.Message))
+		}
+	}
+	return refusals
 }
 
 // members says in words which pods a component has.

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/entity"
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
+	"github.com/zeroinfra/platform-core/internal/controller/schedule"
 	"github.com/zeroinfra/platform-core/internal/controller/workloadset"
 	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/pki"
@@ -47,6 +48,8 @@ type Options struct {
 	Settings *Settings
 	// Workers of each controller; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
+	// Now tells the time that schedules go by; time.Now when nil.
+	Now func() time.Time
 	// Admission is the validating webhook; nil for none.
 	Admission *Admission
 }
@@ -56,6 +59,9 @@ type Admission = admission.Options
 
 // Setup registers every controller of the engine with the manager.
 func Setup(mgr ctrl.Manager, o Options) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), queue.Deadline)
 	defer cancel()
 	authority, err := pki.Load(ctx, mgr.GetAPIReader(), mgr.GetClient(), o.Namespace, o.Domain)
@@ -113,6 +119,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		},
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Secrets: entitySecrets, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
+		},
+		func() error {
+			return schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
 			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain, Namespaces: o.Namespaces, Workers: o.Workers, Gate: gate})

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -140,6 +141,12 @@ func (t fused) RoundTrip(request *http.Request) (*http.Response, error) {
 // function stops it and waits for its end; done closes when it ends by itself.
 func run(t *testing.T, writes int) (f *fuse, done <-chan struct{}, stop func()) {
 	t.Helper()
+	return runAt(t, writes, time.Now)
+}
+
+// runAt is run with a clock for schedules.
+func runAt(t *testing.T, writes int, clock func() time.Time) (f *fuse, done <-chan struct{}, stop func()) {
+	t.Helper()
 	if err := prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +157,7 @@ func run(t *testing.T, writes int) (f *fuse, done <-chan struct{}, stop func()) 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := runEngine(ctx, cfg); err != nil && ctx.Err() == nil {
+		if err := runEngine(ctx, cfg, clock); err != nil && ctx.Err() == nil {
 			t.Errorf("the engine ended: %v", err)
 		}
 	}()
@@ -159,7 +166,7 @@ func run(t *testing.T, writes int) (f *fuse, done <-chan struct{}, stop func()) 
 	return f, ended, stop
 }
 
-func runEngine(ctx context.Context, cfg *rest.Config) error {
+func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time) error {
 	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:     env.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -172,7 +179,7 @@ func runEngine(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: rendering}); err != nil {
+	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: rendering, Now: clock}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

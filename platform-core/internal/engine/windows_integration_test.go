@@ -28,7 +28,7 @@ func TestAnInstanceWaitsForItsMaintenanceWindow(t *testing.T) {
 	tokyo := time.FixedZone("", 9*3600)
 	opens := time.Now().In(tokyo).Add(12 * time.Hour).Truncate(time.Hour)
 	app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
-		Schedule: fmt.Sprintf("0 %d * * *", opens.Hour()), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Asia/Tokyo",
+		Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Asia/Tokyo",
 	}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
@@ -82,7 +82,7 @@ func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
 	app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
 	opens := time.Now().UTC().Add(12 * time.Hour)
 	app.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
-		Schedule: fmt.Sprintf("0 %d * * *", opens.Hour()), Duration: metav1.Duration{Duration: 2 * time.Hour}, TimeZone: "UTC",
+		Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())), Duration: metav1.Duration{Duration: 2 * time.Hour}, TimeZone: "UTC",
 	}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
@@ -133,7 +133,7 @@ func TestMalformedWindowsAreRefusedAtAdmission(t *testing.T) {
 	}
 	good := testkit.BuildApplication(namespace, "good").Build()
 	good.Spec.Maintenance = &platformv1.Maintenance{}
-	for _, line := range []string{"0 2 * * *", "*/15 0-3,22 1-7 jan,JUL mon-fri", "05 02 31 12 6"} {
+	for _, line := range []platformv1.CronLine{"0 2 * * *", "*/15 0-3,22 1-7 jan,JUL mon-fri", "05 02 31 12 6"} {
 		good.Spec.Maintenance.Windows = append(good.Spec.Maintenance.Windows, platformv1.MaintenanceWindow{
 			Schedule: line, Duration: metav1.Duration{Duration: 90 * time.Minute}, TimeZone: "America/Argentina/Buenos_Aires",
 		})

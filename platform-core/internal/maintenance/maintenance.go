@@ -32,7 +32,7 @@ func Parse(spec *platformv1.Maintenance) (Windows, error) {
 	}
 	windows := make(Windows, 0, len(spec.Windows))
 	for i, w := range spec.Windows {
-		s, err := schedule.Parse(w.Schedule, w.TimeZone)
+		s, err := schedule.Parse(string(w.Schedule), string(w.TimeZone))
 		if err != nil {
 			return nil, fmt.Errorf("maintenance.windows[%d]: %w", i, err)
 		}
@@ -58,6 +58,26 @@ func (w Windows) Closed(now time.Time) (Opening, bool) {
 		}
 	}
 	return Opening{first}, len(w) > 0
+}
+
+// Seen returns up to when everything that was to happen after a time and waited for a window has had one: now while one is open,
+// else the end of the last one, or the zero time when there was none since.
+func (w Windows) Seen(since, now time.Time) time.Time {
+	if _, closed := w.Closed(now); !closed {
+		return now
+	}
+	var latest time.Time
+	for _, window := range w {
+		opened, _ := window.Last(since.Add(-window.duration), now, 1)
+		if len(opened) == 0 {
+			continue
+		}
+		// The moment at which it closes is not part of it.
+		if end := opened[0].Add(window.duration - time.Nanosecond); end.After(latest) {
+			latest = end
+		}
+	}
+	return latest
 }
 
 // Opening is when a window opens, in its own zone.

@@ -27,7 +27,7 @@ func window(line, duration, zone string) platformv1.MaintenanceWindow {
 	if err != nil {
 		panic(err)
 	}
-	return platformv1.MaintenanceWindow{Schedule: line, Duration: metav1.Duration{Duration: d}, TimeZone: zone}
+	return platformv1.MaintenanceWindow{Schedule: platformv1.CronLine(line), Duration: metav1.Duration{Duration: d}, TimeZone: platformv1.TimeZone(zone)}
 }
 
 func TestClosed(t *testing.T) {

@@ -57,6 +57,9 @@ func Expiry(op *platformv1.Operation) (time.Time, bool) {
 // Fail ends an Operation.
 func Fail(op *platformv1.Operation, refusal *Refusal, now time.Time) Decision {
 	status := op.Status.DeepCopy()
+	if status.Trigger == "" {
+		status.Trigger = TriggerOf(op)
+	}
 	failStatus(status, refusal.Message, now)
 	return Decision{Status: *status, Outcome: outcome.Stalled(refusal.Reason, refusal.Message)}
 }
@@ -64,7 +67,7 @@ func Fail(op *platformv1.Operation, refusal *Refusal, now time.Time) Decision {
 // Wait leaves an Operation that has not started pending, with the reason why.
 func Wait(op *platformv1.Operation, application string, o outcome.Outcome) Decision {
 	status := op.Status.DeepCopy()
-	status.Phase, status.Application, status.Trigger = platformv1.OperationPending, application, platformv1.TriggerUser
+	status.Phase, status.Application, status.Trigger = platformv1.OperationPending, application, TriggerOf(op)
 	status.Progress = "waiting"
 	return Decision{Status: *status, Outcome: o}
 }
@@ -74,7 +77,7 @@ func Start(op *platformv1.Operation, application string, facts Facts) Decision {
 	begun := op.DeepCopy()
 	status := &begun.Status
 	at := metav1.NewTime(facts.Now)
-	status.Phase, status.Application, status.Trigger, status.StartTime = platformv1.OperationRunning, application, platformv1.TriggerUser, &at
+	status.Phase, status.Application, status.Trigger, status.StartTime = platformv1.OperationRunning, application, TriggerOf(op), &at
 	for _, step := range facts.Template.Steps {
 		status.Steps = append(status.Steps, platformv1.StepStatus{Name: step.Name, Phase: platformv1.OperationPending})
 	}
@@ -186,9 +189,6 @@ func (r *run) fail(reason, message string) Decision {
 func failStatus(status *platformv1.OperationStatus, message string, now time.Time) {
 	at := metav1.NewTime(now)
 	status.Phase, status.Error, status.CompletionTime = platformv1.OperationFailed, message, &at
-	if status.Trigger == "" {
-		status.Trigger = platformv1.TriggerUser
-	}
 	if int(status.CurrentStep) >= len(status.Steps) {
 		return
 	}

@@ -81,12 +81,21 @@ func (a *Authority) ClientTLS(serverName string) *tls.Config {
 	}
 }
 
-// RenewAt returns when the first certificate in the PEM has lived 2/3 of its life. One that is no good for a client was issued
-// by an earlier version, and its time has come.
+// RenewAt returns when the first certificate in the PEM has lived 2/3 of its life.
 func RenewAt(certPEM []byte) (time.Time, error) {
 	certificates, err := parseCertificates(certPEM)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("cannot tell when to renew a certificate: %w", err)
+	}
+	return renewAt(certificates[0]), nil
+}
+
+// RenewAgentAt is RenewAt for what IssueServer made. One that is no good for a client was issued by an earlier version, and its time
+// has come.
+func RenewAgentAt(certPEM []byte) (time.Time, error) {
+	certificates, err := parseCertificates(certPEM)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot tell when to renew the certificate of a pod: %w", err)
 	}
 	if !slices.Contains(certificates[0].ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
 		return certificates[0].NotBefore, nil

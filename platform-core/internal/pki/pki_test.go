@@ -100,12 +100,15 @@ func TestServerCertificateIsGoodForAClient(t *testing.T) {
 	if _, err := certificates[0].Verify(x509.VerifyOptions{Roots: authority.pool, CurrentTime: c.t, KeyUsages: usages}); err != nil {
 		t.Error(err)
 	}
+	if at, err := RenewAgentAt(certPEM); err != nil || !at.After(c.t) {
+		t.Errorf("it is renewed at %v, %v", at, err)
+	}
 	template := &x509.Certificate{DNSNames: []string{"before"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	before, _, err := authority.issue(template, ServerLife, c.t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at, err := RenewAt(encodeCertificate(before)); err != nil || at.After(c.t) {
+	if at, err := RenewAgentAt(encodeCertificate(before)); err != nil || at.After(c.t) {
 		t.Errorf("a certificate for a server only is renewed at %v, %v; want at once", at, err)
 	}
 }

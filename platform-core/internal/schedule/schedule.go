@@ -20,6 +20,9 @@ import (
 // fields of a line, as cron has them. Names such as @daily, and a zone within the line, are not among them.
 var fields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
+// longest is a span that has the last times of any line: no two are further apart than 8 years.
+const longest = 100 * 365 * 24 * time.Hour
+
 // Schedule is a cron line in a time zone.
 type Schedule struct {
 	line *cron.SpecSchedule
@@ -63,6 +66,25 @@ func (s Schedule) Next(after time.Time) time.Time {
 		// While the clocks show an hour for the second time, what the line names in it has been.
 		if at := first(wall, s.zone); at.After(after) {
 			return at
+		}
+	}
+}
+
+// Last returns the last n times after one time and up to another, in their order, and whether there are more before them. What it
+// costs depends on n and on how uneven the line is, not on how long the span is.
+func (s Schedule) Last(after, to time.Time, n int) (last []time.Time, more bool) {
+	for span := time.Hour; ; span *= 8 {
+		from := to.Add(-span)
+		whole := !from.After(after) || span > longest
+		if whole {
+			from = after
+		}
+		var times []time.Time
+		for at := s.Next(from); !at.IsZero() && !at.After(to); at = s.Next(at) {
+			times = append(times, at)
+		}
+		if whole || len(times) > n {
+			return times[max(0, len(times)-n):], len(times) > n
 		}
 	}
 }

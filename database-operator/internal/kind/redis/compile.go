@@ -55,6 +55,7 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 			Credentials:    credentials(spec.Auth),
 			TLS:            spec.TLS.DeepCopy(),
 			Maintenance:    spec.Maintenance.DeepCopy(),
+			Schedules:      spec.DeepCopy().Schedules,
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 		},
 	}, nil

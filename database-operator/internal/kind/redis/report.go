@@ -17,6 +17,7 @@ func (Kind) Report(r *databasev1.Redis, app *platformv1.Application) {
 	r.Status.Version = app.Status.Version
 	r.Status.Ready = app.Status.Ready
 	r.Status.Primary = app.Status.Primary
+	r.Status.Schedules = app.DeepCopy().Status.Schedules
 	r.Status.Endpoint = endpoint(app.Status.Endpoints)
 	r.Status.BindingName = ""
 	if app.Status.Binding != nil {

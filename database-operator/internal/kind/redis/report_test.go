@@ -22,6 +22,7 @@ func TestReport(t *testing.T) {
 			Primary:   "redis-cache-redis-main-0",
 			Endpoints: []platformv1.Endpoint{{Name: "redis-cache", Host: "redis-cache.shop.svc.cluster.local", Port: 6379}},
 			Binding:   &platformv1.Binding{Name: "redis-cache-binding"},
+			Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 		},
 	}
 	for name, c := range map[string]struct {
@@ -31,6 +32,7 @@ func TestReport(t *testing.T) {
 		"running": {app, databasev1.RedisStatus{
 			Version: "7.0.15", Ready: "1/1", Primary: "redis-cache-redis-main-0",
 			Endpoint: "redis-cache.shop.svc.cluster.local:6379", BindingName: "redis-cache-binding", Application: "redis-cache",
+			Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 		}},
 		// What is no longer so does not stay in the status.
 		"nothing known": {&platformv1.Application{ObjectMeta: app.ObjectMeta}, databasev1.RedisStatus{Application: "redis-cache"}},

@@ -23,7 +23,7 @@ var pure = []string{
 	"platform-core/api/...", "platform-core/agentproto/...", "platform-core/sdk/outcome",
 	"platform-core/internal/plugin/...", "platform-core/internal/render/...",
 	"platform-core/internal/rollout/...", "platform-core/internal/opsflow/...", "platform-core/internal/accept/...",
-	"platform-core/internal/schedule/...", "platform-core/internal/maintenance/...",
+	"platform-core/internal/schedule/...", "platform-core/internal/maintenance/...", "platform-core/internal/scheduling/...",
 }
 
 // table is the import law. The first rule that matches a package holds; a package
@@ -43,6 +43,7 @@ var table = []rule{
 	{of: "platform-core/internal/opsflow/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/accept/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/schedule/...", may: append([]string{"any"}, pure...), never: clients},
+	{of: "platform-core/internal/scheduling/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/maintenance/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/engine/...", may: []string{"platform-core/...", "any"}},
 	// Controllers meet through API objects only.

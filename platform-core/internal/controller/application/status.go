@@ -12,6 +12,8 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/scheduling"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -42,6 +44,7 @@ func report(app *platformv1.Application, f *facts) {
 	sumUp(app, f, platformv1.CertificateServedCondition)
 	sumUp(app, f, platformv1.MonitoredCondition)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
+	s.Schedules = scheduling.Status(app, func(template string) bool { return opsflow.DisruptsByName(template, f.state.Bundle) })
 	if f.state.Bundle != nil && f.state.Bundle.Components.Binding != nil && len(s.Endpoints) > 0 {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
 	}

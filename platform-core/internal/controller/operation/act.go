@@ -18,6 +18,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/scheduling"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
@@ -98,6 +99,21 @@ func (c *Controller) expire(ctx context.Context, op *platformv1.Operation) (reco
 	if left := at.Sub(c.Now()); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
+	if recorded, err := c.recorded(ctx, op); err != nil || !recorded {
+		return reconcile.Result{RequeueAfter: unclaimedRetry}, err
+	}
 	err := c.client.Delete(ctx, op, client.Preconditions{UID: &op.UID})
 	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// recorded says whether the Application knows of the Operation of its schedule: without that it would be made again.
+func (c *Controller) recorded(ctx context.Context, op *platformv1.Operation) (bool, error) {
+	if op.Labels[platformv1.ScheduleLabel] == "" {
+		return true, nil
+	}
+	app := &platformv1.Application{}
+	if err := c.client.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: op.Labels[platformv1.ApplicationLabel]}, app); err != nil {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	return scheduling.Recorded(app, op), nil
 }

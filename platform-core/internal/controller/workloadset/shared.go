@@ -115,7 +115,7 @@ func (c *Controller) ensureCertificate(ctx context.Context, set *platformv1.Work
 	name := platformv1.AgentCertificateNameFor(pod)
 	existing := f.certificates[name]
 	if existing != nil && metav1.IsControlledBy(existing, set) {
-		renewAt, err := pki.RenewAt(existing.Data[corev1.TLSCertKey])
+		renewAt, err := pki.RenewAgentAt(existing.Data[corev1.TLSCertKey])
 		if err == nil && f.now.Before(renewAt) && string(existing.Data[corev1.ServiceAccountRootCAKey]) == string(c.Authority.Bundle()) {
 			return nil
 		}

@@ -21,7 +21,7 @@ import (
 func windowed(set *platformv1.WorkloadSet) (opens time.Time) {
 	opens = time.Now().UTC().Add(12 * time.Hour).Truncate(time.Hour)
 	set.Spec.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
-		Schedule: fmt.Sprintf("0 %d * * *", opens.Hour()), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC",
+		Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC",
 	}}}
 	return opens
 }

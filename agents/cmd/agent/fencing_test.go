@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/writing"
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+)
+
+// awaitTime waits until the machine's clock says so: the tests are about time.
+func awaitTime(t *testing.T, at time.Duration) {
+	t.Helper()
+	eventually(t, func() error {
+		if now := writing.Boottime(); now < at {
+			return fmt.Errorf("it is %v", now)
+		}
+		return nil
+	})
+}
+
+func TestNobodyRunsBeforeAWriterIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	for _, m := range s.members {
+		m.begin()
+	}
+	for _, m := range s.members {
+		status := m.awaits("its identity", func(status *agentv1.MemberStatus) bool { return status.GetMessage() != "" })
+		if status.GetWriting() || status.GetNamed() || status.GetTerm() != 0 || !strings.Contains(status.GetMessage(), "no writer is known") {
+			t.Errorf("the status is %v", status)
+		}
+	}
+	first, second := s.members[0], s.members[1]
+	eventually(t, func() error {
+		// Each looked for itself.
+		if first.api.reads.Load() == 0 || second.api.reads.Load() == 0 {
+			return fmt.Errorf("the API server was not asked")
+		}
+		return nil
+	})
+	if first.server() != 0 || second.server() != 0 {
+		t.Error("a process runs before a writer is named")
+	}
+	// The status agents find the record by themselves: nobody tells.
+	s.put(permission.Record{}.Bootstrap([]permission.Member{first.member(), second.member()}))
+	s.put(s.get().Name(first.member()))
+	first.awaitsWriting()
+	first.says("writer")
+	second.says("follower " + first.fqdn())
+	eventually(t, func() error {
+		if report := second.api.report.Load(); report == nil || !strings.Contains(*report, second.member().Identity) {
+			return fmt.Errorf("the report is %v", report)
+		}
+		return nil
+	})
+}
+
+// TestAnOutageOfTheAPIServerStopsNothing and no end of the process or of its container does, either, while the other members are there.
+func TestAnOutageOfTheAPIServerStopsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 3)
+	s.bootstrap()
+	writer := s.members[0]
+	writer.awaitsWriting()
+	for _, m := range s.members {
+		m.api.down.Store(true)
+	}
+	down := writing.Boottime()
+	server := writer.server()
+	awaitTime(t, down+permission.Validity+permission.Margin)
+	if status := writer.status(); !status.GetWriting() || writer.server() != server {
+		t.Fatalf("the writer was stopped: %v\n%s", status, writer.stderr)
+	}
+	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if now := writer.server(); now == 0 || now == server {
+			return fmt.Errorf("the server is %d", now)
+		}
+		return nil
+	})
+	writer.awaitsWriting()
+	// PID 1 and all with it. The next container has no permission, and the others give one.
+	if err := syscall.Kill(writer.process.inner(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	writer.process.code()
+	writer.begin()
+	writer.awaitsWriting()
+	// A follower that comes back knows whom it followed.
+	follower := s.members[1]
+	follower.process.stop(syscall.SIGKILL)
+	before := strings.Count(follower.stdout.String(), "follower "+writer.fqdn())
+	follower.begin()
+	eventually(t, func() error {
+		if strings.Count(follower.stdout.String(), "follower "+writer.fqdn()) == before {
+			return fmt.Errorf("the follower is not back: %v", follower.status())
+		}
+		return nil
+	})
+	eventually(t, func() error {
+		if got := strings.Count(writer.stdout.String(), "writer\n"); got != 3 {
+			return fmt.Errorf("the writer was started %d times, want 3", got)
+		}
+		return nil
+	})
+}
+
+// TestAWriterNeedsTheOthersOrTheAPIServer and is killed in time without both, with a connection open.
+func TestAWriterNeedsTheOthersOrTheAPIServer(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 3)
+	s.bootstrap()
+	defer s.writers()()
+	writer := s.members[0]
+	s.awaitWrites(writer)
+	writer.cutPeers()
+	cut := writing.Boottime()
+	awaitTime(t, cut+permission.Validity+permission.Margin)
+	if status := writer.status(); !status.GetWriting() {
+		t.Fatalf("the writer was stopped although the API server is there: %v\n%s", status, writer.stderr)
+	}
+	for _, m := range s.members[1:] {
+		if status := m.status(); status.GetUnaskedMs() < 6000 {
+			t.Errorf("%s was asked: %v", m.name, status)
+		}
+		m.await(m.control, "the report of the missing writer", func(s *agentv1.ProcessStatus) bool { return s.GetMember().GetWriterUnreachable() })
+	}
+	writer.api.down.Store(true)
+	alone := writing.Boottime()
+	writer.awaits("its end", func(status *agentv1.MemberStatus) bool { return !status.GetWriting() })
+	if took := writing.Boottime() - alone; took > permission.Validity+500*time.Millisecond {
+		t.Errorf("it wrote for %v after it was cut off", took)
+	}
+	if status := writer.status(); !status.GetNamed() || status.GetPermissionLeftMs() != 0 || !strings.Contains(status.GetMessage(), "waits for the permission") {
+		t.Errorf("the status is %v", status)
+	}
+	reigns := s.wantReigns(writer)
+	if last := reigns[0].last; last > alone+permission.Validity+500*time.Millisecond {
+		t.Errorf("a write was taken %v after it was cut off", last-alone)
+	}
+	writer.mend()
+	writer.awaitsWriting()
+	for _, m := range s.members[1:] {
+		m.await(m.control, "that the writer is back", func(s *agentv1.ProcessStatus) bool { return !s.GetMember().GetWriterUnreachable() })
+	}
+}
+
+// TestAnotherWriterNeverWritesAtOnce cuts a writer off from everything while connections to it stay open, and names another.
+func TestAnotherWriterNeverWritesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 3)
+	s.bootstrap()
+	stop := s.writers()
+	old, next, third := s.members[0], s.members[1], s.members[2]
+	s.awaitWrites(old)
+	next.says("follower " + old.fqdn())
+	third.says("follower " + old.fqdn())
+	old.cutPeers()
+	old.api.down.Store(true)
+
+	s.put(s.get().Depose(), nil)
+	s.promise(next)
+	awaitTime(t, writing.Boottime()+permission.Validity+permission.Margin)
+	s.put(s.get().Name(next.member()))
+	s.tell(next, third)
+	next.awaitsWriting()
+	next.says("writer")
+	third.says("follower " + next.fqdn())
+	if status := old.status(); status.GetWriting() || !status.GetNamed() {
+		t.Errorf("the old writer: %v", status)
+	}
+	// It comes back, and hears of the next one from the API server alone.
+	old.mend()
+	old.says("follower " + next.fqdn())
+	old.says("rejoined " + next.fqdn())
+	eventually(t, func() error {
+		reigns := s.reigns()
+		if last := reigns[len(reigns)-1]; last.instance != next.name || last.writes < 100 {
+			return fmt.Errorf("%v", reigns)
+		}
+		return nil
+	})
+	stop()
+	s.wantReigns(old, next)
+	// Each of the others asks and is asked in the new term.
+	for _, m := range s.members {
+		m.awaits("the new term", func(status *agentv1.MemberStatus) bool { return status.GetPromised() == 2 })
+	}
+}
+
+// TestAPromiseEndsTheWriter of a lower term at once, and before it is answered.
+func TestAPromiseEndsTheWriter(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	s.bootstrap()
+	defer s.writers()()
+	old, next := s.members[0], s.members[1]
+	s.awaitWrites(old)
+	server := old.server()
+	s.put(s.get().Depose(), nil)
+	s.promise(old)
+	promised := writing.Boottime()
+	if err := syscall.Kill(server, 0); err == nil {
+		t.Error("the server is there after the promise")
+	}
+	s.promise(next)
+	s.put(s.get().Name(next.member()))
+	s.tell(next, old)
+	next.says("writer")
+	old.says("follower " + next.fqdn())
+	old.says("rejoined " + next.fqdn())
+	s.awaitWrites(next)
+	if reigns := s.wantReigns(old, next); reigns[0].last > promised {
+		t.Errorf("a write was taken %v after the promise", reigns[0].last-promised)
+	}
+	for name, call := range map[string]func() error{
+		"Promise": func() error {
+			_, err := next.calls.Promise(next.ctx(), &agentv1.PromiseRequest{Term: 1})
+			return err
+		},
+		"Learn": func() error {
+			stale := s.get()
+			stale.Term = 1
+			_, err := next.calls.Learn(next.ctx(), &agentv1.LearnRequest{Record: wire(stale)})
+			return err
+		},
+		"Restart": func() error {
+			_, err := next.control.Restart(next.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "old", Term: 1}})
+			return err
+		},
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), "is lower than") || !strings.Contains(err.Error(), "FailedPrecondition") {
+			t.Errorf("%s of an old term: %v", name, err)
+		}
+	}
+	if status := next.status(); !status.GetWriting() || status.GetPromised() != 2 {
+		t.Errorf("the status is %v", status)
+	}
+}
+
+// TestAStoppedPID1KillsBeforeItAnswers: the first answer after a pause that outlasts the permission is that nothing writes any more.
+func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	s.bootstrap()
+	writer := s.members[0]
+	writer.awaitsWriting()
+	pid, server := writer.process.inner(), writer.server()
+	for _, stopped := range []int{pid, server} {
+		if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paused := writing.Boottime()
+	// Called while nobody answers, and so waiting when PID 1 goes on.
+	answers := make(chan *agentv1.ProcessStatus, 1)
+	go func() {
+		status, err := writer.control.GetStatus(writer.ctx(), &agentv1.GetStatusRequest{})
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- status
+	}()
+	awaitTime(t, paused+permission.Validity+time.Second)
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	<-answers
+	if err := syscall.Kill(server, 0); err == nil && !isZombie(server) {
+		t.Error("the server was there when PID 1 answered")
+	}
+	writer.awaitsWriting()
+	if writer.server() == server {
+		t.Error("the server goes on")
+	}
+}
+
+// isZombie says whether a process has ended and was not collected yet, or is about to end by SIGKILL.
+func isZombie(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(data)) {
+		if state, found := strings.CutPrefix(line, "State:"); found && strings.Contains(state, "Z") {
+			return true
+		}
+		// Bit 8 is SIGKILL.
+		if pending, found := strings.CutPrefix(line, "ShdPnd:"); found {
+			var mask uint64
+			fmt.Sscanf(strings.TrimSpace(pending), "%x", &mask)
+			if mask&(1<<8) != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestWhatCannotBeReadIsNeverBegunAnew: a file that is broken keeps the process down, and another identity is made on an empty
+// folder only, which then never writes.
+func TestWhatCannotBeReadIsNeverBegunAnew(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	s.bootstrap()
+	writer := s.members[0]
+	writer.awaitsWriting()
+	identity := writer.member().Identity
+	writer.process.stop(syscall.SIGKILL)
+	path := "data/" + plan.MemberFile
+	good, err := os.ReadFile(writer.path(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, broken := range map[string]string{"empty": "", "cut": string(good[:len(good)/2]), "no identity": `{"state":{"promised":1}}`} {
+		writer.write(path, broken)
+		writer.begin()
+		writer.await(writer.control, "that it says why: "+name, func(s *agentv1.ProcessStatus) bool {
+			return s.GetPid() == 0 && strings.Contains(s.GetMessage(), "cannot be used") && strings.Contains(s.GetMessage(), "rebuild the member")
+		})
+		if _, err := writer.calls.GetMember(writer.ctx(), &agentv1.GetMemberRequest{}); err == nil || !strings.Contains(err.Error(), "FailedPrecondition") {
+			t.Errorf("%s: GetMember: %v", name, err)
+		}
+		writer.process.stop(syscall.SIGKILL)
+		if now, err := os.ReadFile(writer.path(path)); err != nil || string(now) != broken {
+			t.Errorf("%s: the file was replaced by %q, %v", name, now, err)
+		}
+	}
+	if err := os.Remove(writer.path(path)); err != nil {
+		t.Fatal(err)
+	}
+	writer.begin()
+	status := writer.awaits("that it knows the record", func(status *agentv1.MemberStatus) bool {
+		return strings.Contains(status.GetMessage(), "with the data that it had before")
+	})
+	if status.GetIdentity() == identity || status.GetNamed() || status.GetWriting() || writer.server() != 0 {
+		t.Errorf("the status is %v", status)
+	}
+	// What was written down is what counts.
+	writer.process.stop(syscall.SIGKILL)
+	writer.write(path, string(good))
+	writer.begin()
+	writer.awaitsWriting()
+}
+
+// TestAChangeOfTheRoleIsTriedUntilItSucceeds, with what is in the way told.
+func TestAChangeOfTheRoleIsTriedUntilItSucceeds(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	s.bootstrap()
+	old, next := s.members[0], s.members[1]
+	old.awaitsWriting()
+	next.says("follower " + old.fqdn())
+	next.write("data/"+controlFails, "")
+	s.put(s.get().Depose(), nil)
+	s.promise(old)
+	s.promise(next)
+	s.put(s.get().Name(next.member()))
+	s.tell(next)
+	next.awaits("the reason", func(status *agentv1.MemberStatus) bool {
+		return status.GetWriting() && strings.Contains(status.GetMessage(), "cannot promote") && strings.Contains(status.GetMessage(), "not now: writer")
+	})
+	if err := os.Remove(next.path("data", controlFails)); err != nil {
+		t.Fatal(err)
+	}
+	next.says("writer")
+	next.awaits("nothing in the way", func(status *agentv1.MemberStatus) bool { return status.GetMessage() == "" })
+}

@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/zeroinfra/agents/internal/testpki"
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+)
+
+const (
+	setName    = "kv-node-a"
+	namespaced = "shop"
+	// podDomain leads nowhere, as when the cluster's DNS is down: the agents know the addresses from before.
+	podDomain  = "kv.shop.svc.invalid"
+	writesPort = "6400"
+)
+
+// set is some pods of one WorkloadSet on addresses of their own, and what stands between them.
+type set struct {
+	*testing.T
+	ca      *testpki.Authority
+	members []*memberPod
+	// writes is the log of all instances.
+	writes string
+
+	mu     sync.Mutex
+	record permission.Record
+}
+
+// memberPod is one pod of a set.
+type memberPod struct {
+	*pod
+	set     *set
+	name    string
+	ip      string
+	api     *apiServer
+	to      map[string]*link
+	process *container
+	calls   agentv1.PermissionServiceClient
+	control agentv1.ProcessServiceClient
+}
+
+// newSet makes the pods and starts their status agents, and no process managers.
+func newSet(t *testing.T, pods int) *set {
+	t.Helper()
+	s := &set{T: t, ca: testpki.New(t), writes: t.TempDir() + "/writes"}
+	network := fmt.Sprintf("127.%d.%d", 10+rand.IntN(240), rand.IntN(250))
+	for n := range pods {
+		m := &memberPod{set: s, name: fmt.Sprintf("%s-%d", setName, n), ip: fmt.Sprintf("%s.%d", network, 1+n), to: map[string]*link{}}
+		m.pod = newPod(t)
+		m.ca, m.listen = s.ca, net.JoinHostPort(m.ip, strconv.Itoa(plan.ProcessPort))
+		s.ca.MountLeaf(t, m.path("tls"), testpki.Pod(m.name, namespaced), s.ca)
+		s.members = append(s.members, m)
+	}
+	for n, m := range s.members {
+		addresses := map[string]string{}
+		for o, other := range s.members {
+			if o == n {
+				continue
+			}
+			via := fmt.Sprintf("%s.%d", network, 100+10*n+o)
+			m.to[other.name] = newLink(t, net.JoinHostPort(via, strconv.Itoa(plan.ProcessPort)), other.listen)
+			addresses[other.name] = via
+		}
+		data, err := json.Marshal(addresses)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.write("run/peers.json", string(data))
+		m.mount(m.plan())
+		m.api = newAPIServer(t, s, m)
+		m.startStatus()
+		m.calls, m.control = agentv1.NewPermissionServiceClient(m.dialOperator()), m.client()
+	}
+	return s
+}
+
+// plan of the pod.
+func (m *memberPod) plan() *plan.Plan {
+	m.Helper()
+	server := []plan.EnvVar{{Name: asMiddleware, Value: "server"}, {Name: writesFile, Value: m.set.writes}}
+	as := []plan.EnvVar{{Name: asMiddleware, Value: "control"}}
+	primary := map[string]string{"primary": "string"}
+	return &plan.Plan{
+		Version: 1, Digest: digest(1), RestartDigest: digest(1000), Domain: podDomain,
+		Process: plan.Process{Command: []string{ownPath(m.T), m.name, net.JoinHostPort(m.ip, writesPort)}, Env: server, Dir: m.path("data")},
+		Probe:   plan.Probe{Command: []string{"true"}},
+		Writing: &plan.Writing{
+			Set: setName, WriterArgs: []string{"writer"}, FollowerArgs: []string{"follower", "${primary.fqdn}"},
+			Promote: &plan.Action{Name: "promote", Command: []string{ownPath(m.T), "writer"}, Env: as},
+			Follow:  &plan.Action{Name: "follow", Command: []string{ownPath(m.T), "follower", "${parameters.primary}"}, Env: as, Parameters: primary},
+			Rejoin:  &plan.Action{Name: "rejoin", Command: []string{ownPath(m.T), "rejoined", "${parameters.primary}"}, Env: as, Parameters: primary},
+		},
+	}
+}
+
+// begin starts the middleware's container as PID 1 of a namespace.
+func (m *memberPod) begin() {
+	m.Helper()
+	argv := append(append(namespace(), ownPath(m.T), "run", "--tls-dir", m.path("tls"), "--listen", m.listen), m.flags()...)
+	c := m.start(m.stdout, m.stderr, []string{"POD_NAME=" + m.name}, argv)
+	// Before the end that start has for it: unshare takes no SIGTERM.
+	m.Cleanup(func() { c.stop(syscall.SIGKILL) })
+	m.process = c
+}
+
+func (m *memberPod) startStatus() {
+	m.Helper()
+	m.write("account/token", "token")
+	m.write("account/ca.crt", string(m.api.ca()))
+	host, port, err := net.SplitHostPort(m.api.Listener.Addr().String())
+	if err != nil {
+		m.Fatal(err)
+	}
+	env := []string{"POD_NAME=" + m.name, "POD_NAMESPACE=" + namespaced, "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
+	argv := append([]string{ownPath(m.T), "status", "--listen", "127.0.0.1:0", "--service-account-dir", m.path("account")}, m.flags()...)
+	m.start(io.Discard, &output{}, env, argv)
+}
+
+// dialOperator connects as an operator, past all links.
+func (m *memberPod) dialOperator() *grpc.ClientConn {
+	m.Helper()
+	return m.dialAs(m.ca.ClientConfig(m.T, m.ca, testpki.Client(testpki.Operator)))
+}
+
+// dialAs connects with another certificate.
+func (m *memberPod) dialAs(config *tls.Config) *grpc.ClientConn {
+	m.Helper()
+	conn, err := grpc.NewClient(m.listen, grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// status of the member; nil while the process manager does not know it.
+func (m *memberPod) status() *agentv1.MemberStatus {
+	status, err := m.calls.GetMember(m.ctx(), &agentv1.GetMemberRequest{})
+	if err != nil {
+		return nil
+	}
+	return status
+}
+
+// awaits waits until the condition holds for the member.
+func (m *memberPod) awaits(what string, holds func(*agentv1.MemberStatus) bool) *agentv1.MemberStatus {
+	m.Helper()
+	var last *agentv1.MemberStatus
+	eventually(m.T, func() error {
+		if last = m.status(); last == nil || !holds(last) {
+			return fmt.Errorf("%s: waiting for %s; the status is %v; output %q; log:\n%s", m.name, what, last, m.stdout, m.stderr)
+		}
+		return nil
+	})
+	return last
+}
+
+func (m *memberPod) awaitsWriting() *agentv1.MemberStatus {
+	m.Helper()
+	return m.awaits("the writer", (*agentv1.MemberStatus).GetWriting)
+}
+
+// says waits until the server has said in which role it is.
+func (m *memberPod) says(role string) {
+	m.Helper()
+	m.awaitOutput(role + "\n")
+}
+
+func (m *memberPod) fqdn() string { return m.name + "." + podDomain }
+
+// member is who the pod is.
+func (m *memberPod) member() permission.Member {
+	m.Helper()
+	status := m.awaits("its identity", func(s *agentv1.MemberStatus) bool { return s.GetIdentity() != "" })
+	return permission.Member{Name: m.name, Identity: status.GetIdentity()}
+}
+
+// server is the process as seen from outside of its namespace; 0 when there is none.
+func (m *memberPod) server() int {
+	m.Helper()
+	if below := children(m.T, m.process.inner()); len(below) == 1 {
+		return below[0]
+	}
+	return 0
+}
+
+// cut has everything that the pod sends to other pods, and the API server sends, get lost; open connections stay open. mend ends that.
+func (m *memberPod) cutPeers() {
+	for _, link := range m.allLinks() {
+		link.cut.Store(true)
+	}
+}
+
+func (m *memberPod) mend() {
+	for _, link := range m.allLinks() {
+		link.mend()
+	}
+	m.api.down.Store(false)
+}
+
+// allLinks are those from and to the pod.
+func (m *memberPod) allLinks() []*link {
+	var all []*link
+	for link := range maps.Values(m.to) {
+		all = append(all, link)
+	}
+	for _, other := range m.set.members {
+		if link := other.to[m.name]; link != nil {
+			all = append(all, link)
+		}
+	}
+	return all
+}
+
+// Record is what the API server has.
+func (s *set) get() permission.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record
+}
+
+func (s *set) put(r permission.Record, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record = r
+}
+
+// bootstrap begins all pods and names the first one, as the engine does.
+func (s *set) bootstrap() {
+	s.Helper()
+	var all []permission.Member
+	for _, m := range s.members {
+		m.begin()
+	}
+	for _, m := range s.members {
+		all = append(all, m.member())
+	}
+	s.put(permission.Record{}.Bootstrap(all))
+	s.promise(s.members[0])
+	s.put(s.get().Name(all[0]))
+	s.tell(s.members...)
+}
+
+// promise has a candidate promise the present term.
+func (s *set) promise(m *memberPod) {
+	s.Helper()
+	status, err := m.calls.Promise(m.ctx(), &agentv1.PromiseRequest{Term: s.get().Term})
+	if err != nil || status.GetPromised() != s.get().Term {
+		s.Fatalf("Promise: %v, %v", status, err)
+	}
+}
+
+// tell has pods learn the record.
+func (s *set) tell(members ...*memberPod) {
+	s.Helper()
+	for _, m := range members {
+		if _, err := m.calls.Learn(m.ctx(), &agentv1.LearnRequest{Record: wire(s.get())}); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// wire is the record as an operator sends it.
+func wire(r permission.Record) *agentv1.WriterRecord {
+	list := func(l permission.List) *agentv1.MemberList {
+		wired := &agentv1.MemberList{Version: l.Version}
+		for _, m := range l.Members {
+			wired.Members = append(wired.Members, &agentv1.Member{Name: m.Name, Identity: m.Identity})
+		}
+		return wired
+	}
+	wired := &agentv1.WriterRecord{Term: r.Term, List: list(r.List)}
+	if r.Primary != nil {
+		wired.Primary = &agentv1.Member{Name: r.Primary.Name, Identity: r.Primary.Identity}
+	}
+	if r.Previous != nil {
+		wired.Previous = list(*r.Previous)
+	}
+	return wired
+}
+
+// link forwards connections until it is cut: then nothing gets through, and no end is told.
+type link struct {
+	cut  atomic.Bool
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func newLink(t *testing.T, from, to string) *link {
+	t.Helper()
+	l := &link{}
+	listener, err := net.Listen("tcp", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close(); l.mend() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go l.forward(conn, to)
+		}
+	}()
+	return l
+}
+
+func (l *link) forward(from net.Conn, address string) {
+	l.keep(from)
+	if l.cut.Load() {
+		return
+	}
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		from.Close()
+		return
+	}
+	l.keep(to)
+	pipe := func(to, from net.Conn) {
+		defer to.Close()
+		buffer := make([]byte, 16<<10)
+		for {
+			n, err := from.Read(buffer)
+			if l.cut.Load() {
+				// Until the link is mended, which closes both.
+				select {}
+			}
+			if err != nil {
+				return
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go pipe(to, from)
+	pipe(from, to)
+}
+
+func (l *link) keep(conn net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = append(l.open, conn)
+}
+
+func (l *link) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut.Store(false)
+	for _, conn := range l.open {
+		conn.Close()
+	}
+	l.open = nil
+}
+
+// apiServer is the network's end of the API server for one pod.
+type apiServer struct {
+	*httptest.Server
+	// reads of the WorkloadSet.
+	reads atomic.Int64
+	// down has it answer nothing.
+	down atomic.Bool
+	// report is the last annotation.
+	report atomic.Pointer[string]
+}
+
+func newAPIServer(t *testing.T, s *set, m *memberPod) *apiServer {
+	t.Helper()
+	a := &apiServer{}
+	a.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Before the body is read, nothing tells that the client has gone.
+		body, _ := io.ReadAll(r.Body)
+		if a.down.Load() {
+			<-r.Context().Done()
+			return
+		}
+		if r.Method == http.MethodPatch {
+			a.report.Store(new(string(body)))
+			io.WriteString(w, "{}")
+			return
+		}
+		if r.URL.String() != "/apis/platform.zeroinfra.github.com/v1/namespaces/"+namespaced+"/workloadsets/"+setName || r.Header.Get("Authorization") != "Bearer token" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		a.reads.Add(1)
+		json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"writer": s.get()}})
+	}))
+	t.Cleanup(func() { a.down.Store(false); a.CloseClientConnections(); a.Close() })
+	return a
+}
+
+func (a *apiServer) ca() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Certificate().Raw})
+}
+
+// writers keeps a connection open to each server, and writes on it without a pause, until the returned function is called.
+func (s *set) writers() (stop func()) {
+	var ended atomic.Bool
+	var group sync.WaitGroup
+	for _, m := range s.members {
+		group.Go(func() {
+			for n := 0; !ended.Load(); {
+				conn, err := net.DialTimeout("tcp", net.JoinHostPort(m.ip, writesPort), time.Second)
+				if err != nil {
+					syscall.Nanosleep(&syscall.Timespec{Nsec: int64(10 * time.Millisecond)}, nil)
+					continue
+				}
+				for answers := bufio.NewReader(conn); err == nil && !ended.Load(); n++ {
+					conn.SetDeadline(time.Now().Add(time.Second))
+					if _, err = fmt.Fprintln(conn, n); err == nil {
+						_, err = answers.ReadString('\n')
+					}
+					syscall.Nanosleep(&syscall.Timespec{Nsec: int64(time.Millisecond)}, nil)
+				}
+				conn.Close()
+			}
+		})
+	}
+	return func() { ended.Store(true); group.Wait() }
+}
+
+// reign is a run of writes at one instance.
+type reign struct {
+	instance    string
+	first, last time.Duration
+	writes      int
+}
+
+// reigns reads the log of all instances. Where two were written at once, they take turns.
+func (s *set) reigns() []reign {
+	s.Helper()
+	data, err := os.ReadFile(s.writes)
+	if err != nil {
+		s.Fatal(err)
+	}
+	type write struct {
+		at       time.Duration
+		instance string
+	}
+	var all []write
+	for line := range strings.Lines(string(data)) {
+		var w write
+		var pid, n int
+		if _, err := fmt.Sscan(line, &w.at, &w.instance, &pid, &n); err != nil {
+			s.Fatalf("line %q: %v", line, err)
+		}
+		all = append(all, w)
+	}
+	slices.SortStableFunc(all, func(a, b write) int { return cmp.Compare(a.at, b.at) })
+	var found []reign
+	for _, w := range all {
+		if len(found) == 0 || found[len(found)-1].instance != w.instance {
+			found = append(found, reign{instance: w.instance, first: w.at})
+		}
+		last := &found[len(found)-1]
+		last.last, last.writes = w.at, last.writes+1
+	}
+	return found
+}
+
+// wantReigns checks that the instances were written one after the other, in this order.
+func (s *set) wantReigns(instances ...*memberPod) []reign {
+	s.Helper()
+	found := s.reigns()
+	var got, want []string
+	for _, r := range found {
+		got = append(got, r.instance)
+	}
+	for _, m := range instances {
+		want = append(want, m.name)
+	}
+	if !slices.Equal(got, want) {
+		s.Fatalf("writes came to %v, want %v: %+v", got, want, found)
+	}
+	return found
+}
+
+// awaitWrites waits until the instance was the last to be written.
+func (s *set) awaitWrites(m *memberPod) {
+	s.Helper()
+	eventually(s.T, func() error {
+		data, err := os.ReadFile(s.writes)
+		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+		if err != nil || !strings.Contains(lines[len(lines)-1], " "+m.name+" ") {
+			return fmt.Errorf("the last write is %q, %v; %v", lines[len(lines)-1], err, m.status())
+		}
+		return nil
+	})
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package planfile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
+)
+
+// FollowerArgs are the arguments of a process of this pod that follows the writer in another pod. The plan is one that was expanded.
+func (d Dirs) FollowerArgs(p *plan.Plan, primary string) ([]string, error) {
+	pod := podtext.PodOf(d.PodName, p.Domain)
+	pod.Primary = podtext.PodOf(primary, p.Domain).FQDN
+	var args []string
+	for _, arg := range p.Writing.FollowerArgs {
+		expanded, err := podtext.Expand(arg, pod)
+		if err != nil {
+			return nil, fmt.Errorf("writing: followerArgs: %w", err)
+		}
+		args = append(args, expanded)
+	}
+	return args, nil
+}
+
+// Writing is what the plan says of who may write: as it is mounted now, since a change of it needs no call, or else as the
+// plan that was prepared has it. Nil says that the engine is no authority over that.
+func (d Dirs) Writing(prepared *Prepared) *plan.Plan {
+	mounted, err := d.Mounted()
+	if err == nil && mounted.Writing != nil {
+		if here, err := d.Expand(mounted); err == nil {
+			return here
+		}
+	}
+	if prepared.Plan.Writing == nil {
+		return nil
+	}
+	return prepared.Plan
+}
+
+// validateWriting refuses what could not be told apart from another set, or judged without expressions, which PID 1 does not know.
+func (d Dirs) validateWriting(p *plan.Plan) error {
+	w := p.Writing
+	switch {
+	case d.PodName != "" && !strings.HasPrefix(d.PodName, w.Set+"-") || w.Set == "":
+		return fmt.Errorf("the pod %q is none of the set %q", d.PodName, w.Set)
+	case p.Process.Dir == "":
+		return errors.New("the process has no working directory, in which what was promised could be kept: set process.dir")
+	case p.Domain == "":
+		return errors.New("the plan has no domain, in which the other pods could be found")
+	}
+	if _, err := d.FollowerArgs(p, w.Set+"-0"); err != nil {
+		return err
+	}
+	if len(w.WriterArgs) > 0 || len(w.FollowerArgs) > 0 {
+		if err := validateCommand(append(append([]string{"process"}, w.WriterArgs...), w.FollowerArgs...)); err != nil {
+			return err
+		}
+	}
+	for _, named := range []struct {
+		name   string
+		action *plan.Action
+		// primary says that there is a writer to be told.
+		primary bool
+	}{{"promote", w.Promote, false}, {"follow", w.Follow, true}, {"rejoin", w.Rejoin, true}} {
+		if named.action == nil {
+			continue
+		}
+		if err := validateTransition(*named.action); err != nil {
+			return fmt.Errorf("%s: %w", named.name, err)
+		}
+		for parameter := range named.action.Parameters {
+			if !named.primary || parameter != plan.ParameterPrimary {
+				return fmt.Errorf("%s: parameter %q is unknown; follow and rejoin have %q, and promote has none", named.name, parameter, plan.ParameterPrimary)
+			}
+		}
+	}
+	return nil
+}
+
+func validateTransition(a plan.Action) error {
+	if a.Success != "" || len(a.Outputs) > 0 {
+		return errors.New("the process manager judges it by its exit code: it can have neither success nor outputs")
+	}
+	return validateAction(a)
+}

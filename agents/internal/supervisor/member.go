@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/writing"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+)
+
+// roleInterval is the time between attempts to start a process that may not be started yet: the plan may have been mended.
+const roleInterval = 2 * time.Second
+
+// OpenMember takes up the part that the pod has in who may write, after an expanded plan that has writing. The folder of the
+// process is locked.
+type OpenMember func(*plan.Plan) (*writing.Member, error)
+
+// Errors of Member.
+var (
+	errNoWriting = errors.New("the plan of this pod has no writing: the engine is not the authority over who may write here")
+	errNotYet    = errors.New("the folder with the data was not read yet")
+	errFenced    = errors.New("the process was killed: its permission to write has ended")
+)
+
+// notYet says why a process may not be started now.
+type notYet struct{ why string }
+
+func (e notYet) Error() string { return "the process is not started: " + e.why }
+
+// membership is what others can know of the member at any time.
+type membership struct {
+	member *writing.Member
+	// err is why there is none.
+	err error
+}
+
+// fence is the supervisor's side of the member.
+type fence struct {
+	// member is nil where the plan has no writing, and until the folder was read.
+	member *writing.Member
+	// plan that has what the transitions need: expanded, and of the member's folder.
+	plan *plan.Plan
+	// changed is closed when the member has another view.
+	changed <-chan struct{}
+	// part that the process has.
+	part part
+	// transition that is under way; nil when none is.
+	transition *transition
+	// failures of transitions in a row, and when to try again.
+	failures int
+	again    *time.Timer
+}
+
+// part is what the process runs as.
+type part struct {
+	role writing.Role
+	// primary is the pod that a follower follows.
+	primary string
+	// unpromoted is a writer that was started as a follower and does not know yet.
+	unpromoted bool
+}
+
+// Member is the pod's part in who may write; the error says why there is none.
+func (s *Supervisor) Member() (*writing.Member, error) {
+	now := s.membership.Load()
+	return now.member, now.err
+}
+
+// Enforce kills a writer whose permission has ended. Whoever answers somebody calls it before: the program may have been stopped
+// for a while.
+func (s *Supervisor) Enforce() {
+	if now := s.membership.Load(); now.member != nil {
+		now.member.Guard().Check()
+	}
+}
+
+func (s *Supervisor) memberChanged() <-chan struct{} { return s.fence.changed }
+
+func (s *Supervisor) transitionRetry() <-chan time.Time {
+	if s.fence.again == nil {
+		return nil
+	}
+	return s.fence.again.C
+}
+
+// join takes up the member of the folder, which is locked, where the plan has writing.
+func (s *Supervisor) join(next *planfile.Prepared) error {
+	p := s.dirs.Writing(next)
+	if p == nil {
+		s.leaveSet(errNoWriting)
+		return nil
+	}
+	f := &s.fence
+	if f.member != nil && f.member.Dir == next.Plan.Process.Dir && f.member.Set == p.Writing.Set {
+		f.plan = p
+		return nil
+	}
+	s.leaveSet(errNotYet)
+	if p.Process.Dir != next.Plan.Process.Dir {
+		return fmt.Errorf("the folder with the data is %q in the plan, and the mounted one has %q", next.Plan.Process.Dir, p.Process.Dir)
+	}
+	member, err := s.open(p)
+	if err != nil {
+		s.membership.Store(&membership{err: err})
+		return err
+	}
+	f.member, f.plan = member, p
+	_, f.changed = member.View()
+	s.membership.Store(&membership{member: member})
+	return nil
+}
+
+// leaveSet closes the member, if there is one.
+func (s *Supervisor) leaveSet(why error) {
+	s.membership.Store(&membership{err: why})
+	if s.fence.member != nil {
+		s.fence.member.Close()
+	}
+	s.fence = fence{}
+}
+
+// joinStopped takes up the member of a process that is stopped: the writer depends on its acknowledgement all the same.
+func (s *Supervisor) joinStopped() {
+	if s.fence.member != nil {
+		return
+	}
+	next, err := s.prepare()
+	if err == nil {
+		// A plan without writing leaves the folder of a stopped process alone.
+		if s.dirs.Writing(next) == nil {
+			s.membership.Store(&membership{err: errNoWriting})
+			return
+		}
+		if err = s.lock.Take(next.Plan.Process.Dir); err == nil {
+			err = s.join(next)
+		}
+	}
+	if err != nil {
+		s.message = "cannot take part in who may write: " + err.Error()
+		s.timer.Reset(roleInterval)
+		return
+	}
+	s.message = ""
+}
+
+// cast says what the process is to be, and gives it the arguments for that.
+func (s *Supervisor) cast(next *planfile.Prepared) (part, error) {
+	f := &s.fence
+	next.Args = nil
+	if f.member == nil {
+		return part{}, nil
+	}
+	if f.transition != nil {
+		return part{}, notYet{"the command that changes its role has not ended yet"}
+	}
+	view, changed := f.member.View()
+	f.changed = changed
+	switch view.Role {
+	case writing.Writer:
+		next.Args = f.plan.Writing.WriterArgs
+		return part{role: writing.Writer}, f.member.Begins()
+	case writing.Follower:
+		args, err := s.dirs.FollowerArgs(f.plan, view.Primary)
+		next.Args = args
+		return part{role: writing.Follower, primary: view.Primary}, err
+	}
+	return part{}, notYet{view.Why}
+}
+
+// startAs starts the process as what it was cast for.
+func (s *Supervisor) startAs(as part, next *planfile.Prepared) (Process, error) {
+	if as.role != writing.Writer {
+		return s.launcher.Start(next, s.lock.File())
+	}
+	var started Process
+	err := s.fence.member.Guard().Start(func() (writing.Process, error) {
+		var err error
+		started, err = s.launcher.Start(next, s.lock.File())
+		return started, err
+	})
+	if errors.Is(err, writing.ErrNoPermission) {
+		return nil, notYet{err.Error()}
+	}
+	return started, err
+}
+
+// partBegins: the process was started.
+func (s *Supervisor) partBegins(as part) {
+	s.fence.part = as
+	if s.fence.member != nil {
+		s.fence.member.Changed()
+	}
+}
+
+// fenced says whether the process that has ended was killed because its permission had ended.
+func (s *Supervisor) fenced(ended Process) bool {
+	return s.fence.member != nil && s.fence.member.Guard().Killed(ended)
+}
+
+// partEnded: the process has ended.
+func (s *Supervisor) partEnded() {
+	s.cancelTransition()
+	s.fence.part = part{}
+	s.fence.failures = 0
+	if s.fence.member != nil {
+		s.fence.member.Doing("")
+		s.fence.member.Changed()
+	}
+}
+
+// reconsider has the process become what it is to be.
+func (s *Supervisor) reconsider() {
+	f := &s.fence
+	if f.member == nil {
+		return
+	}
+	var view writing.View
+	view, f.changed = f.member.View()
+	if s.process == nil && s.state == waiting {
+		s.start()
+		return
+	}
+	if s.process == nil || s.state != running || s.after == leave {
+		return
+	}
+	wanted := f.next(view.Wanted)
+	if f.transition != nil {
+		if f.transition.to != wanted {
+			s.cancelTransition()
+		}
+		return
+	}
+	if wanted != (target{}) {
+		s.transit(wanted)
+	}
+}
+
+// staleTerm refuses a call from before what was promised. Term 0 is that of callers among whom nobody competes.
+func (s *Supervisor) staleTerm(term uint64) error {
+	if s.fence.member == nil || term == 0 {
+		return nil
+	}
+	if view, _ := s.fence.member.View(); term < uint64(view.Promised) {
+		return fmt.Errorf("%w: %d is lower than %d, which was promised", callrecord.ErrStaleTerm, term, view.Promised)
+	}
+	return nil
+}
+
+// report is the member as the status has it.
+func (s *Supervisor) memberReport() *agentv1.MemberReport {
+	if s.fence.member == nil {
+		return nil
+	}
+	view, _ := s.fence.member.View()
+	return view.Report()
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/writing"
+	"github.com/zeroinfra/platform-core/agentproto/configfile"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
+)
+
+const (
+	// firstRetry of a transition that failed, doubled up to maxRetry.
+	firstRetry = 200 * time.Millisecond
+	maxRetry   = 5 * time.Second
+)
+
+// Act is an action that is run beside the process.
+type Act struct {
+	Action     *plan.Action
+	Parameters map[string]string
+	// Secret looks up what its environment needs.
+	Secret configfile.Lookup
+}
+
+// step from one role to another.
+type step string
+
+const (
+	promote step = "promote"
+	follow  step = "follow"
+	rejoin  step = "rejoin"
+)
+
+// target is a step, and the pod that is the writer then; empty when nothing is to be done.
+type target struct {
+	step    step
+	primary string
+}
+
+// transition is a step under way.
+type transition struct {
+	to     target
+	done   chan error
+	cancel context.CancelFunc
+	// abandoned says that something else is wanted now.
+	abandoned bool
+}
+
+// next is what a running process lacks of what it is to be. A writer that is no longer to be one is killed by the guard, and
+// needs no step.
+func (f *fence) next(wanted writing.Wanted) target {
+	switch {
+	case f.part.role == writing.Follower && wanted.Role == writing.Writer, f.part.role == writing.Writer && f.part.unpromoted:
+		return target{step: promote}
+	case f.part.role != writing.Follower || wanted.Role != writing.Follower:
+		return target{}
+	case wanted.Primary != f.part.primary:
+		return target{follow, wanted.Primary}
+	case wanted.Rejoin:
+		return target{rejoin, wanted.Primary}
+	}
+	return target{}
+}
+
+// transit begins a step. One that the plan has no action for is a restart with other arguments; there is none to rejoin.
+func (s *Supervisor) transit(to target) {
+	f := &s.fence
+	if to.step == promote && !f.part.unpromoted {
+		if err := errors.Join(f.member.Begins(), f.member.Guard().Adopt(s.process)); err != nil {
+			s.transitionFailed(to, err)
+			return
+		}
+		f.part = part{role: writing.Writer, unpromoted: true}
+		f.member.Changed()
+	}
+	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow, rejoin: f.plan.Writing.Rejoin}[to.step]
+	switch {
+	case action == nil && to.step == rejoin:
+		s.transitionDone(to)
+		return
+	case action == nil:
+		s.log.Info("restarting the process in another role", "step", string(to.step), "primary", to.primary)
+		s.beginStop(startAgain)
+		return
+	}
+	s.log.Info("changing the role of the process", "step", string(to.step), "primary", to.primary)
+	act := Act{Action: action, Secret: s.prepared.Secret(s.dirs)}
+	if to.primary != "" {
+		act.Parameters = map[string]string{plan.ParameterPrimary: podtext.PodOf(to.primary, f.plan.Domain).FQDN}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &transition{to: to, done: make(chan error, 1), cancel: cancel}
+	f.transition = t
+	launcher, prepared := s.launcher, s.prepared
+	go func() { t.done <- launcher.Act(ctx, prepared, act) }()
+}
+
+func (s *Supervisor) transitionEnded() <-chan error {
+	if s.fence.transition == nil {
+		return nil
+	}
+	return s.fence.transition.done
+}
+
+// cancelTransition ends the command of a step. What is next waits until it has ended.
+func (s *Supervisor) cancelTransition() {
+	if t := s.fence.transition; t != nil {
+		t.abandoned = true
+		t.cancel()
+	}
+	if s.fence.again != nil {
+		s.fence.again.Stop()
+		s.fence.again = nil
+	}
+}
+
+// onTransition: the command of a step has ended.
+func (s *Supervisor) onTransition(err error) {
+	t := s.fence.transition
+	s.fence.transition = nil
+	t.cancel()
+	switch {
+	case t.abandoned:
+	case err != nil:
+		s.transitionFailed(t.to, err)
+		return
+	default:
+		s.transitionDone(t.to)
+	}
+	s.reconsider()
+}
+
+func (s *Supervisor) transitionFailed(to target, err error) {
+	f := &s.fence
+	s.message = fmt.Sprintf("cannot %s: %v; it is tried again", to.step, err)
+	s.log.Error("cannot change the role of the process", "step", string(to.step), "primary", to.primary, "error", err.Error())
+	f.member.Doing(s.message)
+	delay := firstRetry << min(f.failures, 10)
+	f.failures++
+	f.again = time.NewTimer(min(delay, maxRetry))
+}
+
+func (s *Supervisor) transitionDone(to target) {
+	f := &s.fence
+	f.failures, s.message = 0, ""
+	f.member.Doing("")
+	switch to.step {
+	case promote:
+		f.part.unpromoted = false
+	case follow:
+		f.part.primary = to.primary
+	case rejoin:
+		if err := f.member.Rejoined(); err != nil {
+			s.transitionFailed(to, err)
+			return
+		}
+	}
+	s.log.Info("the role of the process is changed", "step", string(to.step), "primary", to.primary)
+}
+
+// onTransitionRetry: a step that failed may be tried again.
+func (s *Supervisor) onTransitionRetry() {
+	s.fence.again = nil
+	s.reconsider()
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package writing
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Boottime is the time since the machine booted, which goes on while it sleeps.
+func Boottime() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		// Every kernel that Go runs on has this clock.
+		panic(fmt.Sprintf("cannot read the clock: %v", err))
+	}
+	return time.Duration(now.Nano())
+}
+
+// alarm rings at a time of Boottime, also when the machine slept over it. A time.Timer would ring later by as much.
+type alarm struct{ file *os.File }
+
+func newAlarm() (*alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a timer: %w", err)
+	}
+	return &alarm{os.NewFile(uintptr(fd), "timer")}, nil
+}
+
+// set has the alarm ring at a time, or at once when that is over.
+func (a *alarm) set(at time.Duration) error {
+	// Zero would disarm it.
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at.Nanoseconds(), 1))}
+	connection, err := a.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var set error
+	if err := connection.Control(func(fd uintptr) { set = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil) }); err != nil {
+		return err
+	}
+	return set
+}
+
+// wait returns when the alarm rings, and an error when it was closed.
+func (a *alarm) wait() error {
+	var expirations [8]byte
+	_, err := a.file.Read(expirations[:])
+	return err
+}
+
+func (a *alarm) close() { a.file.Close() }

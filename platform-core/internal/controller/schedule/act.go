@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/scheduling"
+)
+
+// Reasons of events.
+const (
+	eventScheduled = "Scheduled"
+	eventPassed    = "TimePassedOver"
+)
+
+// observe returns the Operations that the schedules of an Application made.
+func observe(ctx context.Context, reader client.Reader, app *platformv1.Application) ([]scheduling.Made, error) {
+	var list platformv1.OperationList
+	err := reader.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name},
+		client.HasLabels{platformv1.ScheduleLabel})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the scheduled Operations of Application %q: %w", client.ObjectKeyFromObject(app), err)
+	}
+	var made []scheduling.Made
+	for i := range list.Items {
+		op := &list.Items[i]
+		if !metav1.IsControlledBy(op, app) {
+			continue
+		}
+		phase := scheduling.Unfinished
+		if opsflow.Finished(op) || !op.DeletionTimestamp.IsZero() {
+			phase = scheduling.Finished
+		}
+		made = append(made, scheduling.Made{Name: op.Name, Schedule: op.Labels[platformv1.ScheduleLabel], Phase: phase})
+	}
+	return made, nil
+}
+
+// carryOut makes the Operations of a plan and then remembers that they are made.
+func (c *Controller) carryOut(ctx context.Context, app *platformv1.Application, plan scheduling.Plan) error {
+	for _, run := range plan.Runs {
+		switch taken, err := c.create(ctx, app, run); {
+		case err != nil:
+			return err
+		case taken:
+			plan.Passed[run.Schedule.Name] = fmt.Sprintf("an Operation %q is there that is not of this Application: delete it", run.Name)
+		default:
+			c.events.Normal(app, eventScheduled, "schedule %q made Operation %q", run.Schedule.Name, run.Name)
+		}
+	}
+	after := app.DeepCopy()
+	delete(after.Annotations, platformv1.SchedulesAnnotation)
+	if text := plan.Records.String(); text != "" {
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, platformv1.SchedulesAnnotation, text)
+	}
+	bound := client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{})
+	if err := c.client.Patch(ctx, after, bound); err != nil {
+		return fmt.Errorf("cannot record the schedules of Application %q: %w", client.ObjectKeyFromObject(app), err)
+	}
+	for name, why := range plan.Passed {
+		c.events.Warning(app, eventPassed, "schedule %q: %s", name, why)
+	}
+	return nil
+}
+
+// create makes an Operation, unless it is there. It returns whether the name is taken by one that is not ours.
+func (c *Controller) create(ctx context.Context, app *platformv1.Application, run scheduling.Run) (taken bool, err error) {
+	op := scheduling.Operation(app, run)
+	if err := controllerutil.SetControllerReference(app, op, c.client.Scheme()); err != nil {
+		return false, err
+	}
+	if err = c.client.Create(ctx, op); err == nil {
+		return false, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return false, fmt.Errorf("cannot create Operation %q of schedule %q: %w", run.Name, run.Schedule.Name, err)
+	}
+	there := &platformv1.Operation{}
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(op), there); err != nil {
+		return false, fmt.Errorf("cannot read Operation %q: %w", run.Name, err)
+	}
+	return !metav1.IsControlledBy(there, app), nil
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduling_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/scheduling"
+)
+
+func at(t *testing.T, text string) time.Time {
+	t.Helper()
+	parsed, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+// lastTime is what the status shows.
+func (w *world) status() platformv1.ScheduleStatus {
+	return scheduling.Status(w.app, func(string) bool { return w.disrupts })[0]
+}
+
+func TestAClockThatIsSetBackMakesNothingTwice(t *testing.T) {
+	w := newWorld(t, "UTC", "*/10 * * * *")
+	w.live(begin.Add(time.Hour + time.Minute))
+	w.now = begin.Add(31 * time.Minute)
+	if next := w.turn(); !next.Equal(begin.Add(70*time.Minute)) || len(w.times) != 6 {
+		t.Fatalf("it comes next at %s, after %d", next, len(w.times))
+	}
+	w.live(begin.Add(2*time.Hour + time.Minute))
+	if len(w.times) != 12 {
+		t.Errorf("%d were made in two hours: %v", len(w.times), w.times)
+	}
+}
+
+func TestAClockThatWasWrongIsNotBelievedForEver(t *testing.T) {
+	w := newWorld(t, "UTC", "0 2 * * *")
+	w.live(begin.AddDate(0, 0, 3))
+	right := w.now
+	w.now = begin.AddDate(4, 0, 0).Add(2*time.Hour + time.Second)
+	w.turn()
+	if got := len(w.times); got != 4 {
+		t.Fatalf("%d were made", got)
+	}
+	w.now = right
+	if next := w.turn(); !next.Equal(begin.AddDate(0, 0, 3).Add(2 * time.Hour)) {
+		t.Errorf("it comes next at %s", next)
+	}
+	if note := w.status().Message; note != "the clock was set back from 2030-01-01T02:00Z (UTC): times count from 2026-01-04T00:00Z (UTC)" {
+		t.Errorf("the status says %q", note)
+	}
+}
+
+func TestAChangedScheduleCountsFromNow(t *testing.T) {
+	w := newWorld(t, "UTC", "0 20 * * *")
+	w.spec().MissedRuns = platformv1.MissedLatest
+	w.live(begin.Add(23 * time.Hour))
+	// 06:00 is past, and after the last time that was made.
+	w.now = begin.Add(32 * time.Hour)
+	w.spec().Schedule = "0 6 * * *"
+	if next := w.turn(); !next.Equal(begin.Add(54*time.Hour)) || len(w.times) != 1 {
+		t.Errorf("it comes next at %s, after %v", next, w.times)
+	}
+	if last := w.status(); last.LastTime == nil || last.LastOperation != "redis-a.it.20260101-2000" {
+		t.Errorf("the last one is forgotten: %+v", last)
+	}
+	w.spec().TimeZone = "Asia/Tokyo"
+	if next := w.turn(); !next.Equal(at(t, "2026-01-02T21:00:00Z")) {
+		t.Errorf("it comes next at %s", next)
+	}
+}
+
+func TestPausesAreNotMadeUpFor(t *testing.T) {
+	for name, pause := range map[string]func(*world, bool){
+		"the schedule":    func(w *world, on bool) { w.spec().Suspend = on },
+		"the Application": func(w *world, on bool) { w.app.Spec.Suspend = on },
+	} {
+		w := newWorld(t, "UTC", "0 * * * *")
+		w.spec().MissedRuns, w.spec().Concurrency = platformv1.MissedAll, platformv1.ConcurrencyQueue
+		w.live(begin.Add(90 * time.Minute))
+		pause(w, true)
+		if next := w.turn(); !next.IsZero() || w.status().NextTime != nil {
+			t.Errorf("%s: it comes at %s while it is paused", name, next)
+		}
+		writes := w.writes
+		w.now = begin.Add(9*time.Hour + 30*time.Minute)
+		if w.turn(); w.writes != writes {
+			t.Errorf("%s: it writes while it is paused", name)
+		}
+		pause(w, false)
+		if next := w.turn(); !next.Equal(begin.Add(10*time.Hour)) || len(w.times) != 1 {
+			t.Errorf("%s: it comes next at %s, after %v", name, next, w.times)
+		}
+	}
+}
+
+func TestConcurrency(t *testing.T) {
+	for policy, want := range map[platformv1.ScheduleConcurrency]string{
+		"":                          `passed over 2026-01-01T02:00Z (UTC): Operation "redis-a.it.20260101-0100" has not ended`,
+		platformv1.ConcurrencySkip:  `passed over 2026-01-01T02:00Z (UTC): Operation "redis-a.it.20260101-0100" has not ended`,
+		platformv1.ConcurrencyQueue: "",
+	} {
+		w := newWorld(t, "UTC", "0 * * * *")
+		w.spec().Concurrency = policy
+		w.live(begin.Add(90 * time.Minute))
+		plan := scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour), Disrupts: func(string) bool { return false }, Operations: []scheduling.Made{
+			{Name: "redis-a.it.20260101-0100", Schedule: "it", Phase: scheduling.Unfinished},
+			{Name: "redis-a.other.20260101-0100", Schedule: "other", Phase: scheduling.Unfinished},
+		}})
+		if note := plan.Records["it"].Note; note != want || plan.Passed["it"] != want || (len(plan.Runs) == 0) != (want != "") {
+			t.Errorf("%s: %q, %v, runs %v", policy, note, plan.Passed, plan.Runs)
+		}
+		// One that was made for this very time, before a crash, stands in its own way not.
+		plan = scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour), Disrupts: func(string) bool { return false }, Operations: []scheduling.Made{
+			{Name: "redis-a.it.20260101-0200", Schedule: "it", Phase: scheduling.Unfinished},
+		}})
+		if record := plan.Records["it"]; record.Note != "" || record.Operation != "redis-a.it.20260101-0200" {
+			t.Errorf("%s: the record is %+v", policy, record)
+		}
+	}
+}
+
+func TestWhatWasMissedIsTold(t *testing.T) {
+	w := newWorld(t, "UTC", "0 * * * *")
+	w.live(begin.Add(90 * time.Minute))
+	w.now = begin.Add(3*time.Hour + 6*time.Minute)
+	w.turn()
+	if got := w.status().Message; got != "passed over 2026-01-01T03:00Z (UTC): no operator was there until 6m0s later" {
+		t.Errorf("it says %q", got)
+	}
+	w.spec().MissedRuns, w.spec().MissedLimit, w.spec().Concurrency = platformv1.MissedAll, new(int32(2)), platformv1.ConcurrencyQueue
+	w.now = begin.Add(24 * time.Hour)
+	w.turn()
+	if got := w.status().Message; got != "times before 2026-01-01T23:00Z (UTC) were missed and are more than the limit of 2" {
+		t.Errorf("it says %q", got)
+	}
+}
+
+func TestABrokenScheduleLeavesTheOthersAlone(t *testing.T) {
+	w := newWorld(t, "UTC", "0 * * * *")
+	w.live(begin.Add(90 * time.Minute))
+	w.app.Spec.Schedules = append(w.app.Spec.Schedules, platformv1.Schedule{Name: "broken", Schedule: "0 0 31 6 *", TimeZone: "UTC"})
+	w.live(begin.Add(150 * time.Minute))
+	if len(w.times) != 2 {
+		t.Errorf("made %v", w.times)
+	}
+	problems := scheduling.Check(w.app)
+	if len(problems) != 1 || !strings.Contains(problems[0].Error(), `schedules[1] "broken": schedule "0 0 31 6 *" names a day that never comes`) {
+		t.Errorf("problems: %v", problems)
+	}
+	shown := scheduling.Status(w.app, func(string) bool { return false })
+	if shown[0].Name != "it" || shown[1].NextTime != nil {
+		t.Errorf("status: %+v", shown)
+	}
+	// The record of one that breaks is kept.
+	w.spec().Schedule = "nonsense"
+	w.turn()
+	if w.status().LastOperation != "redis-a.it.20260101-0200" {
+		t.Errorf("the record is gone: %+v", w.status())
+	}
+}
+
+func TestRecordsThatCannotBeReadCountAsNone(t *testing.T) {
+	w := newWorld(t, "UTC", "0 * * * *")
+	w.app.Annotations = map[string]string{platformv1.SchedulesAnnotation: "{"}
+	w.now = begin.Add(90 * time.Minute)
+	if next := w.turn(); !next.Equal(begin.Add(2*time.Hour)) || len(w.times) > 0 {
+		t.Errorf("it comes next at %s, after %v", next, w.times)
+	}
+}
+
+func TestRecorded(t *testing.T) {
+	w := newWorld(t, "Europe/Berlin", "0 * * * *")
+	w.app.UID = "1"
+	w.live(begin.Add(90 * time.Minute))
+	op := func(hour int) *platformv1.Operation {
+		op := scheduling.Operation(w.app, scheduling.Run{Schedule: w.spec(), Time: begin.Add(time.Duration(hour) * time.Hour), Name: "x"})
+		op.OwnerReferences = []metav1.OwnerReference{{UID: "1", Controller: new(true)}}
+		return op
+	}
+	if !scheduling.Recorded(w.app, op(1)) || scheduling.Recorded(w.app, op(2)) {
+		t.Error("what is recorded is not what was made")
+	}
+	foreign := op(2)
+	foreign.OwnerReferences[0].UID = "2"
+	if !scheduling.Recorded(w.app, foreign) || !scheduling.Recorded(w.app, &platformv1.Operation{}) {
+		t.Error("others wait for a record")
+	}
+}
+
+func TestOperationsOfTheirTimeSortAndNameIt(t *testing.T) {
+	w := newWorld(t, "Asia/Tokyo", "0 2 * * *")
+	w.app.Labels = map[string]string{platformv1.DomainLabel: "database"}
+	w.spec().Operation.Parameters = platformv1.Parameters{"a": "b"}
+	run := scheduling.Run{Schedule: w.spec(), Time: at(t, "2026-01-02T02:00:00+09:00"), Name: "redis-a.it.20260101-1700"}
+	op := scheduling.Operation(w.app, run)
+	if op.Annotations[platformv1.ScheduledForAnnotation] != "2026-01-02T02:00:00+09:00" || op.Labels[platformv1.TriggerLabel] != "Schedule" ||
+		op.Labels[platformv1.DomainLabel] != "database" || op.Spec.TargetRef.Name != "redis-a" || op.Spec.Parameters["a"] != "b" {
+		t.Errorf("the Operation is %+v", op)
+	}
+}
