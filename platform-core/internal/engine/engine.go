@@ -80,10 +80,6 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	entitySecrets, err := secretwatch.New(mgr.GetConfig())
-	if err != nil {
-		return err
-	}
 	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
 	if err != nil {
 		return err
@@ -118,7 +114,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate})
 		},
 		func() error {
-			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Secrets: entitySecrets, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
+			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
 		},
 		func() error {
 			return schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)})

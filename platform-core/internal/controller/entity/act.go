@@ -71,9 +71,9 @@ func (c *Controller) prepareOne(ctx context.Context, it *item) error {
 	return c.writeStatus(ctx, it, claimed)
 }
 
-// finalize has an Entity wait for its object to be removed when that is what its policy says, and only then.
+// finalize has an Entity wait for its object to be removed when it has one and that is what its policy says, and only then.
 func (c *Controller) finalize(ctx context.Context, it *item) error {
-	wanted := it.entity.Spec.DeletionPolicy == platformv1.EntityDelete
+	wanted := it.entity.Spec.DeletionPolicy == platformv1.EntityDelete && it.entity.Status.Origin != ""
 	if it.deleting() || wanted == it.finalizer() {
 		return nil
 	}

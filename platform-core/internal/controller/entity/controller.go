@@ -34,8 +34,6 @@ type Deps struct {
 	Index *plugin.Index
 	// Dialer reaches the ops agents.
 	Dialer agentclient.EntitiesDialer
-	// Secrets with passwords; of this controller alone.
-	Secrets *secretwatch.Watcher
 	// Interval is how often objects are looked at that nothing was heard of.
 	Interval func() time.Duration
 	// Workers is how many Applications are looked at at a time; queue.DefaultWorkers when nil.
@@ -52,7 +50,9 @@ type Controller struct {
 	client client.Client
 	live   client.Reader
 	events *event.Recorder
-	memory memory
+	// secrets with passwords; a watcher feeds one controller.
+	secrets *secretwatch.Watcher
+	memory  memory
 }
 
 // Setup registers the controller with a manager.
@@ -60,7 +60,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: event.New(mgr.GetEventRecorder(owner))}
+	secrets, err := secretwatch.New(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: event.New(mgr.GetEventRecorder(owner)), secrets: secrets}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Entity{}, applicationField, byApplication); err != nil {
 		return fmt.Errorf("cannot index Entities: %w", err)
 	}
@@ -74,7 +78,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(applicationChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(podChanged)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(pluginChanged)).
-		WatchesRawSource(deps.Secrets.Source()).
+		WatchesRawSource(secrets.Source()).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(reconciler)
 }
@@ -86,7 +90,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	if len(seen.items) == 0 {
-		c.Secrets.Release(request.NamespacedName)
+		c.secrets.Release(request.NamespacedName)
 		c.memory.forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}

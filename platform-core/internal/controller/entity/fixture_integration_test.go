@@ -40,7 +40,6 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
-	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -336,12 +335,7 @@ func (f *fixture) run(effects int) (stop func(), done <-chan struct{}) {
 		f.Fatal(err)
 	}
 	connections := agentclient.New(f.authority, agentclient.WithOpsPort(f.opsPort))
-	secrets, err := secretwatch.New(env.Config)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if err := Setup(ctx, manager, Deps{Index: f.index, Dialer: counting{connections, f, blown}, Secrets: secrets,
-		Interval: func() time.Duration { return testInterval }}); err != nil {
+	if err := Setup(ctx, manager, Deps{Index: f.index, Dialer: counting{connections, f, blown}, Interval: func() time.Duration { return testInterval }}); err != nil {
 		f.Fatal(err)
 	}
 	ended := make(chan struct{})

@@ -103,9 +103,9 @@ func (c *Controller) observePasswords(ctx context.Context, seen *observation) er
 		if !known {
 			name := types.NamespacedName{Namespace: seen.key.Namespace, Name: from.Name}
 			wanted = append(wanted, name)
-			c.Secrets.Ensure(ctx, name, seen.key)
+			c.secrets.Ensure(ctx, name, seen.key)
 			var err error
-			if secret, err = c.Secrets.Get(ctx, name); err != nil && !apierrors.IsNotFound(err) {
+			if secret, err = c.secrets.Get(ctx, name); err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("cannot read Secret %q: %w", name, err)
 			} else if err != nil {
 				secret = nil
@@ -114,7 +114,7 @@ func (c *Controller) observePasswords(ctx context.Context, seen *observation) er
 		}
 		it.readPassword(secret)
 	}
-	c.Secrets.Release(seen.key, wanted...)
+	c.secrets.Release(seen.key, wanted...)
 	return nil
 }
 
