@@ -194,6 +194,17 @@ func (m *memberPod) says(role string) {
 	m.awaitOutput(role + "\n")
 }
 
+// starts waits until the server was started as the writer so often.
+func (m *memberPod) starts(want int) {
+	m.Helper()
+	eventually(m.T, func() error {
+		if got := strings.Count(m.stdout.String(), "writer\n"); got != want {
+			return fmt.Errorf("the writer was started %d times, want %d; log:\n%s", got, want, m.stderr)
+		}
+		return nil
+	})
+}
+
 func (m *memberPod) fqdn() string { return m.name + "." + podDomain }
 
 // member is who the pod is.

@@ -22,7 +22,7 @@ import (
 
 var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(slog.New(slog.DiscardHandler)) })
 
-func run(t *testing.T, ctx context.Context, timeout time.Duration, argv ...string) (command.Result, error) {
+func run(ctx context.Context, t *testing.T, timeout time.Duration, argv ...string) (command.Result, error) {
 	t.Helper()
 	r, err := shared()
 	if err != nil {
@@ -32,7 +32,7 @@ func run(t *testing.T, ctx context.Context, timeout time.Duration, argv ...strin
 }
 
 func TestResult(t *testing.T) {
-	got, err := run(t, t.Context(), time.Minute, "sh", "-c", "echo out; echo err >&2; exit 3")
+	got, err := run(t.Context(), t, time.Minute, "sh", "-c", "echo out; echo err >&2; exit 3")
 	want := command.Result{Stdout: "out\n", Stderr: "err\n", Exit: reaper.Exit{Code: 3}}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
@@ -40,7 +40,7 @@ func TestResult(t *testing.T) {
 }
 
 func TestOutputUpToTheBoundIsWhole(t *testing.T) {
-	got, err := run(t, t.Context(), time.Minute, "head", "-c", strconv.Itoa(command.MaxOutput), "/dev/zero")
+	got, err := run(t.Context(), t, time.Minute, "head", "-c", strconv.Itoa(command.MaxOutput), "/dev/zero")
 	if err != nil || len(got.Stdout) != command.MaxOutput || got.Exit.Code != 0 {
 		t.Errorf("got %d bytes, %s, %v", len(got.Stdout), got.Exit, err)
 	}
@@ -48,7 +48,7 @@ func TestOutputUpToTheBoundIsWhole(t *testing.T) {
 
 func TestTooMuchOutputIsReportedAndDoesNotBlock(t *testing.T) {
 	for _, redirection := range []string{"", " >&2"} {
-		_, err := run(t, t.Context(), time.Minute, "sh", "-c", "head -c 5000000 /dev/zero"+redirection)
+		_, err := run(t.Context(), t, time.Minute, "sh", "-c", "head -c 5000000 /dev/zero"+redirection)
 		if !errors.Is(err, command.ErrTooMuchOutput) {
 			t.Errorf("got %v", err)
 		}
@@ -57,7 +57,7 @@ func TestTooMuchOutputIsReportedAndDoesNotBlock(t *testing.T) {
 
 func TestHungCommandIsKilledWithItsGroup(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	_, err := run(t, t.Context(), time.Second, "sh", "-c", "trap '' TERM INT; sleep 1000 & echo $! >"+pidFile+"; wait")
+	_, err := run(t.Context(), t, time.Second, "sh", "-c", "trap '' TERM INT; sleep 1000 & echo $! >"+pidFile+"; wait")
 	if !errors.Is(err, command.ErrTimeout) || !strings.Contains(err.Error(), "1s") {
 		t.Fatalf("got %v", err)
 	}
@@ -86,13 +86,13 @@ func TestCancelledCommandIsKilled(t *testing.T) {
 			}
 		}
 	}()
-	if _, err := run(t, ctx, time.Minute, "sh", "-c", "touch "+started+"; exec sleep 1000"); !errors.Is(err, stop) {
+	if _, err := run(ctx, t, time.Minute, "sh", "-c", "touch "+started+"; exec sleep 1000"); !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestStrayThatHoldsTheOutputDoesNotBlock(t *testing.T) {
-	got, err := run(t, t.Context(), time.Minute, "sh", "-c", "setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.2; echo done")
+	got, err := run(t.Context(), t, time.Minute, "sh", "-c", "setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.2; echo done")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestStrayThatHoldsTheOutputDoesNotBlock(t *testing.T) {
 }
 
 func TestCommandThatCannotBeStarted(t *testing.T) {
-	if _, err := run(t, t.Context(), time.Minute, "no-such-tool"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := run(t.Context(), t, time.Minute, "no-such-tool"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -120,12 +120,12 @@ func TestNoDescriptorsAreLeft(t *testing.T) {
 		}
 		return len(entries)
 	}
-	if _, err := run(t, t.Context(), time.Minute, "true"); err != nil {
+	if _, err := run(t.Context(), t, time.Minute, "true"); err != nil {
 		t.Fatal(err)
 	}
 	before := count()
 	for range 50 {
-		if _, err := run(t, t.Context(), time.Minute, "true"); err != nil {
+		if _, err := run(t.Context(), t, time.Minute, "true"); err != nil {
 			t.Fatal(err)
 		}
 	}

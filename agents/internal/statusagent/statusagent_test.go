@@ -90,8 +90,14 @@ func start(t *testing.T, probe plan.Probe) *pod {
 	}
 	server := grpc.NewServer()
 	agentv1.RegisterProcessServiceServer(server, p.manager)
-	go server.Serve(listener)
-	t.Cleanup(server.Stop)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
 
 	log := slog.New(slog.DiscardHandler)
 	publisher, err := publish.New(filepath.Join(root, "report"), p.write, log)

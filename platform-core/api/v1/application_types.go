@@ -56,6 +56,10 @@ type ApplicationSpec struct {
 	// starts does not wait. At any time when left out.
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
+	// failover says when another pod takes over from one that writes and fails. Refused where the middleware decides that itself, and
+	// for a topology with a single pod.
+	// +optional
+	Failover *Failover `json:"failover,omitempty"`
 	// schedules run Operations on this instance at set times. Those that restart or replace pods wait for a maintenance window.
 	// +optional
 	// +listType=map
@@ -176,6 +180,12 @@ type ApplicationStatus struct {
 	// primary is the pod that takes writes, where the topology has just one.
 	// +optional
 	Primary string `json:"primary,omitempty"`
+	// term grows at each change of the primary, where the engine decides it and there is just one set of pods that writes.
+	// +optional
+	Term int64 `json:"term,omitempty"`
+	// durability says whether a write that was acknowledged can be lost with the primary, where the engine decides who writes.
+	// +optional
+	Durability Durability `json:"durability,omitempty"`
 	// endpoints that clients use.
 	// +optional
 	// +listType=map

@@ -54,6 +54,9 @@ type ComponentSpec struct {
 	// podDisruptionBudget limits how many pods of each set a drained node may take at once. Default 1.
 	// +optional
 	PodDisruptionBudget *PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+	// failover, where the engine decides who writes.
+	// +optional
+	Failover *Failover `json:"failover,omitempty"`
 	// networkPolicy of the Application.
 	// +optional
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
@@ -200,7 +203,7 @@ type ComponentList struct {
 }
 
 // IsRunning says whether pods are wanted at all: running is true when left out.
-func (s *ComponentSpec) IsRunning() bool { return s.Running == nil || *s.Running }
+func (c *ComponentSpec) IsRunning() bool { return c.Running == nil || *c.Running }
 
 // GetConditions implements Conditioned.
 func (c *Component) GetConditions() []metav1.Condition { return c.Status.Conditions }

@@ -101,6 +101,8 @@ const (
 	ReasonWaitingForMaintenance = "WaitingForMaintenance"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
 	ReasonAdoptionRefused = "AdoptionRefused"
+	// ReasonFailoverPending: nobody writes, or the pod that writes is down, and another one is to take over.
+	ReasonFailoverPending = "FailoverPending"
 	// ReasonSwitchoverPending: a pod that takes writes is to hand over before it is taken out.
 	ReasonSwitchoverPending = "SwitchoverPending"
 	// ReasonSwitchoverFailed: it does not, and nothing is done to it.

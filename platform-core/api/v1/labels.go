@@ -33,6 +33,9 @@ const (
 	// ReportAnnotation is where the status agent of a pod writes its report
 	// (agentproto/v1.Report as JSON), only when something changes.
 	ReportAnnotation = "platform.zeroinfra.github.com/report"
+	// SwitchWriterAnnotation asks a WorkloadSet to have the pod that takes writes hand over: "<pod>" names the one that is to stop writing,
+	// "<pod>/<other>" the one that is to take over, too. It does nothing while that pod takes no writes.
+	SwitchWriterAnnotation = "platform.zeroinfra.github.com/switch-writer"
 	// PasswordFromAnnotation is on the Secret of a credential whose password the user supplies, and names where that is: "<Secret>/<key>".
 	PasswordFromAnnotation = "platform.zeroinfra.github.com/password-from"
 	// SchedulesAnnotation is where the engine keeps how far each schedule of an Application is.

@@ -137,6 +137,9 @@ type SetState struct {
 	ReadyReplicas int32 `json:"readyReplicas"`
 	// updatedReplicas is the number of pods that are as the spec asks.
 	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// term grows at each change of the pod that writes, where the engine decides it.
+	// +optional
+	Term int64 `json:"term,omitempty"`
 }
 
 // PodState is what is known of one pod of a set.

@@ -96,6 +96,9 @@ type WorkloadSetSpec struct {
 	// switchover says how a pod that takes writes hands over before it is taken out.
 	// +optional
 	Switchover *SetSwitchover `json:"switchover,omitempty"`
+	// failover says how another pod becomes the one that writes, where the engine decides that.
+	// +optional
+	Failover *SetFailover `json:"failover,omitempty"`
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -214,6 +217,9 @@ type WorkloadSetStatus struct {
 	// switchover is the latest one.
 	// +optional
 	Switchover *SwitchoverState `json:"switchover,omitempty"`
+	// writer says who may write, where spec.failover is set.
+	// +optional
+	Writer *WriterRecord `json:"writer,omitempty"`
 	// volumes of the pods.
 	// +optional
 	// +listType=map

@@ -41,6 +41,8 @@ type Ops interface {
 	// Run begins the action, or asks how it stands when it was called with the key before. It does not wait for the end: with
 	// report.CallRunning, call again with the same key.
 	Run(ctx context.Context, action Action) (ActionCall, error)
+	// Await is Run for an action that ends soon: it returns its outcome, or how it stands when ctx ends.
+	Await(ctx context.Context, action Action) (ActionCall, error)
 }
 
 // OpsDialer finds the ops agent of a pod.
@@ -65,6 +67,16 @@ type ops struct {
 
 // Run implements Ops. The first message says that the call is recorded, and how it stands; the action does not end with the stream.
 func (o *ops) Run(ctx context.Context, action Action) (ActionCall, error) {
+	return o.follow(ctx, action, func(ActionCall) bool { return true })
+}
+
+// Await implements Ops.
+func (o *ops) Await(ctx context.Context, action Action) (ActionCall, error) {
+	return o.follow(ctx, action, func(call ActionCall) bool { return call.Phase != report.CallRunning })
+}
+
+// follow begins an action and listens until what it says is enough.
+func (o *ops) follow(ctx context.Context, action Action, enough func(ActionCall) bool) (ActionCall, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	stream, err := o.client.Run(ctx, &agentv1.RunRequest{Header: header(action.Key), Action: action.Name, Parameters: action.Parameters,
@@ -72,17 +84,26 @@ func (o *ops) Run(ctx context.Context, action Action) (ActionCall, error) {
 	if err != nil {
 		return ActionCall{}, o.failure(runMethod, err)
 	}
+	var last *ActionCall
 	for {
 		update, err := stream.Recv()
 		switch {
+		case err != nil && last != nil && ctx.Err() != nil:
+			return *last, nil
 		case errors.Is(err, io.EOF):
 			return ActionCall{}, &Error{Pod: o.pod, Address: o.address, Method: runMethod, Kind: Unreachable, Problem: "the agent does not say how the action stands"}
 		case err != nil:
 			return ActionCall{}, o.failure(runMethod, err)
 		}
-		if record := update.GetCall(); record != nil {
-			call, err := o.callOf(runMethod, record.GetRecord())
-			return ActionCall{Call: call, Outputs: record.GetOutputs()}, err
+		record := update.GetCall()
+		if record == nil {
+			continue
 		}
+		call, err := o.callOf(runMethod, record.GetRecord())
+		outcome := ActionCall{Call: call, Outputs: record.GetOutputs()}
+		if err != nil || enough(outcome) {
+			return outcome, err
+		}
+		last = &outcome
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
 // notLoadedRetry is how soon a reconcile that came before the plugins is tried again.
@@ -50,6 +51,8 @@ type Options struct {
 	Workers *queue.Limit
 	// Now tells the time that schedules go by; time.Now when nil.
 	Now func() time.Time
+	// Traces tells of Operations that ended; nil for nobody.
+	Traces *telemetry.Traces
 	// Admission is the validating webhook; nil for none.
 	Admission *Admission
 }
@@ -108,10 +111,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate})
+			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
 		},
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})

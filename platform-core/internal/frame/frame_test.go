@@ -93,7 +93,7 @@ func TestTogether(t *testing.T) {
 		func() error { <-ping; close(pong); return first },
 		func() error { return second },
 	)
-	if err != first {
+	if !errors.Is(err, first) {
 		t.Errorf("got %v, want the first error in order", err)
 	}
 	running, most := atomic.Int32{}, atomic.Int32{}

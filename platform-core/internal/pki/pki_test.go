@@ -314,10 +314,11 @@ func TestDigestTellsTextsApartAndOutlivesTheCertificates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Digest("a") == a.Digest("b") || a.Digest("a") != a.Digest("a") {
-			t.Errorf("%s: digests %s and %s", name, a.Digest("a"), a.Digest("b"))
+		one, again, other := a.Digest("a"), a.Digest("a"), a.Digest("b")
+		if one == other || one != again {
+			t.Errorf("%s: digests %s, %s and %s", name, one, again, other)
 		}
-		digests[name] = a.Digest("a")
+		digests[name] = one
 	}
 	if digests["first"] != digests["renewed, key is kept"] || digests["first"] == digests["another key"] {
 		t.Errorf("digests: %v", digests)

@@ -59,9 +59,6 @@ const (
 	PasswordOptional EntityPassword = "Optional"
 )
 
-// NeedsOps says that the pods have the ops agent's container.
-func (c *Component) NeedsOps() bool { return len(c.Actions) > 0 || c.Driver != nil }
-
 // Roles of the pods that are asked about a type of entities; empty for any pod.
 func (c *Component) rolesOf(e *Entity) []string {
 	var roles []string

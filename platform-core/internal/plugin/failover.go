@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/ext"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/podtext"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
@@ -21,22 +22,35 @@ import (
 // DefaultFailoverSeconds is how long a writer is gone before another takes over, when neither user nor plugin say.
 const DefaultFailoverSeconds = 2
 
-// Failover says how another pod becomes the writer of a component whose authority is the engine. It is declared and checked;
-// what carries it out comes with a later engine.
+// Failover says how another pod becomes the writer of a component whose authority is the engine. It is in force where a topology
+// allows more than one pod.
 type Failover struct {
-	// Order is a CEL expression over role and attributes, as the probe of a candidate reports them, that gives a whole
+	// Order is a CEL expression over role and attributes, as the probe of a candidate and Measure tell them, that gives a whole
 	// number. Of the candidates whose data is safe, the one with the largest becomes the writer.
 	Order string `json:"order"`
-	// LagAttribute of the probe is how many bytes a candidate is behind the writer, as text of a whole number.
+	// LagAttribute, of the probe or of Measure, is how many bytes a candidate is behind the writer, as text of a whole number.
 	LagAttribute string `json:"lagAttribute,omitempty"`
+	// InSync is a CEL expression over role and attributes, as the probe reports them, that gives true for a pod that follows and has
+	// the writer's data but for what is on its way. Default true.
+	InSync string `json:"inSync,omitempty"`
 	// AfterSeconds that the writer has been gone. Default DefaultFailoverSeconds.
 	AfterSeconds int `json:"afterSeconds,omitempty"`
+	// Durability of an acknowledged write. Default Asynchronous.
+	Durability platformv1.Durability `json:"durability,omitempty"`
+	// WriterArgs are appended to the command of a process that is started as the writer, FollowerArgs to that of one that follows; in
+	// those ${primary.fqdn} is the DNS name of the writer.
+	WriterArgs   []string `json:"writerArgs,omitempty"`
+	FollowerArgs []string `json:"followerArgs,omitempty"`
 	// Promote is the action that makes a pod the writer.
 	Promote string `json:"promote"`
-	// Follow is the action that has a pod follow the writer.
+	// Follow is the action that has a pod follow the writer, its parameter primary.
 	Follow string `json:"follow"`
 	// Rejoin is the action that has a former writer follow the new one, with what it wrote beyond it undone. Default Follow.
 	Rejoin string `json:"rejoin,omitempty"`
+	// Measure is the action that says what changes too often to be reported: its outputs are attributes in Order and LagAttribute.
+	Measure string `json:"measure,omitempty"`
+	// Handover is the action by which the writer takes no writes for a few seconds, so that a candidate can catch up before a planned change.
+	Handover string `json:"handover,omitempty"`
 }
 
 // Seconds that the writer has been gone.
@@ -74,14 +88,31 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access != platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role for the pods that follow: give one of the roles the access ReadOnly or None")
 	}
-	l.checkOrder(path.With("order"), c, f.Order)
-	l.checkActionName(path.With("promote"), c, f.Promote)
-	l.checkActionName(path.With("follow"), c, f.Follow)
-	if f.Rejoin != "" {
-		l.checkActionName(path.With("rejoin"), c, f.Rejoin)
+	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {
+		l.wrong(path, "is for a component with podManagementPolicy Parallel: the first writer is named when all pods are there")
 	}
+	if c.Switchover != nil {
+		l.wrong(path, "and switchover cannot both be there: with a failover the engine has the writer hand over itself, take switchover out")
+	}
+	if c.Process.Dir == "" {
+		l.wrong(path, "is for a component with process.dir: what a pod has promised is kept there")
+	}
+	actions := map[string]string{"promote": f.Promote, "follow": f.Follow, "rejoin": f.Rejoin, "measure": f.Measure, "handover": f.Handover}
+	for _, key := range slices.Sorted(maps.Keys(actions)) {
+		if name := actions[key]; name != "" {
+			l.checkWritingAction(path.With(key), c, name, parametersOf[key])
+		}
+	}
+	attributes := slices.Collect(maps.Keys(c.Probe.Attributes))
+	if f.InSync != "" {
+		l.checkFormula(path.With("inSync"), f.InSync, cel.BoolType, "true or false", attributes)
+	}
+	if i := slices.IndexFunc(c.Actions, func(a plan.Action) bool { return a.Name == f.Measure }); i >= 0 {
+		attributes = slices.AppendSeq(attributes, maps.Keys(c.Actions[i].Outputs))
+	}
+	l.checkFormula(path.With("order"), f.Order, cel.IntType, "a whole number, for example int(attributes['offset'])", attributes)
 	if f.LagAttribute != "" {
-		l.oneOf(path.With("lagAttribute"), f.LagAttribute, "attribute of the probe", slices.Collect(maps.Keys(c.Probe.Attributes)))
+		l.oneOf(path.With("lagAttribute"), f.LagAttribute, "attribute", attributes)
 	}
 }
 
@@ -90,20 +121,75 @@ func (l *loader) checkActionName(path document.Path, c *Component, name string) 
 	l.oneOf(path, name, "action of component \""+c.Name+"\"", names(c.Actions, func(a plan.Action) string { return a.Name }))
 }
 
-func (l *loader) checkOrder(path document.Path, c *Component, source string) {
+// parametersOf are those that the actions of a failover are given.
+var parametersOf = map[string][]string{"follow": {plan.ParameterPrimary}, "rejoin": {plan.ParameterPrimary}}
+
+// checkWritingAction: what the agents run by themselves takes no parameters that they would not know.
+func (l *loader) checkWritingAction(path document.Path, c *Component, name string, allowed []string) {
+	l.checkActionName(path, c, name)
+	i := slices.IndexFunc(c.Actions, func(a plan.Action) bool { return a.Name == name })
+	if i < 0 {
+		return
+	}
+	action := &c.Actions[i]
+	if key := path[len(path)-1]; key != "measure" && key != "handover" && (action.Success != "" || len(action.Outputs) > 0) {
+		l.wrong(path, "names the action %q, which has success or outputs: the process manager runs it and goes by its exit code alone, take them out", name)
+	}
+	for _, parameter := range slices.Sorted(maps.Keys(action.Parameters)) {
+		if !slices.Contains(allowed, parameter) {
+			l.wrong(path, "names the action %q, which takes the parameter %q: nobody would give it one", name, parameter)
+		}
+	}
+}
+
+// checkFormula checks an expression over a candidate.
+func (l *loader) checkFormula(path document.Path, source string, want *cel.Type, wanted string, attributes []string) {
 	checked, issues := orderEnvironment().Compile(source)
 	if issues.Err() != nil {
 		l.wrong(path, "is not a valid expression: %s; known here: role, attributes", issues.Errors()[0].Message)
 		return
 	}
-	if !checked.OutputType().IsExactType(cel.IntType) {
-		l.wrong(path, "gives %s: it must give a whole number, for example int(attributes['offset'])", checked.OutputType())
+	if !checked.OutputType().IsExactType(want) {
+		l.wrong(path, "gives %s: it must give %s", checked.OutputType(), wanted)
 	}
 	keys, exact := placeholder.KeysUsed(checked, "attributes")
 	if !exact {
 		l.wrong(path, "must name each attribute that it looks at, as in attributes['offset']")
 	}
 	for _, key := range keys {
-		l.oneOf(path, key, "attribute of the probe", slices.Collect(maps.Keys(c.Probe.Attributes)))
+		l.oneOf(path, key, "attribute", slices.Clone(attributes))
 	}
+}
+
+// OrderOf gives the order of a candidate.
+func OrderOf(source, role string, attributes map[string]string) (int64, error) {
+	return formulas.number(source, role, attributes)
+}
+
+// IsInSync says whether a pod has the writer's data.
+func IsInSync(source, role string, attributes map[string]string) (bool, error) {
+	value, err := formulas.eval(source, role, attributes)
+	if err != nil {
+		return false, err
+	}
+	inSync, ok := value.(bool)
+	if !ok {
+		return false, fmt.Errorf("expression %q gives %T: it must give true or false", source, value)
+	}
+	return inSync, nil
+}
+
+// ofWritingArgs says whether a path leads to an argument of a process by what its pod is.
+func ofWritingArgs(path document.Path) bool {
+	return len(path) == 5 && path[0] == "components" && path[2] == "failover" && (path[3] == "writerArgs" || path[3] == "followerArgs")
+}
+
+// checkWritingArg: the agents fill these texts in, and know no more than the pod and, of one that follows, the writer.
+func checkWritingArg(path document.Path, text string) error {
+	pod := podtext.PodOf("sample-component-main-0", "sample.example")
+	if path[3] == "followerArgs" {
+		pod.Primary = "sample-component-main-1.sample.example"
+	}
+	_, err := podtext.Expand(text, pod)
+	return err
 }

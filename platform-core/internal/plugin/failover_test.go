@@ -33,14 +33,25 @@ func TestFailover(t *testing.T) {
 	if c.Failover.Seconds() != 2 || c.Failover.RejoinAction() != "follow" {
 		t.Errorf("got %+v", c.Failover)
 	}
-	notes := strings.Join(b.NotYet(), "\n")
-	for _, want := range []string{`component "redis" declares a failover after 2 s (promote, follow, follow), which is checked and not yet carried out`} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("%q is not in\n%s", want, notes)
-		}
+}
+
+// An output of the action that measures is an attribute.
+func TestMeasuredOrder(t *testing.T) {
+	old := "{name: follow, command: [a]}\n    failover:\n      order: int(attributes['offset'])\n      lagAttribute: lag\n"
+	errs, b := declaredFailover(t, old, "{name: drop-user, command: [a], outputs: {seen: stdout}}\n    failover:\n      order: int(attributes['seen'])\n      lagAttribute: seen\n"+
+		"      inSync: role == 'replica' && attributes['lag'] == '0'\n      measure: drop-user\n      followerArgs: [--replicaof, '${primary.fqdn}', '6379']\n")
+	if len(errs) > 0 {
+		t.Fatal(errs)
 	}
-	if plain := loadRedis(t).NotYet(); len(plain) != 0 {
-		t.Errorf("without declarations: %v", plain)
+	c, _ := b.Component("redis")
+	if got, err := OrderOf("int(attributes['seen'])", "replica", map[string]string{"seen": "42"}); err != nil || got != 42 || c.Failover == nil {
+		t.Errorf("got %d, %v", got, err)
+	}
+	if got, err := IsInSync("role == 'replica' && attributes['lag'] == '0'", "replica", map[string]string{"lag": "0"}); err != nil || !got {
+		t.Errorf("got %t, %v", got, err)
+	}
+	if _, err := OrderOf("int(attributes['seen'])", "replica", nil); err == nil || !strings.Contains(err.Error(), "seen") {
+		t.Errorf("an attribute that is not there: %v", err)
 	}
 }
 
@@ -51,13 +62,23 @@ func TestBrokenFailover(t *testing.T) {
 		"order of text":      {"order: int(attributes['offset'])", "order: attributes['offset']", "must give a whole number"},
 		"order of nothing":   {"order: int(attributes['offset'])", "order: int(fields['offset'])", "known here: role, attributes"},
 		"order of all":       {"order: int(attributes['offset'])", "order: size(attributes)", "must name each attribute"},
-		"attribute of order": {"order: int(attributes['offset'])", "order: int(attributes['age'])", `names the attribute of the probe "age", which is not there: there is lag, offset`},
-		"attribute of lag":   {"lagAttribute: lag", "lagAttribute: age", `names the attribute of the probe "age"`},
+		"attribute of order": {"order: int(attributes['offset'])", "order: int(attributes['age'])", `names the attribute "age", which is not there: there is lag, offset`},
+		"attribute of lag":   {"lagAttribute: lag", "lagAttribute: age", `names the attribute "age"`},
 		"after":              {"lagAttribute: lag", "afterSeconds: 0", "a whole number from 1 to 600"},
 		"action's name":      {"promote: promote", "promote: Promote Now", "small letters"},
 		"promote":            {"promote: promote", "promote: lift", `names the action of component "redis" "lift", which is not there: there is follow, promote`},
 		"follow":             {"follow: follow", "follow: lift", `names the action of component "redis" "lift"`},
 		"rejoin":             {"follow: follow", "follow: follow\n      rejoin: lift", `names the action of component "redis" "lift"`},
+		"parameter":          {"{name: promote, command: [a]}", `{name: promote, command: [a, "${parameters.force}"], parameters: {force: string}}`, `takes the parameter "force": nobody would give it one`},
+		"judged action":      {"{name: promote, command: [a]}", "{name: promote, command: [a], success: exitCode == 1}", "goes by its exit code alone"},
+		"ordered":            {"    failover:\n", "    podManagementPolicy: OrderedReady\n    failover:\n", "podManagementPolicy Parallel"},
+		"switchover":         {"    failover:\n", "    switchover: {action: drop-user, roles: [replica]}\n    failover:\n", "cannot both be there"},
+		"sync of text":       {"lagAttribute: lag", "inSync: role", "must give true or false"},
+		"follower's text":    {"lagAttribute: lag", "followerArgs: ['${primary.name}']", "primary.name"},
+		"writer's text":      {"lagAttribute: lag", "writerArgs: ['${primary.fqdn}']", "primary.fqdn"},
+		"durability":         {"lagAttribute: lag", "durability: Eternal", "Asynchronous"},
+		"measure":            {"lagAttribute: lag", "measure: lift", `names the action of component "redis" "lift"`},
+		"handover":           {"lagAttribute: lag", "handover: lift", `names the action of component "redis" "lift"`},
 		"nobody writes":      {"access: ReadWrite", "access: ReadOnly", "give one of the roles the access ReadWrite"},
 		"nobody follows":     {"      - name: replica\n        access: ReadOnly\n", "", "give one of the roles the access ReadOnly or None"},
 	} {

@@ -50,6 +50,8 @@ func (l *loader) loadComponents() {
 		switch {
 		case ofSwitchover(path):
 			return false, checkSwitchoverText(text)
+		case ofWritingArgs(path):
+			return false, checkWritingArg(path, text)
 		case !inPlan(path):
 			return false, refusePlaceholder(text)
 		case standsForParameter(path, text):

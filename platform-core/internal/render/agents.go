@@ -74,7 +74,7 @@ func opsResources() corev1.ResourceRequirements {
 // initContainer copies the agents' binaries into the pod.
 func (c *context) initContainer() corev1.Container {
 	command := []string{agentImagePath, "init"}
-	if c.declared.NeedsOps() {
+	if c.needsOps() {
 		command = append(command, "--with", path.Base(plan.OpsPath))
 	}
 	return corev1.Container{

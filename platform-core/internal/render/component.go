@@ -147,6 +147,7 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 	}
 	p.Domain, p.Credentials, p.Logs = c.headlessDomain(), c.passwords(), c.logsPlan()
 	p.Digest, p.RestartDigest = planDigests(&p)
+	c.withWriting(&p)
 	template, err := c.bundle.RenderPodTemplate(c.declared, values)
 	if err != nil {
 		return failed(err)
@@ -192,6 +193,7 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		Authority:           string(c.declared.Authority),
 		DeletionPolicy:      c.spec.DeletionPolicy,
 		AdoptVolumes:        c.spec.AdoptVolumes,
+		Failover:            c.setFailover(),
 	}
 	for i, v := range c.declared.Volumes {
 		storage := platformv1.Storage{Size: v.Size.DeepCopy()}

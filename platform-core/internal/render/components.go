@@ -48,6 +48,9 @@ func CheckedComponents(b *plugin.Bundle, app *platformv1.Application) ([]platfor
 		spec.Credentials = credentials
 		specs = append(specs, *spec)
 	}
+	if r := checkFailover(b, app, specs); r != nil && len(refusals) == 0 {
+		refusals = append(refusals, r)
+	}
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
@@ -185,6 +188,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 	for _, fill := range []func() *Refusal{
 		func() *Refusal { return checkAutoscaling(spec, declared, allowed, &set) },
 		func() *Refusal { return fillReplicas(spec, allowed, &set) },
+		func() *Refusal { return fillFailover(spec, declared, allowed, app.Spec.Failover) },
 		func() *Refusal { return fillResources(spec, declared, set.Resources) },
 		func() *Refusal { return fillStorage(spec, declared, set.Storage) },
 		func() *Refusal { return fillService(spec, declared, set.Service) },

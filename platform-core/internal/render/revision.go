@@ -79,7 +79,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 		Container:   c.declared.Container,
 		StopSeconds: p.Process.Stop.TimeoutSeconds,
 		TLS:         c.spec.TLS.On(),
-		Actions:     c.declared.NeedsOps(),
+		Actions:     c.needsOps(),
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)

@@ -13,6 +13,14 @@ import (
 // wantedRole is the reported role, when the plugin declares it. While a pod
 // does not answer it keeps its label: it is out of every Service by not being ready.
 func (f Facts) wantedRole(p Pod) string {
+	role := f.reportedRole(p)
+	if f.Named != nil && *f.Named != p.Name && f.writer(role) {
+		return ""
+	}
+	return role
+}
+
+func (f Facts) reportedRole(p Pod) string {
 	if p.Report.Health != report.Healthy || p.Node == Unreachable {
 		return p.Role
 	}
@@ -33,6 +41,9 @@ func planRoles(f Facts) []Step {
 			continue
 		}
 		step := stepFor(SetRole, p, "it reports role %q", p.Report.Role)
+		if want == "" && f.writer(f.reportedRole(p)) {
+			step = stepFor(SetRole, p, "it is not the one that may write")
+		}
 		step.Role = want
 		if f.writer(want) {
 			give = append(give, step)

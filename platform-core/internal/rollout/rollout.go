@@ -15,6 +15,8 @@
 //   - What else differs from what is wanted is changed one pod at a time: broken ones first, then those that take
 //     no writes, the writer last; never while a pod that needs no change is not ready. A broken one is changed
 //     at once, since the change may be what mends it.
+//   - Where the engine decides who writes, only the pod that is named has a writer's label, and while the writer changes no other pod
+//     is touched.
 //   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
 //     another pod could take over. When it does not, the set holds: it is the user's turn.
 //   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
@@ -61,6 +63,11 @@ type Facts struct {
 	Switchover Switchover
 	// Handover is the latest attempt.
 	Handover Handover
+	// Named is the pod that may write, where the engine decides it: no other one gets the label of a role that takes writes, and
+	// with an empty name none does. Nil where the pods' reports decide.
+	Named *string
+	// Busy says why no pod that could do its work may be taken out now, as while the writer changes; empty when nothing is in the way.
+	Busy string
 	// Pods that are there, in any order.
 	Pods []Pod
 }
@@ -224,6 +231,9 @@ func Plan(f Facts) []Step {
 		return append(planStop(f), planLost(f)...)
 	}
 	steps := slices.Concat(planRoles(f), planMissing(f), planLost(f))
+	if f.Busy != "" {
+		return append(steps, planEnded(f)...)
+	}
 	if step, ok := planExcess(f); ok {
 		return append(steps, f.spare(step))
 	}
@@ -287,6 +297,9 @@ func (f Facts) Wanted(p Pod) bool {
 
 // writes says whether a pod takes writes, by its label or by what it last said of itself.
 func (f Facts) writes(p Pod) bool { return f.writer(p.Role) || f.writer(p.Report.Role) }
+
+// Writes says whether a pod in a role takes writes.
+func (f Facts) Writes(role string) bool { return f.writer(role) }
 
 func (f Facts) writer(role string) bool {
 	return slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
@@ -79,7 +80,12 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := setup(mgr, o, s, l); err != nil {
+	traces, err := telemetry.NewTraces(ctx, o.Domain, o.Version, os.Getenv)
+	if err != nil {
+		return err
+	}
+	defer traces.Shutdown(ctx)
+	if err := setup(mgr, o, s, l, traces); err != nil {
 		return err
 	}
 	if err := mgr.Add(newGivesBack()); err != nil {
@@ -170,13 +176,14 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 }
 
 // setup adds the controllers of the engine and of the typed kinds.
-func setup(mgr manager.Manager, o Options, s settings, l *live) error {
+func setup(mgr manager.Manager, o Options, s settings, l *live, traces *telemetry.Traces) error {
 	err := engine.Setup(mgr, engine.Options{
 		Domain:     o.Domain,
 		Namespace:  s.namespace,
 		Namespaces: watched(s.watchNamespaces),
 		Settings:   l.rendering,
 		Workers:    l.workers,
+		Traces:     traces,
 		Admission:  s.webhook.admission(o, s.namespace),
 	})
 	if err != nil {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package telemetry holds the metrics that the SDK itself keeps, beside those of
-// controller-runtime, and the keys of structured logs.
+// controller-runtime, the traces of Operations, and the keys of structured logs.
 //
 //	zeroinfra_reconcile_outcomes_total{controller,kind}  reconciles by their outcome: done, waiting, stalled, failed
 //	zeroinfra_condition{kind,type,status}                objects by the status of each of their conditions
+//	zeroinfra_operation_phases_total{domain,template,trigger,phase}     Operations that came to a phase
+//	zeroinfra_operation_duration_seconds{domain,template,phase}         time from the first step to the end
+//	zeroinfra_operation_step_retries_total{domain,template}             steps that were begun again
 //	zeroinfra_build_info{domain,version}                 1
 //	zeroinfra_setting{name}                              the settings that are numbers, as they are in effect
 //	zeroinfra_settings_refused                           1 while the settings in the ConfigMap cannot be used, else 0
@@ -56,7 +59,9 @@ var (
 )
 
 // Registering here, once for each process, is how controller-runtime's registry is meant to be used.
-func init() { metrics.Registry.MustRegister(outcomes, buildInfo, setting, settingsRefused) }
+func init() {
+	metrics.Registry.MustRegister(outcomes, buildInfo, setting, settingsRefused, operationPhases, operationDuration, operationRetries)
+}
 
 // Outcome counts the outcome of one reconcile of a controller.
 func Outcome(controller string, o outcome.Outcome) {

@@ -4,6 +4,7 @@ package result
 
 import (
 	"encoding/xml"
+	"errors"
 	"flag"
 	"io"
 	"os"
@@ -166,7 +167,7 @@ func TestSVG(t *testing.T) {
 	golden(t, "testdata/report.svg", picture)
 	for decoder := xml.NewDecoder(strings.NewReader(picture)); ; {
 		_, err := decoder.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {

@@ -41,6 +41,7 @@ func report(app *platformv1.Application, f *facts) {
 	if writers != 1 {
 		s.Primary = ""
 	}
+	reportWriter(app, f)
 	sumUp(app, f, platformv1.CertificateServedCondition)
 	sumUp(app, f, platformv1.MonitoredCondition)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
@@ -48,6 +49,39 @@ func report(app *platformv1.Application, f *facts) {
 	if f.state.Bundle != nil && f.state.Bundle.Components.Binding != nil && len(s.Endpoints) > 0 {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
 	}
+}
+
+// reportWriter says in which term the one writer is, and what it means for a write that it is lost, where the engine decides who writes.
+func reportWriter(app *platformv1.Application, f *facts) {
+	app.Status.Term, app.Status.Durability = 0, ""
+	sets := 0
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		component := f.components[name]
+		if component.Spec.Failover == nil {
+			continue
+		}
+		for _, set := range component.Status.Sets {
+			sets++
+			app.Status.Term = set.Term
+		}
+		// What one component cannot promise the instance cannot.
+		if durability := f.durabilityOf(name); app.Status.Durability != platformv1.DurabilityAsynchronous {
+			app.Status.Durability = durability
+		}
+	}
+	if sets != 1 {
+		app.Status.Term = 0
+	}
+}
+
+// durabilityOf is what the plugin says of a component.
+func (f *facts) durabilityOf(name string) platformv1.Durability {
+	if f.state.Bundle != nil {
+		if declared, ok := f.state.Bundle.Component(name); ok && declared.Failover != nil && declared.Failover.Durability != "" {
+			return declared.Failover.Durability
+		}
+	}
+	return platformv1.DurabilityAsynchronous
 }
 
 // sumUp carries up a condition that holds nothing up: what is so of some Component speaks for all.

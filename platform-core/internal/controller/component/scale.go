@@ -125,7 +125,7 @@ func scaledBy(entries []metav1.ManagedFieldsEntry) (string, bool) {
 				Replicas json.RawMessage `json:"f:replicas"`
 			} `json:"f:spec"`
 		}
-		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil || fields.Spec.Replicas == nil {
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil || fields.Spec.Replicas == nil {
 			continue
 		}
 		if entry.Manager == owner && entry.Operation == metav1.ManagedFieldsOperationApply {

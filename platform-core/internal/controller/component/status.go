@@ -24,10 +24,14 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 	for _, name := range slices.Sorted(maps.Keys(f.sets)) {
 		set := f.sets[name]
 		s.ReadyReplicas += set.Status.ReadyReplicas
-		s.Sets = append(s.Sets, platformv1.SetState{
+		state := platformv1.SetState{
 			Name: set.Spec.Set, Phase: set.Status.Phase, Replicas: set.Spec.Replicas,
 			ReadyReplicas: set.Status.ReadyReplicas, UpdatedReplicas: set.Status.UpdatedReplicas,
-		})
+		}
+		if set.Status.Writer != nil {
+			state.Term = set.Status.Writer.Term
+		}
+		s.Sets = append(s.Sets, state)
 		for _, pod := range set.Status.Pods {
 			pod.Set = set.Spec.Set
 			s.Pods = append(s.Pods, pod)

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
 // owner names the controller.
@@ -41,6 +42,8 @@ type Deps struct {
 	Gate func(reconcile.Reconciler) reconcile.Reconciler
 	// Now tells the time; time.Now when nil.
 	Now func() time.Time
+	// Traces tells of Operations that ended; nil for nobody.
+	Traces *telemetry.Traces
 }
 
 // Controller reconciles Operations.
@@ -87,6 +90,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	op := &platformv1.Operation{}
 	if err := c.client.Get(ctx, request.NamespacedName, op); err != nil {
 		c.written.forget(request.NamespacedName)
+		c.Traces.Forget(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	switch {
@@ -94,6 +98,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		// It goes away, or the cache is behind our own write, which wakes us again.
 		return reconcile.Result{}, nil
 	case opsflow.Finished(op):
+		c.Traces.Ended(op)
 		return c.expire(ctx, op)
 	}
 	seen, refusal, err := c.observe(ctx, op)

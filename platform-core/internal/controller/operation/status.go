@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
 // record writes a decision into the status, when that changes, and tells of it. op becomes what was
@@ -31,5 +32,6 @@ func (c *Controller) record(ctx context.Context, op *platformv1.Operation, d ops
 	c.written.set(after)
 	*op = *after
 	c.tell(before, op)
+	telemetry.Operation(before, op)
 	return nil
 }

@@ -93,6 +93,10 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	case rollout.ReloadPlan:
 		return c.reloadPlan(ctx, set, f, step)
 	case rollout.SwitchOver:
+		if set.Spec.Failover != nil {
+			// It is an order to the writer, which is carried out when the writer is looked after.
+			return switching(f, step.Pod, step.String())
+		}
 		return c.switchOver(ctx, set, f, step)
 	case rollout.Hold:
 		return hold(set, f, step)

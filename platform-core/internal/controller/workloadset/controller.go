@@ -38,6 +38,8 @@ type Deps struct {
 	Dialer agentclient.Dialer
 	// Ops reaches the ops agents.
 	Ops agentclient.OpsDialer
+	// Members reaches the process managers about who may write.
+	Members agentclient.PermissionDialer
 	// Options of the controller: workers and rate limits.
 	Options controller.Options
 	// Now tells the time; time.Now in production.
@@ -59,6 +61,8 @@ type Controller struct {
 	resizable bool
 	// retries of calls that failed.
 	retries retries
+	// writers is what is remembered of sets whose writer the engine names.
+	writers writers
 }
 
 // Setup registers the controller with a manager.
@@ -116,9 +120,14 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !set.DeletionTimestamp.IsZero() {
 		c.retries.forget(client.ObjectKeyFromObject(set))
+		c.writers.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)
 	}
 	f, err := c.observe(ctx, set)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	changing, err := c.tendWriter(ctx, set, f)
 	if err != nil {
 		return outcome.Failed(err)
 	}
@@ -137,8 +146,8 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if o.Kind() == outcome.KindDone {
 		o = settle(set, f, steps)
 	}
-	if o.Kind() < outcome.KindDeferred {
+	if o = outcome.Worst(changing, o); o.Kind() < outcome.KindDeferred && f.writerWake == 0 {
 		return o
 	}
-	return o.Within(f.wake)
+	return o.Within(f.wake).Within(f.writerWake)
 }

@@ -200,8 +200,8 @@ func TestFitResourcesReadsWhatTheKubeletSays(t *testing.T) {
 		"deferred too long":    {condition(corev1.PodResizePending, "Deferred", 5*time.Minute), rollout.Replace, "for 5 minutes its node has no room", 0},
 		"fails":                {condition(corev1.PodResizeInProgress, "Error", time.Minute), rollout.Underway, "fails to give it", 4 * time.Minute},
 		"fails too long":       {condition(corev1.PodResizeInProgress, "Error", time.Hour), rollout.Replace, "fails to give it", 0},
-		"an older kubelet":     {corev1.PodStatus{Resize: corev1.PodResizeStatusInProgress}, rollout.Underway, "has yet to give it", 0}, //nolint:staticcheck // what they say
-		"deferred by an older": {corev1.PodStatus{Resize: corev1.PodResizeStatusDeferred}, rollout.Underway, "has no room", 0},          //nolint:staticcheck // what they say
+		"an older kubelet":     {corev1.PodStatus{Resize: corev1.PodResizeStatusInProgress}, rollout.Underway, "has yet to give it", 0},
+		"deferred by an older": {corev1.PodStatus{Resize: corev1.PodResizeStatusDeferred}, rollout.Underway, "has no room", 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

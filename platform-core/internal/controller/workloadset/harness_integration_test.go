@@ -194,7 +194,7 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 		h.Fatalf("it takes the server for one that resizes pods: %t, %v", found, err)
 	}
 	err = setup(mgr, &Controller{
-		Deps: Deps{Authority: authority(), Dialer: h.node, Ops: h.node, Options: queue.Options(queue.NewLimit(2)),
+		Deps: Deps{Authority: authority(), Dialer: h.node, Ops: h.node, Members: h.node, Options: queue.Options(queue.NewLimit(2)),
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),

@@ -58,6 +58,8 @@ type node struct {
 	deaf string
 	// failReloads is how many reloads fail, since the server is just starting.
 	failReloads int
+	// crew plays who may write, in sets where the engine decides it.
+	crew *crew
 }
 
 // container is one that runs.
@@ -188,6 +190,9 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 			r.Role = "primary"
 		}
 	})
+	if n.crew != nil {
+		n.crew.tell(pod.Name, &r)
+	}
 	return n.publish(ctx, pod, takeOver(r, []byte(plans.Data[plan.PlanFile])))
 }
 
@@ -226,7 +231,7 @@ func (n *node) run(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
 	}
 	pod.Status.ObservedGeneration = pod.Generation
-	pod.Status.Conditions = append(resize, corev1.PodCondition{Type: corev1.PodReady, Status: ready})
+	pod.Status.Conditions = slices.Concat(resize, []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}})
 }
 
 // publish writes a report as the status agent does.

@@ -18,6 +18,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/failover"
 	"github.com/zeroinfra/platform-core/internal/maintenance"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
@@ -51,6 +52,12 @@ type facts struct {
 	opening maintenance.Opening
 	// wake is how soon to look again at what no watch tells of; 0 for never.
 	wake time.Duration
+	// writerWake is the same for what concerns the writer.
+	writerWake time.Duration
+	// writer is the record of who may write, as far as it is known.
+	writer *platformv1.WriterRecord
+	// order to the writer to hand over that the rollout gave.
+	order *failover.Order
 }
 
 func (f *facts) wakeAfter(d time.Duration) {
@@ -66,6 +73,7 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		classes:      map[string]*storagev1.StorageClass{},
 		lost:         map[string]lostNode{},
 		now:          c.Now(),
+		writer:       set.Status.Writer,
 	}
 	var err error
 	if f.plan, err = render.Plan(set); err != nil {
@@ -158,6 +166,7 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 	}
 	slices.SortFunc(f.rollout.Pods, func(a, b rollout.Pod) int { return int(a.Ordinal - b.Ordinal) })
 	observeSwitchover(set, f)
+	c.observeCandidates(set, f)
 	return nil
 }
 

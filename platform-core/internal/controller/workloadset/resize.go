@@ -124,7 +124,7 @@ func resizeState(pod *corev1.Pod) (reason string, since time.Time, message strin
 
 // olderResizeState reads what kubelets before 1.33 say instead of conditions; they tell no time.
 func olderResizeState(pod *corev1.Pod) string {
-	switch state := pod.Status.Resize; state { //nolint:staticcheck // deprecated, and all that they say
+	switch state := pod.Status.Resize; state {
 	case corev1.PodResizeStatusDeferred, corev1.PodResizeStatusInfeasible:
 		return string(state)
 	case "":

@@ -61,6 +61,14 @@ type opsAgent struct {
 	pod  *corev1.Pod
 }
 
+// Await implements agentclient.Ops.
+func (o *opsAgent) Await(ctx context.Context, a agentclient.Action) (agentclient.ActionCall, error) {
+	if a.Name == measureAction {
+		return o.node.measure(o.pod.Name, a.Key)
+	}
+	return o.Run(ctx, a)
+}
+
 // Run implements agentclient.Ops: the first call begins, the next one with the key gives the outcome.
 func (o *opsAgent) Run(ctx context.Context, a agentclient.Action) (agentclient.ActionCall, error) {
 	call := agentclient.ActionCall{Call: agentreport.Call{Key: a.Key, Phase: agentreport.CallSucceeded}}

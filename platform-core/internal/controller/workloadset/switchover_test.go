@@ -59,6 +59,11 @@ func (m *members) DialOps(_ context.Context, pod *corev1.Pod) (agentclient.Ops, 
 	return m, nil
 }
 
+// Await implements agentclient.Ops.
+func (m *members) Await(ctx context.Context, a agentclient.Action) (agentclient.ActionCall, error) {
+	return m.Run(ctx, a)
+}
+
 // Run implements agentclient.Ops.
 func (m *members) Run(_ context.Context, a agentclient.Action) (agentclient.ActionCall, error) {
 	if known, ok := m.record[a.Key]; ok {

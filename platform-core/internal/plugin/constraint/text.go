@@ -16,7 +16,7 @@ func CheckText(source, value string) error {
 	if err != nil {
 		return err
 	}
-	if err := constraint.Unify(constraint.Context().Encode(value)).Validate(cue.Concrete(true)); err != nil {
+	if err := constraint.Unify(cuecontext.New().Encode(value)).Validate(cue.Concrete(true)); err != nil {
 		return fmt.Errorf("is %q: it must be %s", value, Describe(constraint))
 	}
 	return nil

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Failover says when another pod takes over from one that writes and fails, where the engine decides who writes.
+type Failover struct {
+	// mode: Auto has another pod take over by itself, Manual only when a person says so. Default Auto.
+	// +optional
+	Mode FailoverMode `json:"mode,omitempty"`
+	// after is how long the process of a pod that writes may be down before another takes over, between 1s and 10m. It is started
+	// again in place meanwhile. The plugin's default when left out.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('10m')",message="after must be between 1s and 10m"
+	After *metav1.Duration `json:"after,omitempty"`
+	// maxLag is how much of the data of the pod that writes another one may lack to take over. Any when left out. Refused
+	// where the plugin cannot tell.
+	// +optional
+	MaxLag *resource.Quantity `json:"maxLag,omitempty"`
+}
+
+// FailoverMode says who decides that a pod that writes and fails is replaced.
+// +kubebuilder:validation:Enum=Auto;Manual
+type FailoverMode string
+
+// Modes of failover.
+const (
+	// FailoverAuto: the engine.
+	FailoverAuto FailoverMode = "Auto"
+	// FailoverManual: a person, by an Operation or the annotation SwitchWriterAnnotation of the WorkloadSet.
+	FailoverManual FailoverMode = "Manual"
+)
+
+// Durability says what becomes of a write that was acknowledged when the pod that took it is lost.
+// +kubebuilder:validation:Enum=Synchronous;Asynchronous
+type Durability string
+
+// Durabilities.
+const (
+	// DurabilitySynchronous: another pod has it.
+	DurabilitySynchronous Durability = "Synchronous"
+	// DurabilityAsynchronous: the last ones may be lost, but for those of clients that wait for another pod to have them.
+	DurabilityAsynchronous Durability = "Asynchronous"
+)
+
+// SetFailover is Failover with what the plugin says about it.
+type SetFailover struct {
+	Failover `json:",inline"`
+	// order is a CEL expression over role and attributes that gives a whole number: of the pods that can take over, the one with the
+	// largest does.
+	// +required
+	Order string `json:"order"`
+	// lagAttribute is how many bytes a pod is behind the one that writes.
+	// +optional
+	LagAttribute string `json:"lagAttribute,omitempty"`
+	// inSync is a CEL expression over role and attributes; true for a pod that has the data of the one that writes. Any
+	// healthy one when left out.
+	// +optional
+	InSync string `json:"inSync,omitempty"`
+	// measure is the action whose outputs are attributes in order and lagAttribute.
+	// +optional
+	Measure string `json:"measure,omitempty"`
+	// handover is the action by which the pod that writes stops taking writes for a while, before another takes over as planned.
+	// +optional
+	Handover string `json:"handover,omitempty"`
+}
+
+// WriterRecord says who may write in a set, where the engine decides it. Only the engine writes it.
+type WriterRecord struct {
+	// term grows at each change of the writer.
+	Term int64 `json:"term"`
+	// primary is the one member that may write in this term; absent between two writers.
+	// +optional
+	Primary *WriterMember `json:"primary,omitempty"`
+	// list of the members whose acknowledgement the writer needs.
+	List WriterList `json:"list"`
+	// previous is the list that it may still go by, until it confirmed list.
+	// +optional
+	Previous *WriterList `json:"previous,omitempty"`
+	// former is the member that was named last.
+	// +optional
+	Former *WriterMember `json:"former,omitempty"`
+	// since when the record names its primary, or nobody.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+}
+
+// WriterMember is a pod and the data that it has.
+type WriterMember struct {
+	// name of the pod.
+	Name string `json:"name"`
+	// identity of its volume: another volume under the same name is another member.
+	Identity string `json:"identity"`
+}
+
+// WriterList is a list of members.
+type WriterList struct {
+	// version grows at each change.
+	Version int64 `json:"version"`
+	// members of the list.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Members []WriterMember `json:"members,omitempty"`
+}

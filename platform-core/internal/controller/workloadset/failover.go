@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/failover"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// decisions is how often a turn decides anew on what its calls and writes gave, before another turn goes on.
+const decisions = 24
+
+// tendWriter looks after who may write, where the engine decides it: it decides and acts until nothing is to be done at this moment.
+func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (outcome.Outcome, error) {
+	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running {
+		// What was remembered is of pods that are gone when it runs again.
+		c.writers.forget(client.ObjectKeyFromObject(set))
+		return outcome.Done(), nil
+	}
+	turn := &writerTurn{Controller: c, set: set, facts: f, known: c.writers.of(set, c.Now())}
+	if turn.known.behind(f.writer) {
+		if err := turn.read(ctx); err != nil {
+			return outcome.Done(), err
+		}
+	}
+	var decision failover.Decision
+	for range decisions {
+		c.observeCandidates(set, f)
+		decision = failover.Plan(turn.observe(), &turn.known.memory)
+		if len(decision.Steps) == 0 {
+			break
+		}
+		if err := turn.take(ctx, decision.Steps); err != nil {
+			return outcome.Done(), err
+		}
+	}
+	c.observeCandidates(set, f)
+	return turn.settle(decision), nil
+}
+
+// writerTurn is one turn for the writer of a set.
+type writerTurn struct {
+	*Controller
+	*facts
+	set *platformv1.WorkloadSet
+	// known is what is remembered of it.
+	known *writer
+	// version of the set that a write of the record is guarded by.
+	version string
+}
+
+// settle says how it stands with the writer.
+func (t *writerTurn) settle(d failover.Decision) outcome.Outcome {
+	if d.State == failover.Changing {
+		t.rollout.Busy = "the writer changes"
+	}
+	now := t.writers.since(t.Now())
+	switch {
+	case len(d.Steps) > 0:
+		t.writerWake = time.Millisecond
+	case d.Wake != 0:
+		t.writerWake = max(d.Wake-now, time.Millisecond)
+	}
+	if d.Message == "" {
+		return outcome.Done()
+	}
+	return outcome.Waiting(platformv1.ReasonFailoverPending, d.Message)
+}
+
+// primaryOf is the pod that may write; empty between two writers.
+func primaryOf(w *platformv1.WriterRecord) string {
+	if w == nil || w.Primary == nil {
+		return ""
+	}
+	return w.Primary.Name
+}
+
+// observeCandidates tells the rollout who may have the writer's label, and who could take over from the writer.
+func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
+	if set.Spec.Failover == nil {
+		return
+	}
+	f.rollout.Named, f.rollout.Switchover = new(primaryOf(f.writer)), rollout.BySwitchover
+	record := recordOf(f.writer)
+	for i := range f.rollout.Pods {
+		p := &f.rollout.Pods[i]
+		p.Candidacy = rollout.Unfit
+		if m := p.Report.Member; m != nil && p.Name != primaryOf(f.writer) && record.Eligible(*memberOf(&platformv1.WriterMember{Name: p.Name, Identity: m.Identity})) {
+			p.Candidacy = rollout.CanTakeOver
+		}
+	}
+}
+
+// observe gathers what the planner goes by.
+func (t *writerTurn) observe() failover.Facts {
+	declared := t.set.Spec.Failover
+	f := failover.Facts{
+		Now: t.writers.since(t.Now()), Record: recordOf(t.writer), Mode: failover.Mode(declared.Mode), Order: t.ordered(),
+		Measures: failover.FromReports, After: time.Duration(plugin.DefaultFailoverSeconds) * time.Second,
+	}
+	if t.writer != nil {
+		f.Former = memberOf(t.writer.Former)
+	}
+	if declared.After != nil {
+		f.After = declared.After.Duration
+	}
+	if declared.MaxLag != nil {
+		f.MaxLag = new(declared.MaxLag.Value())
+	}
+	if declared.Measure != "" {
+		f.Measures = failover.ByAction
+	}
+	if declared.Handover != "" {
+		f.Handover = failover.Declared
+	}
+	for _, ordinal := range t.rollout.Ordinals() {
+		f.Wanted = append(f.Wanted, platformv1.PodNameFor(t.set.Name, ordinal))
+	}
+	for _, p := range t.rollout.Pods {
+		f.Pods = append(f.Pods, t.podOf(p))
+	}
+	return f
+}
+
+// podOf is a pod as the planner sees it.
+func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
+	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health, Accuses: p.Report.WriterUnreachable, Established: t.rollout.Writes(p.Role)}
+	switch {
+	case p.Node == rollout.Unreachable:
+		pod.Presence = failover.Unreachable
+	case p.Life != rollout.Alive:
+		pod.Presence = failover.Leaving
+	}
+	if m := p.Report.Member; m != nil {
+		pod.Member = failover.Known{Identity: m.Identity, Promised: m.Promised, Term: m.Term, ListVersion: m.ListVersion, Writing: m.Writing, Primary: m.Primary}
+	}
+	declared := t.set.Spec.Failover
+	if !t.rollout.Writes(p.Report.Role) && p.Report.Health == agentreport.Healthy {
+		inSync := true
+		if declared.InSync != "" {
+			var err error
+			if inSync, err = plugin.IsInSync(declared.InSync, p.Report.Role, p.Report.Attributes); err != nil {
+				inSync = false
+			}
+		}
+		if inSync {
+			pod.Sync = failover.InSync
+		}
+	}
+	if declared.Measure == "" {
+		pod.Measurement = t.measurement(p, p.Report.Attributes)
+	}
+	return pod
+}
+
+// measurement is what attributes say of a candidate.
+func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) failover.Measurement {
+	declared := t.set.Spec.Failover
+	order, err := plugin.OrderOf(declared.Order, p.Report.Role, attributes)
+	if err != nil {
+		return failover.Measurement{Problem: err.Error()}
+	}
+	m := failover.Measurement{Order: order}
+	if text, found := attributes[declared.LagAttribute]; found && declared.LagAttribute != "" {
+		lag, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		if err != nil {
+			return failover.Measurement{Problem: fmt.Sprintf("attribute %q is %q, which is no number of bytes", declared.LagAttribute, text)}
+		}
+		m.Lag = &lag
+	}
+	return m
+}
+
+// ordered is the order to the writer, or while nobody is named to the one before, to hand over: that of a person or an Operation, else
+// that of the rollout, which is about to take it out.
+func (t *writerTurn) ordered() *failover.Order {
+	writer := primaryOf(t.writer)
+	if writer == "" && t.writer != nil && t.writer.Former != nil {
+		writer = t.writer.Former.Name
+	}
+	if writer == "" {
+		return nil
+	}
+	if from, to, _ := strings.Cut(t.set.Annotations[platformv1.SwitchWriterAnnotation], "/"); from == writer {
+		return &failover.Order{To: to}
+	}
+	steps := rollout.Plan(t.rollout)
+	if i := slices.IndexFunc(steps, func(s rollout.Step) bool { return s.Action == rollout.SwitchOver && s.Pod == writer }); i >= 0 {
+		t.order = &failover.Order{To: steps[i].To}
+		return t.order
+	}
+	if primaryOf(t.writer) == "" {
+		return t.order
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/failover"
+	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+)
+
+// actionPatience is how long the outcome of an action is waited for that ends soon.
+const actionPatience = 1500 * time.Millisecond
+
+// take carries out the steps of one decision: a write alone, calls at the same time.
+func (t *writerTurn) take(ctx context.Context, steps []failover.Step) error {
+	if steps[0].Action == failover.Write {
+		return t.write(ctx, steps[0])
+	}
+	var mu sync.Mutex
+	var notes []func()
+	var calls []func() error
+	for _, step := range steps {
+		calls = append(calls, func() error {
+			note := t.call(ctx, step)
+			mu.Lock()
+			defer mu.Unlock()
+			notes = append(notes, note)
+			return nil
+		})
+	}
+	err := frame.Together(calls...)
+	for _, note := range notes {
+		note()
+	}
+	return err
+}
+
+// write writes the record if nobody else did meanwhile, and takes the label from the pod that loses it.
+func (t *writerTurn) write(ctx context.Context, step failover.Step) error {
+	planned := recordOf(t.writer)
+	if err := t.read(ctx); err != nil {
+		return err
+	}
+	if !sameRecord(planned, recordOf(t.writer)) {
+		return nil // it is decided anew
+	}
+	var since *metav1.Time
+	if t.writer != nil {
+		since = t.writer.Since
+	}
+	next := storedRecord(step.Record, step.Former, t.writer, t.Now())
+	written, err := t.writeRecord(ctx, t.set, t.version, next)
+	if err != nil || !written {
+		return err
+	}
+	t.known.memory.Wrote(step.Record, t.writers.since(t.Now()))
+	t.known.wrote, t.writer = next, next
+	t.announce(planned, since, step)
+	// Whoever goes on from here takes the label off as well: it is nobody's now.
+	return t.unlabel(ctx, step.Unlabel)
+}
+
+// announce tells of a change of the writer.
+func (t *writerTurn) announce(before permission.Record, vacant *metav1.Time, step failover.Step) {
+	switch {
+	case step.Record.Primary == nil:
+		t.events.Warning(t.set, "WriterDeposed", "%s", step)
+		failovers.WithLabelValues("deposed").Inc()
+	case before.Primary == nil || *before.Primary != *step.Record.Primary:
+		t.events.Normal(t.set, "WriterNamed", "%s", step)
+		failovers.WithLabelValues("named").Inc()
+		if before.Term > 0 && before.Primary == nil && vacant != nil {
+			failoverSeconds.Observe(t.Now().Sub(vacant.Time).Seconds())
+		}
+	}
+}
+
+// read brings the record as it is at this moment, and the version of the set that it is guarded by.
+func (t *writerTurn) read(ctx context.Context) error {
+	live := &platformv1.WorkloadSet{}
+	if err := t.live.Get(ctx, client.ObjectKeyFromObject(t.set), live); err != nil {
+		return err
+	}
+	if live.UID != t.set.UID {
+		return fmt.Errorf("WorkloadSet %q is another one by now", t.set.Name)
+	}
+	t.version, t.writer = live.ResourceVersion, live.Status.Writer
+	return nil
+}
+
+func sameRecord(a, b permission.Record) bool {
+	same := func(a, b permission.List) bool { return a.Version == b.Version && slices.Equal(a.Members, b.Members) }
+	if (a.Primary == nil) != (b.Primary == nil) || (a.Previous == nil) != (b.Previous == nil) {
+		return false
+	}
+	return a.Term == b.Term && (a.Primary == nil || *a.Primary == *b.Primary) && same(a.List, b.List) && (a.Previous == nil || same(*a.Previous, *b.Previous))
+}
+
+// unlabel takes the label of a role that writes from a pod, if it is there and has it.
+func (t *writerTurn) unlabel(ctx context.Context, name string) error {
+	i := slices.IndexFunc(t.rollout.Pods, func(p rollout.Pod) bool { return p.Name == name && t.rollout.Writes(p.Role) })
+	if i < 0 {
+		return nil
+	}
+	if err := t.setRole(ctx, t.pods[name], ""); err != nil {
+		return err
+	}
+	t.rollout.Pods[i].Role = ""
+	return nil
+}
+
+// call makes a call and returns what takes note of its outcome.
+func (t *writerTurn) call(ctx context.Context, step failover.Step) func() {
+	memory := &t.known.memory
+	switch step.Action {
+	case failover.Measure:
+		result := t.measure(ctx, step)
+		at := t.writers.since(t.Now())
+		return func() { memory.Measured(step.Pod, at, result) }
+	case failover.Pause:
+		state, problem := t.pause(ctx, step)
+		at := t.writers.since(t.Now())
+		return func() { memory.Paused(step.Attempt, at, state, problem) }
+	}
+	answer := t.ask(ctx, step)
+	if step.Action == failover.Tell {
+		return func() { memory.Told(step.Pod, t.writer.List.Version, answer) }
+	}
+	return func() { memory.Answered(step.Pod, answer) }
+}
+
+// ask calls the agent of a pod about who may write.
+func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answer {
+	member, err := t.Members.DialPermission(ctx, t.pods[step.Pod])
+	var status *agentv1.MemberStatus
+	record := recordOf(t.writer)
+	if err == nil {
+		switch step.Action {
+		case failover.Tell:
+			status, err = member.Learn(ctx, sentRecord(record))
+		case failover.Promise:
+			status, err = member.Promise(ctx, record.Term)
+		default:
+			status, err = member.Member(ctx)
+		}
+	}
+	// The time is that after the answer.
+	answer := failover.Answer{At: t.writers.since(t.Now())}
+	if err != nil {
+		answer.Problem = agentclient.ProblemOf(err)
+		return answer
+	}
+	answer.Member = failover.Known{Identity: status.GetIdentity(), Promised: status.GetPromised(), Term: status.GetTerm(), ListVersion: status.GetListVersion(),
+		Writing: status.GetWriting(), Primary: status.GetPrimary()}
+	return answer
+}
+
+// measure runs the action that says how far the data of a pod is.
+func (t *writerTurn) measure(ctx context.Context, step failover.Step) failover.Measurement {
+	pod := t.pods[step.Pod]
+	i := slices.IndexFunc(t.rollout.Pods, func(p rollout.Pod) bool { return p.Name == step.Pod })
+	key := fmt.Sprintf("measure/%d/%s/%d", t.writer.Term, pod.UID, t.Now().UnixNano())
+	call, err := t.await(ctx, pod, agentclient.Action{Key: key, Name: t.set.Spec.Failover.Measure, Timeout: actionPatience})
+	switch {
+	case err != nil:
+		return failover.Measurement{Problem: agentclient.ProblemOf(err)}
+	case call.Phase == agentreport.CallRunning:
+		return failover.Measurement{Problem: "it takes too long"}
+	case call.Phase != agentreport.CallSucceeded:
+		return failover.Measurement{Problem: call.Message}
+	}
+	p := t.rollout.Pods[i]
+	attributes := maps.Clone(p.Report.Attributes)
+	if attributes == nil {
+		attributes = map[string]string{}
+	}
+	maps.Copy(attributes, call.Outputs)
+	return t.measurement(p, attributes)
+}
+
+// pause runs the action by which the writer stops taking writes. Its key names the attempt, so that a repeated one does nothing again.
+func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.PauseOutcome, string) {
+	pod := t.pods[step.Pod]
+	t.events.Normal(t.set, "SwitchingOver", "%s", step)
+	key := fmt.Sprintf("handover/%d/%s/%d/%d", t.writer.Term, pod.UID, step.Attempt, t.writers.started())
+	call, err := t.await(ctx, pod, agentclient.Action{Key: key, Name: t.set.Spec.Failover.Handover})
+	switch {
+	case err != nil && agentclient.IsRefused(err):
+		return failover.PauseFailed, agentclient.ProblemOf(err)
+	case err != nil, call.Phase == agentreport.CallRunning:
+		return failover.PauseRunning, ""
+	case call.Phase == agentreport.CallSucceeded:
+		return failover.PauseHeld, ""
+	}
+	return failover.PauseFailed, call.Message
+}
+
+func (t *writerTurn) await(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall, error) {
+	ctx, cancel := context.WithTimeout(ctx, actionPatience)
+	defer cancel()
+	ops, err := t.Ops.DialOps(ctx, pod)
+	if err != nil {
+		return agentclient.ActionCall{}, err
+	}
+	return ops.Await(ctx, action)
+}

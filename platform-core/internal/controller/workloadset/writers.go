@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/failover"
+)
+
+// writers remember, for each set whose writer the engine names, what the planner goes by. They are in memory alone: after a restart
+// of the operator a change of the writer takes longer, and is as safe. The zero value is ready to use.
+type writers struct {
+	mu    sync.Mutex
+	known map[types.NamespacedName]*writer
+	// began is what times are counted from.
+	began time.Time
+}
+
+// writer is what is remembered of one set. One turn at a time has it.
+type writer struct {
+	uid    types.UID
+	memory failover.Memory
+	// wrote is the record that this process wrote last, which a cache may not show yet.
+	wrote *platformv1.WriterRecord
+}
+
+func (w *writers) of(set *platformv1.WorkloadSet, now time.Time) *writer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known == nil {
+		// Times are greater than zero, which stands for none.
+		w.known, w.began = map[types.NamespacedName]*writer{}, now.Add(-time.Hour)
+	}
+	key := client.ObjectKeyFromObject(set)
+	if known := w.known[key]; known == nil || known.uid != set.UID {
+		w.known[key] = &writer{uid: set.UID}
+	}
+	return w.known[key]
+}
+
+func (w *writers) since(now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return now.Sub(w.began)
+}
+
+// started tells this process from one before, for the keys of calls that must not be taken for one of that.
+func (w *writers) started() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.began.Unix()
+}
+
+// forget a set whose writer nobody looks after.
+func (w *writers) forget(set types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.known, set)
+}
+
+// behind says whether a record that was read is older than the one that this process wrote.
+func (w *writer) behind(read *platformv1.WriterRecord) bool {
+	wrote := w.wrote
+	switch {
+	case wrote == nil:
+		return false
+	case read == nil || read.Term != wrote.Term:
+		return read == nil || read.Term < wrote.Term
+	case (read.Primary == nil) != (wrote.Primary == nil):
+		return read.Primary == nil
+	case read.List.Version != wrote.List.Version:
+		return read.List.Version < wrote.List.Version
+	}
+	return read.Previous != nil && wrote.Previous == nil
+}
+
+// writeRecord writes a record if the set still has the version that was read. It says whether it did: another writer came first when not.
+func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSet, version string, record *platformv1.WriterRecord) (bool, error) {
+	data, err := json.Marshal(record)
+	if err != nil {
+		return false, err
+	}
+	// What is not there is to go.
+	fields := map[string]any{"primary": nil, "previous": nil, "former": nil, "since": nil}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return false, err
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": set.UID, "resourceVersion": version},
+		"status":   map[string]any{"writer": fields},
+	})
+	if err != nil {
+		return false, err
+	}
+	written := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
+	err = c.client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+	if apierrors.IsConflict(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// recordOf is the record as the protocol has it.
+func recordOf(w *platformv1.WriterRecord) permission.Record {
+	if w == nil {
+		return permission.Record{}
+	}
+	record := permission.Record{Term: w.Term, Primary: memberOf(w.Primary), List: listOf(&w.List)}
+	if w.Previous != nil {
+		record.Previous = new(listOf(w.Previous))
+	}
+	return record
+}
+
+func memberOf(m *platformv1.WriterMember) *permission.Member {
+	if m == nil {
+		return nil
+	}
+	return &permission.Member{Name: m.Name, Identity: m.Identity}
+}
+
+func listOf(l *platformv1.WriterList) permission.List {
+	list := permission.List{Version: l.Version}
+	for _, m := range l.Members {
+		list.Members = append(list.Members, permission.Member{Name: m.Name, Identity: m.Identity})
+	}
+	return list
+}
+
+// storedRecord is the record as the API has it. before is the one that it replaces.
+func storedRecord(r permission.Record, former *permission.Member, before *platformv1.WriterRecord, now time.Time) *platformv1.WriterRecord {
+	stored := &platformv1.WriterRecord{Term: r.Term, Primary: storedMember(r.Primary), List: storedList(r.List), Former: storedMember(former)}
+	if r.Previous != nil {
+		stored.Previous = new(storedList(*r.Previous))
+	}
+	if before != nil && before.Term == stored.Term && reflect.DeepEqual(before.Primary, stored.Primary) {
+		stored.Since = before.Since
+	} else {
+		stored.Since = &metav1.Time{Time: now}
+	}
+	return stored
+}
+
+func storedMember(m *permission.Member) *platformv1.WriterMember {
+	if m == nil {
+		return nil
+	}
+	return &platformv1.WriterMember{Name: m.Name, Identity: m.Identity}
+}
+
+func storedList(l permission.List) platformv1.WriterList {
+	list := platformv1.WriterList{Version: l.Version}
+	for _, m := range l.Members {
+		list.Members = append(list.Members, platformv1.WriterMember{Name: m.Name, Identity: m.Identity})
+	}
+	return list
+}
+
+// sentRecord is the record as agents are told it.
+func sentRecord(r permission.Record) *agentv1.WriterRecord {
+	sent := &agentv1.WriterRecord{Term: r.Term, List: sentList(r.List)}
+	if r.Primary != nil {
+		sent.Primary = &agentv1.Member{Name: r.Primary.Name, Identity: r.Primary.Identity}
+	}
+	if r.Previous != nil {
+		sent.Previous = sentList(*r.Previous)
+	}
+	return sent
+}
+
+func sentList(l permission.List) *agentv1.MemberList {
+	list := &agentv1.MemberList{Version: l.Version}
+	for _, m := range l.Members {
+		list.Members = append(list.Members, &agentv1.Member{Name: m.Name, Identity: m.Identity})
+	}
+	return list
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover
+
+import (
+	"time"
+
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+)
+
+// Times that the planner goes by.
+const (
+	// fresh is how long an answer or a measurement counts.
+	fresh = 2 * time.Second
+	// again is how soon a call that failed is repeated.
+	again = time.Second
+	// patience with a writer that has yet to write for the first time in its term.
+	patience = 30 * time.Second
+	// absence after which a member that is not well is taken off the list.
+	absence = 30 * time.Second
+	// pausePoll is how soon to look again whether a candidate has all that the paused writer has.
+	pausePoll = 100 * time.Millisecond
+	// pausePatience is how long a candidate may take for that.
+	pausePatience = 3 * time.Second
+	// pauseAgain is how soon a writer that did not hand over is paused again; each time later by as much.
+	pauseAgain = 10 * time.Second
+	// tries is how often a candidate is called in vain before another is chosen.
+	tries = 3
+)
+
+// Memory is what one process of the engine remembers of a set between two decisions. Nothing is lost with it but time.
+// The zero value is that of a process that has just begun.
+type Memory struct {
+	// term and named are of the record that the rest is about.
+	term  int64
+	named permission.Member
+	// established says that the writer of the term was seen to write.
+	established bool
+	// down is since when the writer is seen to be down, 0 when it is not.
+	down time.Duration
+	// absent is since when members of the list are not well.
+	absent map[permission.Member]time.Duration
+	// answers of agents, and measurements, by pod.
+	answers  map[string]Answer
+	measures map[string]measured
+	// told is when each pod was last told the record, and taught who took it in, by pod.
+	told   map[string]time.Duration
+	taught map[string]lesson
+	// misses counts the calls in a row that a pod did not answer.
+	misses map[string]int
+	// deposal under way.
+	deposal *permission.Deposal
+	// pause of the writer.
+	pause pause
+}
+
+// Answer of an agent to a call.
+type Answer struct {
+	// At is when it came, or when it was given up.
+	At time.Duration
+	// Member is what it said.
+	Member Known
+	// Problem says why there is none.
+	Problem string
+}
+
+type measured struct {
+	at time.Duration
+	Measurement
+}
+
+type pause struct {
+	attempt int
+	// began is when the writer was asked first, and held since when it takes no writes; 0 before.
+	began, held time.Duration
+	// failed is when the attempt failed, and why.
+	failed  time.Duration
+	problem string
+}
+
+// Answered takes note of what became of a call.
+func (m *Memory) Answered(pod string, a Answer) {
+	if m.answers == nil {
+		m.answers, m.misses = map[string]Answer{}, map[string]int{}
+	}
+	m.answers[pod] = a
+	if m.misses[pod]++; a.Problem == "" {
+		m.misses[pod] = 0
+	}
+}
+
+// lesson is what a member took in.
+type lesson struct {
+	identity string
+	list     int64
+}
+
+// Told takes note of what became of telling a pod the record, of which the list had this version.
+func (m *Memory) Told(pod string, list int64, a Answer) {
+	m.Answered(pod, a)
+	if m.told == nil {
+		m.told, m.taught = map[string]time.Duration{}, map[string]lesson{}
+	}
+	m.told[pod] = a.At
+	if a.Problem == "" {
+		m.taught[pod] = lesson{a.Member.Identity, list}
+	}
+}
+
+// Measured takes note of what a measurement gave.
+func (m *Memory) Measured(pod string, at time.Duration, result Measurement) {
+	if m.measures == nil {
+		m.measures = map[string]measured{}
+	}
+	m.measures[pod] = measured{at, result}
+}
+
+// PauseOutcome is what became of the action that pauses the writer.
+type PauseOutcome string
+
+// Outcomes of a pause.
+const (
+	PauseRunning PauseOutcome = "Running"
+	PauseHeld    PauseOutcome = "Held"
+	PauseFailed  PauseOutcome = "Failed"
+)
+
+// Paused takes note of how an attempt to pause the writer stands.
+func (m *Memory) Paused(attempt int, at time.Duration, outcome PauseOutcome, problem string) {
+	p := &m.pause
+	if p.attempt != attempt {
+		*p = pause{attempt: attempt, began: at}
+	}
+	switch outcome {
+	case PauseHeld:
+		p.held = at
+	case PauseFailed:
+		p.failed, p.problem = at, problem
+	}
+}
+
+// Wrote takes note that the record is this one since the answer that came at a time.
+func (m *Memory) Wrote(r permission.Record, at time.Duration) {
+	m.begin(r)
+	if r.Primary == nil {
+		m.deposal = &permission.Deposal{Record: r, RecordedAt: at}
+	}
+}
+
+// begin forgets what is of an earlier record.
+func (m *Memory) begin(r permission.Record) {
+	var named permission.Member
+	if r.Primary != nil {
+		named = *r.Primary
+		m.deposal = nil
+	}
+	if m.term == r.Term && m.named == named {
+		return
+	}
+	*m = Memory{term: r.Term, named: named, answers: m.answers, measures: m.measures, misses: m.misses, deposal: m.deposal}
+}
+
+// answer of a pod, when it is one that counts.
+func (m *Memory) answer(pod string, now time.Duration) (a Answer, counts bool) {
+	a, found := m.answers[pod]
+	return a, found && now-a.At < fresh
+}
+
+// due says whether a call may be made now, or when.
+func due(last time.Duration, known bool, now, interval time.Duration) (at time.Duration, isDue bool) {
+	if !known || now-last >= interval {
+		return now, true
+	}
+	return last + interval, false
+}
+
+// slowest is how much rarer calls become that a pod does not answer.
+const slowest = 10
+
+// pace is how soon a call is repeated: less and less often where nobody answers.
+func (m *Memory) pace(pod string, interval time.Duration) time.Duration {
+	return interval * time.Duration(min(1+m.misses[pod], slowest))
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+)
+
+// obey carries out an order while the writer works.
+func (f *Facts) obey(m *Memory, d Decision, writer *Pod) Decision {
+	best, problem := f.chosen(m, &d)
+	if best == nil {
+		d.Message = fmt.Sprintf("pod %s is to hand over, and no other can take over: %s", writer.Name, problem)
+		return d
+	}
+	d.State, d.Message = Changing, fmt.Sprintf("%s hands over to %s", writer.Name, best.Name)
+	if f.Handover == Declared && !f.paused(m, &d, writer, best) {
+		return d
+	}
+	d.write(Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: writer.Name}, "it was told to hand over to %s", best.Name)
+	return d
+}
+
+// chosen is the pod of the order, or the best one.
+func (f *Facts) chosen(m *Memory, d *Decision) (*Pod, string) {
+	switch {
+	case f.Order == nil || f.Order.To == "":
+		return f.candidate(m, d, *f.Record.Primary)
+	case f.Order.To == f.Record.Primary.Name:
+		return nil, f.Order.To + " is the one that writes"
+	case !slices.Contains(f.Wanted, f.Order.To):
+		return nil, f.Order.To + " is no pod of the set"
+	}
+	var others []permission.Member
+	for _, p := range f.Pods {
+		if p.Name != f.Order.To {
+			others = append(others, permission.Member{Name: p.Name})
+		}
+	}
+	return f.candidate(m, d, others...)
+}
+
+// paused says whether the writer takes no writes and the candidate has all that it has.
+func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
+	p := &m.pause
+	switch {
+	case p.attempt == 0 || p.failed != 0 && f.Now-p.failed >= p.again():
+		d.Steps = nil
+		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt + 1}, "it hands over to %s", best.Name)
+		return false
+	case p.failed != 0:
+		d.wakeAt(p.failed + p.again())
+		d.Message = fmt.Sprintf("%s did not hand over to %s, and is asked again: %s", writer.Name, best.Name, p.problem)
+		return false
+	case p.held == 0 && f.Now-p.began >= pausePatience:
+		m.Paused(p.attempt, f.Now, PauseFailed, "it takes too long to pause")
+		d.wakeAt(f.Now + p.again())
+		return false
+	case p.held == 0:
+		d.Steps = nil
+		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt}, "it hands over to %s", best.Name)
+		d.wakeAt(f.Now + pausePoll)
+		return false
+	case f.Measures == FromReports:
+		return true
+	}
+	return f.caughtUp(m, d, writer, best)
+}
+
+// caughtUp says whether a candidate has all that the paused writer has.
+func (f *Facts) caughtUp(m *Memory, d *Decision, writer, best *Pod) bool {
+	p := &m.pause
+	have, want := m.measures[best.Name], m.measures[writer.Name]
+	since := p.held
+	if want.at >= since && want.Problem == "" && have.at >= since && have.Problem == "" && have.Order >= want.Order {
+		return true
+	}
+	if f.Now-since >= pausePatience {
+		problem := fmt.Sprintf("%s did not catch up within %s", best.Name, pausePatience)
+		m.Paused(p.attempt, f.Now, PauseFailed, problem)
+		d.wakeAt(f.Now + p.again())
+		return false
+	}
+	d.Steps = nil
+	for _, pod := range []*Pod{writer, best} {
+		last, known := m.measures[pod.Name]
+		if _, isDue := due(last.at, known && last.at >= since, f.Now, pausePoll); isDue {
+			d.add(Step{Action: Measure, Pod: pod.Name}, "the writer is paused")
+		}
+	}
+	d.wakeAt(f.Now + pausePoll)
+	return false
+}
+
+// again is how long a writer that did not hand over is left alone.
+func (p *pause) again() time.Duration { return pauseAgain * time.Duration(min(p.attempt, slowest)) }

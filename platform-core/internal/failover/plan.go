@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+	"github.com/zeroinfra/platform-core/agentproto/report"
+)
+
+// Plan decides what to do now.
+func Plan(f Facts, m *Memory) Decision {
+	m.begin(f.Record)
+	if f.Record.Term == 0 {
+		return f.bootstrap()
+	}
+	if promised := f.promised(); promised > f.Record.Term {
+		// The API server lost what came later, as after a restored backup, or what is read is behind: then the write is refused.
+		d := Decision{State: Changing, Message: fmt.Sprintf("members have promised term %d, which the record does not know", promised)}
+		f.resume(&d, f.Record, promised)
+		return d
+	}
+	if f.Record.Primary == nil {
+		return f.succeed(m)
+	}
+	return f.reign(m)
+}
+
+// bootstrap gives the set its first record.
+func (f *Facts) bootstrap() Decision {
+	d := Decision{State: Starting}
+	var members []permission.Member
+	for _, name := range f.Wanted {
+		p := f.pod(name)
+		if p == nil || p.Presence != Alive || p.Member.Identity == "" {
+			d.Message = fmt.Sprintf("the first writer is named when all %d pods are there: waiting for %s", len(f.Wanted), name)
+			return d
+		}
+		member, _ := p.member()
+		members = append(members, member)
+	}
+	if len(members) == 0 {
+		return d
+	}
+	d.Message = "the first writer is being named"
+	first, err := f.Record.Bootstrap(members)
+	if promised := f.promised(); err == nil && promised > 0 {
+		f.resume(&d, first, promised)
+		return d
+	}
+	if err == nil {
+		first, err = first.Name(members[0])
+	}
+	if err != nil {
+		d.Message = err.Error()
+		return d
+	}
+	d.write(Step{Record: first, Former: first.Primary}, "all pods are there for the first time")
+	return d
+}
+
+// resume goes on where volumes know of a later term than the record. The pod that was named in it goes on as the writer, if it
+// is there: its data is the latest, and with its term nobody else can have a permission.
+func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
+	next.Term, next.Primary = promised+1, nil
+	former := f.lastNamed()
+	for _, p := range f.Pods {
+		if member, known := p.member(); known && p.Presence == Alive && p.Member.Term == promised && next.Eligible(member) {
+			next.Primary, next.Previous, former = &member, nil, &member
+		}
+	}
+	d.write(Step{Record: next, Former: former, Unlabel: f.labelled()}, "volumes know of term %d", promised)
+}
+
+// promised is the highest term that a pod has promised.
+func (f *Facts) promised() int64 {
+	highest := int64(0)
+	for _, p := range f.Pods {
+		highest = max(highest, p.Member.Promised, p.Member.Term)
+	}
+	return highest
+}
+
+func (f *Facts) lastNamed() *permission.Member {
+	if f.Record.Primary != nil {
+		return f.Record.Primary
+	}
+	return f.Former
+}
+
+// labelled is a pod with the writer's label, if there is one.
+func (f *Facts) labelled() string {
+	for _, p := range f.Pods {
+		if p.Established {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// reign looks after a set with a named writer.
+func (f *Facts) reign(m *Memory) Decision {
+	writer := f.pod(f.Record.Primary.Name)
+	if writer != nil && writer.Established && writer.is(*f.Record.Primary) {
+		m.established = true
+	}
+	if writer != nil && f.Record.Previous != nil && writer.is(*f.Record.Primary) {
+		if next := f.Record.Confirm(writer.Member.Term, writer.Member.ListVersion); next.Previous == nil {
+			d := Decision{State: Steady}
+			d.write(Step{Record: next, Former: f.Record.Primary}, "%s goes by list %d", writer.Name, next.List.Version)
+			return d
+		}
+	}
+	d := f.judge(m, writer)
+	if len(d.Steps) == 0 || d.Steps[0].Action != Write {
+		if d.State == Steady {
+			f.changeList(m, writer, &d)
+		}
+	}
+	if len(d.Steps) == 0 || d.Steps[0].Action != Write {
+		f.tell(m, &d)
+	}
+	return d
+}
+
+// judge says whether the writer stays.
+func (f *Facts) judge(m *Memory, writer *Pod) Decision {
+	d := Decision{State: Steady}
+	why, at := f.trouble(m, writer, &d)
+	if why != "" && !f.obeys(m) {
+		d.State, d.Message = Down, why
+		if m.established || at <= f.Now {
+			d.State = Down
+		} else {
+			d.State = Starting
+		}
+		if f.Mode == Manual && f.Order == nil {
+			d.Message += "; failover.mode is Manual, so that another pod takes over only when you say so: " + howToSwitch
+			return d
+		}
+		if f.Now < at {
+			d.wakeAt(at)
+			return d
+		}
+		return f.replace(m, d, why)
+	}
+	if f.Order != nil {
+		return f.obey(m, d, writer)
+	}
+	return d
+}
+
+// obeys says that an order is being carried out on a writer that was paused for it, which looks as if it were down.
+func (f *Facts) obeys(m *Memory) bool {
+	return f.Order != nil && m.pause.held != 0 && m.pause.failed == 0
+}
+
+// howToSwitch says what a person does to have another pod write.
+const howToSwitch = "set the annotation platform.zeroinfra.github.com/switch-writer of the WorkloadSet to the name of the pod that is down"
+
+// trouble says what is wrong with the writer, and when that is reason enough; empty when nothing is.
+func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at time.Duration) {
+	name := f.Record.Primary.Name
+	grace := f.After
+	if !m.established {
+		grace = patience
+	}
+	since := func() time.Duration {
+		if m.down == 0 {
+			m.down = f.Now
+		}
+		return m.down + grace
+	}
+	switch {
+	case writer == nil:
+		return fmt.Sprintf("pod %s, which writes, is gone", name), since()
+	case writer.Presence == Leaving:
+		return fmt.Sprintf("pod %s, which writes, is on its way out", name), f.Now
+	case writer.Member.Identity != "" && !writer.is(*f.Record.Primary):
+		return fmt.Sprintf("pod %s, which wrote, has another volume", name), f.Now
+	case writer.Presence == Unreachable:
+		return fmt.Sprintf("pod %s, which writes, is on a node that nobody reaches", name), f.Now
+	case f.accused() && f.unanswered(m, writer, d):
+		return fmt.Sprintf("pod %s, which writes, is reached neither by those that follow it nor by the operator", name), f.Now
+	case !writer.Member.Writing || writer.Health == report.Unhealthy || writer.Health == report.Stopped:
+		return fmt.Sprintf("the process of pod %s, which writes, is down", name), since()
+	}
+	m.down = 0
+	return "", 0
+}
+
+// accused says whether a follower is not asked any more.
+func (f *Facts) accused() bool {
+	return slices.ContainsFunc(f.Pods, func(p Pod) bool {
+		return p.Accuses && p.Presence == Alive && p.Name != f.Record.Primary.Name && f.Record.List.Has(permission.Member{Name: p.Name, Identity: p.Member.Identity})
+	})
+}
+
+// unanswered says whether the writer's agent does not answer; it is asked first.
+func (f *Facts) unanswered(m *Memory, writer *Pod, d *Decision) bool {
+	if answer, counts := m.answer(writer.Name, f.Now); counts {
+		d.wakeAt(answer.At + fresh)
+		return answer.Problem != ""
+	}
+	d.add(Step{Action: Ask, Pod: writer.Name}, "a follower has not been asked for a while")
+	return false
+}
+
+// replace deposes the writer when another pod can take over.
+func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
+	best, problem := f.heir(m, &d)
+	if best == nil {
+		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s", why, problem)
+		return d
+	}
+	d.State, d.Message = Changing, fmt.Sprintf("%s: %s is to take over", why, best.Name)
+	d.write(Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: f.Record.Primary.Name}, "%s, and %s can take over", why, best.Name)
+	return d
+}
+
+// heir is the pod that takes over from a writer that failed. Where a person decides, it is the one that he named.
+func (f *Facts) heir(m *Memory, d *Decision) (*Pod, string) {
+	if f.Mode == Manual {
+		return f.chosen(m, d)
+	}
+	return f.candidate(m, d, *f.Record.Primary)
+}
+
+// candidate is the pod that should write next, of those that can. Where it depends on measurements that are not there,
+// it adds steps for them and there is none yet.
+func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (best *Pod, problem string) {
+	var problems []string
+	var measurement Measurement
+	waiting := false
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		member, known := p.member()
+		if slices.ContainsFunc(but, func(b permission.Member) bool { return b.Name == p.Name }) {
+			continue
+		}
+		reason := ""
+		switch {
+		case !slices.Contains(f.Wanted, p.Name):
+			reason = "is not wanted any more"
+		case p.Presence != Alive:
+			reason = "is not there"
+		case !known || !f.Record.Eligible(member):
+			reason = "is no member, since it did not have the writer's data"
+		case p.Health != report.Healthy:
+			reason = "is not healthy"
+		case m.misses[p.Name] >= tries:
+			reason = "does not answer"
+			f.retry(m, d, p)
+		}
+		var have Measurement
+		if reason == "" {
+			var pending bool
+			if have, pending = f.measure(m, d, p); pending {
+				waiting = true
+				continue
+			}
+			switch {
+			case have.Problem != "":
+				reason = "cannot be measured: " + have.Problem
+			case f.MaxLag != nil && have.Lag == nil:
+				reason = "does not say how far it is behind, and failover.maxLag is set"
+			case f.MaxLag != nil && *have.Lag > *f.MaxLag:
+				reason = fmt.Sprintf("is %d bytes behind, and failover.maxLag is %d", *have.Lag, *f.MaxLag)
+			}
+		}
+		if reason != "" {
+			problems = append(problems, p.Name+" "+reason)
+			continue
+		}
+		if best == nil || have.Order > measurement.Order || have.Order == measurement.Order && f.prefers(p) {
+			best, measurement = p, have
+		}
+	}
+	switch {
+	case waiting:
+		return nil, "their data is being looked at"
+	case best == nil && len(problems) == 0:
+		return nil, "there is none"
+	}
+	return best, strings.Join(problems, "; ")
+}
+
+// retry asks a pod that did not answer, now and then.
+func (f *Facts) retry(m *Memory, d *Decision, p *Pod) {
+	at, isDue := due(m.answers[p.Name].At, true, f.Now, m.pace(p.Name, again))
+	if isDue {
+		d.add(Step{Action: Ask, Pod: p.Name}, "it may take over, and did not answer")
+	}
+	d.wakeAt(max(at, f.Now+again))
+}
+
+// prefers says whether a pod is the one that an order names.
+func (f *Facts) prefers(p *Pod) bool { return f.Order != nil && f.Order.To == p.Name }
+
+// measure gives a measurement of a pod that counts; or has one made.
+func (f *Facts) measure(m *Memory, d *Decision, p *Pod) (have Measurement, pending bool) {
+	if f.Measures == FromReports {
+		return p.Measurement, false
+	}
+	interval := fresh
+	last, known := m.measures[p.Name]
+	if last.Problem != "" {
+		interval = again
+	}
+	at, isDue := due(last.at, known, f.Now, interval)
+	if isDue {
+		d.add(Step{Action: Measure, Pod: p.Name}, "it may take over")
+		return Measurement{}, true
+	}
+	d.wakeAt(at)
+	return last.Measurement, false
+}
+
+// tell has pods learn the record that do not know it.
+func (f *Facts) tell(m *Memory, d *Decision) {
+	for _, p := range f.Pods {
+		if p.Presence != Alive || p.Member.Identity == "" || f.knows(m, p) {
+			continue
+		}
+		last, told := m.told[p.Name]
+		at, isDue := due(last, told, f.Now, m.pace(p.Name, fresh))
+		if isDue {
+			d.add(Step{Action: Tell, Pod: p.Name}, "it does not know term %d, list %d", f.Record.Term, f.Record.List.Version)
+		}
+		d.wakeAt(max(at, f.Now+again))
+	}
+}
+
+// knows says whether a pod goes by the record, by its report or since it was told.
+func (f *Facts) knows(m *Memory, p Pod) bool {
+	k, primary := p.Member, f.Record.Primary
+	if m.taught[p.Name] == (lesson{k.Identity, f.Record.List.Version}) {
+		return true
+	}
+	if !p.is(*primary) {
+		return k.Promised == f.Record.Term && k.Primary == primary.Name
+	}
+	return k.Promised == f.Record.Term && k.Term == f.Record.Term && k.ListVersion == f.Record.List.Version
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+	"github.com/zeroinfra/platform-core/internal/failover"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden logs")
+
+// event is something that happens to the world of a story, and how long it then goes on.
+type event struct {
+	says string
+	does func(w *world)
+	goes time.Duration
+}
+
+// play tells a story and compares it with the golden log.
+func play(t *testing.T, name string, replicas int, events ...event) {
+	t.Run(name, func(t *testing.T) {
+		w := newWorld(t, replicas, 1)
+		w.run(10 * time.Second)
+		for _, e := range events {
+			w.note("--- %s", e.says)
+			e.does(w)
+			w.run(e.goes)
+		}
+		got := strings.Join(w.log, "\n") + "\n"
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("the story is\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+func (w *world) run(d time.Duration) {
+	for end := w.now + d; w.now < end; {
+		w.step()
+	}
+}
+
+// gone takes a pod and its volume away, and makes it again a moment later.
+func replaced(w *world, name string) {
+	w.make(w.find(name))
+}
+
+func TestStories(t *testing.T) {
+	kill := func(name string) func(*world) {
+		return func(w *world) { p := w.find(name); p.runs = false }
+	}
+	breaks := func(name string) func(*world) {
+		return func(w *world) { w.find(name).breaks = true }
+	}
+	nothing := func(*world) {}
+	play(t, "first-writer", 3, event{"nothing happens for a minute", nothing, time.Minute})
+	play(t, "process-restarts-in-place", 3, event{"the process of the writer is killed", kill("a-0"), 10 * time.Second})
+	play(t, "process-does-not-come-back", 3,
+		event{"the process of the writer ends and does not start again", breaks("a-0"), 10 * time.Second},
+		event{"it can run again", func(w *world) { w.find("a-0").breaks = false }, 10 * time.Second})
+	play(t, "writer-is-cut-off", 3,
+		event{"nobody reaches the writer any more", func(w *world) { w.find("a-0").cut = true }, 20 * time.Second},
+		event{"it is back", func(w *world) { w.find("a-0").cut = false }, 10 * time.Second})
+	play(t, "follower-is-cut-off", 3,
+		event{"nobody reaches a follower any more", func(w *world) { w.find("a-2").cut = true }, 90 * time.Second},
+		event{"it is back", func(w *world) { w.find("a-2").cut = false }, 10 * time.Second})
+	play(t, "writer-loses-its-volume", 3, event{"pod and volume of the writer are replaced", func(w *world) { replaced(w, "a-0") }, 20 * time.Second})
+	play(t, "api-server-is-away", 3,
+		event{"nobody reaches the API server", func(w *world) { w.apiDown = true }, 10 * time.Minute},
+		event{"it is back", func(w *world) { w.apiDown = false }, 10 * time.Second})
+	play(t, "scaled-in", 3, event{"one pod less is wanted", func(w *world) { w.wanted = w.wanted[:2]; w.pods = w.pods[:2] }, 10 * time.Second})
+	play(t, "manual", 3,
+		event{"failover is manual, and the writer does not come back", func(w *world) { w.mode = failover.Manual; breaks("a-0")(w) }, 30 * time.Second},
+		event{"a person says that another pod is to write", func(w *world) { w.order, w.orderFrom = &failover.Order{}, "a-0" }, 10 * time.Second})
+	play(t, "switched-over", 3,
+		event{"a person says that a-2 is to write", func(w *world) {
+			w.handover, w.order, w.orderFrom = failover.Declared, &failover.Order{To: "a-2"}, "a-0"
+		}, 10 * time.Second},
+		event{"a person says that a pod is to write that is not there", func(w *world) {
+			w.order, w.orderFrom = &failover.Order{To: "a-9"}, "a-2"
+		}, 5 * time.Second})
+	play(t, "operator-dies-midway", 3,
+		event{"nobody reaches the writer any more", func(w *world) { w.find("a-0").cut = true }, 5 * time.Second},
+		event{"another operator takes over, which knows nothing", func(w *world) { w.engines[0].memory = failover.Memory{} }, 15 * time.Second})
+	play(t, "no-other-can-take-over", 2,
+		event{"the follower breaks", breaks("a-1"), 5 * time.Second},
+		event{"the writer breaks too", breaks("a-0"), 10 * time.Second},
+		event{"the writer can run again", func(w *world) { w.find("a-0").breaks = false }, 10 * time.Second})
+	play(t, "status-is-lost", 3, event{"the API server lost all records", func(w *world) {
+		w.record, w.former, w.history, w.version = permission.Record{}, nil, nil, w.version+1
+		w.named = map[int64]permission.Member{}
+		w.engines[0].memory = failover.Memory{}
+	}, 20 * time.Second})
+}
+
+// TestFailoverIsQuick: what a fault costs, with agents that answer at once.
+func TestFailoverIsQuick(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault func(w *world)
+		limit time.Duration
+	}{
+		"the process is killed":       {func(w *world) { w.find("a-0").runs = false }, time.Second},
+		"the process does not return": {func(w *world) { w.find("a-0").breaks = true }, 3 * time.Second},
+		"the volume is lost":          {func(w *world) { replaced(w, "a-0") }, 10 * time.Second},
+		"the node is cut off":         {func(w *world) { w.find("a-0").cut = true }, 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3, 1)
+			w.run(20 * time.Second)
+			tc.fault(w)
+			began := w.now
+			w.step()
+			for !slices.ContainsFunc(w.pods, func(p *pod) bool { return p.there && !p.cut && p.runs && p.writer && p.labelled }) {
+				if w.step(); w.now-began > tc.limit {
+					w.failed("nobody writes after %s", w.now-began)
+				}
+			}
+			t.Logf("nobody wrote for %s", w.now-began)
+		})
+	}
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+	"github.com/zeroinfra/platform-core/agentproto/report"
+)
+
+// succeed finds a writer for a term that has none.
+func (f *Facts) succeed(m *Memory) Decision {
+	d := Decision{State: Changing, Message: "nobody writes: another pod is to take over"}
+	if m.deposal == nil || m.deposal.Record.Term != f.Record.Term {
+		m.deposal = &permission.Deposal{RecordedAt: f.Now}
+	}
+	m.deposal.Record = f.Record
+	f.collect(m, &d)
+	if m.deposal.Stopped && f.Record.Previous != nil {
+		if next, err := f.Record.Ended(); err == nil {
+			d.write(Step{Record: next, Former: f.Former}, "the writer before has ended")
+			return d
+		}
+	}
+	step, until := m.deposal.Next(f.Now)
+	if step != permission.StepChoose && !f.able(m) {
+		f.release(m)
+		step = permission.StepChoose
+	}
+	switch step {
+	case permission.StepChoose:
+		f.choose(m, &d)
+	case permission.StepPromise:
+		// It is among those that are asked already.
+		d.Message = fmt.Sprintf("nobody writes: %s is to take over", m.deposal.Candidate.Name)
+	case permission.StepWait:
+		d.Message = fmt.Sprintf("%s takes over when the permission of the writer before has run out", m.deposal.Candidate.Name)
+		d.wakeAt(until)
+	case permission.StepCheck:
+		d.add(Step{Action: Ask, Pod: m.deposal.Candidate.Name}, "it is about to be named")
+	case permission.StepName:
+		f.name(m, &d)
+	}
+	return d
+}
+
+// collect has all members promise the term, and takes note of what they said.
+func (f *Facts) collect(m *Memory, d *Decision) {
+	deposal := m.deposal
+	for _, p := range f.Pods {
+		member, known := p.member()
+		if !known || !f.counts(member) {
+			continue
+		}
+		answer, answered := m.answers[p.Name]
+		// An answer of an earlier process on this pod is none of this member.
+		answered = answered && answer.At >= deposal.RecordedAt
+		kept := answered && answer.Problem == "" && answer.Member.Identity == member.Identity && answer.Member.Promised == f.Record.Term
+		switch {
+		case kept && f.Former != nil && member == *f.Former:
+			deposal.Stopped = true
+		case kept, p.Presence != Alive && p.Presence != Leaving:
+		default:
+			at, isDue := due(answer.At, answered, f.Now, m.pace(p.Name, again))
+			if isDue {
+				d.add(Step{Action: Promise, Pod: p.Name}, "term %d has no writer", f.Record.Term)
+			}
+			d.wakeAt(max(at, f.Now+again))
+		}
+		if member != deposal.Candidate {
+			continue
+		}
+		if kept && deposal.PromisedAt == 0 {
+			deposal.PromisedAt = answer.At
+		}
+		if kept && deposal.PromisedAt != 0 {
+			deposal.CheckedAt = max(deposal.CheckedAt, answer.At)
+		}
+	}
+}
+
+// counts says whether the writer before may need the acknowledgement of a member, or is it.
+func (f *Facts) counts(member permission.Member) bool {
+	return f.Record.List.Has(member) || f.Record.Previous != nil && f.Record.Previous.Has(member) || f.Former != nil && *f.Former == member
+}
+
+// able says whether the candidate can still take over.
+func (f *Facts) able(m *Memory) bool {
+	p := f.pod(m.deposal.Candidate.Name)
+	return p != nil && p.Presence == Alive && p.is(m.deposal.Candidate) && m.misses[p.Name] < tries && slices.Contains(f.Wanted, p.Name) &&
+		(p.Health == report.Healthy || f.returns(p) || f.remains(p))
+}
+
+// remains says whether a pod is the only one that can still be named: the volumes of all others are gone.
+func (f *Facts) remains(p *Pod) bool {
+	return !slices.ContainsFunc(f.Record.List.Members, func(member permission.Member) bool {
+		other := f.pod(member.Name)
+		gone := !slices.Contains(f.Wanted, member.Name) || other != nil && other.Member.Identity != "" && !other.is(member)
+		return member.Name != p.Name && f.Record.Eligible(member) && !gone
+	})
+}
+
+// returns says whether a pod is the writer before, which may be named again: nobody has newer data.
+func (f *Facts) returns(p *Pod) bool { return f.Former != nil && p.is(*f.Former) }
+
+// release lets go of a candidate.
+func (f *Facts) release(m *Memory) {
+	d := m.deposal
+	m.deposal = &permission.Deposal{Record: d.Record, RecordedAt: d.RecordedAt, Stopped: d.Stopped}
+}
+
+// choose finds the candidate: the most advanced of those that can; where none can, the last resort.
+func (f *Facts) choose(m *Memory, d *Decision) {
+	var former []permission.Member
+	if f.Former != nil {
+		former = append(former, *f.Former)
+	}
+	best, problem := f.candidate(m, d, former...)
+	if best == nil && !slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Action == Measure }) {
+		best = f.last(m)
+	}
+	if best == nil {
+		d.Message = "nobody writes, and no pod can take over: " + problem
+		d.wakeAt(f.Now + again)
+		return
+	}
+	member, _ := best.member()
+	m.deposal.Candidate = member
+	d.Message = fmt.Sprintf("nobody writes: %s is to take over", best.Name)
+	// What it answered before it was chosen counts.
+	f.recall(m, member)
+	d.wakeAt(f.Now + pausePoll)
+}
+
+// last is a pod whose process need not run to be named: the writer before, or the only one that is left.
+func (f *Facts) last(m *Memory) *Pod {
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		member, known := p.member()
+		if known && p.Presence == Alive && f.Record.Eligible(member) && slices.Contains(f.Wanted, p.Name) && m.misses[p.Name] < tries && (f.returns(p) || f.remains(p)) {
+			return p
+		}
+	}
+	return nil
+}
+
+// recall takes note of a promise that the candidate has made before it was chosen.
+func (f *Facts) recall(m *Memory, member permission.Member) {
+	answer, found := m.answers[member.Name]
+	if found && answer.At >= m.deposal.RecordedAt && answer.Problem == "" && answer.Member.Identity == member.Identity && answer.Member.Promised == f.Record.Term {
+		m.deposal.PromisedAt, m.deposal.CheckedAt = answer.At, answer.At
+	}
+}
+
+func (f *Facts) name(m *Memory, d *Decision) {
+	next, err := f.Record.Name(m.deposal.Candidate)
+	if err != nil {
+		d.Message = err.Error()
+		return
+	}
+	why := "its data is the most advanced"
+	if m.deposal.Stopped {
+		why += ", and the writer before has ended"
+	} else if next.Term > 1 {
+		why += ", and the permission of the writer before has run out"
+	}
+	d.State, d.Message = Changing, next.Primary.Name+" takes over"
+	d.write(Step{Record: next, Former: next.Primary}, "%s", why)
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// fillFailover says how the component fails over, where it does.
+func fillFailover(spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range, wanted *platformv1.Failover) *Refusal {
+	f := declared.Failover
+	if f == nil || allowed.Max < 2 {
+		return nil
+	}
+	spec.Failover = &platformv1.Failover{}
+	if wanted != nil {
+		spec.Failover = wanted.DeepCopy()
+	}
+	spec.Failover.Mode = cmp.Or(spec.Failover.Mode, platformv1.FailoverAuto)
+	if spec.Failover.After == nil {
+		spec.Failover.After = &metav1.Duration{Duration: time.Duration(f.Seconds()) * time.Second}
+	}
+	if spec.Failover.MaxLag != nil && f.LagAttribute == "" {
+		return refuse(platformv1.ReasonInvalidSpec, "failover.maxLag is set, and the plugin cannot tell how far a pod of component %q is behind: take it out", spec.Component)
+	}
+	return nil
+}
+
+// checkFailover: a failover that nothing has would change nothing.
+func checkFailover(b *plugin.Bundle, app *platformv1.Application, specs []platformv1.ComponentSpec) *Refusal {
+	if app.Spec.Failover == nil || slices.ContainsFunc(specs, func(s platformv1.ComponentSpec) bool { return s.Failover != nil }) {
+		return nil
+	}
+	return refuse(platformv1.ReasonInvalidSpec, "failover is set, and the engine decides of no component of topology %q of plugin %q who writes: take it out",
+		app.Spec.Topology, b.Manifest.Name)
+}
+
+// needsOps says that the pods have the ops agent's container.
+func (c *context) needsOps() bool { return len(c.opsActions()) > 0 || c.declared.Driver != nil }
+
+// opsActions are those that are run on request. The process manager runs by itself what has a pod write or follow.
+func (c *context) opsActions() []plan.Action {
+	f := c.declared.Failover
+	if f == nil {
+		return c.declared.Actions
+	}
+	others := []string{f.Promote, f.Follow, f.RejoinAction()}
+	if c.spec.Failover == nil {
+		others = append(others, f.Measure, f.Handover)
+	}
+	return slices.DeleteFunc(slices.Clone(c.declared.Actions), func(a plan.Action) bool { return slices.Contains(others, a.Name) })
+}
+
+// withWriting has the agents run the process by what the pod is, where the component fails over.
+func (c *setContext) withWriting(p *plan.Plan) {
+	f := c.declared.Failover
+	if f == nil {
+		return
+	}
+	if c.spec.Failover != nil {
+		action := func(name string) *plan.Action {
+			found, _ := p.Action(name)
+			return found
+		}
+		p.Writing = &plan.Writing{Set: c.name, WriterArgs: f.WriterArgs, FollowerArgs: f.FollowerArgs,
+			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.RejoinAction())}
+	}
+	kept := c.opsActions()
+	p.Actions = slices.DeleteFunc(slices.Clone(p.Actions), func(a plan.Action) bool {
+		return !slices.ContainsFunc(kept, func(k plan.Action) bool { return k.Name == a.Name })
+	})
+}
+
+// setFailover is what the set goes by.
+func (c *setContext) setFailover() *platformv1.SetFailover {
+	f := c.declared.Failover
+	if f == nil || c.spec.Failover == nil {
+		return nil
+	}
+	return &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, InSync: f.InSync,
+		Measure: f.Measure, Handover: f.Handover}
+}
