@@ -14,7 +14,7 @@ func declaredFailover(t *testing.T, old, new string) ([]LoadError, *Bundle) {
 	sources := redisSources(t)
 	text := strings.NewReplacer(
 		"      version: \"'redis_version'", "      attributes:\n        offset: \"'master_repl_offset' in fields ? fields['master_repl_offset'] : '0'\"\n        lag: \"'0'\"\n      version: \"'redis_version'",
-		"    parameters: redis\n    cred", "    actions:\n      - {name: promote, command: [a]}\n      - {name: follow, command: [a]}\n    failover:\n      order: int(attributes['offset'])\n      lagAttribute: lag\n      promote: promote\n      follow: follow\n    parameters: redis\n    cred",
+		"    parameters: redis\n    cred", "    actions:\n      - {name: promote, command: [a]}\n      - {name: follow, command: [a]}\n      - {name: gauge, command: [a]}\n    failover:\n      order: int(attributes['offset'])\n      lagAttribute: lag\n      promote: promote\n      follow: follow\n    parameters: redis\n    cred",
 	).Replace(sources[PartComponents].Data[components])
 	if old != "" && !strings.Contains(text, old) {
 		t.Fatalf("there is no %q", old)
@@ -37,9 +37,9 @@ func TestFailover(t *testing.T) {
 
 // An output of the action that measures is an attribute.
 func TestMeasuredOrder(t *testing.T) {
-	old := "{name: follow, command: [a]}\n    failover:\n      order: int(attributes['offset'])\n      lagAttribute: lag\n"
-	errs, b := declaredFailover(t, old, "{name: drop-user, command: [a], outputs: {seen: stdout}}\n    failover:\n      order: int(attributes['seen'])\n      lagAttribute: seen\n"+
-		"      inSync: role == 'replica' && attributes['lag'] == '0'\n      measure: drop-user\n      followerArgs: [--replicaof, '${primary.fqdn}', '6379']\n")
+	old := "{name: gauge, command: [a]}\n    failover:\n      order: int(attributes['offset'])\n      lagAttribute: lag\n"
+	errs, b := declaredFailover(t, old, "{name: gauge, command: [a], outputs: {seen: stdout}}\n    failover:\n      order: int(attributes['seen'])\n      lagAttribute: seen\n"+
+		"      inSync: role == 'replica' && attributes['lag'] == '0'\n      measure: gauge\n      followerArgs: [--replicaof, '${primary.fqdn}', '6379']\n")
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -66,7 +66,7 @@ func TestBrokenFailover(t *testing.T) {
 		"attribute of lag":   {"lagAttribute: lag", "lagAttribute: age", `names the attribute "age"`},
 		"after":              {"lagAttribute: lag", "afterSeconds: 0", "a whole number from 1 to 600"},
 		"action's name":      {"promote: promote", "promote: Promote Now", "small letters"},
-		"promote":            {"promote: promote", "promote: lift", `names the action of component "redis" "lift", which is not there: there is follow, promote`},
+		"promote":            {"promote: promote", "promote: lift", `names the action of component "redis" "lift", which is not there: there is follow, gauge, promote`},
 		"follow":             {"follow: follow", "follow: lift", `names the action of component "redis" "lift"`},
 		"rejoin":             {"follow: follow", "follow: follow\n      rejoin: lift", `names the action of component "redis" "lift"`},
 		"parameter":          {"{name: promote, command: [a]}", `{name: promote, command: [a, "${parameters.force}"], parameters: {force: string}}`, `takes the parameter "force": nobody would give it one`},
