@@ -143,6 +143,122 @@ func (ProcessState) EnumDescriptor() ([]byte, []int) {
 	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{1}
 }
 
+type LogsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// tail_bytes is how much of what was written already is sent at most; 0 is all that is kept, which is 256 KiB.
+	TailBytes int64 `protobuf:"varint,1,opt,name=tail_bytes,json=tailBytes,proto3" json:"tail_bytes,omitempty"`
+	// follow has what is written from then on sent, too, until the caller ends the call.
+	Follow        bool `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogsRequest) Reset() {
+	*x = LogsRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogsRequest) ProtoMessage() {}
+
+func (x *LogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
+func (*LogsRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *LogsRequest) GetTailBytes() int64 {
+	if x != nil {
+		return x.TailBytes
+	}
+	return 0
+}
+
+func (x *LogsRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+// LogPiece is a piece of what the process wrote, with one of the two set, or missed_bytes.
+type LogPiece struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Stdout []byte                 `protobuf:"bytes,1,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr []byte                 `protobuf:"bytes,2,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	// missed_bytes were written before this piece, and are kept no more.
+	MissedBytes   int64 `protobuf:"varint,3,opt,name=missed_bytes,json=missedBytes,proto3" json:"missed_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogPiece) Reset() {
+	*x = LogPiece{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogPiece) ProtoMessage() {}
+
+func (x *LogPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogPiece.ProtoReflect.Descriptor instead.
+func (*LogPiece) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LogPiece) GetStdout() []byte {
+	if x != nil {
+		return x.Stdout
+	}
+	return nil
+}
+
+func (x *LogPiece) GetStderr() []byte {
+	if x != nil {
+		return x.Stderr
+	}
+	return nil
+}
+
+func (x *LogPiece) GetMissedBytes() int64 {
+	if x != nil {
+		return x.MissedBytes
+	}
+	return 0
+}
+
 // CallHeader goes with every call that changes something.
 type CallHeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -156,7 +272,7 @@ type CallHeader struct {
 
 func (x *CallHeader) Reset() {
 	*x = CallHeader{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[0]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -168,7 +284,7 @@ func (x *CallHeader) String() string {
 func (*CallHeader) ProtoMessage() {}
 
 func (x *CallHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[0]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -181,7 +297,7 @@ func (x *CallHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallHeader.ProtoReflect.Descriptor instead.
 func (*CallHeader) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{0}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *CallHeader) GetIdempotencyKey() string {
@@ -206,7 +322,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[1]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -218,7 +334,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[1]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -231,7 +347,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{1}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{3}
 }
 
 type WatchStatusRequest struct {
@@ -242,7 +358,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[2]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -254,7 +370,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[2]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -267,7 +383,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{2}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{4}
 }
 
 type StartRequest struct {
@@ -279,7 +395,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[3]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +407,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[3]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +420,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{3}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StartRequest) GetHeader() *CallHeader {
@@ -323,7 +439,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[4]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -335,7 +451,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[4]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -348,7 +464,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{4}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StopRequest) GetHeader() *CallHeader {
@@ -370,7 +486,7 @@ type RestartRequest struct {
 
 func (x *RestartRequest) Reset() {
 	*x = RestartRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[5]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -382,7 +498,7 @@ func (x *RestartRequest) String() string {
 func (*RestartRequest) ProtoMessage() {}
 
 func (x *RestartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[5]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -395,7 +511,7 @@ func (x *RestartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartRequest.ProtoReflect.Descriptor instead.
 func (*RestartRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{5}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RestartRequest) GetHeader() *CallHeader {
@@ -423,7 +539,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[6]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +551,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[6]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +564,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReloadRequest) GetHeader() *CallHeader {
@@ -476,7 +592,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[7]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +604,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[7]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +617,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SignalRequest) GetHeader() *CallHeader {
@@ -528,7 +644,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[8]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +656,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[8]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +669,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CallResponse) GetCall() *CallRecord {
@@ -580,7 +696,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[9]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +708,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[9]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +721,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CallRecord) GetIdempotencyKey() string {
@@ -670,14 +786,16 @@ type ProcessStatus struct {
 	// where the plan has no TLS.
 	CertificateDigest string `protobuf:"bytes,11,opt,name=certificate_digest,json=certificateDigest,proto3" json:"certificate_digest,omitempty"`
 	// member is the pod's part in who may write; absent where the plan has no writing, and until its data folder was read.
-	Member        *MemberReport `protobuf:"bytes,12,opt,name=member,proto3" json:"member,omitempty"`
+	Member *MemberReport `protobuf:"bytes,12,opt,name=member,proto3" json:"member,omitempty"`
+	// role_changes counts how often the running process took over another role, or another writer to follow: it is to be probed then.
+	RoleChanges   int64 `protobuf:"varint,13,opt,name=role_changes,json=roleChanges,proto3" json:"role_changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ProcessStatus) Reset() {
 	*x = ProcessStatus{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[10]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +807,7 @@ func (x *ProcessStatus) String() string {
 func (*ProcessStatus) ProtoMessage() {}
 
 func (x *ProcessStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[10]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +820,7 @@ func (x *ProcessStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessStatus.ProtoReflect.Descriptor instead.
 func (*ProcessStatus) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ProcessStatus) GetState() ProcessState {
@@ -789,6 +907,13 @@ func (x *ProcessStatus) GetMember() *MemberReport {
 	return nil
 }
 
+func (x *ProcessStatus) GetRoleChanges() int64 {
+	if x != nil {
+		return x.RoleChanges
+	}
+	return 0
+}
+
 type AcknowledgeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// term in which the caller is named.
@@ -799,7 +924,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +936,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +949,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AcknowledgeRequest) GetTerm() int64 {
@@ -847,7 +972,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +984,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +997,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AcknowledgeResponse) GetAcknowledged() bool {
@@ -906,7 +1031,7 @@ type PromiseRequest struct {
 
 func (x *PromiseRequest) Reset() {
 	*x = PromiseRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1043,7 @@ func (x *PromiseRequest) String() string {
 func (*PromiseRequest) ProtoMessage() {}
 
 func (x *PromiseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1056,7 @@ func (x *PromiseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromiseRequest.ProtoReflect.Descriptor instead.
 func (*PromiseRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PromiseRequest) GetTerm() int64 {
@@ -951,7 +1076,7 @@ type LearnRequest struct {
 
 func (x *LearnRequest) Reset() {
 	*x = LearnRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1088,7 @@ func (x *LearnRequest) String() string {
 func (*LearnRequest) ProtoMessage() {}
 
 func (x *LearnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1101,7 @@ func (x *LearnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnRequest.ProtoReflect.Descriptor instead.
 func (*LearnRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LearnRequest) GetRecord() *WriterRecord {
@@ -994,7 +1119,7 @@ type GetMemberRequest struct {
 
 func (x *GetMemberRequest) Reset() {
 	*x = GetMemberRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1131,7 @@ func (x *GetMemberRequest) String() string {
 func (*GetMemberRequest) ProtoMessage() {}
 
 func (x *GetMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +1144,7 @@ func (x *GetMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMemberRequest.ProtoReflect.Descriptor instead.
 func (*GetMemberRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 type WatchReadsRequest struct {
@@ -1030,7 +1155,7 @@ type WatchReadsRequest struct {
 
 func (x *WatchReadsRequest) Reset() {
 	*x = WatchReadsRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1167,7 @@ func (x *WatchReadsRequest) String() string {
 func (*WatchReadsRequest) ProtoMessage() {}
 
 func (x *WatchReadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1180,7 @@ func (x *WatchReadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchReadsRequest.ProtoReflect.Descriptor instead.
 func (*WatchReadsRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 // WantedRead asks for a read of the record. No resource version may be given with it: the answer must not come from a cache.
@@ -1071,7 +1196,7 @@ type WantedRead struct {
 
 func (x *WantedRead) Reset() {
 	*x = WantedRead{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1208,7 @@ func (x *WantedRead) String() string {
 func (*WantedRead) ProtoMessage() {}
 
 func (x *WantedRead) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1221,7 @@ func (x *WantedRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedRead.ProtoReflect.Descriptor instead.
 func (*WantedRead) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WantedRead) GetId() uint64 {
@@ -1128,7 +1253,7 @@ type AnswerReadRequest struct {
 
 func (x *AnswerReadRequest) Reset() {
 	*x = AnswerReadRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1265,7 @@ func (x *AnswerReadRequest) String() string {
 func (*AnswerReadRequest) ProtoMessage() {}
 
 func (x *AnswerReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1278,7 @@ func (x *AnswerReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReadRequest.ProtoReflect.Descriptor instead.
 func (*AnswerReadRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AnswerReadRequest) GetId() uint64 {
@@ -1214,7 +1339,7 @@ type AnswerReadResponse struct {
 
 func (x *AnswerReadResponse) Reset() {
 	*x = AnswerReadResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1351,7 @@ func (x *AnswerReadResponse) String() string {
 func (*AnswerReadResponse) ProtoMessage() {}
 
 func (x *AnswerReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1364,7 @@ func (x *AnswerReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReadResponse.ProtoReflect.Descriptor instead.
 func (*AnswerReadResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 // Member is a pod and the identity of what its promises are kept on.
@@ -1254,7 +1379,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1391,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1404,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Member) GetName() string {
@@ -1307,7 +1432,7 @@ type MemberList struct {
 
 func (x *MemberList) Reset() {
 	*x = MemberList{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1444,7 @@ func (x *MemberList) String() string {
 func (*MemberList) ProtoMessage() {}
 
 func (x *MemberList) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1457,7 @@ func (x *MemberList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberList.ProtoReflect.Descriptor instead.
 func (*MemberList) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MemberList) GetVersion() int64 {
@@ -1364,7 +1489,7 @@ type WriterRecord struct {
 
 func (x *WriterRecord) Reset() {
 	*x = WriterRecord{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1501,7 @@ func (x *WriterRecord) String() string {
 func (*WriterRecord) ProtoMessage() {}
 
 func (x *WriterRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1514,7 @@ func (x *WriterRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriterRecord.ProtoReflect.Descriptor instead.
 func (*WriterRecord) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WriterRecord) GetTerm() int64 {
@@ -1451,7 +1576,7 @@ type MemberStatus struct {
 
 func (x *MemberStatus) Reset() {
 	*x = MemberStatus{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1588,7 @@ func (x *MemberStatus) String() string {
 func (*MemberStatus) ProtoMessage() {}
 
 func (x *MemberStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1601,7 @@ func (x *MemberStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
 func (*MemberStatus) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MemberStatus) GetName() string {
@@ -1574,7 +1699,7 @@ type MemberReport struct {
 
 func (x *MemberReport) Reset() {
 	*x = MemberReport{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1711,7 @@ func (x *MemberReport) String() string {
 func (*MemberReport) ProtoMessage() {}
 
 func (x *MemberReport) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1724,7 @@ func (x *MemberReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
 func (*MemberReport) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MemberReport) GetIdentity() string {
@@ -1659,7 +1784,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1796,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1809,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 type CapabilitiesResponse struct {
@@ -1699,7 +1824,7 @@ type CapabilitiesResponse struct {
 
 func (x *CapabilitiesResponse) Reset() {
 	*x = CapabilitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1836,7 @@ func (x *CapabilitiesResponse) String() string {
 func (*CapabilitiesResponse) ProtoMessage() {}
 
 func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1849,7 @@ func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*CapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CapabilitiesResponse) GetActions() []*ActionInfo {
@@ -1758,7 +1883,7 @@ type ActionInfo struct {
 
 func (x *ActionInfo) Reset() {
 	*x = ActionInfo{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1895,7 @@ func (x *ActionInfo) String() string {
 func (*ActionInfo) ProtoMessage() {}
 
 func (x *ActionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1908,7 @@ func (x *ActionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionInfo.ProtoReflect.Descriptor instead.
 func (*ActionInfo) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ActionInfo) GetName() string {
@@ -1836,7 +1961,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1973,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1986,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RunRequest) GetHeader() *CallHeader {
@@ -1906,7 +2031,7 @@ type RunUpdate struct {
 
 func (x *RunUpdate) Reset() {
 	*x = RunUpdate{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2043,7 @@ func (x *RunUpdate) String() string {
 func (*RunUpdate) ProtoMessage() {}
 
 func (x *RunUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2056,7 @@ func (x *RunUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunUpdate.ProtoReflect.Descriptor instead.
 func (*RunUpdate) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RunUpdate) GetUpdate() isRunUpdate_Update {
@@ -1988,7 +2113,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2125,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2138,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Output) GetStdout() []byte {
@@ -2042,7 +2167,7 @@ type ActionRecord struct {
 
 func (x *ActionRecord) Reset() {
 	*x = ActionRecord{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2179,7 @@ func (x *ActionRecord) String() string {
 func (*ActionRecord) ProtoMessage() {}
 
 func (x *ActionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2192,7 @@ func (x *ActionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionRecord.ProtoReflect.Descriptor instead.
 func (*ActionRecord) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ActionRecord) GetRecord() *CallRecord {
@@ -2088,7 +2213,15 @@ var File_agentproto_v1_agent_proto protoreflect.FileDescriptor
 
 const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x19agentproto/v1/agent.proto\x12\x12zeroinfra.agent.v1\"I\n" +
+	"\x19agentproto/v1/agent.proto\x12\x12zeroinfra.agent.v1\"D\n" +
+	"\vLogsRequest\x12\x1d\n" +
+	"\n" +
+	"tail_bytes\x18\x01 \x01(\x03R\ttailBytes\x12\x16\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\"]\n" +
+	"\bLogPiece\x12\x16\n" +
+	"\x06stdout\x18\x01 \x01(\fR\x06stdout\x12\x16\n" +
+	"\x06stderr\x18\x02 \x01(\fR\x06stderr\x12!\n" +
+	"\fmissed_bytes\x18\x03 \x01(\x03R\vmissedBytes\"I\n" +
 	"\n" +
 	"CallHeader\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x12\n" +
@@ -2116,7 +2249,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x123\n" +
 	"\x05phase\x18\x03 \x01(\x0e2\x1d.zeroinfra.agent.v1.CallPhaseR\x05phase\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdb\x03\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xfe\x03\n" +
 	"\rProcessStatus\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .zeroinfra.agent.v1.ProcessStateR\x05state\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x16\n" +
@@ -2130,7 +2263,8 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x0erestart_digest\x18\n" +
 	" \x01(\tR\rrestartDigest\x12-\n" +
 	"\x12certificate_digest\x18\v \x01(\tR\x11certificateDigest\x128\n" +
-	"\x06member\x18\f \x01(\v2 .zeroinfra.agent.v1.MemberReportR\x06member\"(\n" +
+	"\x06member\x18\f \x01(\v2 .zeroinfra.agent.v1.MemberReportR\x06member\x12!\n" +
+	"\frole_changes\x18\r \x01(\x03R\vroleChanges\"(\n" +
 	"\x12AcknowledgeRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x03R\x04term\"q\n" +
 	"\x13AcknowledgeResponse\x12\"\n" +
@@ -2237,7 +2371,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x15PROCESS_STATE_RUNNING\x10\x02\x12\x1a\n" +
 	"\x16PROCESS_STATE_STOPPING\x10\x03\x12\x19\n" +
 	"\x15PROCESS_STATE_STOPPED\x10\x04\x12\x19\n" +
-	"\x15PROCESS_STATE_BACKOFF\x10\x052\xc9\x04\n" +
+	"\x15PROCESS_STATE_BACKOFF\x10\x052\x92\x05\n" +
 	"\x0eProcessService\x12T\n" +
 	"\tGetStatus\x12$.zeroinfra.agent.v1.GetStatusRequest\x1a!.zeroinfra.agent.v1.ProcessStatus\x12Z\n" +
 	"\vWatchStatus\x12&.zeroinfra.agent.v1.WatchStatusRequest\x1a!.zeroinfra.agent.v1.ProcessStatus0\x01\x12K\n" +
@@ -2245,7 +2379,8 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04Stop\x12\x1f.zeroinfra.agent.v1.StopRequest\x1a .zeroinfra.agent.v1.CallResponse\x12O\n" +
 	"\aRestart\x12\".zeroinfra.agent.v1.RestartRequest\x1a .zeroinfra.agent.v1.CallResponse\x12M\n" +
 	"\x06Reload\x12!.zeroinfra.agent.v1.ReloadRequest\x1a .zeroinfra.agent.v1.CallResponse\x12M\n" +
-	"\x06Signal\x12!.zeroinfra.agent.v1.SignalRequest\x1a .zeroinfra.agent.v1.CallResponse2\x9a\x04\n" +
+	"\x06Signal\x12!.zeroinfra.agent.v1.SignalRequest\x1a .zeroinfra.agent.v1.CallResponse\x12G\n" +
+	"\x04Logs\x12\x1f.zeroinfra.agent.v1.LogsRequest\x1a\x1c.zeroinfra.agent.v1.LogPiece0\x012\x9a\x04\n" +
 	"\x11PermissionService\x12^\n" +
 	"\vAcknowledge\x12&.zeroinfra.agent.v1.AcknowledgeRequest\x1a'.zeroinfra.agent.v1.AcknowledgeResponse\x12O\n" +
 	"\aPromise\x12\".zeroinfra.agent.v1.PromiseRequest\x1a .zeroinfra.agent.v1.MemberStatus\x12K\n" +
@@ -2273,101 +2408,105 @@ func file_agentproto_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agentproto_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_agentproto_v1_agent_proto_goTypes = []any{
 	(CallPhase)(0),               // 0: zeroinfra.agent.v1.CallPhase
 	(ProcessState)(0),            // 1: zeroinfra.agent.v1.ProcessState
-	(*CallHeader)(nil),           // 2: zeroinfra.agent.v1.CallHeader
-	(*GetStatusRequest)(nil),     // 3: zeroinfra.agent.v1.GetStatusRequest
-	(*WatchStatusRequest)(nil),   // 4: zeroinfra.agent.v1.WatchStatusRequest
-	(*StartRequest)(nil),         // 5: zeroinfra.agent.v1.StartRequest
-	(*StopRequest)(nil),          // 6: zeroinfra.agent.v1.StopRequest
-	(*RestartRequest)(nil),       // 7: zeroinfra.agent.v1.RestartRequest
-	(*ReloadRequest)(nil),        // 8: zeroinfra.agent.v1.ReloadRequest
-	(*SignalRequest)(nil),        // 9: zeroinfra.agent.v1.SignalRequest
-	(*CallResponse)(nil),         // 10: zeroinfra.agent.v1.CallResponse
-	(*CallRecord)(nil),           // 11: zeroinfra.agent.v1.CallRecord
-	(*ProcessStatus)(nil),        // 12: zeroinfra.agent.v1.ProcessStatus
-	(*AcknowledgeRequest)(nil),   // 13: zeroinfra.agent.v1.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),  // 14: zeroinfra.agent.v1.AcknowledgeResponse
-	(*PromiseRequest)(nil),       // 15: zeroinfra.agent.v1.PromiseRequest
-	(*LearnRequest)(nil),         // 16: zeroinfra.agent.v1.LearnRequest
-	(*GetMemberRequest)(nil),     // 17: zeroinfra.agent.v1.GetMemberRequest
-	(*WatchReadsRequest)(nil),    // 18: zeroinfra.agent.v1.WatchReadsRequest
-	(*WantedRead)(nil),           // 19: zeroinfra.agent.v1.WantedRead
-	(*AnswerReadRequest)(nil),    // 20: zeroinfra.agent.v1.AnswerReadRequest
-	(*AnswerReadResponse)(nil),   // 21: zeroinfra.agent.v1.AnswerReadResponse
-	(*Member)(nil),               // 22: zeroinfra.agent.v1.Member
-	(*MemberList)(nil),           // 23: zeroinfra.agent.v1.MemberList
-	(*WriterRecord)(nil),         // 24: zeroinfra.agent.v1.WriterRecord
-	(*MemberStatus)(nil),         // 25: zeroinfra.agent.v1.MemberStatus
-	(*MemberReport)(nil),         // 26: zeroinfra.agent.v1.MemberReport
-	(*CapabilitiesRequest)(nil),  // 27: zeroinfra.agent.v1.CapabilitiesRequest
-	(*CapabilitiesResponse)(nil), // 28: zeroinfra.agent.v1.CapabilitiesResponse
-	(*ActionInfo)(nil),           // 29: zeroinfra.agent.v1.ActionInfo
-	(*RunRequest)(nil),           // 30: zeroinfra.agent.v1.RunRequest
-	(*RunUpdate)(nil),            // 31: zeroinfra.agent.v1.RunUpdate
-	(*Output)(nil),               // 32: zeroinfra.agent.v1.Output
-	(*ActionRecord)(nil),         // 33: zeroinfra.agent.v1.ActionRecord
-	nil,                          // 34: zeroinfra.agent.v1.RunRequest.ParametersEntry
-	nil,                          // 35: zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	(*LogsRequest)(nil),          // 2: zeroinfra.agent.v1.LogsRequest
+	(*LogPiece)(nil),             // 3: zeroinfra.agent.v1.LogPiece
+	(*CallHeader)(nil),           // 4: zeroinfra.agent.v1.CallHeader
+	(*GetStatusRequest)(nil),     // 5: zeroinfra.agent.v1.GetStatusRequest
+	(*WatchStatusRequest)(nil),   // 6: zeroinfra.agent.v1.WatchStatusRequest
+	(*StartRequest)(nil),         // 7: zeroinfra.agent.v1.StartRequest
+	(*StopRequest)(nil),          // 8: zeroinfra.agent.v1.StopRequest
+	(*RestartRequest)(nil),       // 9: zeroinfra.agent.v1.RestartRequest
+	(*ReloadRequest)(nil),        // 10: zeroinfra.agent.v1.ReloadRequest
+	(*SignalRequest)(nil),        // 11: zeroinfra.agent.v1.SignalRequest
+	(*CallResponse)(nil),         // 12: zeroinfra.agent.v1.CallResponse
+	(*CallRecord)(nil),           // 13: zeroinfra.agent.v1.CallRecord
+	(*ProcessStatus)(nil),        // 14: zeroinfra.agent.v1.ProcessStatus
+	(*AcknowledgeRequest)(nil),   // 15: zeroinfra.agent.v1.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),  // 16: zeroinfra.agent.v1.AcknowledgeResponse
+	(*PromiseRequest)(nil),       // 17: zeroinfra.agent.v1.PromiseRequest
+	(*LearnRequest)(nil),         // 18: zeroinfra.agent.v1.LearnRequest
+	(*GetMemberRequest)(nil),     // 19: zeroinfra.agent.v1.GetMemberRequest
+	(*WatchReadsRequest)(nil),    // 20: zeroinfra.agent.v1.WatchReadsRequest
+	(*WantedRead)(nil),           // 21: zeroinfra.agent.v1.WantedRead
+	(*AnswerReadRequest)(nil),    // 22: zeroinfra.agent.v1.AnswerReadRequest
+	(*AnswerReadResponse)(nil),   // 23: zeroinfra.agent.v1.AnswerReadResponse
+	(*Member)(nil),               // 24: zeroinfra.agent.v1.Member
+	(*MemberList)(nil),           // 25: zeroinfra.agent.v1.MemberList
+	(*WriterRecord)(nil),         // 26: zeroinfra.agent.v1.WriterRecord
+	(*MemberStatus)(nil),         // 27: zeroinfra.agent.v1.MemberStatus
+	(*MemberReport)(nil),         // 28: zeroinfra.agent.v1.MemberReport
+	(*CapabilitiesRequest)(nil),  // 29: zeroinfra.agent.v1.CapabilitiesRequest
+	(*CapabilitiesResponse)(nil), // 30: zeroinfra.agent.v1.CapabilitiesResponse
+	(*ActionInfo)(nil),           // 31: zeroinfra.agent.v1.ActionInfo
+	(*RunRequest)(nil),           // 32: zeroinfra.agent.v1.RunRequest
+	(*RunUpdate)(nil),            // 33: zeroinfra.agent.v1.RunUpdate
+	(*Output)(nil),               // 34: zeroinfra.agent.v1.Output
+	(*ActionRecord)(nil),         // 35: zeroinfra.agent.v1.ActionRecord
+	nil,                          // 36: zeroinfra.agent.v1.RunRequest.ParametersEntry
+	nil,                          // 37: zeroinfra.agent.v1.ActionRecord.OutputsEntry
 }
 var file_agentproto_v1_agent_proto_depIdxs = []int32{
-	2,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	2,  // 1: zeroinfra.agent.v1.StopRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	2,  // 2: zeroinfra.agent.v1.RestartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	2,  // 3: zeroinfra.agent.v1.ReloadRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	2,  // 4: zeroinfra.agent.v1.SignalRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	11, // 5: zeroinfra.agent.v1.CallResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
+	4,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	4,  // 1: zeroinfra.agent.v1.StopRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	4,  // 2: zeroinfra.agent.v1.RestartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	4,  // 3: zeroinfra.agent.v1.ReloadRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	4,  // 4: zeroinfra.agent.v1.SignalRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	13, // 5: zeroinfra.agent.v1.CallResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
 	0,  // 6: zeroinfra.agent.v1.CallRecord.phase:type_name -> zeroinfra.agent.v1.CallPhase
 	1,  // 7: zeroinfra.agent.v1.ProcessStatus.state:type_name -> zeroinfra.agent.v1.ProcessState
-	11, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
-	26, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
-	24, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
-	24, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
-	22, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
-	22, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
-	23, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
-	23, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
-	29, // 16: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
-	2,  // 17: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	34, // 18: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
-	33, // 19: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
-	32, // 20: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
-	11, // 21: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
-	35, // 22: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
-	3,  // 23: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
-	4,  // 24: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
-	5,  // 25: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
-	6,  // 26: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
-	7,  // 27: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
-	8,  // 28: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
-	9,  // 29: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
-	13, // 30: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
-	15, // 31: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
-	16, // 32: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
-	17, // 33: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
-	18, // 34: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
-	20, // 35: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
-	27, // 36: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
-	30, // 37: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
-	12, // 38: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	12, // 39: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	10, // 40: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
-	10, // 41: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
-	10, // 42: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
-	10, // 43: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
-	10, // 44: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
-	14, // 45: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
-	25, // 46: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
-	25, // 47: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
-	25, // 48: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
-	19, // 49: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
-	21, // 50: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
-	28, // 51: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
-	31, // 52: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
-	38, // [38:53] is the sub-list for method output_type
-	23, // [23:38] is the sub-list for method input_type
+	13, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
+	28, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
+	26, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	26, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	24, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
+	24, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
+	25, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
+	25, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
+	31, // 16: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
+	4,  // 17: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	36, // 18: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
+	35, // 19: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
+	34, // 20: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
+	13, // 21: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
+	37, // 22: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	5,  // 23: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
+	6,  // 24: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
+	7,  // 25: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
+	8,  // 26: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
+	9,  // 27: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
+	10, // 28: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
+	11, // 29: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
+	2,  // 30: zeroinfra.agent.v1.ProcessService.Logs:input_type -> zeroinfra.agent.v1.LogsRequest
+	15, // 31: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
+	17, // 32: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
+	18, // 33: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
+	19, // 34: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
+	20, // 35: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
+	22, // 36: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
+	29, // 37: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
+	32, // 38: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
+	14, // 39: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	14, // 40: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	12, // 41: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
+	12, // 42: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
+	12, // 43: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
+	12, // 44: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
+	12, // 45: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
+	3,  // 46: zeroinfra.agent.v1.ProcessService.Logs:output_type -> zeroinfra.agent.v1.LogPiece
+	16, // 47: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
+	27, // 48: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
+	27, // 49: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
+	27, // 50: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
+	21, // 51: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
+	23, // 52: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
+	30, // 53: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
+	33, // 54: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
+	39, // [39:55] is the sub-list for method output_type
+	23, // [23:39] is the sub-list for method input_type
 	23, // [23:23] is the sub-list for extension type_name
 	23, // [23:23] is the sub-list for extension extendee
 	0,  // [0:23] is the sub-list for field type_name
@@ -2378,11 +2517,11 @@ func file_agentproto_v1_agent_proto_init() {
 	if File_agentproto_v1_agent_proto != nil {
 		return
 	}
-	file_agentproto_v1_agent_proto_msgTypes[18].OneofWrappers = []any{
+	file_agentproto_v1_agent_proto_msgTypes[20].OneofWrappers = []any{
 		(*AnswerReadRequest_Record)(nil),
 		(*AnswerReadRequest_Error)(nil),
 	}
-	file_agentproto_v1_agent_proto_msgTypes[29].OneofWrappers = []any{
+	file_agentproto_v1_agent_proto_msgTypes[31].OneofWrappers = []any{
 		(*RunUpdate_Call)(nil),
 		(*RunUpdate_Output)(nil),
 	}
@@ -2392,7 +2531,7 @@ func file_agentproto_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentproto_v1_agent_proto_rawDesc), len(file_agentproto_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
