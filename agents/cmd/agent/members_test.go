@@ -63,6 +63,8 @@ type memberPod struct {
 	api     *apiServer
 	to      map[string]*link
 	process *container
+	// binary of the process manager.
+	binary  string
 	calls   agentv1.PermissionServiceClient
 	control agentv1.ProcessServiceClient
 }
@@ -73,7 +75,7 @@ func newSet(t *testing.T, pods int) *set {
 	s := &set{T: t, ca: testpki.New(t), writes: t.TempDir() + "/writes"}
 	network := fmt.Sprintf("127.%d.%d", 10+rand.IntN(240), rand.IntN(250))
 	for n := range pods {
-		m := &memberPod{set: s, name: fmt.Sprintf("%s-%d", setName, n), ip: fmt.Sprintf("%s.%d", network, 1+n), to: map[string]*link{}}
+		m := &memberPod{set: s, name: fmt.Sprintf("%s-%d", setName, n), binary: ownPath(t), ip: fmt.Sprintf("%s.%d", network, 1+n), to: map[string]*link{}}
 		m.pod = newPod(t)
 		m.ca, m.listen = s.ca, net.JoinHostPort(m.ip, strconv.Itoa(plan.ProcessPort))
 		s.ca.MountLeaf(t, m.path("tls"), testpki.Pod(m.name, namespaced), s.ca)
@@ -124,7 +126,7 @@ func (m *memberPod) plan() *plan.Plan {
 // begin starts the middleware's container as PID 1 of a namespace.
 func (m *memberPod) begin() {
 	m.Helper()
-	argv := append(append(namespace(), ownPath(m.T), "run", "--tls-dir", m.path("tls"), "--listen", m.listen), m.flags()...)
+	argv := append(append(namespace(), m.binary, "run", "--tls-dir", m.path("tls"), "--listen", m.listen), m.flags()...)
 	c := m.start(m.stdout, m.stderr, []string{"POD_NAME=" + m.name}, argv)
 	// Before the end that start has for it: unshare takes no SIGTERM.
 	m.Cleanup(func() { c.stop(syscall.SIGKILL) })

@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/mutualtls"
 	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/processlog"
 	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/server"
@@ -21,6 +23,9 @@ import (
 	"github.com/zeroinfra/agents/internal/writing"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
+
+// flushTimeout bounds the wait for the reader of the container's log at the end.
+const flushTimeout = 200 * time.Millisecond
 
 // memoryLimit is where the collector works harder, well below what a pod's agents are given.
 const memoryLimit = 14 << 20
@@ -66,8 +71,13 @@ func run(o runOptions, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	output, err := processlog.New(os.Stdout, os.Stderr, log)
+	if err != nil {
+		return err
+	}
+	defer output.Close(flushTimeout)
 	certificates := mutualtls.New(o.tlsDir, log)
-	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap}, store, o.member(certificates, log), log)
+	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap, Stdout: output.Stdout, Stderr: output.Stderr}, store, o.member(certificates, log), log)
 	// Before the process is started, which would inherit that a signal is ignored here, as it is under nohup.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH)
@@ -83,7 +93,7 @@ func run(o runOptions, log *slog.Logger) error {
 	go func() {
 		defer close(served)
 		server.Config{Address: o.listen, Certificates: certificates, SocketPath: o.socket, Reflection: reflection,
-			Process: sup, Parse: o.dirs.Parse, Log: log}.Run(serving)
+			Process: sup, Tail: output.Tail, Parse: o.dirs.Parse, Log: log}.Run(serving)
 	}()
 	code := sup.Run(ctx)
 	endServer()

@@ -18,8 +18,8 @@ import (
 const (
 	// readTimeout bounds a read. What comes later helps nobody: a permission counts from when the read was wanted.
 	readTimeout = 3 * time.Second
-	// noMember is how long to wait where the process manager has no member, and so wants no reads.
-	noMember = 10 * time.Second
+	// unknown is how long to wait where the process manager is of a version that wants no reads.
+	unknown = 10 * time.Second
 )
 
 // Reader reads the record of a WorkloadSet, from the API server itself and not from a cache.
@@ -36,9 +36,8 @@ func Reads(ctx context.Context, socket string, read Reader, log *slog.Logger) {
 	client := agentv1.NewPermissionServiceClient(conn)
 	for ctx.Err() == nil {
 		pause := reconnect
-		switch err := serveReads(ctx, client, read); status.Code(err) {
-		case codes.FailedPrecondition, codes.Unimplemented:
-			pause = noMember
+		if err := serveReads(ctx, client, read); status.Code(err) == codes.Unimplemented {
+			pause = unknown
 		}
 		select {
 		case <-ctx.Done():

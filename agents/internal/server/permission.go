@@ -38,7 +38,7 @@ func memberError(err error) error {
 
 // memberOf is the member of the pod, or says why there is none.
 func memberOf(p Process) (*writing.Member, error) {
-	m, err := p.Member()
+	m, _, err := p.Member()
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
@@ -97,7 +97,7 @@ type reads struct {
 	closing <-chan struct{}
 }
 
-// errNoReads is told where the status agent has nothing to do; it asks again.
+// errNoReads is told at the end; the status agent asks again.
 var errNoReads = status.Error(codes.Unavailable, "the process manager is shutting down")
 
 func (s reads) GetMember(ctx context.Context, r *agentv1.GetMemberRequest) (*agentv1.MemberStatus, error) {
@@ -105,21 +105,20 @@ func (s reads) GetMember(ctx context.Context, r *agentv1.GetMemberRequest) (*age
 }
 
 func (s reads) WatchReads(_ *agentv1.WatchReadsRequest, stream grpc.ServerStreamingServer[agentv1.WantedRead]) error {
-	m, err := memberOf(s.process)
-	if err != nil {
-		return err
-	}
 	for {
-		wanted, changed := m.Reads()
-		if wanted != nil {
-			if err := stream.Send(wanted); err != nil {
-				return err
+		m, another, err := s.process.Member()
+		var more <-chan struct{}
+		if err == nil {
+			var wanted *agentv1.WantedRead
+			if wanted, more = m.Reads(); wanted != nil {
+				if err := stream.Send(wanted); err != nil {
+					return err
+				}
 			}
 		}
 		select {
-		case <-changed:
-		case <-m.Closed():
-			return errNoReads
+		case <-another:
+		case <-more:
 		case <-s.closing:
 			return errNoReads
 		case <-stream.Context().Done():

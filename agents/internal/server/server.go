@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/zeroinfra/agents/internal/mutualtls"
+	"github.com/zeroinfra/agents/internal/processlog"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
@@ -33,6 +34,14 @@ const (
 	stopTimeout = time.Second
 	// maxMessage is the largest request: a plan with much configuration.
 	maxMessage = 4 << 20
+	// maxConnections of the TCP server: the operator's replicas, the other members, and a few people.
+	maxConnections = 128
+	// handshakeTimeout is how long a connection may take to say who is there.
+	handshakeTimeout = 3 * time.Second
+	// maxStreams is how many calls of one connection are served at once; more of them wait.
+	maxStreams = 64
+	// bufferSize of a connection: most messages are short.
+	bufferSize = 4 << 10
 )
 
 // Reflection says whether the server describes itself to clients such as grpcurl.
@@ -56,6 +65,8 @@ type Config struct {
 	Reflection Reflection
 	// Process that is served.
 	Process Process
+	// Tail is the end of what the process wrote.
+	Tail *processlog.Tail
 	// Parse reads pushed plans.
 	Parse Parser
 	// Log of the server.
@@ -75,7 +86,7 @@ func (c Config) Run(ctx context.Context) {
 	e := c.endpoint()
 	e.admit, e.before = mutualtls.OperatorsAndPods, c.Process.Enforce
 	e.Run(ctx, func(s *grpc.Server) string {
-		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse})
+		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse, tail: c.Tail})
 		agentv1.RegisterPermissionServiceServer(s, members{process: c.Process, certificates: c.Certificates})
 		return agentv1.ProcessService_ServiceDesc.ServiceName
 	})
@@ -141,7 +152,7 @@ func (e Endpoint) serveTLS(ctx context.Context, register func(*grpc.Server) stri
 	if e.Reflection == WithReflection {
 		reflection.Register(server)
 	}
-	return e.serve(ctx, server, listener)
+	return e.serve(ctx, server, limit(listener, maxConnections))
 }
 
 func (c Config) serveSocket(ctx context.Context) error {
@@ -171,7 +182,9 @@ func (c Config) readOnly(ctx context.Context) readOnly {
 func newGRPC(register func(*grpc.Server) string, options ...grpc.ServerOption) *grpc.Server {
 	options = append(options,
 		grpc.MaxRecvMsgSize(maxMessage),
-		grpc.ConnectionTimeout(10*time.Second),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize),
+		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: connectionGrace}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)

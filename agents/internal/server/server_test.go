@@ -75,8 +75,8 @@ func (p *process) Call(_ context.Context, call supervisor.Call) (*agentv1.CallRe
 }
 
 // Member implements server.Process: there is none.
-func (p *process) Member() (*writing.Member, error) {
-	return nil, errors.New("the plan of this pod has no writing")
+func (p *process) Member() (*writing.Member, <-chan struct{}, error) {
+	return nil, nil, errors.New("the plan of this pod has no writing")
 }
 
 // Enforce implements server.Process.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/zeroinfra/agents/internal/processlog"
 	"github.com/zeroinfra/agents/internal/supervisor"
 	"github.com/zeroinfra/agents/internal/writing"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -24,8 +25,8 @@ type Process interface {
 	Status() (*agentv1.ProcessStatus, <-chan struct{})
 	// Call records a call and begins to carry it out.
 	Call(context.Context, supervisor.Call) (*agentv1.CallRecord, error)
-	// Member is the pod's part in who may write; the error says why there is none.
-	Member() (*writing.Member, error)
+	// Member is the pod's part in who may write; the error says why there is none. The channel is closed when that is no longer so.
+	Member() (member *writing.Member, changed <-chan struct{}, err error)
 	// Enforce ends a writer whose permission has ended.
 	Enforce()
 }
@@ -84,10 +85,52 @@ func (readOnly) Signal(context.Context, *agentv1.SignalRequest) (*agentv1.CallRe
 	return nil, errReadOnly
 }
 
+func (readOnly) Logs(*agentv1.LogsRequest, grpc.ServerStreamingServer[agentv1.LogPiece]) error {
+	return errReadOnly
+}
+
 // service serves everything.
 type service struct {
 	readOnly
 	parse Parser
+	tail  *processlog.Tail
+}
+
+func (s service) Logs(r *agentv1.LogsRequest, stream grpc.ServerStreamingServer[agentv1.LogPiece]) error {
+	if r.GetTailBytes() < 0 {
+		return status.Errorf(codes.InvalidArgument, "tail_bytes is %d; it cannot be negative", r.GetTailBytes())
+	}
+	for place := s.tail.Last(r.GetTailBytes()); ; {
+		pieces, next, missed, more := s.tail.From(place)
+		place = next
+		if missed > 0 {
+			if err := stream.Send(&agentv1.LogPiece{MissedBytes: missed}); err != nil {
+				return err
+			}
+		}
+		for _, piece := range pieces {
+			if err := stream.Send(logPiece(piece)); err != nil {
+				return err
+			}
+		}
+		if !r.GetFollow() {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-s.closing:
+			return status.Error(codes.Unavailable, "the process manager is shutting down")
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		}
+	}
+}
+
+func logPiece(p processlog.Piece) *agentv1.LogPiece {
+	if p.Stream == processlog.Stderr {
+		return &agentv1.LogPiece{Stderr: p.Data}
+	}
+	return &agentv1.LogPiece{Stdout: p.Data}
 }
 
 func (s service) Start(ctx context.Context, r *agentv1.StartRequest) (*agentv1.CallResponse, error) {

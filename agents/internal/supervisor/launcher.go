@@ -21,16 +21,17 @@ const (
 	maxMessage = 256
 )
 
-// System launches real processes through the reaper. The process inherits this
-// program's standard output and error, so nothing stands between it and the container's log.
+// System launches real processes through the reaper.
 type System struct {
 	Reaper *reaper.Reaper
+	// Stdout and Stderr are inherited by the process.
+	Stdout, Stderr *os.File
 }
 
 // Start starts the process. All that it leaves behind is ended with it.
 func (l System) Start(p *planfile.Prepared, inherited *os.File) (Process, error) {
 	process, err := l.Reaper.Start(reaper.Spec{Command: slices.Concat(p.Plan.Process.Command, p.Args), Env: p.Environ, Dir: p.Plan.Process.Dir,
-		Stdout: os.Stdout, Stderr: os.Stderr, Inherited: inherited, Family: reaper.Everyone})
+		Stdout: l.Stdout, Stderr: l.Stderr, Inherited: inherited, Family: reaper.Everyone})
 	if err != nil {
 		return nil, err
 	}

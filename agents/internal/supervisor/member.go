@@ -38,6 +38,20 @@ type membership struct {
 	member *writing.Member
 	// err is why there is none.
 	err error
+	// changed is closed when it is another one.
+	changed chan struct{}
+}
+
+// setMembership makes it known.
+func (s *Supervisor) setMembership(member *writing.Member, err error) {
+	before := s.membership.Load()
+	if before != nil && before.member == member && before.err == err {
+		return
+	}
+	s.membership.Store(&membership{member: member, err: err, changed: make(chan struct{})})
+	if before != nil {
+		close(before.changed)
+	}
 }
 
 // fence is the supervisor's side of the member.
@@ -66,10 +80,10 @@ type part struct {
 	unpromoted bool
 }
 
-// Member is the pod's part in who may write; the error says why there is none.
-func (s *Supervisor) Member() (*writing.Member, error) {
+// Member is the pod's part in who may write; the error says why there is none. The channel is closed when that is no longer so.
+func (s *Supervisor) Member() (member *writing.Member, changed <-chan struct{}, err error) {
 	now := s.membership.Load()
-	return now.member, now.err
+	return now.member, now.changed, now.err
 }
 
 // Enforce kills a writer whose permission has ended. Whoever answers somebody calls it before: the program may have been stopped
@@ -107,18 +121,18 @@ func (s *Supervisor) join(next *planfile.Prepared) error {
 	}
 	member, err := s.open(p)
 	if err != nil {
-		s.membership.Store(&membership{err: err})
+		s.setMembership(nil, err)
 		return err
 	}
 	f.member, f.plan = member, p
 	_, f.changed = member.View()
-	s.membership.Store(&membership{member: member})
+	s.setMembership(member, nil)
 	return nil
 }
 
 // leaveSet closes the member, if there is one.
 func (s *Supervisor) leaveSet(why error) {
-	s.membership.Store(&membership{err: why})
+	s.setMembership(nil, why)
 	if s.fence.member != nil {
 		s.fence.member.Close()
 	}
@@ -134,7 +148,7 @@ func (s *Supervisor) joinStopped() {
 	if err == nil {
 		// A plan without writing leaves the folder of a stopped process alone.
 		if s.dirs.Writing(next) == nil {
-			s.membership.Store(&membership{err: errNoWriting})
+			s.setMembership(nil, errNoWriting)
 			return
 		}
 		if err = s.lock.Take(next.Plan.Process.Dir); err == nil {

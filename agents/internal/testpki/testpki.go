@@ -32,7 +32,7 @@ type Authority struct {
 }
 
 // New makes an authority.
-func New(t *testing.T) *Authority {
+func New(t testing.TB) *Authority {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{SerialNumber: serial(t), Subject: pkix.Name{CommonName: "ca"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -61,7 +61,7 @@ type Leaf struct {
 }
 
 // Issue makes a certificate and its key.
-func (a *Authority) Issue(t *testing.T, l Leaf) (certPEM, keyPEM []byte) {
+func (a *Authority) Issue(t testing.TB, l Leaf) (certPEM, keyPEM []byte) {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{SerialNumber: serial(t), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -102,7 +102,7 @@ func Pod(name, namespace string) Leaf {
 func (a *Authority) PEM() []byte { return a.pem }
 
 // ClientConfig trusts this authority and presents a certificate of the issuer; a nil issuer presents none.
-func (a *Authority) ClientConfig(t *testing.T, issuer *Authority, l Leaf) *tls.Config {
+func (a *Authority) ClientConfig(t testing.TB, issuer *Authority, l Leaf) *tls.Config {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
@@ -119,13 +119,13 @@ func (a *Authority) ClientConfig(t *testing.T, issuer *Authority, l Leaf) *tls.C
 }
 
 // Mount puts a server certificate into the folder as the kubelet does: a new folder, then one symbolic link is swapped.
-func (a *Authority) Mount(t *testing.T, dir string, trusted ...*Authority) {
+func (a *Authority) Mount(t testing.TB, dir string, trusted ...*Authority) {
 	t.Helper()
 	a.MountLeaf(t, dir, Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, trusted...)
 }
 
 // MountLeaf does so with another certificate.
-func (a *Authority) MountLeaf(t *testing.T, dir string, l Leaf, trusted ...*Authority) {
+func (a *Authority) MountLeaf(t testing.TB, dir string, l Leaf, trusted ...*Authority) {
 	t.Helper()
 	cert, key := a.Issue(t, l)
 	version, err := os.MkdirTemp(dir, "..version")
@@ -154,7 +154,7 @@ func (a *Authority) MountLeaf(t *testing.T, dir string, l Leaf, trusted ...*Auth
 	}
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
+func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -163,7 +163,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func serial(t *testing.T) *big.Int {
+func serial(t testing.TB) *big.Int {
 	t.Helper()
 	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {

@@ -114,9 +114,6 @@ func (m *Member) Close() {
 	m.Peers.Close()
 }
 
-// Closed is closed when the member ends.
-func (m *Member) Closed() <-chan struct{} { return m.ended }
-
 // Guard of the process.
 func (m *Member) Guard() *Guard { return m.guard }
 

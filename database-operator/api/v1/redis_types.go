@@ -76,6 +76,10 @@ type RedisSpec struct {
 	// monitoring has Prometheus read the metrics of Redis, from an exporter beside it.
 	// +optional
 	Monitoring *platformv1.Monitoring `json:"monitoring,omitempty"`
+	// running is false for a server that is stopped: its pod is gone, its volume, Service and Secrets are kept. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Running *bool `json:"running,omitempty"`
 	// deletionPolicy says what becomes of the volume when this object is deleted: Retain keeps it,
 	// Delete deletes it with all that is on it. Default Retain.
 	// +optional

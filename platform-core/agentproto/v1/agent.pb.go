@@ -196,6 +196,122 @@ func (EntityIntent) EnumDescriptor() ([]byte, []int) {
 	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{2}
 }
 
+type LogsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// tail_bytes is how much of what was written already is sent at most; 0 is all that is kept, which is 256 KiB.
+	TailBytes int64 `protobuf:"varint,1,opt,name=tail_bytes,json=tailBytes,proto3" json:"tail_bytes,omitempty"`
+	// follow has what is written from then on sent, too, until the caller ends the call.
+	Follow        bool `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogsRequest) Reset() {
+	*x = LogsRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogsRequest) ProtoMessage() {}
+
+func (x *LogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
+func (*LogsRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *LogsRequest) GetTailBytes() int64 {
+	if x != nil {
+		return x.TailBytes
+	}
+	return 0
+}
+
+func (x *LogsRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+// LogPiece is a piece of what the process wrote, with one of the two set, or missed_bytes.
+type LogPiece struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Stdout []byte                 `protobuf:"bytes,1,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr []byte                 `protobuf:"bytes,2,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	// missed_bytes were written before this piece, and are kept no more.
+	MissedBytes   int64 `protobuf:"varint,3,opt,name=missed_bytes,json=missedBytes,proto3" json:"missed_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogPiece) Reset() {
+	*x = LogPiece{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogPiece) ProtoMessage() {}
+
+func (x *LogPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogPiece.ProtoReflect.Descriptor instead.
+func (*LogPiece) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LogPiece) GetStdout() []byte {
+	if x != nil {
+		return x.Stdout
+	}
+	return nil
+}
+
+func (x *LogPiece) GetStderr() []byte {
+	if x != nil {
+		return x.Stderr
+	}
+	return nil
+}
+
+func (x *LogPiece) GetMissedBytes() int64 {
+	if x != nil {
+		return x.MissedBytes
+	}
+	return 0
+}
+
 // CallHeader goes with every call that changes something.
 type CallHeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -209,7 +325,7 @@ type CallHeader struct {
 
 func (x *CallHeader) Reset() {
 	*x = CallHeader{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[0]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -221,7 +337,7 @@ func (x *CallHeader) String() string {
 func (*CallHeader) ProtoMessage() {}
 
 func (x *CallHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[0]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -234,7 +350,7 @@ func (x *CallHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallHeader.ProtoReflect.Descriptor instead.
 func (*CallHeader) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{0}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *CallHeader) GetIdempotencyKey() string {
@@ -259,7 +375,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[1]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -271,7 +387,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[1]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -284,7 +400,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{1}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{3}
 }
 
 type WatchStatusRequest struct {
@@ -295,7 +411,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[2]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -307,7 +423,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[2]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -320,7 +436,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{2}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{4}
 }
 
 type StartRequest struct {
@@ -332,7 +448,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[3]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -344,7 +460,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[3]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -357,7 +473,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{3}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StartRequest) GetHeader() *CallHeader {
@@ -376,7 +492,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[4]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -388,7 +504,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[4]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -401,7 +517,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{4}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StopRequest) GetHeader() *CallHeader {
@@ -423,7 +539,7 @@ type RestartRequest struct {
 
 func (x *RestartRequest) Reset() {
 	*x = RestartRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[5]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +551,7 @@ func (x *RestartRequest) String() string {
 func (*RestartRequest) ProtoMessage() {}
 
 func (x *RestartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[5]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +564,7 @@ func (x *RestartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartRequest.ProtoReflect.Descriptor instead.
 func (*RestartRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{5}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RestartRequest) GetHeader() *CallHeader {
@@ -476,7 +592,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[6]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +604,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[6]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +617,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReloadRequest) GetHeader() *CallHeader {
@@ -529,7 +645,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[7]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +657,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[7]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +670,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SignalRequest) GetHeader() *CallHeader {
@@ -581,7 +697,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[8]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +709,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[8]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +722,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CallResponse) GetCall() *CallRecord {
@@ -633,7 +749,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[9]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +761,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[9]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +774,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CallRecord) GetIdempotencyKey() string {
@@ -723,14 +839,16 @@ type ProcessStatus struct {
 	// where the plan has no TLS.
 	CertificateDigest string `protobuf:"bytes,11,opt,name=certificate_digest,json=certificateDigest,proto3" json:"certificate_digest,omitempty"`
 	// member is the pod's part in who may write; absent where the plan has no writing, and until its data folder was read.
-	Member        *MemberReport `protobuf:"bytes,12,opt,name=member,proto3" json:"member,omitempty"`
+	Member *MemberReport `protobuf:"bytes,12,opt,name=member,proto3" json:"member,omitempty"`
+	// role_changes counts how often the running process took over another role, or another writer to follow: it is to be probed then.
+	RoleChanges   int64 `protobuf:"varint,13,opt,name=role_changes,json=roleChanges,proto3" json:"role_changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ProcessStatus) Reset() {
 	*x = ProcessStatus{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[10]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +860,7 @@ func (x *ProcessStatus) String() string {
 func (*ProcessStatus) ProtoMessage() {}
 
 func (x *ProcessStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[10]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +873,7 @@ func (x *ProcessStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessStatus.ProtoReflect.Descriptor instead.
 func (*ProcessStatus) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ProcessStatus) GetState() ProcessState {
@@ -842,6 +960,13 @@ func (x *ProcessStatus) GetMember() *MemberReport {
 	return nil
 }
 
+func (x *ProcessStatus) GetRoleChanges() int64 {
+	if x != nil {
+		return x.RoleChanges
+	}
+	return 0
+}
+
 type AcknowledgeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// term in which the caller is named.
@@ -852,7 +977,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +989,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[11]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +1002,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AcknowledgeRequest) GetTerm() int64 {
@@ -900,7 +1025,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1037,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[12]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1050,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AcknowledgeResponse) GetAcknowledged() bool {
@@ -959,7 +1084,7 @@ type PromiseRequest struct {
 
 func (x *PromiseRequest) Reset() {
 	*x = PromiseRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1096,7 @@ func (x *PromiseRequest) String() string {
 func (*PromiseRequest) ProtoMessage() {}
 
 func (x *PromiseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[13]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1109,7 @@ func (x *PromiseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromiseRequest.ProtoReflect.Descriptor instead.
 func (*PromiseRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PromiseRequest) GetTerm() int64 {
@@ -1004,7 +1129,7 @@ type LearnRequest struct {
 
 func (x *LearnRequest) Reset() {
 	*x = LearnRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1141,7 @@ func (x *LearnRequest) String() string {
 func (*LearnRequest) ProtoMessage() {}
 
 func (x *LearnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[14]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1154,7 @@ func (x *LearnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnRequest.ProtoReflect.Descriptor instead.
 func (*LearnRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LearnRequest) GetRecord() *WriterRecord {
@@ -1047,7 +1172,7 @@ type GetMemberRequest struct {
 
 func (x *GetMemberRequest) Reset() {
 	*x = GetMemberRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1184,7 @@ func (x *GetMemberRequest) String() string {
 func (*GetMemberRequest) ProtoMessage() {}
 
 func (x *GetMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[15]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1197,7 @@ func (x *GetMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMemberRequest.ProtoReflect.Descriptor instead.
 func (*GetMemberRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 type WatchReadsRequest struct {
@@ -1083,7 +1208,7 @@ type WatchReadsRequest struct {
 
 func (x *WatchReadsRequest) Reset() {
 	*x = WatchReadsRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1220,7 @@ func (x *WatchReadsRequest) String() string {
 func (*WatchReadsRequest) ProtoMessage() {}
 
 func (x *WatchReadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[16]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1233,7 @@ func (x *WatchReadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchReadsRequest.ProtoReflect.Descriptor instead.
 func (*WatchReadsRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 // WantedRead asks for a read of the record. No resource version may be given with it: the answer must not come from a cache.
@@ -1124,7 +1249,7 @@ type WantedRead struct {
 
 func (x *WantedRead) Reset() {
 	*x = WantedRead{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1261,7 @@ func (x *WantedRead) String() string {
 func (*WantedRead) ProtoMessage() {}
 
 func (x *WantedRead) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[17]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1274,7 @@ func (x *WantedRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedRead.ProtoReflect.Descriptor instead.
 func (*WantedRead) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WantedRead) GetId() uint64 {
@@ -1181,7 +1306,7 @@ type AnswerReadRequest struct {
 
 func (x *AnswerReadRequest) Reset() {
 	*x = AnswerReadRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1318,7 @@ func (x *AnswerReadRequest) String() string {
 func (*AnswerReadRequest) ProtoMessage() {}
 
 func (x *AnswerReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[18]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1331,7 @@ func (x *AnswerReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReadRequest.ProtoReflect.Descriptor instead.
 func (*AnswerReadRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AnswerReadRequest) GetId() uint64 {
@@ -1267,7 +1392,7 @@ type AnswerReadResponse struct {
 
 func (x *AnswerReadResponse) Reset() {
 	*x = AnswerReadResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1404,7 @@ func (x *AnswerReadResponse) String() string {
 func (*AnswerReadResponse) ProtoMessage() {}
 
 func (x *AnswerReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[19]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1417,7 @@ func (x *AnswerReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerReadResponse.ProtoReflect.Descriptor instead.
 func (*AnswerReadResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 // Member is a pod and the identity of what its promises are kept on.
@@ -1307,7 +1432,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1444,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[20]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1457,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Member) GetName() string {
@@ -1360,7 +1485,7 @@ type MemberList struct {
 
 func (x *MemberList) Reset() {
 	*x = MemberList{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1497,7 @@ func (x *MemberList) String() string {
 func (*MemberList) ProtoMessage() {}
 
 func (x *MemberList) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[21]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1510,7 @@ func (x *MemberList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberList.ProtoReflect.Descriptor instead.
 func (*MemberList) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MemberList) GetVersion() int64 {
@@ -1417,7 +1542,7 @@ type WriterRecord struct {
 
 func (x *WriterRecord) Reset() {
 	*x = WriterRecord{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1554,7 @@ func (x *WriterRecord) String() string {
 func (*WriterRecord) ProtoMessage() {}
 
 func (x *WriterRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[22]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1567,7 @@ func (x *WriterRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriterRecord.ProtoReflect.Descriptor instead.
 func (*WriterRecord) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WriterRecord) GetTerm() int64 {
@@ -1504,7 +1629,7 @@ type MemberStatus struct {
 
 func (x *MemberStatus) Reset() {
 	*x = MemberStatus{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1641,7 @@ func (x *MemberStatus) String() string {
 func (*MemberStatus) ProtoMessage() {}
 
 func (x *MemberStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[23]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1654,7 @@ func (x *MemberStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
 func (*MemberStatus) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MemberStatus) GetName() string {
@@ -1627,7 +1752,7 @@ type MemberReport struct {
 
 func (x *MemberReport) Reset() {
 	*x = MemberReport{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1764,7 @@ func (x *MemberReport) String() string {
 func (*MemberReport) ProtoMessage() {}
 
 func (x *MemberReport) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[24]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1777,7 @@ func (x *MemberReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberReport.ProtoReflect.Descriptor instead.
 func (*MemberReport) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MemberReport) GetIdentity() string {
@@ -1712,7 +1837,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1849,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[25]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1862,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 type CapabilitiesResponse struct {
@@ -1756,7 +1881,7 @@ type CapabilitiesResponse struct {
 
 func (x *CapabilitiesResponse) Reset() {
 	*x = CapabilitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1893,7 @@ func (x *CapabilitiesResponse) String() string {
 func (*CapabilitiesResponse) ProtoMessage() {}
 
 func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[26]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1906,7 @@ func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*CapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CapabilitiesResponse) GetActions() []*ActionInfo {
@@ -1829,7 +1954,7 @@ type ActionInfo struct {
 
 func (x *ActionInfo) Reset() {
 	*x = ActionInfo{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1966,7 @@ func (x *ActionInfo) String() string {
 func (*ActionInfo) ProtoMessage() {}
 
 func (x *ActionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[27]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1979,7 @@ func (x *ActionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionInfo.ProtoReflect.Descriptor instead.
 func (*ActionInfo) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ActionInfo) GetName() string {
@@ -1907,7 +2032,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2044,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2057,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RunRequest) GetHeader() *CallHeader {
@@ -1977,7 +2102,7 @@ type RunUpdate struct {
 
 func (x *RunUpdate) Reset() {
 	*x = RunUpdate{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2114,7 @@ func (x *RunUpdate) String() string {
 func (*RunUpdate) ProtoMessage() {}
 
 func (x *RunUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2127,7 @@ func (x *RunUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunUpdate.ProtoReflect.Descriptor instead.
 func (*RunUpdate) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RunUpdate) GetUpdate() isRunUpdate_Update {
@@ -2059,7 +2184,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2196,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2209,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Output) GetStdout() []byte {
@@ -2113,7 +2238,7 @@ type ActionRecord struct {
 
 func (x *ActionRecord) Reset() {
 	*x = ActionRecord{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2250,7 @@ func (x *ActionRecord) String() string {
 func (*ActionRecord) ProtoMessage() {}
 
 func (x *ActionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2263,7 @@ func (x *ActionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionRecord.ProtoReflect.Descriptor instead.
 func (*ActionRecord) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ActionRecord) GetRecord() *CallRecord {
@@ -2167,7 +2292,7 @@ type ObserveEntitiesRequest struct {
 
 func (x *ObserveEntitiesRequest) Reset() {
 	*x = ObserveEntitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2304,7 @@ func (x *ObserveEntitiesRequest) String() string {
 func (*ObserveEntitiesRequest) ProtoMessage() {}
 
 func (x *ObserveEntitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2317,7 @@ func (x *ObserveEntitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveEntitiesRequest.ProtoReflect.Descriptor instead.
 func (*ObserveEntitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ObserveEntitiesRequest) GetType() string {
@@ -2222,7 +2347,7 @@ type EntityQuery struct {
 
 func (x *EntityQuery) Reset() {
 	*x = EntityQuery{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2359,7 @@ func (x *EntityQuery) String() string {
 func (*EntityQuery) ProtoMessage() {}
 
 func (x *EntityQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2372,7 @@ func (x *EntityQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityQuery.ProtoReflect.Descriptor instead.
 func (*EntityQuery) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EntityQuery) GetName() string {
@@ -2274,7 +2399,7 @@ type ObserveEntitiesResponse struct {
 
 func (x *ObserveEntitiesResponse) Reset() {
 	*x = ObserveEntitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2411,7 @@ func (x *ObserveEntitiesResponse) String() string {
 func (*ObserveEntitiesResponse) ProtoMessage() {}
 
 func (x *ObserveEntitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2424,7 @@ func (x *ObserveEntitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveEntitiesResponse.ProtoReflect.Descriptor instead.
 func (*ObserveEntitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ObserveEntitiesResponse) GetEntities() []*EntityState {
@@ -2323,7 +2448,7 @@ type EntityState struct {
 
 func (x *EntityState) Reset() {
 	*x = EntityState{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2460,7 @@ func (x *EntityState) String() string {
 func (*EntityState) ProtoMessage() {}
 
 func (x *EntityState) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2473,7 @@ func (x *EntityState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityState.ProtoReflect.Descriptor instead.
 func (*EntityState) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EntityState) GetName() string {
@@ -2385,7 +2510,7 @@ type ChangeEntitiesRequest struct {
 
 func (x *ChangeEntitiesRequest) Reset() {
 	*x = ChangeEntitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2522,7 @@ func (x *ChangeEntitiesRequest) String() string {
 func (*ChangeEntitiesRequest) ProtoMessage() {}
 
 func (x *ChangeEntitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2535,7 @@ func (x *ChangeEntitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEntitiesRequest.ProtoReflect.Descriptor instead.
 func (*ChangeEntitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ChangeEntitiesRequest) GetHeader() *CallHeader {
@@ -2449,7 +2574,7 @@ type EntityChange struct {
 
 func (x *EntityChange) Reset() {
 	*x = EntityChange{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2586,7 @@ func (x *EntityChange) String() string {
 func (*EntityChange) ProtoMessage() {}
 
 func (x *EntityChange) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2599,7 @@ func (x *EntityChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityChange.ProtoReflect.Descriptor instead.
 func (*EntityChange) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EntityChange) GetName() string {
@@ -2516,7 +2641,7 @@ type ChangeEntitiesResponse struct {
 
 func (x *ChangeEntitiesResponse) Reset() {
 	*x = ChangeEntitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2653,7 @@ func (x *ChangeEntitiesResponse) String() string {
 func (*ChangeEntitiesResponse) ProtoMessage() {}
 
 func (x *ChangeEntitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2666,7 @@ func (x *ChangeEntitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEntitiesResponse.ProtoReflect.Descriptor instead.
 func (*ChangeEntitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ChangeEntitiesResponse) GetCall() *CallRecord {
@@ -2562,7 +2687,15 @@ var File_agentproto_v1_agent_proto protoreflect.FileDescriptor
 
 const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x19agentproto/v1/agent.proto\x12\x12zeroinfra.agent.v1\"I\n" +
+	"\x19agentproto/v1/agent.proto\x12\x12zeroinfra.agent.v1\"D\n" +
+	"\vLogsRequest\x12\x1d\n" +
+	"\n" +
+	"tail_bytes\x18\x01 \x01(\x03R\ttailBytes\x12\x16\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\"]\n" +
+	"\bLogPiece\x12\x16\n" +
+	"\x06stdout\x18\x01 \x01(\fR\x06stdout\x12\x16\n" +
+	"\x06stderr\x18\x02 \x01(\fR\x06stderr\x12!\n" +
+	"\fmissed_bytes\x18\x03 \x01(\x03R\vmissedBytes\"I\n" +
 	"\n" +
 	"CallHeader\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x12\n" +
@@ -2590,7 +2723,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x123\n" +
 	"\x05phase\x18\x03 \x01(\x0e2\x1d.zeroinfra.agent.v1.CallPhaseR\x05phase\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdb\x03\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xfe\x03\n" +
 	"\rProcessStatus\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .zeroinfra.agent.v1.ProcessStateR\x05state\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x16\n" +
@@ -2604,7 +2737,8 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x0erestart_digest\x18\n" +
 	" \x01(\tR\rrestartDigest\x12-\n" +
 	"\x12certificate_digest\x18\v \x01(\tR\x11certificateDigest\x128\n" +
-	"\x06member\x18\f \x01(\v2 .zeroinfra.agent.v1.MemberReportR\x06member\"(\n" +
+	"\x06member\x18\f \x01(\v2 .zeroinfra.agent.v1.MemberReportR\x06member\x12!\n" +
+	"\frole_changes\x18\r \x01(\x03R\vroleChanges\"(\n" +
 	"\x12AcknowledgeRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x03R\x04term\"q\n" +
 	"\x13AcknowledgeResponse\x12\"\n" +
@@ -2755,7 +2889,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x19ENTITY_INTENT_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ENTITY_INTENT_CREATE\x10\x01\x12\x18\n" +
 	"\x14ENTITY_INTENT_UPDATE\x10\x02\x12\x18\n" +
-	"\x14ENTITY_INTENT_DELETE\x10\x032\xc9\x04\n" +
+	"\x14ENTITY_INTENT_DELETE\x10\x032\x92\x05\n" +
 	"\x0eProcessService\x12T\n" +
 	"\tGetStatus\x12$.zeroinfra.agent.v1.GetStatusRequest\x1a!.zeroinfra.agent.v1.ProcessStatus\x12Z\n" +
 	"\vWatchStatus\x12&.zeroinfra.agent.v1.WatchStatusRequest\x1a!.zeroinfra.agent.v1.ProcessStatus0\x01\x12K\n" +
@@ -2763,7 +2897,8 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04Stop\x12\x1f.zeroinfra.agent.v1.StopRequest\x1a .zeroinfra.agent.v1.CallResponse\x12O\n" +
 	"\aRestart\x12\".zeroinfra.agent.v1.RestartRequest\x1a .zeroinfra.agent.v1.CallResponse\x12M\n" +
 	"\x06Reload\x12!.zeroinfra.agent.v1.ReloadRequest\x1a .zeroinfra.agent.v1.CallResponse\x12M\n" +
-	"\x06Signal\x12!.zeroinfra.agent.v1.SignalRequest\x1a .zeroinfra.agent.v1.CallResponse2\x9a\x04\n" +
+	"\x06Signal\x12!.zeroinfra.agent.v1.SignalRequest\x1a .zeroinfra.agent.v1.CallResponse\x12G\n" +
+	"\x04Logs\x12\x1f.zeroinfra.agent.v1.LogsRequest\x1a\x1c.zeroinfra.agent.v1.LogPiece0\x012\x9a\x04\n" +
 	"\x11PermissionService\x12^\n" +
 	"\vAcknowledge\x12&.zeroinfra.agent.v1.AcknowledgeRequest\x1a'.zeroinfra.agent.v1.AcknowledgeResponse\x12O\n" +
 	"\aPromise\x12\".zeroinfra.agent.v1.PromiseRequest\x1a .zeroinfra.agent.v1.MemberStatus\x12K\n" +
@@ -2793,125 +2928,129 @@ func file_agentproto_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agentproto_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_agentproto_v1_agent_proto_goTypes = []any{
 	(CallPhase)(0),                  // 0: zeroinfra.agent.v1.CallPhase
 	(ProcessState)(0),               // 1: zeroinfra.agent.v1.ProcessState
 	(EntityIntent)(0),               // 2: zeroinfra.agent.v1.EntityIntent
-	(*CallHeader)(nil),              // 3: zeroinfra.agent.v1.CallHeader
-	(*GetStatusRequest)(nil),        // 4: zeroinfra.agent.v1.GetStatusRequest
-	(*WatchStatusRequest)(nil),      // 5: zeroinfra.agent.v1.WatchStatusRequest
-	(*StartRequest)(nil),            // 6: zeroinfra.agent.v1.StartRequest
-	(*StopRequest)(nil),             // 7: zeroinfra.agent.v1.StopRequest
-	(*RestartRequest)(nil),          // 8: zeroinfra.agent.v1.RestartRequest
-	(*ReloadRequest)(nil),           // 9: zeroinfra.agent.v1.ReloadRequest
-	(*SignalRequest)(nil),           // 10: zeroinfra.agent.v1.SignalRequest
-	(*CallResponse)(nil),            // 11: zeroinfra.agent.v1.CallResponse
-	(*CallRecord)(nil),              // 12: zeroinfra.agent.v1.CallRecord
-	(*ProcessStatus)(nil),           // 13: zeroinfra.agent.v1.ProcessStatus
-	(*AcknowledgeRequest)(nil),      // 14: zeroinfra.agent.v1.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),     // 15: zeroinfra.agent.v1.AcknowledgeResponse
-	(*PromiseRequest)(nil),          // 16: zeroinfra.agent.v1.PromiseRequest
-	(*LearnRequest)(nil),            // 17: zeroinfra.agent.v1.LearnRequest
-	(*GetMemberRequest)(nil),        // 18: zeroinfra.agent.v1.GetMemberRequest
-	(*WatchReadsRequest)(nil),       // 19: zeroinfra.agent.v1.WatchReadsRequest
-	(*WantedRead)(nil),              // 20: zeroinfra.agent.v1.WantedRead
-	(*AnswerReadRequest)(nil),       // 21: zeroinfra.agent.v1.AnswerReadRequest
-	(*AnswerReadResponse)(nil),      // 22: zeroinfra.agent.v1.AnswerReadResponse
-	(*Member)(nil),                  // 23: zeroinfra.agent.v1.Member
-	(*MemberList)(nil),              // 24: zeroinfra.agent.v1.MemberList
-	(*WriterRecord)(nil),            // 25: zeroinfra.agent.v1.WriterRecord
-	(*MemberStatus)(nil),            // 26: zeroinfra.agent.v1.MemberStatus
-	(*MemberReport)(nil),            // 27: zeroinfra.agent.v1.MemberReport
-	(*CapabilitiesRequest)(nil),     // 28: zeroinfra.agent.v1.CapabilitiesRequest
-	(*CapabilitiesResponse)(nil),    // 29: zeroinfra.agent.v1.CapabilitiesResponse
-	(*ActionInfo)(nil),              // 30: zeroinfra.agent.v1.ActionInfo
-	(*RunRequest)(nil),              // 31: zeroinfra.agent.v1.RunRequest
-	(*RunUpdate)(nil),               // 32: zeroinfra.agent.v1.RunUpdate
-	(*Output)(nil),                  // 33: zeroinfra.agent.v1.Output
-	(*ActionRecord)(nil),            // 34: zeroinfra.agent.v1.ActionRecord
-	(*ObserveEntitiesRequest)(nil),  // 35: zeroinfra.agent.v1.ObserveEntitiesRequest
-	(*EntityQuery)(nil),             // 36: zeroinfra.agent.v1.EntityQuery
-	(*ObserveEntitiesResponse)(nil), // 37: zeroinfra.agent.v1.ObserveEntitiesResponse
-	(*EntityState)(nil),             // 38: zeroinfra.agent.v1.EntityState
-	(*ChangeEntitiesRequest)(nil),   // 39: zeroinfra.agent.v1.ChangeEntitiesRequest
-	(*EntityChange)(nil),            // 40: zeroinfra.agent.v1.EntityChange
-	(*ChangeEntitiesResponse)(nil),  // 41: zeroinfra.agent.v1.ChangeEntitiesResponse
-	nil,                             // 42: zeroinfra.agent.v1.RunRequest.ParametersEntry
-	nil,                             // 43: zeroinfra.agent.v1.ActionRecord.OutputsEntry
-	nil,                             // 44: zeroinfra.agent.v1.EntityState.ParametersEntry
-	nil,                             // 45: zeroinfra.agent.v1.EntityChange.ParametersEntry
-	nil,                             // 46: zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
+	(*LogsRequest)(nil),             // 3: zeroinfra.agent.v1.LogsRequest
+	(*LogPiece)(nil),                // 4: zeroinfra.agent.v1.LogPiece
+	(*CallHeader)(nil),              // 5: zeroinfra.agent.v1.CallHeader
+	(*GetStatusRequest)(nil),        // 6: zeroinfra.agent.v1.GetStatusRequest
+	(*WatchStatusRequest)(nil),      // 7: zeroinfra.agent.v1.WatchStatusRequest
+	(*StartRequest)(nil),            // 8: zeroinfra.agent.v1.StartRequest
+	(*StopRequest)(nil),             // 9: zeroinfra.agent.v1.StopRequest
+	(*RestartRequest)(nil),          // 10: zeroinfra.agent.v1.RestartRequest
+	(*ReloadRequest)(nil),           // 11: zeroinfra.agent.v1.ReloadRequest
+	(*SignalRequest)(nil),           // 12: zeroinfra.agent.v1.SignalRequest
+	(*CallResponse)(nil),            // 13: zeroinfra.agent.v1.CallResponse
+	(*CallRecord)(nil),              // 14: zeroinfra.agent.v1.CallRecord
+	(*ProcessStatus)(nil),           // 15: zeroinfra.agent.v1.ProcessStatus
+	(*AcknowledgeRequest)(nil),      // 16: zeroinfra.agent.v1.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),     // 17: zeroinfra.agent.v1.AcknowledgeResponse
+	(*PromiseRequest)(nil),          // 18: zeroinfra.agent.v1.PromiseRequest
+	(*LearnRequest)(nil),            // 19: zeroinfra.agent.v1.LearnRequest
+	(*GetMemberRequest)(nil),        // 20: zeroinfra.agent.v1.GetMemberRequest
+	(*WatchReadsRequest)(nil),       // 21: zeroinfra.agent.v1.WatchReadsRequest
+	(*WantedRead)(nil),              // 22: zeroinfra.agent.v1.WantedRead
+	(*AnswerReadRequest)(nil),       // 23: zeroinfra.agent.v1.AnswerReadRequest
+	(*AnswerReadResponse)(nil),      // 24: zeroinfra.agent.v1.AnswerReadResponse
+	(*Member)(nil),                  // 25: zeroinfra.agent.v1.Member
+	(*MemberList)(nil),              // 26: zeroinfra.agent.v1.MemberList
+	(*WriterRecord)(nil),            // 27: zeroinfra.agent.v1.WriterRecord
+	(*MemberStatus)(nil),            // 28: zeroinfra.agent.v1.MemberStatus
+	(*MemberReport)(nil),            // 29: zeroinfra.agent.v1.MemberReport
+	(*CapabilitiesRequest)(nil),     // 30: zeroinfra.agent.v1.CapabilitiesRequest
+	(*CapabilitiesResponse)(nil),    // 31: zeroinfra.agent.v1.CapabilitiesResponse
+	(*ActionInfo)(nil),              // 32: zeroinfra.agent.v1.ActionInfo
+	(*RunRequest)(nil),              // 33: zeroinfra.agent.v1.RunRequest
+	(*RunUpdate)(nil),               // 34: zeroinfra.agent.v1.RunUpdate
+	(*Output)(nil),                  // 35: zeroinfra.agent.v1.Output
+	(*ActionRecord)(nil),            // 36: zeroinfra.agent.v1.ActionRecord
+	(*ObserveEntitiesRequest)(nil),  // 37: zeroinfra.agent.v1.ObserveEntitiesRequest
+	(*EntityQuery)(nil),             // 38: zeroinfra.agent.v1.EntityQuery
+	(*ObserveEntitiesResponse)(nil), // 39: zeroinfra.agent.v1.ObserveEntitiesResponse
+	(*EntityState)(nil),             // 40: zeroinfra.agent.v1.EntityState
+	(*ChangeEntitiesRequest)(nil),   // 41: zeroinfra.agent.v1.ChangeEntitiesRequest
+	(*EntityChange)(nil),            // 42: zeroinfra.agent.v1.EntityChange
+	(*ChangeEntitiesResponse)(nil),  // 43: zeroinfra.agent.v1.ChangeEntitiesResponse
+	nil,                             // 44: zeroinfra.agent.v1.RunRequest.ParametersEntry
+	nil,                             // 45: zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	nil,                             // 46: zeroinfra.agent.v1.EntityState.ParametersEntry
+	nil,                             // 47: zeroinfra.agent.v1.EntityChange.ParametersEntry
+	nil,                             // 48: zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
 }
 var file_agentproto_v1_agent_proto_depIdxs = []int32{
-	3,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	3,  // 1: zeroinfra.agent.v1.StopRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	3,  // 2: zeroinfra.agent.v1.RestartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	3,  // 3: zeroinfra.agent.v1.ReloadRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	3,  // 4: zeroinfra.agent.v1.SignalRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	12, // 5: zeroinfra.agent.v1.CallResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
+	5,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	5,  // 1: zeroinfra.agent.v1.StopRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	5,  // 2: zeroinfra.agent.v1.RestartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	5,  // 3: zeroinfra.agent.v1.ReloadRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	5,  // 4: zeroinfra.agent.v1.SignalRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	14, // 5: zeroinfra.agent.v1.CallResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
 	0,  // 6: zeroinfra.agent.v1.CallRecord.phase:type_name -> zeroinfra.agent.v1.CallPhase
 	1,  // 7: zeroinfra.agent.v1.ProcessStatus.state:type_name -> zeroinfra.agent.v1.ProcessState
-	12, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
-	27, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
-	25, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
-	25, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
-	23, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
-	23, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
-	24, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
-	24, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
-	30, // 16: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
-	3,  // 17: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	42, // 18: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
-	34, // 19: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
-	33, // 20: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
-	12, // 21: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
-	43, // 22: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
-	36, // 23: zeroinfra.agent.v1.ObserveEntitiesRequest.entities:type_name -> zeroinfra.agent.v1.EntityQuery
-	38, // 24: zeroinfra.agent.v1.ObserveEntitiesResponse.entities:type_name -> zeroinfra.agent.v1.EntityState
-	44, // 25: zeroinfra.agent.v1.EntityState.parameters:type_name -> zeroinfra.agent.v1.EntityState.ParametersEntry
-	3,  // 26: zeroinfra.agent.v1.ChangeEntitiesRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	40, // 27: zeroinfra.agent.v1.ChangeEntitiesRequest.changes:type_name -> zeroinfra.agent.v1.EntityChange
+	14, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
+	29, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
+	27, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	27, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	25, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
+	25, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
+	26, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
+	26, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
+	32, // 16: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
+	5,  // 17: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	44, // 18: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
+	36, // 19: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
+	35, // 20: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
+	14, // 21: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
+	45, // 22: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	38, // 23: zeroinfra.agent.v1.ObserveEntitiesRequest.entities:type_name -> zeroinfra.agent.v1.EntityQuery
+	40, // 24: zeroinfra.agent.v1.ObserveEntitiesResponse.entities:type_name -> zeroinfra.agent.v1.EntityState
+	46, // 25: zeroinfra.agent.v1.EntityState.parameters:type_name -> zeroinfra.agent.v1.EntityState.ParametersEntry
+	5,  // 26: zeroinfra.agent.v1.ChangeEntitiesRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	42, // 27: zeroinfra.agent.v1.ChangeEntitiesRequest.changes:type_name -> zeroinfra.agent.v1.EntityChange
 	2,  // 28: zeroinfra.agent.v1.EntityChange.intent:type_name -> zeroinfra.agent.v1.EntityIntent
-	45, // 29: zeroinfra.agent.v1.EntityChange.parameters:type_name -> zeroinfra.agent.v1.EntityChange.ParametersEntry
-	12, // 30: zeroinfra.agent.v1.ChangeEntitiesResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
-	46, // 31: zeroinfra.agent.v1.ChangeEntitiesResponse.problems:type_name -> zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
-	4,  // 32: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
-	5,  // 33: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
-	6,  // 34: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
-	7,  // 35: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
-	8,  // 36: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
-	9,  // 37: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
-	10, // 38: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
-	14, // 39: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
-	16, // 40: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
-	17, // 41: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
-	18, // 42: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
-	19, // 43: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
-	21, // 44: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
-	28, // 45: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
-	31, // 46: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
-	35, // 47: zeroinfra.agent.v1.OpsService.ObserveEntities:input_type -> zeroinfra.agent.v1.ObserveEntitiesRequest
-	39, // 48: zeroinfra.agent.v1.OpsService.ChangeEntities:input_type -> zeroinfra.agent.v1.ChangeEntitiesRequest
-	13, // 49: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	13, // 50: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	11, // 51: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
-	11, // 52: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
-	11, // 53: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
-	11, // 54: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
-	11, // 55: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
-	15, // 56: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
-	26, // 57: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
-	26, // 58: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
-	26, // 59: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
-	20, // 60: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
-	22, // 61: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
-	29, // 62: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
-	32, // 63: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
-	37, // 64: zeroinfra.agent.v1.OpsService.ObserveEntities:output_type -> zeroinfra.agent.v1.ObserveEntitiesResponse
-	41, // 65: zeroinfra.agent.v1.OpsService.ChangeEntities:output_type -> zeroinfra.agent.v1.ChangeEntitiesResponse
-	49, // [49:66] is the sub-list for method output_type
-	32, // [32:49] is the sub-list for method input_type
+	47, // 29: zeroinfra.agent.v1.EntityChange.parameters:type_name -> zeroinfra.agent.v1.EntityChange.ParametersEntry
+	14, // 30: zeroinfra.agent.v1.ChangeEntitiesResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
+	48, // 31: zeroinfra.agent.v1.ChangeEntitiesResponse.problems:type_name -> zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
+	6,  // 32: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
+	7,  // 33: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
+	8,  // 34: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
+	9,  // 35: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
+	10, // 36: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
+	11, // 37: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
+	12, // 38: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
+	3,  // 39: zeroinfra.agent.v1.ProcessService.Logs:input_type -> zeroinfra.agent.v1.LogsRequest
+	16, // 40: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
+	18, // 41: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
+	19, // 42: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
+	20, // 43: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
+	21, // 44: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
+	23, // 45: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
+	30, // 46: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
+	33, // 47: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
+	37, // 48: zeroinfra.agent.v1.OpsService.ObserveEntities:input_type -> zeroinfra.agent.v1.ObserveEntitiesRequest
+	41, // 49: zeroinfra.agent.v1.OpsService.ChangeEntities:input_type -> zeroinfra.agent.v1.ChangeEntitiesRequest
+	15, // 50: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	15, // 51: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	13, // 52: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
+	13, // 53: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
+	13, // 54: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
+	13, // 55: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
+	13, // 56: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
+	4,  // 57: zeroinfra.agent.v1.ProcessService.Logs:output_type -> zeroinfra.agent.v1.LogPiece
+	17, // 58: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
+	28, // 59: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
+	28, // 60: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
+	28, // 61: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
+	22, // 62: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
+	24, // 63: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
+	31, // 64: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
+	34, // 65: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
+	39, // 66: zeroinfra.agent.v1.OpsService.ObserveEntities:output_type -> zeroinfra.agent.v1.ObserveEntitiesResponse
+	43, // 67: zeroinfra.agent.v1.OpsService.ChangeEntities:output_type -> zeroinfra.agent.v1.ChangeEntitiesResponse
+	50, // [50:68] is the sub-list for method output_type
+	32, // [32:50] is the sub-list for method input_type
 	32, // [32:32] is the sub-list for extension type_name
 	32, // [32:32] is the sub-list for extension extendee
 	0,  // [0:32] is the sub-list for field type_name
@@ -2922,11 +3061,11 @@ func file_agentproto_v1_agent_proto_init() {
 	if File_agentproto_v1_agent_proto != nil {
 		return
 	}
-	file_agentproto_v1_agent_proto_msgTypes[18].OneofWrappers = []any{
+	file_agentproto_v1_agent_proto_msgTypes[20].OneofWrappers = []any{
 		(*AnswerReadRequest_Record)(nil),
 		(*AnswerReadRequest_Error)(nil),
 	}
-	file_agentproto_v1_agent_proto_msgTypes[29].OneofWrappers = []any{
+	file_agentproto_v1_agent_proto_msgTypes[31].OneofWrappers = []any{
 		(*RunUpdate_Call)(nil),
 		(*RunUpdate_Output)(nil),
 	}
@@ -2936,7 +3075,7 @@ func file_agentproto_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentproto_v1_agent_proto_rawDesc), len(file_agentproto_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   44,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

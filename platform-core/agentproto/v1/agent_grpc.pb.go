@@ -31,6 +31,7 @@ const (
 	ProcessService_Restart_FullMethodName     = "/zeroinfra.agent.v1.ProcessService/Restart"
 	ProcessService_Reload_FullMethodName      = "/zeroinfra.agent.v1.ProcessService/Reload"
 	ProcessService_Signal_FullMethodName      = "/zeroinfra.agent.v1.ProcessService/Signal"
+	ProcessService_Logs_FullMethodName        = "/zeroinfra.agent.v1.ProcessService/Logs"
 )
 
 // ProcessServiceClient is the client API for ProcessService service.
@@ -61,6 +62,9 @@ type ProcessServiceClient interface {
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*CallResponse, error)
 	// Signal sends one of the signals that the plan allows.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*CallResponse, error)
+	// Logs sends the end of what the process has written, of the runs before, too, since the container was started. It is for
+	// operators. Whoever is slow misses pieces, and is told; the process waits for nobody.
+	Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPiece], error)
 }
 
 type processServiceClient struct {
@@ -150,6 +154,25 @@ func (c *processServiceClient) Signal(ctx context.Context, in *SignalRequest, op
 	return out, nil
 }
 
+func (c *processServiceClient) Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogPiece], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ProcessService_ServiceDesc.Streams[1], ProcessService_Logs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[LogsRequest, LogPiece]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProcessService_LogsClient = grpc.ServerStreamingClient[LogPiece]
+
 // ProcessServiceServer is the server API for ProcessService service.
 // All implementations must embed UnimplementedProcessServiceServer
 // for forward compatibility.
@@ -178,6 +201,9 @@ type ProcessServiceServer interface {
 	Reload(context.Context, *ReloadRequest) (*CallResponse, error)
 	// Signal sends one of the signals that the plan allows.
 	Signal(context.Context, *SignalRequest) (*CallResponse, error)
+	// Logs sends the end of what the process has written, of the runs before, too, since the container was started. It is for
+	// operators. Whoever is slow misses pieces, and is told; the process waits for nobody.
+	Logs(*LogsRequest, grpc.ServerStreamingServer[LogPiece]) error
 	mustEmbedUnimplementedProcessServiceServer()
 }
 
@@ -208,6 +234,9 @@ func (UnimplementedProcessServiceServer) Reload(context.Context, *ReloadRequest)
 }
 func (UnimplementedProcessServiceServer) Signal(context.Context, *SignalRequest) (*CallResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method Signal not implemented")
+}
+func (UnimplementedProcessServiceServer) Logs(*LogsRequest, grpc.ServerStreamingServer[LogPiece]) error {
+	return status.Errorf(codes.Unimplemented, "method Logs not implemented")
 }
 func (UnimplementedProcessServiceServer) mustEmbedUnimplementedProcessServiceServer() {}
 func (UnimplementedProcessServiceServer) testEmbeddedByValue()                        {}
@@ -349,6 +378,17 @@ func _ProcessService_Signal_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProcessService_Logs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(LogsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ProcessServiceServer).Logs(m, &grpc.GenericServerStream[LogsRequest, LogPiece]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProcessService_LogsServer = grpc.ServerStreamingServer[LogPiece]
+
 // ProcessService_ServiceDesc is the grpc.ServiceDesc for ProcessService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -385,6 +425,11 @@ var ProcessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchStatus",
 			Handler:       _ProcessService_WatchStatus_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Logs",
+			Handler:       _ProcessService_Logs_Handler,
 			ServerStreams: true,
 		},
 	},

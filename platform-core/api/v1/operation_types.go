@@ -7,11 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OperationSpec asks for one run of a named procedure. It is immutable.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of an Operation is immutable: create another Operation"
+// OperationSpec asks for one run of a named procedure. It is immutable but for cancel and approval.
+// +kubebuilder:validation:XValidation:rule="self.templateRef == oldSelf.templateRef && self.targetRef == oldSelf.targetRef && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.timeout) == has(oldSelf.timeout) && (!has(self.timeout) || self.timeout == oldSelf.timeout) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished) && (!has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == oldSelf.ttlSecondsAfterFinished) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry) && has(self.retryOf) == has(oldSelf.retryOf) && (!has(self.retryOf) || self.retryOf == oldSelf.retryOf) && has(self.dryRun) == has(oldSelf.dryRun) && (!has(self.dryRun) || self.dryRun == oldSelf.dryRun) && has(self.force) == has(oldSelf.force) && (!has(self.force) || self.force == oldSelf.force) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName) && has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author)",message="the spec of an Operation is immutable but for cancel and approval: create another Operation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="cancel cannot be taken back: create another Operation"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || has(self.approval) && self.approval == oldSelf.approval",message="approval is given once and cannot be changed"
 type OperationSpec struct {
-	// templateRef names the procedure, for example Restart: a template of the target's plugin,
-	// or plugin@version/Name.
+	// templateRef names the procedure, for example Restart: a template of the target's plugin or, where that has none, of
+	// the engine; or plugin@version/Name.
 	// +required
 	// +kubebuilder:validation:Pattern=`^([a-z][-a-z0-9]*@[0-9A-Za-z.-]+/)?[A-Z][A-Za-z0-9]*$`
 	// +kubebuilder:validation:MaxLength=128
@@ -30,7 +32,73 @@ type OperationSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+	// retry of the steps whose template says nothing about that. Not at all when left out.
+	// +optional
+	Retry *OperationRetry `json:"retry,omitempty"`
+	// retryOf names an Operation that failed or was cancelled, of the same template, target and parameters: this one begins
+	// with the steps that did not succeed there.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	RetryOf string `json:"retryOf,omitempty"`
+	// dryRun has status.plan say what would be done, and nothing is touched.
+	// +optional
+	DryRun bool `json:"dryRun,omitempty"`
+	// force has fields of the target changed that a GitOps manager owns. Its next synchronisation reverts them.
+	// +optional
+	Force bool `json:"force,omitempty"`
+	// serviceAccountName is the account, in the same namespace, that steps act as which apply, patch or delete objects. The operator's own
+	// rights when left out. Refused for a template without such steps.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// author is the user who asks for this, as the API server knows him. A template with an approval needs it: nobody approves his own.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Author string `json:"author,omitempty"`
+	// approval is what someone else than the author decided, where the template waits for that. It is added to an Operation that is there.
+	// +optional
+	Approval *OperationApproval `json:"approval,omitempty"`
+	// cancel ends the run at the next safe point; what the template declares to compensate is done. It cannot be taken back.
+	// +optional
+	Cancel bool `json:"cancel,omitempty"`
 }
+
+// OperationRetry says how often a step that failed is tried again.
+type OperationRetry struct {
+	// limit is how many times a step is tried again, after the first.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=20
+	Limit int32 `json:"limit"`
+	// backoff before the first of them; it doubles with each, up to 5m. Default 5s.
+	// +optional
+	Backoff *metav1.Duration `json:"backoff,omitempty"`
+}
+
+// OperationApproval is a decision about an Operation.
+type OperationApproval struct {
+	// by is the user who decided, as the API server knows him.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	By string `json:"by"`
+	// decision: Approved or Rejected.
+	// +required
+	Decision OperationDecision `json:"decision"`
+}
+
+// OperationDecision is what an approval says.
+// +kubebuilder:validation:Enum=Approved;Rejected
+type OperationDecision string
+
+// Decisions.
+const (
+	OperationApproved OperationDecision = "Approved"
+	OperationRejected OperationDecision = "Rejected"
+)
 
 // TargetReference names an object in the same namespace.
 type TargetReference struct {
@@ -60,6 +128,12 @@ const (
 	OperationRunning   OperationPhase = "Running"
 	OperationSucceeded OperationPhase = "Succeeded"
 	OperationFailed    OperationPhase = "Failed"
+	// OperationCancelled: it ended since someone asked for that.
+	OperationCancelled OperationPhase = "Cancelled"
+	// OperationAwaitingApproval: a step waits for somebody to approve.
+	OperationAwaitingApproval OperationPhase = "AwaitingApproval"
+	// OperationSkipped is a step that was not wanted, by its condition.
+	OperationSkipped OperationPhase = "Skipped"
 )
 
 // OperationTrigger says who caused an Operation.
@@ -68,6 +142,8 @@ type OperationTrigger string
 // Triggers. An Operation that a person creates has trigger User.
 const (
 	TriggerUser OperationTrigger = "User"
+	// TriggerSpec: the engine made it, to record what an edited spec brought about.
+	TriggerSpec OperationTrigger = "Spec"
 	// TriggerSchedule: a schedule of the Application came due.
 	TriggerSchedule OperationTrigger = "Schedule"
 )
@@ -77,7 +153,7 @@ type OperationStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// phase: Pending, Running, Succeeded or Failed.
+	// phase: Pending, Running, AwaitingApproval, Succeeded, Failed or Cancelled.
 	// +optional
 	Phase OperationPhase `json:"phase,omitempty"`
 	// conditions: Ready (True once succeeded), Reconciling and Stalled.
@@ -88,7 +164,7 @@ type OperationStatus struct {
 	// currentStep is the lowest unfinished index of the topologically sorted steps.
 	// +optional
 	CurrentStep int32 `json:"currentStep"`
-	// progress is a short text for printing, for example "1/2 restart".
+	// progress is a short text for printing, for example "1/2 restart: pod 1 of 3".
 	// +optional
 	Progress string `json:"progress,omitempty"`
 	// steps in topological order.
@@ -111,13 +187,29 @@ type OperationStatus struct {
 	// trigger says who caused the run.
 	// +optional
 	Trigger OperationTrigger `json:"trigger,omitempty"`
+	// plan is what a dry run would do, in order.
+	// +optional
+	// +listType=atomic
+	Plan []string `json:"plan,omitempty"`
+	// ending is why a run that ends goes on with the steps that compensate; empty for one that does not.
+	// +optional
+	Ending OperationEnding `json:"ending,omitempty"`
 }
+
+// OperationEnding is how a run ends that has yet to compensate.
+type OperationEnding string
+
+// Ways in which a run ends early.
+const (
+	EndingFailed    OperationEnding = "Failed"
+	EndingCancelled OperationEnding = "Cancelled"
+)
 
 // StepStatus is the record of one step.
 type StepStatus struct {
 	// name of the step in the template.
 	Name string `json:"name"`
-	// phase: Pending, Running, Succeeded or Failed.
+	// phase: Pending, Running, Succeeded, Failed, Skipped or Cancelled.
 	Phase OperationPhase `json:"phase"`
 	// attempts is the number of times that the step was begun.
 	// +optional
@@ -128,22 +220,29 @@ type StepStatus struct {
 	// completionTime is when the step ended.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// nextAttemptTime is when a step that failed is tried again.
+	// +optional
+	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
+	// outputs of the step, by name.
+	// +optional
+	Outputs map[string]string `json:"outputs,omitempty"`
 	// message says what the step is doing or why it failed.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// targets are the pods that the step acts on, in order, each with its progress.
+	// targets are the pods that the step acts on, or the items of its forEach, in order, each with its progress.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Targets []StepTarget `json:"targets,omitempty"`
 }
 
-// StepTarget is the progress of a step at one pod.
+// StepTarget is the progress of a step at one pod or item.
 type StepTarget struct {
-	// name of the pod.
+	// name of the pod, or the item.
 	Name string `json:"name"`
-	// uid of the pod when the step first saw it.
-	UID types.UID `json:"uid"`
+	// uid of the pod when the step first saw it; empty for an item.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
 	// phase: Pending, Running, Succeeded or Failed.
 	Phase OperationPhase `json:"phase"`
 }

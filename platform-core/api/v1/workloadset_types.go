@@ -74,6 +74,7 @@ type WorkloadSetSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
+	// +structType=atomic
 	Template runtime.RawExtension `json:"template"`
 	// plan is what the agents in the pods run and watch (agentproto/plan.Plan). A change of its
 	// process or files restarts the process in place; the pods stay.
@@ -81,6 +82,7 @@ type WorkloadSetSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
+	// +structType=atomic
 	Plan runtime.RawExtension `json:"plan"`
 	// volumes that each pod has of its own.
 	// +optional
@@ -237,7 +239,10 @@ type SwitchoverState struct {
 	To string `json:"to"`
 	// generation of the spec that it was for.
 	Generation int64 `json:"generation"`
-	// attempt counts from 1 for each pod and generation.
+	// request names the Operation that asked for it; empty for one that an update needs.
+	// +optional
+	Request string `json:"request,omitempty"`
+	// attempt counts from 1 for each pod, generation and request.
 	Attempt int32 `json:"attempt"`
 	// phase it is in.
 	Phase SwitchoverPhase `json:"phase"`
@@ -316,7 +321,10 @@ type WorkloadSet struct {
 
 	// +required
 	Spec WorkloadSetSpec `json:"spec"`
+	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was looked at.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1,"replicas":0,"readyReplicas":0,"updatedReplicas":0}
+	// +structType=atomic
 	Status WorkloadSetStatus `json:"status,omitzero"`
 }
 

@@ -7,14 +7,13 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
@@ -101,7 +100,7 @@ func (c *court) unclaimed(ctx context.Context, app *platformv1.Application) (acc
 
 // judge gathers what is known and decides.
 func (c *court) judge(ctx context.Context, app, old *platformv1.Application) (accept.Verdict, error) {
-	known, err := c.facts(ctx, app)
+	known, err := instance.Facts(ctx, c.seen, app, c.settings.Get())
 	if err != nil {
 		return accept.Verdict{}, err
 	}
@@ -110,37 +109,6 @@ func (c *court) judge(ctx context.Context, app, old *platformv1.Application) (ac
 		f.State, _ = c.index.Get(of.Spec.Plugin, of.Spec.PluginVersion)
 		return f
 	}), nil
-}
-
-// facts reads what there is of an Application.
-func (c *court) facts(ctx context.Context, app *platformv1.Application) (accept.Facts, error) {
-	f := accept.Facts{
-		Components: map[string]*platformv1.Component{},
-		Claims:     map[string]*corev1.PersistentVolumeClaim{}, Settings: c.settings.Get(),
-	}
-	var classes storagev1.StorageClassList
-	if err := c.seen.List(ctx, &classes); err != nil {
-		return f, err
-	}
-	f.Classes = accept.Classes(classes.Items)
-	ofItsName := []client.ListOption{client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
-	var components platformv1.ComponentList
-	if err := c.seen.List(ctx, &components, ofItsName...); err != nil {
-		return f, err
-	}
-	for i := range components.Items {
-		if metav1.IsControlledBy(&components.Items[i], app) {
-			f.Components[components.Items[i].Spec.Component] = &components.Items[i]
-		}
-	}
-	var claims corev1.PersistentVolumeClaimList
-	if err := c.seen.List(ctx, &claims, ofItsName...); err != nil {
-		return f, err
-	}
-	for i := range claims.Items {
-		f.Claims[claims.Items[i].Name] = &claims.Items[i]
-	}
-	return f, nil
 }
 
 // typed returns the judge of the typed kinds: what an object compiles to is judged, beside what has become of it so far.

@@ -5,8 +5,6 @@ package agentclient
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -38,6 +36,12 @@ type Process interface {
 	Restart(ctx context.Context, key string, plan []byte) (report.Call, error)
 	// Reload has the process take over the plan as the plan itself declares. Key as in Restart.
 	Reload(ctx context.Context, key string, plan []byte) (report.Call, error)
+	// Start starts the process that was stopped. Key as in Restart.
+	Start(ctx context.Context, key string) (report.Call, error)
+	// Stop stops the process gracefully, until it is started; a restart of the container does not start it either. Key as in Restart.
+	Stop(ctx context.Context, key string) (report.Call, error)
+	// Signal sends the process a signal, for example SIGHUP. Key as in Restart.
+	Signal(ctx context.Context, key, signal string) (report.Call, error)
 	// Status returns the present state; it changes nothing.
 	Status(ctx context.Context) (*agentv1.ProcessStatus, error)
 }
@@ -54,6 +58,7 @@ type Connections struct {
 	authority *pki.Authority
 	port      int
 	opsPort   int
+	maxOpen   int
 
 	mu   sync.Mutex
 	open map[endpoint]*connection
@@ -63,11 +68,6 @@ type Connections struct {
 type endpoint struct {
 	pod  types.UID
 	port int
-}
-
-type connection struct {
-	address string
-	conn    *grpc.ClientConn
 }
 
 // Option changes how Connections work.
@@ -85,14 +85,14 @@ func WithOpsPort(port int) Option {
 
 // New returns Connections that prove themselves with certificates of the authority.
 func New(authority *pki.Authority, options ...Option) *Connections {
-	c := &Connections{authority: authority, port: plan.ProcessPort, opsPort: plan.OpsPort, open: map[endpoint]*connection{}}
+	c := &Connections{authority: authority, port: plan.ProcessPort, opsPort: plan.OpsPort, maxOpen: DefaultMaxOpen, open: map[endpoint]*connection{}}
 	for _, option := range options {
 		option(c)
 	}
 	return c
 }
 
-// Dial implements Dialer. The connection is kept under the pod's UID until Forget.
+// Dial implements Dialer. The connection is kept under the pod's UID until Forget, or until more than the bound are kept.
 func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) {
 	a, conn, err := c.dial(pod, c.port)
 	if err != nil {
@@ -101,31 +101,14 @@ func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) 
 	return &process{agent: a, client: agentv1.NewProcessServiceClient(conn)}, nil
 }
 
-// dial returns the connection to an agent of a pod, and who that is.
-func (c *Connections) dial(pod *corev1.Pod, port int) (agent, *grpc.ClientConn, error) {
+// dial returns the way to an agent of a pod, and who that is.
+func (c *Connections) dial(pod *corev1.Pod, port int) (agent, grpc.ClientConnInterface, error) {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if pod.Status.PodIP == "" {
 		return agent{}, nil, &Error{Pod: name, Method: "Dial", Kind: Unreachable, Problem: "the pod has no address yet: check that it is scheduled and running"}
 	}
-	address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port))
-	key := endpoint{pod.UID, port}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := c.open[key]
-	if known != nil && known.address != address {
-		// The pod got another address, as after a reboot of its node.
-		_ = known.conn.Close()
-		known = nil
-	}
-	if known == nil {
-		conn, err := c.connect(address, pki.AgentServerName(pod.Name, pod.Namespace))
-		if err != nil {
-			return agent{}, nil, &Error{Pod: name, Address: address, Method: "Dial", Kind: Unreachable, Problem: "the connection cannot be set up", Cause: err}
-		}
-		known = &connection{address: address, conn: conn}
-		c.open[key] = known
-	}
-	return agent{pod: name, address: address}, known.conn, nil
+	to := c.line(name, pod.UID, pod.Status.PodIP, port)
+	return agent{pod: name, address: to.address}, to, nil
 }
 
 func (c *Connections) connect(address, serverName string) (*grpc.ClientConn, error) {
@@ -210,6 +193,30 @@ func (p *process) Reload(ctx context.Context, key string, plan []byte) (report.C
 	defer cancel()
 	response, err := p.client.Reload(ctx, &agentv1.ReloadRequest{Header: header(key), Plan: plan})
 	return p.call("Reload", response, err)
+}
+
+// Start implements Process.
+func (p *process) Start(ctx context.Context, key string) (report.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	response, err := p.client.Start(ctx, &agentv1.StartRequest{Header: header(key)})
+	return p.call("Start", response, err)
+}
+
+// Stop implements Process.
+func (p *process) Stop(ctx context.Context, key string) (report.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	response, err := p.client.Stop(ctx, &agentv1.StopRequest{Header: header(key)})
+	return p.call("Stop", response, err)
+}
+
+// Signal implements Process.
+func (p *process) Signal(ctx context.Context, key, signal string) (report.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	response, err := p.client.Signal(ctx, &agentv1.SignalRequest{Header: header(key), Signal: signal})
+	return p.call("Signal", response, err)
 }
 
 // Status implements Process.

@@ -33,6 +33,20 @@ type manager struct {
 	records map[string]*agentv1.CallRecord
 	plans   []string
 	refuse  error
+	// watched has a watch send again.
+	watched chan struct{}
+}
+
+func (m *manager) WatchStatus(_ *agentv1.WatchStatusRequest, stream grpc.ServerStreamingServer[agentv1.ProcessStatus]) error {
+	if err := stream.Send(&agentv1.ProcessStatus{}); err != nil {
+		return err
+	}
+	select {
+	case <-m.watched:
+		return stream.Send(&agentv1.ProcessStatus{})
+	case <-stream.Context().Done():
+		return stream.Context().Err()
+	}
 }
 
 func (m *manager) GetStatus(context.Context, *agentv1.GetStatusRequest) (*agentv1.ProcessStatus, error) {
@@ -68,6 +82,12 @@ func newAuthority(t *testing.T) *pki.Authority {
 // serve runs a process manager for the pod behind mutual TLS and returns its port.
 func serve(t *testing.T, authority *pki.Authority, m *manager, address, serverName string) int {
 	t.Helper()
+	return serveOn(t, authority, m, address, serverName, func(l net.Listener) net.Listener { return l })
+}
+
+// serveOn does so on another listener around the one it makes.
+func serveOn(t *testing.T, authority *pki.Authority, m *manager, address, serverName string, around func(net.Listener) net.Listener) int {
+	t.Helper()
 	certPEM, keyPEM, _, err := authority.IssueServer([]string{serverName}, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +107,7 @@ func serve(t *testing.T, authority *pki.Authority, m *manager, address, serverNa
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = server.Serve(listener) }()
+	go func() { _ = server.Serve(around(listener)) }()
 	t.Cleanup(server.Stop)
 	return listener.Addr().(*net.TCPAddr).Port
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/zeroinfra/platform-core/internal/admission"
@@ -32,6 +34,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // notLoadedRetry is how soon a reconcile that came before the plugins is tried again.
@@ -47,6 +50,8 @@ type Options struct {
 	Namespaces map[string]cache.Config
 	// Settings that pods and names are rendered with; required.
 	Settings *Settings
+	// Kinds that compile to Applications.
+	Kinds []typed.Registration
 	// Workers of each controller; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
 	// Now tells the time that schedules go by; time.Now when nil.
@@ -95,6 +100,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	kinds, err := kindsOf(mgr, o.Kinds)
+	if err != nil {
+		return err
+	}
 	index := plugin.NewIndex()
 	loader, err := plugincontroller.Setup(mgr, plugincontroller.Deps{
 		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now,
@@ -114,7 +123,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
+			return operation.Setup(mgr, operation.Deps{
+				Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces,
+			})
 		},
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
@@ -137,6 +148,19 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return admission.Setup(mgr, *o.Admission, admission.Deps{
 		Domain: o.Domain, Namespace: o.Namespace, Index: index, Loaded: loader.Loaded, Settings: o.Settings,
 	})
+}
+
+// kindsOf returns the kinds by what an owner reference calls them.
+func kindsOf(mgr ctrl.Manager, registrations []typed.Registration) (map[schema.GroupKind]typed.Registration, error) {
+	kinds := map[schema.GroupKind]typed.Registration{}
+	for _, kind := range registrations {
+		gvk, err := apiutil.GVKForObject(kind.Object(), mgr.GetScheme())
+		if err != nil {
+			return nil, fmt.Errorf("cannot serve a typed kind: %w", err)
+		}
+		kinds[gvk.GroupKind()] = kind
+	}
+	return kinds, nil
 }
 
 // Settings are what pods and names are rendered with, and what of it can change at run time.

@@ -53,6 +53,7 @@ var elsewhere = map[string]string{
 	"get coordination.k8s.io/leases":              "controller/claim, to speak about what nobody claims",
 	"create coordination.k8s.io/leases":           "controller/claim, the same",
 	"update coordination.k8s.io/leases":           "controller/claim, the same",
+	"impersonate /serviceaccounts":                "controller/operation, to write objects as the account that an Operation names",
 	"create events.k8s.io/events":                 "every controller",
 	"patch events.k8s.io/events":                  "every controller, of an event that comes again",
 }

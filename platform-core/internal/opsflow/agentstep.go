@@ -3,51 +3,31 @@
 package opsflow
 
 import (
+	"cmp"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// callRetry is after how long a process manager that does not answer is called again.
-const callRetry = 2 * time.Second
+const (
+	// callRetry is after how long an agent that does not answer is called again.
+	callRetry = 2 * time.Second
+	// actionPoll is after how long an action that runs is asked for again: no report shows its end.
+	actionPoll = time.Second
+)
 
-// stepKind is one type of step.
-type stepKind interface {
-	// advance takes the step as far as the facts allow and records in it what it decides.
-	advance(r *run, step *platformv1.StepStatus) verdict
-}
+// agentStep calls an agent of each pod, one pod after the other.
+type agentStep struct{}
 
-// kindOf returns the type of a step; nil when this operator does not know it.
-func kindOf(step plugin.OperationStep) stepKind {
-	if step.Agent != nil && (step.Agent.Call == plugin.AgentRestart || step.Agent.Call == plugin.AgentReload) {
-		return agentStep{step.Agent.Call}
-	}
-	return nil
-}
-
-// Call is a call to the process manager of one pod.
-type Call struct {
-	// Pod by name, and UID of the one that is meant.
-	Pod string
-	UID types.UID
-	// Method to call.
-	Method plugin.AgentCall
-	// Key is the idempotency key: the same whenever the same call is decided on.
-	Key string
-}
-
-// agentStep calls the process manager of each pod, one pod after the other.
-type agentStep struct{ method plugin.AgentCall }
-
-func (a agentStep) advance(r *run, step *platformv1.StepStatus) verdict {
+func (a agentStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
-		if v := a.begin(r, step); v.waiting != "" || v.failed != "" {
+		if v := a.begin(r, t, step); !v.done() {
 			return v
 		}
 	}
@@ -56,14 +36,8 @@ func (a agentStep) advance(r *run, step *platformv1.StepStatus) verdict {
 		if target.Phase == platformv1.OperationSucceeded {
 			continue
 		}
-		recorded := target.Phase == platformv1.OperationRunning
 		target.Phase = platformv1.OperationRunning
-		v := a.settle(r, step.Name, target)
-		if v.call != nil && recorded {
-			// Making the call again is no news: what was said last stays until there is an answer.
-			v.waiting = strings.TrimPrefix(step.Message, waitingFor)
-		}
-		if v.waiting != "" || v.failed != "" {
+		if v := a.settle(r, t, step, target); !v.done() {
 			return v
 		}
 		target.Phase = platformv1.OperationSucceeded
@@ -72,27 +46,50 @@ func (a agentStep) advance(r *run, step *platformv1.StepStatus) verdict {
 }
 
 // begin records the pods that the step acts on. It waits until all are there:
-// a pod that appears later has been started later, and needs nothing.
-func (a agentStep) begin(r *run, step *platformv1.StepStatus) verdict {
+// a pod that appears later has been started later, and needs nothing. Another attempt goes on where the one before failed.
+func (a agentStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if len(step.Targets) > 0 {
+		r.begin(step)
+		return verdict{}
+	}
 	pods := r.facts.inOrder()
 	if len(pods) == 0 {
-		return verdict{failed: fmt.Sprintf("%s has no pods that step %q could act on: it has 0 replicas", r.facts.Target, step.Name)}
+		return failedf("%s has no pods that step %q could act on: it has 0 replicas", r.facts.Target, t.Name)
 	}
 	var targets []platformv1.StepTarget
 	for _, pod := range pods {
 		if pod.Presence == PodAbsent {
 			return verdict{waiting: fmt.Sprintf("pod %s to be created", pod.Name)}
 		}
-		targets = append(targets, platformv1.StepTarget{Name: pod.Name, UID: pod.UID, Phase: platformv1.OperationPending})
+		if chosen(t.Agent.Pods, pod) {
+			targets = append(targets, platformv1.StepTarget{Name: pod.Name, UID: pod.UID, Phase: platformv1.OperationPending})
+		}
+		if t.Agent.Pods == plugin.PodsOne {
+			break
+		}
+	}
+	if len(targets) == 0 && t.Agent.Pods == plugin.PodsWriters {
+		return verdict{waiting: fmt.Sprintf("a pod of %s to take writes", r.facts.Target)}
 	}
 	r.begin(step)
 	step.Targets = targets
 	return verdict{}
 }
 
+func chosen(choice plugin.PodChoice, pod Pod) bool {
+	switch choice {
+	case plugin.PodsWriters:
+		return writes(pod) == 1
+	case plugin.PodsOthers:
+		return writes(pod) == 0
+	}
+	return true
+}
+
 // settle says how far one pod is, or what to call.
-func (a agentStep) settle(r *run, stepName string, target *platformv1.StepTarget) verdict {
+func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, target *platformv1.StepTarget) verdict {
 	pod := r.facts.pod(target.Name)
+	method := cmp.Or(string(t.Agent.Call), t.Agent.Action)
 	switch {
 	case pod == nil && r.facts.hasSetOf(target.Name):
 		// The set was scaled in.
@@ -101,33 +98,83 @@ func (a agentStep) settle(r *run, stepName string, target *platformv1.StepTarget
 		return verdict{waiting: fmt.Sprintf("the WorkloadSet of pod %s, which is gone, to be there", target.Name)}
 	case pod.Presence == PodAbsent, pod.Presence == PodGoing:
 		return verdict{waiting: fmt.Sprintf("pod %s to be replaced", pod.Name)}
+	case pod.UID != target.UID && t.Agent.Action != "":
+		return failedf("pod %s was replaced before action %s in it was known to have ended", pod.Name, t.Agent.Action)
 	case pod.UID != target.UID:
 		return healthy(pod, "which was replaced, ")
 	}
-	key := fmt.Sprintf("%s/%s/%s", r.op.UID, stepName, target.UID)
+	key := r.key(step, string(target.UID))
 	if last := pod.Report.LastCall; last != nil && last.Key == key {
-		return a.outcomeOf(pod, *last)
+		return a.outcomeOf(t, pod, *last)
 	}
 	if pod.Presence == PodComing {
 		return verdict{waiting: fmt.Sprintf("pod %s to run", pod.Name)}
 	}
-	if pod.Answer == nil {
+	answer := r.facts.Answers[key]
+	if answer == nil {
+		call, why := a.call(r, t, pod)
+		if why != "" {
+			return verdict{failed: why}
+		}
 		// The first time this makes the call, later it asks how the call stands.
-		call := &Call{Pod: pod.Name, UID: pod.UID, Method: a.method, Key: key}
-		return verdict{waiting: fmt.Sprintf("the %s of pod %s", a.method, pod.Name), call: call}
+		return verdict{waiting: fmt.Sprintf("the %s of pod %s", method, pod.Name), effect: &Effect{Key: key, Call: call}}
 	}
-	return a.answered(pod)
+	switch answer.Failure {
+	case FailureRefused:
+		return failedf("cannot %s pod %s: %s", method, pod.Name, answer.Problem)
+	case FailureUnreachable:
+		who := "the process manager"
+		if t.Agent.Action != "" {
+			who = "the ops agent"
+		}
+		return verdict{waiting: fmt.Sprintf("%s of pod %s: %s", who, pod.Name, answer.Problem), retry: callRetry, unreachable: pod.Name}
+	}
+	if t.Agent.Action != "" {
+		return a.acted(t, step, pod, answer)
+	}
+	return a.answered(t, pod, answer)
+}
+
+// call is what to call at a pod; why says why it cannot be called.
+func (a agentStep) call(r *run, t *plugin.OperationStep, pod *Pod) (call *Call, why string) {
+	call = &Call{Pod: pod.Name, UID: pod.UID, Method: t.Agent.Call, Signal: t.Agent.Signal, Action: t.Agent.Action}
+	if t.Agent.Action == "" {
+		return call, ""
+	}
+	call.Parameters = map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(t.Agent.Parameters)) {
+		value, err := r.facts.Template.Text(t.Name, t.Agent.Parameters[name], r.variables(t, nil))
+		if err != nil {
+			return nil, fmt.Sprintf("parameter %q of action %q has no value: %v", name, t.Agent.Action, err)
+		}
+		call.Parameters[name] = value
+	}
+	i := slices.IndexFunc(r.facts.Actions[pod.Component], func(a plan.Action) bool { return a.Name == t.Agent.Action })
+	if i < 0 {
+		return nil, fmt.Sprintf("component %q of pod %s has no action %q", pod.Component, pod.Name, t.Agent.Action)
+	}
+	if err := plugin.CheckActionParameters(&r.facts.Actions[pod.Component][i], call.Parameters); err != nil {
+		return nil, err.Error()
+	}
+	return call, ""
+}
+
+// acted judges by what the ops agent said. Its outputs are those of the step, where several pods have some those of the last.
+func (a agentStep) acted(t *plugin.OperationStep, step *platformv1.StepStatus, pod *Pod, answer *Answer) verdict {
+	switch answer.Call.Phase {
+	case report.CallSucceeded:
+		if len(answer.Outputs) > 0 {
+			step.Outputs = answer.Outputs
+		}
+		return verdict{}
+	case report.CallRunning:
+		return verdict{waiting: fmt.Sprintf("the %s of pod %s", t.Agent.Action, pod.Name), retry: actionPoll}
+	}
+	return failedf("%s of pod %s failed: %s", t.Agent.Action, pod.Name, answer.Call.Message)
 }
 
 // answered judges by what the process manager said, while the report does not show our call.
-func (a agentStep) answered(pod *Pod) verdict {
-	answer := pod.Answer
-	switch answer.Failure {
-	case FailureRefused:
-		return verdict{failed: fmt.Sprintf("cannot %s pod %s: %s", a.method, pod.Name, answer.Problem)}
-	case FailureUnreachable:
-		return verdict{waiting: fmt.Sprintf("the process manager of pod %s: %s", pod.Name, answer.Problem), retry: callRetry}
-	}
+func (a agentStep) answered(t *plugin.OperationStep, pod *Pod, answer *Answer) verdict {
 	overtaken := answer.Latest != answer.Call.Key
 	if answer.Call.Phase == report.CallSucceeded {
 		if last := pod.Report.LastCall; !overtaken || last == nil || last.Key != answer.Latest {
@@ -135,7 +182,7 @@ func (a agentStep) answered(pod *Pod) verdict {
 			return verdict{waiting: fmt.Sprintf("the report of pod %s", pod.Name)}
 		}
 	}
-	v := a.outcomeOf(pod, answer.Call)
+	v := a.outcomeOf(t, pod, answer.Call)
 	if v.failed == "" && answer.Call.Phase == report.CallRunning && overtaken {
 		// The report will never show our call, so that nothing wakes us when it ends.
 		v.retry = callRetry
@@ -144,14 +191,16 @@ func (a agentStep) answered(pod *Pod) verdict {
 }
 
 // outcomeOf judges by the record of our call.
-func (a agentStep) outcomeOf(pod *Pod, call report.Call) verdict {
-	switch call.Phase {
-	case report.CallFailed:
-		return verdict{failed: fmt.Sprintf("%s of pod %s failed: %s", a.method, pod.Name, call.Message)}
-	case report.CallSucceeded:
-		return healthy(pod, "")
+func (a agentStep) outcomeOf(t *plugin.OperationStep, pod *Pod, call report.Call) verdict {
+	switch {
+	case call.Phase == report.CallFailed, call.Phase == report.CallInterrupted:
+		return failedf("%s of pod %s failed: %s", t.Agent.Call, pod.Name, call.Message)
+	case call.Phase != report.CallSucceeded:
+		return verdict{waiting: fmt.Sprintf("the %s of pod %s", t.Agent.Call, pod.Name)}
+	case t.Agent.Call == plugin.AgentStop:
+		return verdict{}
 	}
-	return verdict{waiting: fmt.Sprintf("the %s of pod %s", a.method, pod.Name)}
+	return healthy(pod, "")
 }
 
 // healthy is done when the middleware in the pod is.

@@ -10,10 +10,20 @@ import (
 )
 
 // Disrupts says whether a template restarts processes or replaces pods that serve. Starting and stopping an instance is what one asks
-// for with that very time in mind, and disturbs nobody else.
-func Disrupts(template plugin.OperationTemplate) bool {
+// for with that very time in mind, and disturbs nobody else; neither do more pods or more storage, nor what a plugin's action does by
+// itself. others are the templates that its steps can run.
+func Disrupts(template plugin.OperationTemplate, others func(name string) (plugin.OperationTemplate, *Refusal)) bool {
 	return slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool {
-		return step.Agent != nil && step.Agent.Call != plugin.AgentReload
+		switch {
+		case step.Agent != nil:
+			return step.Agent.Call != "" && step.Agent.Call != plugin.AgentReload
+		case step.Engine != nil:
+			return slices.Contains([]plugin.EngineVerb{plugin.EngineResize, plugin.EngineUpgrade, plugin.EngineSwitchover}, step.Engine.Do)
+		case step.Operation != nil:
+			nested, refusal := others(step.Operation.TemplateRef)
+			return refusal != nil || Disrupts(nested, others)
+		}
+		return false
 	})
 }
 
@@ -23,8 +33,11 @@ func DisruptsByName(templateRef string, bundle *plugin.Bundle) bool {
 	if bundle == nil {
 		return true
 	}
-	template, refusal := FindTemplate(platformv1.OperationSpec{TemplateRef: templateRef}, bundle)
-	return refusal != nil || Disrupts(template)
+	find := func(name string) (plugin.OperationTemplate, *Refusal) {
+		return FindTemplate(platformv1.OperationSpec{TemplateRef: name}, bundle)
+	}
+	template, refusal := find(templateRef)
+	return refusal != nil || Disrupts(template, find)
 }
 
 // TriggerOf says who caused an Operation: the engine says so in a label, and nobody else can set that.

@@ -5,11 +5,12 @@ package opsflow
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -21,12 +22,50 @@ type Facts struct {
 	Now time.Time
 	// Template that the Operation runs.
 	Template plugin.OperationTemplate
+	// Parameters of the Operation, defaults included.
+	Parameters map[string]string
 	// Target in words, for messages.
 	Target string
+	// Reference of the target, and the component that it is or is part of; empty for all.
+	Reference platformv1.TargetReference
+	Component string
+	// Set is the name of the only set that the target is; empty for all.
+	Set string
+	// Application of the target.
+	Application *platformv1.Application
+	// Components of the Application's topology, by their name in the plugin.
+	Components []string
+	// Actions that the plugin declares, by component.
+	Actions map[string][]plan.Action
+	// Declared is the outermost object, whose spec says what the Application is to be.
+	Declared Declared
 	// Sets are the names of the WorkloadSets of the target that are there.
 	Sets []string
 	// Pods that those sets are to have now, those that are absent included, in any order.
 	Pods []Pod
+	// Answers to the effects of this turn, by key.
+	Answers map[string]*Answer
+	// ParentEnded says that the Operation whose step this one is has ended or is about to.
+	ParentEnded bool
+	// Forecast says what the engine would do for an edit, by step, for a dry run.
+	Forecast map[string][]string
+}
+
+// Declared is what the outermost object says of itself.
+type Declared struct {
+	// Object in words, for example Redis "a".
+	Object string
+	// ObservedGeneration that its conditions speak of.
+	ObservedGeneration int64
+	// Ready, with why it is not.
+	Ready   Condition
+	Stalled Condition
+}
+
+// Condition is True or not, and what it says.
+type Condition struct {
+	Status  metav1.ConditionStatus
+	Message string
 }
 
 // Pod is one pod that the target is to have.
@@ -43,8 +82,6 @@ type Pod struct {
 	Presence Presence
 	// Report of its status agent.
 	Report report.Report
-	// Answer of its process manager to the call that was made in this turn; nil when none was.
-	Answer *Answer
 }
 
 // Presence says whether a pod can be called.
@@ -60,30 +97,6 @@ const (
 	PodRunning Presence = "Running"
 	// PodGoing: the pod is being deleted.
 	PodGoing Presence = "Going"
-)
-
-// Answer is what became of a call.
-type Answer struct {
-	// Call as the process manager has it on record; zero when Problem is set.
-	Call report.Call
-	// Latest is the key of the latest call that the process manager has on record. It differs from Call.Key
-	// when somebody else called after us, so that the report shows that call in place of ours.
-	Latest string
-	// Failure says how the call itself failed; empty when it was answered.
-	Failure Failure
-	// Problem is a sentence that says why it failed.
-	Problem string
-}
-
-// Failure says how a call failed.
-type Failure string
-
-// Values of Failure.
-const (
-	// FailureUnreachable: nobody answered; the call is to be made again.
-	FailureUnreachable Failure = "Unreachable"
-	// FailureRefused: the agent will not do it.
-	FailureRefused Failure = "Refused"
 )
 
 // inOrder returns the pods of the components that a template acts on, those that take no writes first.
@@ -124,5 +137,5 @@ func (f Facts) pod(name string) *Pod {
 
 // hasSetOf says whether the set that a pod is of is there.
 func (f Facts) hasSetOf(pod string) bool {
-	return slices.Contains(f.Sets, pod[:max(0, strings.LastIndex(pod, "-"))])
+	return slices.Contains(f.Sets, setOf(pod))
 }

@@ -23,8 +23,14 @@ const (
 	ReasonStepFailed = "StepFailed"
 	// ReasonTimedOut: the run did not end in time.
 	ReasonTimedOut = "TimedOut"
-	// ReasonAgentUnreachable: the process manager of a pod does not answer; the call is made again.
+	// ReasonAgentUnreachable: an agent does not answer; the call is made again.
 	ReasonAgentUnreachable = "AgentUnreachable"
+	// ReasonCancelled: somebody asked for that.
+	ReasonCancelled = "Cancelled"
+	// ReasonAwaitingApproval: somebody has to approve.
+	ReasonAwaitingApproval = "AwaitingApproval"
+	// ReasonDryRun: status.plan says what would be done.
+	ReasonDryRun = "DryRun"
 )
 
 // waitingFor begins the message of a step that is under way.
@@ -36,14 +42,23 @@ type Decision struct {
 	Status platformv1.OperationStatus
 	// Outcome to report in the conditions; its clock is when to look again without any event.
 	Outcome outcome.Outcome
-	// Call to make once Status is written; nil for none. When Status is the same as recorded, nothing
-	// needs to be written before the call: the next decision follows it in the same turn.
-	Call *Call
+	// Effect to bring about once Status is written; nil for none. When Status is the same as recorded, nothing
+	// needs to be written before: the next decision follows it in the same turn.
+	Effect *Effect
 }
 
 // Finished says whether a run has ended. A finished Operation never changes again.
 func Finished(op *platformv1.Operation) bool {
-	return op.Status.Phase == platformv1.OperationSucceeded || op.Status.Phase == platformv1.OperationFailed
+	switch op.Status.Phase {
+	case platformv1.OperationSucceeded, platformv1.OperationFailed, platformv1.OperationCancelled:
+		return true
+	}
+	return false
+}
+
+// Running says whether a run has begun and not ended.
+func Running(op *platformv1.Operation) bool {
+	return op.Status.Phase == platformv1.OperationRunning || op.Status.Phase == platformv1.OperationAwaitingApproval
 }
 
 // Expiry returns when a finished Operation is to be deleted; false when it is kept.
@@ -54,32 +69,41 @@ func Expiry(op *platformv1.Operation) (time.Time, bool) {
 	return op.Status.CompletionTime.Add(time.Duration(*op.Spec.TTLSecondsAfterFinished) * time.Second), true
 }
 
-// Fail ends an Operation.
+// Fail ends an Operation at once: what it needs to go on, or to compensate, is not there.
 func Fail(op *platformv1.Operation, refusal *Refusal, now time.Time) Decision {
-	status := op.Status.DeepCopy()
-	if status.Trigger == "" {
-		status.Trigger = TriggerOf(op)
+	r := &run{op: op, facts: Facts{Now: now}, status: op.Status.DeepCopy()}
+	r.stopSteps(refusal.Message, platformv1.OperationFailed)
+	return r.finish(platformv1.OperationFailed, refusal.Message, outcome.Stalled(refusal.Reason, refusal.Message))
+}
+
+// Wait leaves an Operation that has not started pending, with the reason why. One that is cancelled ends instead.
+func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now time.Time) Decision {
+	r := &run{op: op, facts: Facts{Now: now}, status: op.Status.DeepCopy()}
+	r.status.Application = application
+	if op.Spec.Cancel {
+		return r.finish(platformv1.OperationCancelled, "", outcome.Stalled(ReasonCancelled, "it was cancelled before it began"))
 	}
-	failStatus(status, refusal.Message, now)
-	return Decision{Status: *status, Outcome: outcome.Stalled(refusal.Reason, refusal.Message)}
+	r.status.Phase, r.status.Trigger, r.status.Progress = platformv1.OperationPending, TriggerOf(op), "waiting"
+	return Decision{Status: *r.status, Outcome: o}
 }
 
-// Wait leaves an Operation that has not started pending, with the reason why.
-func Wait(op *platformv1.Operation, application string, o outcome.Outcome) Decision {
-	status := op.Status.DeepCopy()
-	status.Phase, status.Application, status.Trigger = platformv1.OperationPending, application, TriggerOf(op)
-	status.Progress = "waiting"
-	return Decision{Status: *status, Outcome: o}
-}
-
-// Start begins the run of an Operation, and decides on its first step at once.
-func Start(op *platformv1.Operation, application string, facts Facts) Decision {
+// Start begins the run of an Operation, and decides on its first steps at once. Steps that succeeded in an earlier run, which this one
+// tries again, are taken over from there; earlier is nil for none.
+func Start(op *platformv1.Operation, application string, facts Facts, earlier *platformv1.Operation) Decision {
 	begun := op.DeepCopy()
 	status := &begun.Status
 	at := metav1.NewTime(facts.Now)
 	status.Phase, status.Application, status.Trigger, status.StartTime = platformv1.OperationRunning, application, TriggerOf(op), &at
-	for _, step := range facts.Template.Steps {
-		status.Steps = append(status.Steps, platformv1.StepStatus{Name: step.Name, Phase: platformv1.OperationPending})
+	for _, name := range facts.Template.Order() {
+		step := platformv1.StepStatus{Name: name, Phase: platformv1.OperationPending}
+		if earlier != nil && !facts.Template.Compensates(name) {
+			step = stepOf(earlier, name)
+		}
+		status.Steps = append(status.Steps, step)
+	}
+	if op.Spec.DryRun {
+		r := &run{op: begun, facts: facts, status: status}
+		return r.dryRun()
 	}
 	return Next(begun, facts)
 }
@@ -87,26 +111,27 @@ func Start(op *platformv1.Operation, application string, facts Facts) Decision {
 // Next decides how a running Operation goes on.
 func Next(op *platformv1.Operation, facts Facts) Decision {
 	r := &run{op: op, facts: facts, status: op.Status.DeepCopy()}
-	verdict := r.advance()
-	deadline := r.deadline()
-	switch {
-	case verdict.failed != "":
-		return r.fail(ReasonStepFailed, verdict.failed)
-	case verdict.waiting == "":
+	if r.status.Ending == "" && (op.Spec.Cancel || facts.ParentEnded) {
+		r.end(platformv1.EndingCancelled, "", "it was cancelled")
+	}
+	if r.status.Ending == "" {
+		r.forward()
+	}
+	if r.status.Ending == "" && len(r.waits) == 0 {
 		return r.succeed()
-	case !facts.Now.Before(deadline):
-		return r.fail(ReasonTimedOut, fmt.Sprintf("not done within %s: step %q waited for %s",
-			deadline.Sub(r.status.StartTime.Time), r.step().Name, verdict.waiting))
 	}
-	after := deadline.Sub(facts.Now)
-	reason := platformv1.ReasonProgressing
-	if verdict.retry > 0 {
-		after, reason = min(after, verdict.retry), ReasonAgentUnreachable
+	if deadline := r.deadline(); r.status.Ending == "" && !r.awaitsOnlyApproval() && !facts.Now.Before(deadline) {
+		first := r.waits[0]
+		r.end(platformv1.EndingFailed, first.step, fmt.Sprintf("not done within %s: step %q waited for %s", r.timeout(), first.step, first.waiting))
+		r.reason = ReasonTimedOut
 	}
-	r.step().Message = waitingFor + verdict.waiting
-	r.status.Progress = r.progress()
-	message := fmt.Sprintf("step %q: %s", r.step().Name, r.step().Message)
-	return Decision{Status: *r.status, Outcome: outcome.WaitingFor(after, reason, message), Call: verdict.call}
+	if r.status.Ending != "" {
+		r.waits = nil
+		if r.compensate(); len(r.waits) == 0 {
+			return r.ended()
+		}
+	}
+	return r.wait()
 }
 
 // run is one Operation on its way through its steps.
@@ -114,100 +139,176 @@ type run struct {
 	op     *platformv1.Operation
 	facts  Facts
 	status *platformv1.OperationStatus
+	// waits are the verdicts of the steps that are under way, in order.
+	waits []verdict
+	// reason of an end in this turn.
+	reason string
 }
 
 // verdict is what a step, or a pod within it, says. The zero verdict is done.
 type verdict struct {
+	// step that says so.
+	step string
 	// waiting names what is waited for.
 	waiting string
-	// failed says why the Operation fails.
+	// failed says why the step fails.
 	failed string
 	// retry is when to look again although nothing happened; 0 for never.
 	retry time.Duration
-	// call to make.
-	call *Call
+	// unreachable says that an agent does not answer.
+	unreachable string
+	// effect to bring about.
+	effect *Effect
+	// approval says that a person is waited for, final that another attempt is of no use.
+	approval, final answer
 }
 
-// advance goes through the steps until one is not done.
-func (r *run) advance() verdict {
-	for int(r.status.CurrentStep) < len(r.status.Steps) {
-		step := r.step()
-		kind := r.kind(step.Name)
-		if kind == nil {
-			return verdict{failed: fmt.Sprintf("step %q is no longer part of template %q", step.Name, r.facts.Template.Name)}
-		}
-		if v := kind.advance(r, step); v.waiting != "" || v.failed != "" {
-			return v
-		}
-		at := metav1.NewTime(r.facts.Now)
-		step.Phase, step.CompletionTime, step.Message = platformv1.OperationSucceeded, &at, ""
-		r.status.CurrentStep++
+// answer to a question.
+type answer string
+
+const yes answer = "yes"
+
+func (v verdict) done() bool { return v.waiting == "" && v.failed == "" }
+
+func failedf(format string, args ...any) verdict {
+	return verdict{failed: fmt.Sprintf(format, args...)}
+}
+
+// ended says whether a step is through.
+func ended(step *platformv1.StepStatus) bool {
+	switch step.Phase {
+	case platformv1.OperationPending, platformv1.OperationRunning:
+		return false
 	}
-	return verdict{}
+	return true
 }
 
-func (r *run) step() *platformv1.StepStatus { return &r.status.Steps[r.status.CurrentStep] }
+// wait is the decision of a run that goes on.
+func (r *run) wait() Decision {
+	first := r.waits[0]
+	after, reason := time.Duration(0), platformv1.ReasonProgressing
+	if r.status.Ending == "" && !r.awaitsOnlyApproval() {
+		after = r.deadline().Sub(r.facts.Now)
+	}
+	var effect *Effect
+	for _, v := range r.waits {
+		if v.retry > 0 && (after == 0 || v.retry < after) {
+			after = v.retry
+		}
+		if v.unreachable != "" {
+			reason = ReasonAgentUnreachable
+		}
+		if effect == nil {
+			effect = v.effect
+		}
+		if step := r.find(v.step); !ended(step) {
+			step.Message = waitingFor + v.waiting
+		}
+	}
+	r.status.Phase = platformv1.OperationRunning
+	if r.awaitsOnlyApproval() {
+		r.status.Phase, reason = platformv1.OperationAwaitingApproval, ReasonAwaitingApproval
+	}
+	r.status.CurrentStep = r.current()
+	r.status.Progress = r.progress(r.find(first.step))
+	message := fmt.Sprintf("step %q: %s", first.step, waitingFor+first.waiting)
+	return Decision{Status: *r.status, Outcome: outcome.WaitingFor(after, reason, message), Effect: effect}
+}
 
-func (r *run) kind(name string) stepKind {
-	for _, step := range r.facts.Template.Steps {
-		if step.Name == name {
-			return kindOf(step)
+func (r *run) awaitsOnlyApproval() bool {
+	for _, v := range r.waits {
+		if v.approval != yes {
+			return false
+		}
+	}
+	return len(r.waits) > 0
+}
+
+func (r *run) find(name string) *platformv1.StepStatus {
+	for i := range r.status.Steps {
+		if r.status.Steps[i].Name == name {
+			return &r.status.Steps[i]
 		}
 	}
 	return nil
 }
 
-// begin records that a step was begun.
-func (r *run) begin(step *platformv1.StepStatus) {
-	at := metav1.NewTime(r.facts.Now)
-	step.Phase, step.StartTime = platformv1.OperationRunning, &at
-	step.Attempts++
+func (r *run) timeout() time.Duration {
+	if r.op.Spec.Timeout != nil {
+		return r.op.Spec.Timeout.Duration
+	}
+	return DefaultTimeout
 }
 
+// deadline of the run. The time until somebody approved does not count.
 func (r *run) deadline() time.Time {
-	timeout := DefaultTimeout
-	if r.op.Spec.Timeout != nil {
-		timeout = r.op.Spec.Timeout.Duration
+	from := r.status.StartTime.Time
+	for i := range r.status.Steps {
+		step := &r.status.Steps[i]
+		if t, ok := r.facts.Template.Step(step.Name); ok && t.Approval != nil && step.CompletionTime != nil && step.CompletionTime.After(from) {
+			from = step.CompletionTime.Time
+		}
 	}
-	return r.status.StartTime.Add(timeout)
+	return from.Add(r.timeout())
 }
 
 func (r *run) succeed() Decision {
-	at := metav1.NewTime(r.facts.Now)
-	r.status.Phase, r.status.CompletionTime = platformv1.OperationSucceeded, &at
-	r.status.Progress = fmt.Sprintf("%d/%d", len(r.status.Steps), len(r.status.Steps))
-	return Decision{Status: *r.status, Outcome: outcome.Done()}
-}
-
-func (r *run) fail(reason, message string) Decision {
-	r.status.Progress = r.progress()
-	failStatus(r.status, message, r.facts.Now)
-	return Decision{Status: *r.status, Outcome: outcome.Stalled(reason, message)}
-}
-
-// failStatus ends a run and the step, and the pod in it, that was under way.
-func failStatus(status *platformv1.OperationStatus, message string, now time.Time) {
-	at := metav1.NewTime(now)
-	status.Phase, status.Error, status.CompletionTime = platformv1.OperationFailed, message, &at
-	if int(status.CurrentStep) >= len(status.Steps) {
-		return
-	}
-	step := &status.Steps[status.CurrentStep]
-	step.Phase, step.Message, step.CompletionTime = platformv1.OperationFailed, message, &at
-	for i := range step.Targets {
-		if step.Targets[i].Phase == platformv1.OperationRunning {
-			step.Targets[i].Phase = platformv1.OperationFailed
+	for i := range r.status.Steps {
+		if step := &r.status.Steps[i]; !ended(step) {
+			step.Phase = platformv1.OperationSkipped
 		}
 	}
+	return r.finish(platformv1.OperationSucceeded, "", outcome.Done())
+}
+
+// finish ends the run.
+func (r *run) finish(phase platformv1.OperationPhase, message string, o outcome.Outcome) Decision {
+	at := metav1.NewTime(r.facts.Now)
+	r.status.Phase, r.status.Error, r.status.CompletionTime = phase, message, &at
+	r.status.Trigger = TriggerOf(r.op)
+	r.status.CurrentStep = r.current()
+	if steps := len(r.status.Steps); steps > 0 {
+		r.status.Progress = fmt.Sprintf("%d/%d", steps, steps)
+		if current := int(r.status.CurrentStep); current < steps {
+			r.status.Progress = r.progress(&r.status.Steps[current])
+		}
+	}
+	return Decision{Status: *r.status, Outcome: o}
+}
+
+// current is the lowest index of a step that is not through, or that ended the run.
+func (r *run) current() int32 {
+	for i := range r.status.Steps {
+		step := &r.status.Steps[i]
+		switch step.Phase {
+		case platformv1.OperationSucceeded, platformv1.OperationSkipped:
+			continue
+		case platformv1.OperationFailed:
+			if r.continues(step.Name) {
+				continue
+			}
+		}
+		return int32(i)
+	}
+	return int32(len(r.status.Steps))
 }
 
 // progress is the text for printing: which step of how many, and where it is.
-func (r *run) progress() string {
-	step := r.step()
-	text := fmt.Sprintf("%d/%d %s", r.status.CurrentStep+1, len(r.status.Steps), step.Name)
+func (r *run) progress(step *platformv1.StepStatus) string {
+	number := 1
+	for i := range r.status.Steps {
+		if r.status.Steps[i].Name == step.Name {
+			number = i + 1
+		}
+	}
+	text := fmt.Sprintf("%d/%d %s", number, len(r.status.Steps), step.Name)
+	what := "item"
 	for i, target := range step.Targets {
+		if target.UID != "" {
+			what = "pod"
+		}
 		if target.Phase != platformv1.OperationSucceeded {
-			return fmt.Sprintf("%s: pod %d of %d", text, i+1, len(step.Targets))
+			return fmt.Sprintf("%s: %s %d of %d", text, what, i+1, len(step.Targets))
 		}
 	}
 	return text

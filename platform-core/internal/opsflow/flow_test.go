@@ -4,6 +4,7 @@ package opsflow
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -162,7 +163,9 @@ var stories = map[string]func() *world{
 }
 
 func TestStories(t *testing.T) {
-	for name, story := range stories {
+	all := maps.Clone(stories)
+	maps.Copy(all, graphStories)
+	for name, story := range all {
 		t.Run(name, func(t *testing.T) {
 			w := story()
 			w.sane(t)

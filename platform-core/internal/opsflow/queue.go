@@ -5,17 +5,26 @@ package opsflow
 import (
 	"cmp"
 	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // Ahead returns the Operation that has to end before op can start, out of those of the
 // same Application; nil when it is op's turn. One that runs comes before all others,
-// then it goes by creation time and by name.
+// then it goes by creation time and by name. What a step of another Operation runs waits neither for that one nor for those
+// that wait for it.
 func Ahead(op *platformv1.Operation, others []*platformv1.Operation) *platformv1.Operation {
 	var first *platformv1.Operation
+	above := ancestors(op, others)
 	for _, other := range others {
 		if other.UID == op.UID || Finished(other) || !other.DeletionTimestamp.IsZero() || before(op, other) < 0 {
+			continue
+		}
+		if slices.Contains(above, other.UID) || len(above) > 0 && !Running(other) {
 			continue
 		}
 		if first == nil || before(other, first) < 0 {
@@ -23,6 +32,33 @@ func Ahead(op *platformv1.Operation, others []*platformv1.Operation) *platformv1
 		}
 	}
 	return first
+}
+
+// ancestors are the Operations whose steps run this one, directly or not.
+func ancestors(op *platformv1.Operation, others []*platformv1.Operation) []types.UID {
+	var above []types.UID
+	for parent := ParentOf(op); parent != ""; {
+		if slices.Contains(above, parent) {
+			break
+		}
+		above = append(above, parent)
+		next := types.UID("")
+		for _, other := range others {
+			if other.UID == parent {
+				next = ParentOf(other)
+			}
+		}
+		parent = next
+	}
+	return above
+}
+
+// ParentOf returns the UID of the Operation whose step runs this one; empty for none.
+func ParentOf(op *platformv1.Operation) types.UID {
+	if owner := metav1.GetControllerOf(op); owner != nil && owner.Kind == "Operation" {
+		return owner.UID
+	}
+	return ""
 }
 
 // before compares two Operations by their turn.
@@ -35,7 +71,7 @@ func before(a, b *platformv1.Operation) int {
 }
 
 func waiting(op *platformv1.Operation) int {
-	if op.Status.Phase == platformv1.OperationRunning {
+	if Running(op) {
 		return 0
 	}
 	return 1

@@ -34,6 +34,13 @@ type world struct {
 	story  strings.Builder
 	// crash ends the controller once, at that point.
 	crash crashPoint
+	// children by name, objects by kind and name, the value of each field that was edited, and the request to hand over.
+	children map[string]*platformv1.OperationStatus
+	objects  map[string]map[string]any
+	fields   map[string]any
+	request  string
+	// refuse says why an effect is refused, by its kind.
+	refuse map[string]string
 }
 
 type crashPoint string
@@ -53,9 +60,10 @@ func restartTemplate() plugin.OperationTemplate {
 
 func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
 	w := &world{
-		op:     &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "op", UID: "op-uid"}},
-		facts:  Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},
-		agents: map[types.UID]*agent{},
+		op:       &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "op", UID: "op-uid"}},
+		facts:    Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},
+		agents:   map[types.UID]*agent{},
+		children: map[string]*platformv1.OperationStatus{}, objects: map[string]map[string]any{}, fields: map[string]any{}, refuse: map[string]string{},
 	}
 	for _, pod := range pods {
 		w.agents[pod.UID] = &agent{records: map[string]report.Call{}}
@@ -101,29 +109,102 @@ func (w *world) replace(ordinal int) {
 }
 
 // call carries out a call as a process manager does.
-func (w *world) call(call *Call) *Answer {
+func (w *world) call(effect *Effect) *Answer {
+	call := effect.Call
+	if call == nil {
+		return w.other(effect)
+	}
 	a := w.agents[call.UID]
 	if a.failure != "" {
-		w.tell("  call %s of %s: %s", call.Method, call.Pod, a.failure)
+		w.tell("  call %s of %s: %s", method(call), call.Pod, a.failure)
 		return &Answer{Failure: a.failure, Problem: a.problem}
 	}
-	record, known := a.records[call.Key]
+	record, known := a.records[effect.Key]
 	if !known {
-		record = report.Call{Key: call.Key, Phase: report.CallRunning}
-		a.records[call.Key], a.latest = record, call.Key
-		w.tell("  call %s of %s with key %s: begins", call.Method, call.Pod, call.Key)
+		record = report.Call{Key: effect.Key, Phase: report.CallRunning}
+		a.records[effect.Key], a.latest = record, effect.Key
+		w.tell("  call %s of %s with key %s: begins", method(call), call.Pod, effect.Key)
 	} else {
-		w.tell("  call %s of %s with the same key: %s", call.Method, call.Pod, record.Phase)
+		w.tell("  call %s of %s with the same key: %s", method(call), call.Pod, record.Phase)
 	}
-	return &Answer{Call: record, Latest: a.latest}
+	answer := &Answer{Call: record, Latest: a.latest}
+	if call.Action != "" && record.Phase == report.CallSucceeded {
+		answer.Outputs = map[string]string{"said": "yes to " + call.Parameters["what"]}
+	}
+	return answer
+}
+
+func method(call *Call) string {
+	if call.Action != "" {
+		return fmt.Sprintf("%s%v", call.Action, call.Parameters)
+	}
+	return string(call.Method)
+}
+
+// other carries out what is no call of an agent.
+func (w *world) other(effect *Effect) *Answer {
+	refused := func(what string) *Answer {
+		w.tell("  %s: refused", what)
+		return &Answer{Failure: FailureRefused, Problem: w.refuse[what]}
+	}
+	switch {
+	case effect.Child != nil && w.refuse["child"] != "":
+		return refused("child")
+	case effect.Child != nil:
+		child := w.children[effect.Child.Name]
+		if child == nil {
+			child = &platformv1.OperationStatus{Phase: platformv1.OperationPending}
+			w.children[effect.Child.Name] = child
+			w.tell("  Operation %s of %s%v is made", effect.Child.Name, effect.Child.Spec.TemplateRef, effect.Child.Spec.Parameters)
+		}
+		return &Answer{Child: *child}
+	case effect.Edit != nil && w.refuse["edit"] != "":
+		return refused("edit")
+	case effect.Edit != nil:
+		changed := ""
+		for _, field := range effect.Edit.Fields {
+			if w.fields[field.Field] != field.Value {
+				changed = fmt.Sprintf("%s → %v", field.Field, field.Value)
+				w.fields[field.Field] = field.Value
+				w.tell("  edit %s", changed)
+			}
+		}
+		return &Answer{Outputs: map[string]string{OutputGeneration: "2", OutputChanged: changed}}
+	case effect.Handover != nil:
+		if request := effect.Handover.From + "/" + effect.Handover.To; request != w.request {
+			w.request = request
+			w.tell("  %s is asked to hand over: %q", effect.Handover.Set, request)
+		}
+		return &Answer{Problem: w.refuse["handover"]}
+	}
+	return w.object(effect.Object)
+}
+
+func (w *world) object(object *Object) *Answer {
+	name := object.Kind + " " + object.Name
+	switch object.Verb {
+	case ObjectGet:
+		return &Answer{Object: w.objects[name]}
+	case ObjectDelete:
+		if w.objects[name] != nil {
+			w.tell("  delete %s", name)
+		}
+		delete(w.objects, name)
+		return &Answer{}
+	}
+	if fmt.Sprint(w.objects[name]) != fmt.Sprint(object.Content) {
+		w.tell("  %s %s: %v", object.Verb, name, object.Content)
+		w.objects[name] = object.Content
+	}
+	return &Answer{}
 }
 
 // turn is one reconcile: as the controller does it, with crashes where the story wants them.
 func (w *world) turn() {
-	for range 10 {
+	for range 30 {
 		var d Decision
 		if w.op.Status.Phase == "" || w.op.Status.Phase == platformv1.OperationPending {
-			d = Start(w.op, "redis-a", w.facts)
+			d = Start(w.op, "redis-a", w.facts, nil)
 		} else {
 			d = Next(w.op, w.facts)
 		}
@@ -131,18 +212,14 @@ func (w *world) turn() {
 			return
 		}
 		w.write(d)
-		if d.Call == nil || w.crashes(crashAfterWrite) {
+		if d.Effect == nil || w.crashes(crashAfterWrite) {
 			return
 		}
-		answer := w.call(d.Call)
+		answer := w.call(d.Effect)
 		if w.crashes(crashAfterCall) {
 			return
 		}
-		for i := range w.facts.Pods {
-			if w.facts.Pods[i].UID == d.Call.UID {
-				w.facts.Pods[i].Answer = answer
-			}
-		}
+		w.facts.Answers[d.Effect.Key] = answer
 	}
 	w.tell("  the controller goes round in circles")
 }
@@ -162,7 +239,7 @@ func (w *world) write(d Decision) {
 	if was != is {
 		w.tell("  status: %s", is)
 	}
-	if clock := d.Outcome.After(); d.Call == nil && clock > 0 && clock < time.Minute {
+	if clock := d.Outcome.After(); d.Effect == nil && clock > 0 && clock < time.Minute {
 		w.tell("  looks again after %s", clock)
 	}
 }
@@ -171,6 +248,9 @@ func describe(s *platformv1.OperationStatus) string {
 	text := fmt.Sprintf("%s, progress %q", s.Phase, s.Progress)
 	for _, step := range s.Steps {
 		text += fmt.Sprintf("; step %s %s", step.Name, step.Phase)
+		if step.Attempts > 1 {
+			text += fmt.Sprintf(" in attempt %d", step.Attempts)
+		}
 		for _, target := range step.Targets {
 			text += fmt.Sprintf(", %s(%s) %s", target.Name, target.UID, target.Phase)
 		}
@@ -192,9 +272,7 @@ func (w *world) happens(what string, do func(w *world)) {
 	if do != nil {
 		do(w)
 	}
-	for i := range w.facts.Pods {
-		w.facts.Pods[i].Answer = nil
-	}
+	w.facts.Answers = map[string]*Answer{}
 	if Finished(w.op) {
 		w.tell("  (finished: left alone)")
 		return

@@ -20,6 +20,12 @@ type Refusal struct {
 	Message string
 }
 
+// ReasonNotSupported: the plugin of the target cannot do what the template asks.
+const ReasonNotSupported = "NotSupported"
+
+// ReasonPreconditionFailed: something that the template asks for first does not hold.
+const ReasonPreconditionFailed = "PreconditionFailed"
+
 // Error returns the message.
 func (r *Refusal) Error() string { return r.Message }
 
@@ -73,13 +79,19 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 	}
 	template, found := bundle.Operations[name]
 	if !found {
+		template, found = Defaults()[name]
+	}
+	if !found {
+		known := slices.Concat(slices.Collect(maps.Keys(bundle.Operations)), slices.Collect(maps.Keys(Defaults())))
+		slices.Sort(known)
 		return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound, "plugin %q version %q has no Operation template %q; it has: %s",
-			bundle.Manifest.Name, bundle.Manifest.Version, name, list(slices.Sorted(maps.Keys(bundle.Operations))))
+			bundle.Manifest.Name, bundle.Manifest.Version, name, list(slices.Compact(known)))
 	}
 	if len(template.Steps) == 0 {
 		return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid, "template %q of plugin %q has no steps", name, bundle.Manifest.Name)
 	}
-	for _, step := range template.Steps {
+	for i := range template.Steps {
+		step := &template.Steps[i]
 		if kindOf(step) == nil {
 			return plugin.OperationTemplate{}, refuse(platformv1.ReasonPluginInvalid, "step %q of template %q is of a type that this operator does not know", step.Name, name)
 		}
@@ -89,15 +101,94 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 
 // Check refuses what a spec asks for and its template does not offer.
 func Check(spec platformv1.OperationSpec, target Target, component string, template plugin.OperationTemplate) *Refusal {
-	if names := slices.Sorted(maps.Keys(spec.Parameters)); len(names) > 0 {
-		return refuse(platformv1.ReasonInvalidParameters, "template %q takes no parameters: remove %s", template.Name, list(names))
+	if _, err := ParametersOf(spec, template); err != nil {
+		return refuse(platformv1.ReasonInvalidParameters, "%v", err)
 	}
 	if spec.Timeout != nil && spec.Timeout.Duration <= 0 {
 		return refuse(platformv1.ReasonInvalidSpec, "timeout %s is not allowed: it must be greater than 0", spec.Timeout.Duration)
 	}
+	if spec.Retry != nil && spec.Retry.Backoff != nil && spec.Retry.Backoff.Duration <= 0 {
+		return refuse(platformv1.ReasonInvalidSpec, "retry.backoff %s is not allowed: it must be greater than 0", spec.Retry.Backoff.Duration)
+	}
+	if spec.ServiceAccountName != "" && !slices.ContainsFunc(template.Steps, writesObjects) {
+		return refuse(platformv1.ReasonInvalidSpec, "template %q has no step that writes objects, and serviceAccountName is for those only: leave it out", template.Name)
+	}
 	if component != "" && len(template.Targets) > 0 && !slices.Contains(template.Targets, component) {
 		return refuse(platformv1.ReasonInvalidSpec, "template %q cannot act on %s, which is of component %q; it can act on: %s",
 			template.Name, target, component, list(template.Targets))
+	}
+	return nil
+}
+
+func writesObjects(step plugin.OperationStep) bool {
+	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil
+}
+
+// Supported refuses a template of the engine that the plugin of a target cannot do.
+func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, components []string, component string) *Refusal {
+	if component != "" {
+		components = []string{component}
+	}
+	for _, step := range template.Steps {
+		switchover := step.Engine != nil && step.Engine.Do == plugin.EngineSwitchover
+		able := false
+		for _, name := range components {
+			c, ok := bundle.Component(name)
+			if !ok {
+				continue
+			}
+			able = able || c.Switchover != nil
+			if step.Agent != nil && step.Agent.Call == plugin.AgentReload && c.Process.Reload == nil && acts(template, name) {
+				return refuse(ReasonNotSupported, "component %q of plugin %q cannot reload: use the template Restart", name, bundle.Manifest.Name)
+			}
+		}
+		if switchover && !able {
+			return refuse(ReasonNotSupported, "plugin %q declares no switchover for %s", bundle.Manifest.Name, list(components))
+		}
+	}
+	return nil
+}
+
+func acts(template plugin.OperationTemplate, component string) bool {
+	return len(template.Targets) == 0 || slices.Contains(template.Targets, component)
+}
+
+// ParametersInForce are the parameters of an Operation that was checked, defaults included.
+func ParametersInForce(spec platformv1.OperationSpec, template plugin.OperationTemplate) map[string]string {
+	values := map[string]string{}
+	for name, p := range template.Parameters {
+		if p.Default != nil {
+			values[name] = *p.Default
+		}
+		if given, ok := spec.Parameters[name]; ok {
+			values[name] = string(given)
+		}
+	}
+	return values
+}
+
+// ParametersOf returns the parameters that an Operation runs with; the error is a sentence.
+func ParametersOf(spec platformv1.OperationSpec, template plugin.OperationTemplate) (map[string]string, error) {
+	given := map[string]string{}
+	for name, value := range spec.Parameters {
+		given[name] = string(value)
+	}
+	return template.CheckParameters(given)
+}
+
+// Retryable says why an Operation cannot go on where an earlier one stopped; nil when it can.
+func Retryable(op, earlier *platformv1.Operation, template plugin.OperationTemplate) *Refusal {
+	a, b := op.Spec, earlier.Spec
+	switch {
+	case earlier.Status.Phase != platformv1.OperationFailed && earlier.Status.Phase != platformv1.OperationCancelled:
+		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which is %s: only one that failed or was cancelled can be tried again", earlier.Name, earlier.Status.Phase)
+	case a.TemplateRef != b.TemplateRef || a.TargetRef != b.TargetRef || !maps.Equal(a.Parameters, b.Parameters):
+		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which has another template, target or parameters: what succeeded there says nothing here", earlier.Name)
+	}
+	for _, step := range earlier.Status.Steps {
+		if template.Compensates(step.Name) && step.Attempts > 0 {
+			return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, whose step %q undid what was done: create the Operation without retryOf", earlier.Name, step.Name)
+		}
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func TestFindTemplate(t *testing.T) {
 		"redis@1.0.0/Restart": {},
 		"redis@1.0.1/Restart": {platformv1.ReasonTemplateNotFound, `write "redis@1.0.0/Restart" or just "Restart"`},
 		"kafka@1.0.0/Restart": {platformv1.ReasonTemplateNotFound, "another plugin"},
-		"Explode":             {platformv1.ReasonTemplateNotFound, `it has: "Empty", "Odd", "Restart"`},
+		"Explode":             {platformv1.ReasonTemplateNotFound, `it has: "Empty", "HorizontalScale", "Odd", "Reload", "Restart", "Start"`},
 		"redis@1.0.0/Explode": {platformv1.ReasonTemplateNotFound, `no Operation template "Explode"`},
 		"Odd":                 {platformv1.ReasonPluginInvalid, "does not know"},
 		"Empty":               {platformv1.ReasonPluginInvalid, "no steps"},
@@ -89,7 +89,7 @@ func TestCheck(t *testing.T) {
 		text      string
 	}{
 		"plain":           {},
-		"parameters":      {spec: platformv1.OperationSpec{Parameters: platformv1.Parameters{"b": "1", "a": "2"}}, reason: platformv1.ReasonInvalidParameters, text: `remove "a", "b"`},
+		"parameters":      {spec: platformv1.OperationSpec{Parameters: platformv1.Parameters{"b": "1", "a": "2"}}, reason: platformv1.ReasonInvalidParameters, text: `has no parameter "a": it takes none`},
 		"no time":         {spec: platformv1.OperationSpec{Timeout: &metav1.Duration{}}, reason: platformv1.ReasonInvalidSpec, text: "greater than 0"},
 		"negative time":   {spec: platformv1.OperationSpec{Timeout: &metav1.Duration{Duration: -time.Second}}, reason: platformv1.ReasonInvalidSpec, text: "timeout -1s"},
 		"right component": {component: "redis"},

@@ -91,37 +91,3 @@ func (l *loader) checkUnused() {
 		}
 	}
 }
-
-func (l *loader) checkOperations() {
-	all := l.components.Components.Components
-	known := names(all, func(c Component) string { return c.Name })
-	for _, name := range slices.Sorted(maps.Keys(l.operations)) {
-		o := l.operations[name]
-		fail := func(path document.Path, format string, args ...any) {
-			l.fail(PartOperations, o.key, o.document.Line(path), path.String()+" "+format, args...)
-		}
-		for i, target := range o.Targets {
-			if !slices.Contains(known, target) {
-				fail(document.Path{"targets"}.Index(i), "names the component %q, which is not there", target)
-			}
-		}
-		seen := map[string]bool{}
-		for i, step := range o.Steps {
-			path := document.Path{"steps"}.Index(i)
-			if seen[step.Name] {
-				fail(path.With("name"), "is %q, which another step has: names must differ", step.Name)
-			}
-			seen[step.Name] = true
-			for _, c := range all {
-				if step.Agent != nil && step.Agent.Call == AgentReload && c.Process.Reload == nil && o.acts(c.Name) {
-					fail(path, "calls Reload, and component %q has no process.reload", c.Name)
-				}
-			}
-		}
-	}
-}
-
-// acts says whether an Operation can act on a component.
-func (o *OperationTemplate) acts(component string) bool {
-	return len(o.Targets) == 0 || slices.Contains(o.Targets, component)
-}

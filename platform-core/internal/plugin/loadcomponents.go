@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
@@ -140,37 +139,4 @@ func perPod(path document.Path) bool {
 // componentPath is the path of a component in components.yaml.
 func componentPath(index int, keys ...string) document.Path {
 	return append(document.Path{"components"}.Index(index), keys...)
-}
-
-// operationFile is a "<Name>.yaml" of the operations part as it was read.
-type operationFile struct {
-	OperationTemplate
-	key      string
-	document *document.Document
-}
-
-func (l *loader) loadOperations() {
-	data := l.part(PartOperations)
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		name, ok := strings.CutSuffix(key, ".yaml")
-		if !ok {
-			l.fail(PartOperations, key, 0, "the key is not known: this part has keys <Name>.yaml")
-			continue
-		}
-		doc := l.parse(PartOperations, key, data[key])
-		if doc == nil {
-			continue
-		}
-		file := operationFile{key: key, document: doc}
-		leaf := func(_ document.Path, text string, _ reflect.Kind) (bool, error) {
-			return false, refusePlaceholder(text)
-		}
-		if !l.decode(PartOperations, key, doc, "#Operation", &file.OperationTemplate, leaf) {
-			continue
-		}
-		if file.Name != name {
-			l.fail(PartOperations, key, doc.Line(document.Path{"name"}), "name is %q: it must be %q as in the key", file.Name, name)
-		}
-		l.operations[name] = file
-	}
 }

@@ -321,34 +321,3 @@ type ParameterRule struct {
 	// Message says what to do when it does not hold, in one sentence.
 	Message string `json:"message"`
 }
-
-// OperationTemplate is the content of a "<Name>.yaml" of the operations part.
-type OperationTemplate struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	// Targets are the components whose pods it can act on; all when empty.
-	Targets []string        `json:"targets,omitempty"`
-	Steps   []OperationStep `json:"steps"`
-}
-
-// OperationStep is one step of a template.
-type OperationStep struct {
-	Name string `json:"name"`
-	// Agent calls the process manager of each pod of the target, one pod after the other.
-	Agent *AgentStep `json:"agent,omitempty"`
-}
-
-// AgentStep is a call to the process manager.
-type AgentStep struct {
-	// Call: Restart or Reload.
-	Call AgentCall `json:"call"`
-}
-
-// AgentCall names a method of the process manager.
-type AgentCall string
-
-// Calls.
-const (
-	AgentRestart AgentCall = "Restart"
-	AgentReload  AgentCall = "Reload"
-)

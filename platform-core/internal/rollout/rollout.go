@@ -19,6 +19,7 @@
 //     is touched.
 //   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
 //     another pod could take over. When it does not, the set holds: it is the user's turn.
+//   - A writer that is asked to hand over, for no other reason, does so before anything else is changed, when another pod can take over.
 //   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
 //     the containers with another image, or another pod.
 //   - Outside of the maintenance windows nothing is restarted or replaced that serves. What mends, grows, shrinks, stops
@@ -63,6 +64,8 @@ type Facts struct {
 	Switchover Switchover
 	// Handover is the latest attempt.
 	Handover Handover
+	// Request to hand over, for its own sake.
+	Request Request
 	// Named is the pod that may write, where the engine decides it: no other one gets the label of a role that takes writes, and
 	// with an empty name none does. Nil where the pods' reports decide.
 	Named *string
@@ -234,6 +237,10 @@ func Plan(f Facts) []Step {
 	if f.Busy != "" {
 		return append(steps, planEnded(f)...)
 	}
+	requested, asked := planRequest(f)
+	if asked && requested.Action == SwitchOver {
+		return append(steps, requested)
+	}
 	if step, ok := planExcess(f); ok {
 		return append(steps, f.spare(step))
 	}
@@ -242,6 +249,9 @@ func Plan(f Facts) []Step {
 	}
 	if step, ok := planChange(f); ok {
 		return append(steps, f.spare(step))
+	}
+	if asked {
+		return append(steps, requested)
 	}
 	return steps
 }

@@ -60,7 +60,7 @@ func (w *world) turn() bool {
 		fmt.Fprintln(&w.log, step)
 		w.take(step)
 	}
-	if len(steps) == 1 && steps[0].Action == rollout.Hold && w.Handover.State == rollout.HandoverFailed {
+	if len(steps) == 1 && steps[0].Action == rollout.Hold && (w.Handover.State == rollout.HandoverFailed || w.Request.From != "") {
 		return false // it is the user's turn
 	}
 	return len(steps) > 0 || slices.ContainsFunc(w.Pods, func(p rollout.Pod) bool {

@@ -27,6 +27,14 @@ type Handover struct {
 	Problem string
 }
 
+// Request asks a pod to hand over although nothing is to be done to it.
+type Request struct {
+	// From is the pod by name; empty for no request.
+	From string
+	// To is the pod that is to take over; any that can when empty.
+	To string
+}
+
 // HandoverState is where an attempt stands.
 type HandoverState string
 
@@ -71,7 +79,7 @@ func (f Facts) spare(step Step) Step {
 		others := slices.DeleteFunc(writers, func(w Pod) bool { return w.Name == p.Name })
 		return stepFor(Hold, p, "%s says that it writes, too", others[0].Name)
 	}
-	to, ok := f.successor(p)
+	to, ok := f.successor(p, "")
 	if !ok {
 		return step
 	}
@@ -81,6 +89,30 @@ func (f Facts) spare(step Step) Step {
 	next := stepFor(SwitchOver, p, "it writes, and %s", step.Reason)
 	next.To = to.Name
 	return next
+}
+
+// planRequest has the writer hand over when that is asked for. A request to a pod that does not write is done.
+func planRequest(f Facts) (Step, bool) {
+	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Name == f.Request.From })
+	if f.Request.From == "" || f.Switchover == NoSwitchover || i < 0 {
+		return Step{}, false
+	}
+	p := f.Pods[i]
+	if p.Life != Alive || broken(p) || !f.writer(p.Report.Role) {
+		return Step{}, false
+	}
+	to, ok := f.successor(p, f.Request.To)
+	switch {
+	case f.Handover.From == p.Name && f.Handover.State == HandoverFailed:
+		return stepFor(Hold, p, "it does not hand over as it is asked to: %s", f.Handover.Problem), true
+	case !ok && f.Request.To != "":
+		return stepFor(Hold, p, "it is asked to hand over, and %s cannot take over now", f.Request.To), true
+	case !ok:
+		return stepFor(Hold, p, "it is asked to hand over, and no pod can take over now"), true
+	}
+	next := stepFor(SwitchOver, p, "it writes, and is asked to hand over")
+	next.To = to.Name
+	return next, true
 }
 
 // writers are the pods that work and say that they write.
@@ -95,11 +127,11 @@ func (f Facts) writers() []Pod {
 }
 
 // successor is the pod to hand over to: the one that was asked before, so that an attempt is finished; else one that
-// needs no change any more, so that the next writer is not the next one to be taken out.
-func (f Facts) successor(from Pod) (Pod, bool) {
+// needs no change any more, so that the next writer is not the next one to be taken out. only names the one pod that may; empty for any.
+func (f Facts) successor(from Pod, only string) (Pod, bool) {
 	var fit []Pod
 	for _, p := range f.Pods {
-		if p.Name != from.Name && p.Candidacy == CanTakeOver && f.Wanted(p) && serves(p) && !f.writer(p.Report.Role) {
+		if p.Name != from.Name && (only == "" || p.Name == only) && p.Candidacy == CanTakeOver && f.Wanted(p) && serves(p) && !f.writer(p.Report.Role) {
 			fit = append(fit, p)
 		}
 	}

@@ -72,6 +72,18 @@ func TestGoldenSwitchovers(t *testing.T) {
 				w.Pods[0].Revision, w.breaks["r0"] = "r0", true
 			}},
 		},
+		"asked": {
+			{"it is asked to hand over", func(w *world) { w.Request.From = w.writer }},
+			{"another pod writes, and nobody has taken the request back", nil},
+			{"the new writer is asked to hand over to pod 2", func(w *world) { w.Request = rollout.Request{From: w.writer, To: w.Pods[2].Name} }},
+			{"it is asked for a pod that is not there", func(w *world) { w.Request = rollout.Request{From: w.writer, To: "redis-a-redis-main-9"} }},
+			{"the template changes meanwhile", func(w *world) { w.Revision = "r2" }},
+			{"the request is taken back", func(w *world) { w.Request = rollout.Request{} }},
+			{"it is asked again, and nobody hands over", func(w *world) { w.deaf, w.Request.From = true, w.writer }},
+			{"the request is taken back, and the template changes", func(w *world) {
+				w.deaf, w.Handover, w.Request, w.Revision = false, rollout.Handover{}, rollout.Request{}, "r3"
+			}},
+		},
 		"bad-template-is-mended": {
 			{"the template changes to one that never becomes ready", func(w *world) { w.Revision, w.breaks["r2"] = "r2", true }},
 			{"the template is mended", func(w *world) { w.Revision = "r3" }},
@@ -84,7 +96,9 @@ func TestGoldenSwitchovers(t *testing.T) {
 			w.settle(t)
 			for _, change := range story {
 				w.say("%s", change.what)
-				change.do(w)
+				if change.do != nil {
+					change.do(w)
+				}
 				w.settle(t)
 			}
 			golden(t, filepath.Join("testdata", "switchover", name+".golden"), w.log.String())

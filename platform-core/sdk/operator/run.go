@@ -182,6 +182,7 @@ func setup(mgr manager.Manager, o Options, s settings, l *live, traces *telemetr
 		Namespace:  s.namespace,
 		Namespaces: watched(s.watchNamespaces),
 		Settings:   l.rendering,
+		Kinds:      o.Kinds,
 		Workers:    l.workers,
 		Traces:     traces,
 		Admission:  s.webhook.admission(o, s.namespace),

@@ -59,6 +59,14 @@ type Suspender[T Object] interface {
 	Suspended(T) bool
 }
 
+// Writer is a capability of a kind whose objects Operations can change: what an Operation changes of the Application has
+// to be said in the object that declares it. Without it, an Operation that would change anything is refused.
+type Writer interface {
+	// WriteThrough says, for fields of the Application's spec, which field of the object's spec they come from: for example
+	// "components[redis].storage.size" from "storage.size". A field stands for all that is below it, too.
+	WriteThrough() map[string]string
+}
+
 // Refusal is an error of Compile with a reason of its own.
 type Refusal struct {
 	// Reason is a CamelCase word, one of platformv1.Reason….

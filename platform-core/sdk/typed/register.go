@@ -30,6 +30,8 @@ type Registration interface {
 	// Compile returns the Application that an object of the kind asks for in an operator of this domain, complete
 	// but for its owner, or an error that says what to mend: what the reconciler would say of it.
 	Compile(obj client.Object, domain string) (*platformv1.Application, error)
+	// WriteThrough says which field of the object each field of the Application comes from, see Writer; nil for none.
+	WriteThrough() map[string]string
 	setup(mgr ctrl.Manager, settings Settings) error
 }
 
@@ -58,6 +60,14 @@ func (r registration[T]) Compile(obj client.Object, domain string) (*platformv1.
 		return nil, fmt.Errorf("cannot compile a %T as a %s", obj, r.kind.Name())
 	}
 	return compile(r.kind, typed, domain)
+}
+
+// WriteThrough implements Registration.
+func (r registration[T]) WriteThrough() map[string]string {
+	if writer, ok := r.kind.(Writer); ok {
+		return writer.WriteThrough()
+	}
+	return nil
 }
 
 func (r registration[T]) setup(mgr ctrl.Manager, settings Settings) error {

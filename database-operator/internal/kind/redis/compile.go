@@ -56,9 +56,18 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 			TLS:            spec.TLS.DeepCopy(),
 			Maintenance:    spec.Maintenance.DeepCopy(),
 			Schedules:      spec.DeepCopy().Schedules,
+			Running:        running(spec.Running),
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 		},
 	}, nil
+}
+
+// running is written down only where it is false: true is the default.
+func running(wanted *bool) *bool {
+	if wanted == nil || *wanted {
+		return nil
+	}
+	return new(false)
 }
 
 func storage(s databasev1.RedisStorage) *platformv1.Storage {

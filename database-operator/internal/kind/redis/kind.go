@@ -8,7 +8,7 @@ import (
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 )
 
-// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis,verbs=get;list;watch
+// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis/status,verbs=get;patch
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=redis.database.zeroinfra.github.com,verbs=patch
@@ -16,10 +16,21 @@ import (
 // Kind is the kind Redis.
 type Kind struct{}
 
-var _ typed.Kind[*databasev1.Redis] = Kind{}
+var (
+	_ typed.Kind[*databasev1.Redis] = Kind{}
+	_ typed.Writer                  = Kind{}
+)
 
 // Name implements typed.Kind.
 func (Kind) Name() string { return "Redis" }
+
+// WriteThrough implements typed.Writer.
+func (Kind) WriteThrough() map[string]string {
+	const of = "components[" + component + "]."
+	return map[string]string{
+		"running": "running", "version": "version", of + "resources": "resources", of + "storage.size": "storage.size",
+	}
+}
 
 // New implements typed.Kind.
 func (Kind) New() *databasev1.Redis { return &databasev1.Redis{} }

@@ -61,7 +61,7 @@ func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation, tar
 	}
 	before := op.DeepCopy()
 	waiting := outcome.Waiting(reasonTargetUnclaimed, fmt.Sprintf("waiting for an operator to take %s: the conditions of its Application say why none does", target))
-	op.Status = opsflow.Wait(op, target.Application, waiting).Status
+	op.Status = opsflow.Wait(op, target.Application, waiting, c.Now()).Status
 	conditions.Report(op, waiting, "")
 	return c.writeStatus(ctx, before, op)
 }

@@ -4,45 +4,55 @@ package operation
 
 import (
 	"context"
-	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
-	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
-// carryOut records a decision, makes its call, and goes on until there is nothing to call.
+// carryOut records a decision, brings its effect about, and goes on until there is none.
 // seen may be nil for a decision that ends the Operation.
 func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, seen *observation, d opsflow.Decision) (reconcile.Result, error) {
 	for {
-		if d.Call == nil || !equality.Semantic.DeepEqual(d.Status, op.Status) {
+		if d.Effect == nil || !equality.Semantic.DeepEqual(d.Status, op.Status) {
 			if err := c.record(ctx, op, d); err != nil {
 				return reconcile.Result{}, ignoreOvertaken(err)
 			}
 		}
-		if d.Call == nil {
+		if d.Effect == nil {
 			telemetry.Outcome(owner, d.Outcome)
 			return d.Outcome.Result()
 		}
-		answer := c.call(ctx, seen.pods[d.Call.Pod], d.Call)
-		for i := range seen.facts.Pods {
-			if seen.facts.Pods[i].UID == d.Call.UID {
-				seen.facts.Pods[i].Answer = answer
-			}
+		answer, err := c.bringAbout(ctx, op, seen, d.Effect)
+		if err != nil {
+			return reconcile.Result{}, err
 		}
+		seen.facts.Answers[d.Effect.Key] = answer
 		d = opsflow.Next(op, seen.facts)
 	}
+}
+
+// bringAbout does what a decision asks for. An error is one of the API server, to be tried again.
+func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, seen *observation, effect *opsflow.Effect) (*opsflow.Answer, error) {
+	switch {
+	case effect.Call != nil && effect.Call.Action != "":
+		return c.act(ctx, seen.pods[effect.Call.Pod], effect), nil
+	case effect.Call != nil:
+		return c.call(ctx, seen.pods[effect.Call.Pod], effect), nil
+	case effect.Child != nil:
+		return c.child(ctx, op, effect.Child)
+	case effect.Edit != nil:
+		return c.edit(ctx, seen, effect.Edit)
+	case effect.Handover != nil:
+		return c.handOver(ctx, op, effect)
+	}
+	return c.object(ctx, op, effect.Object)
 }
 
 // ignoreOvertaken drops the error of a write that came too late: what was written or deleted
@@ -54,40 +64,10 @@ func ignoreOvertaken(err error) error {
 	return err
 }
 
-// call makes a call and asks which call the process manager has on record as its latest.
-func (c *Controller) call(ctx context.Context, pod *corev1.Pod, call *opsflow.Call) *opsflow.Answer {
-	logger := log.FromContext(ctx).WithValues("pod", pod.Name, "method", call.Method, "key", call.Key)
-	process, err := c.Dialer.Dial(ctx, pod)
-	if err != nil {
-		return failed(ctx, pod, err)
-	}
-	var record report.Call
-	switch call.Method {
-	case plugin.AgentRestart:
-		record, err = process.Restart(ctx, call.Key, nil)
-	case plugin.AgentReload:
-		record, err = process.Reload(ctx, call.Key, nil)
-	default:
-		err = fmt.Errorf("cannot call %s: this operator does not know it", call.Method)
-	}
-	if err != nil {
-		return failed(ctx, pod, err)
-	}
-	logger.Info("Called the process manager", "phase", record.Phase)
-	status, err := process.Status(ctx)
-	if err != nil {
-		return failed(ctx, pod, err)
-	}
-	return &opsflow.Answer{Call: record, Latest: status.GetLastCall().GetIdempotencyKey()}
-}
-
-func failed(ctx context.Context, pod *corev1.Pod, err error) *opsflow.Answer {
-	log.FromContext(ctx).Info("A call to a process manager failed", "pod", pod.Name, "error", err.Error())
-	answer := &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: agentclient.ProblemOf(err)}
-	if agentclient.IsRefused(err) {
-		answer.Failure = opsflow.FailureRefused
-	}
-	return answer
+// refused says whether the API server will not have a write, whenever it is asked.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // expire deletes a finished Operation whose time to live is over.

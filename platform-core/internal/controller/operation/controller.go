@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,9 +22,11 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // owner names the controller.
@@ -34,6 +38,12 @@ type Deps struct {
 	Index *plugin.Index
 	// Dialer reaches the process managers.
 	Dialer agentclient.Dialer
+	// Ops reaches the ops agents.
+	Ops agentclient.OpsDialer
+	// Kinds that compile to Applications.
+	Kinds map[schema.GroupKind]typed.Registration
+	// Settings that pods would be rendered with.
+	Settings *settings.Live
 	// Domain that this operator serves.
 	Domain string
 	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when nil.
@@ -51,6 +61,7 @@ type Controller struct {
 	Deps
 	client   client.Client
 	live     client.Reader
+	config   *rest.Config
 	events   *event.Recorder
 	starting claims
 	written  versions
@@ -65,6 +76,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Deps:   deps,
 		client: mgr.GetClient(),
 		live:   mgr.GetAPIReader(),
+		config: mgr.GetConfig(),
 		events: event.New(mgr.GetEventRecorder(owner)),
 	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, unfinishedField, byApplication); err != nil {
@@ -80,7 +92,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.queuedBehind), builder.WithPredicates(ended)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(podChanged)).
 		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(deleted)).
+		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(saysMore)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.parentOf), builder.WithPredicates(moved)).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(reconciler)
 }
@@ -109,7 +122,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	case refusal != nil:
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
-	case op.Status.Phase == platformv1.OperationRunning:
+	case opsflow.Running(op):
 		return c.carryOut(ctx, op, seen, opsflow.Next(op, seen.facts))
 	}
 	return c.start(ctx, op, seen)

@@ -9,6 +9,11 @@ const (
 	eventStarted   = "Started"
 	eventSucceeded = "Succeeded"
 	eventFailed    = "Failed"
+	eventCancelled = "Cancelled"
+	// eventOverwritten: a field of somebody else was changed.
+	eventOverwritten = "FieldOverwritten"
+	// eventAwaitingApproval: somebody has to approve.
+	eventAwaitingApproval = "AwaitingApproval"
 )
 
 // tell publishes what happened between two states of an Operation.
@@ -19,7 +24,14 @@ func (c *Controller) tell(before, after *platformv1.Operation) {
 	target := after.Spec.TargetRef
 	switch after.Status.Phase {
 	case platformv1.OperationRunning:
+		if before.Status.Phase == platformv1.OperationAwaitingApproval {
+			return
+		}
 		c.events.Normal(after, eventStarted, "%s of %s %q started", after.Spec.TemplateRef, target.Kind, target.Name)
+	case platformv1.OperationAwaitingApproval:
+		c.events.Normal(after, eventAwaitingApproval, "%s of %s %q waits for an approval", after.Spec.TemplateRef, target.Kind, target.Name)
+	case platformv1.OperationCancelled:
+		c.events.Normal(after, eventCancelled, "%s of %s %q was cancelled", after.Spec.TemplateRef, target.Kind, target.Name)
 	case platformv1.OperationSucceeded:
 		c.events.Normal(after, eventSucceeded, "%s of %s %q succeeded", after.Spec.TemplateRef, target.Kind, target.Name)
 	case platformv1.OperationFailed:

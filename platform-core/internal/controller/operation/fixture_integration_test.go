@@ -37,6 +37,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -369,7 +371,7 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Dialer: dialer, Domain: testDomain}); err != nil {
+	if err := Setup(manager, Deps{Index: f.index, Dialer: dialer, Domain: testDomain, Settings: settings.New(render.Settings{})}); err != nil {
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(f.t.Context())

@@ -6,16 +6,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
 // unclaimedRetry is when an Operation looks again whose Application no operator has claimed yet.
@@ -61,11 +69,75 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if refusal := c.available(app, target); refusal != nil {
 		return nil, refusal, nil
 	}
-	seen := &observation{application: application, facts: opsflow.Facts{Now: c.Now(), Target: target.String()}}
+	seen := &observation{application: application, facts: opsflow.Facts{
+		Now: c.Now(), Target: target.String(), Reference: op.Spec.TargetRef, Component: component, Application: app, Answers: map[string]*opsflow.Answer{},
+	}}
+	if target.Kind == opsflow.TargetWorkloadSet {
+		seen.facts.Set = strings.TrimPrefix(target.Name, platformv1.ComponentNameFor(application, component)+"-")
+	}
 	if refusal := c.findTemplate(op, app, target, component, &seen.facts); refusal != nil {
 		return nil, refusal, nil
 	}
+	if seen.facts.ParentEnded, err = c.parentEnded(ctx, op); err != nil {
+		return nil, nil, err
+	}
+	if err := c.observeDeclared(ctx, seen); err != nil {
+		return nil, nil, err
+	}
 	return seen, nil, c.observePods(ctx, app, target, component, seen)
+}
+
+// parentEnded says whether the Operation whose step this one is has ended, or is about to.
+func (c *Controller) parentEnded(ctx context.Context, op *platformv1.Operation) (bool, error) {
+	uid := opsflow.ParentOf(op)
+	if uid == "" {
+		return false, nil
+	}
+	parent := &platformv1.Operation{}
+	err := c.get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: metav1.GetControllerOf(op).Name}, parent)
+	if apierrors.IsNotFound(err) || err == nil && parent.UID != uid {
+		return true, nil
+	}
+	return err == nil && (opsflow.Finished(parent) || parent.Status.Ending != "" || parent.Spec.Cancel), err
+}
+
+// observeDeclared reads what the outermost object says of itself, where a step of the engine asks for that.
+func (c *Controller) observeDeclared(ctx context.Context, seen *observation) error {
+	app := seen.facts.Application
+	d := &seen.facts.Declared
+	d.Object = fmt.Sprintf("Application %q", app.Name)
+	above := metav1.GetControllerOf(app)
+	if above != nil {
+		d.Object = fmt.Sprintf("%s %q", above.Kind, above.Name)
+	}
+	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool { return s.Engine != nil }) {
+		return nil
+	}
+	d.ObservedGeneration = app.Status.ObservedGeneration
+	d.Ready, d.Stalled = conditionOf(app.Status.Conditions, platformv1.ReadyCondition), conditionOf(app.Status.Conditions, platformv1.StalledCondition)
+	if above == nil {
+		return nil
+	}
+	object, kind, err := c.declared(ctx, seen)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", d.Object, err)
+	}
+	source := kind.Object()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, source); err != nil {
+		return fmt.Errorf("cannot read %s: %w", d.Object, err)
+	}
+	d.ObservedGeneration, _, _ = unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	if reported, ok := source.(platformv1.Conditioned); ok {
+		d.Ready, d.Stalled = conditionOf(reported.GetConditions(), platformv1.ReadyCondition), conditionOf(reported.GetConditions(), platformv1.StalledCondition)
+	}
+	return nil
+}
+
+func conditionOf(list []metav1.Condition, of string) opsflow.Condition {
+	if found := meta.FindStatusCondition(list, of); found != nil {
+		return opsflow.Condition{Status: found.Status, Message: found.Message}
+	}
+	return opsflow.Condition{Message: "it has yet to be looked at"}
 }
 
 // resolve returns the names of the Application and, where the target is part of just one, of the component.
@@ -125,7 +197,25 @@ func (c *Controller) findTemplate(op *platformv1.Operation, app *platformv1.Appl
 	if refusal != nil {
 		return refusal
 	}
-	return opsflow.Check(op.Spec, target, component, facts.Template)
+	facts.Actions = map[string][]plan.Action{}
+	for _, declared := range bundle.Components.Components {
+		facts.Actions[declared.Name] = declared.Actions
+	}
+	if topology, ok := bundle.Topology(app.Spec.Topology); ok {
+		for _, part := range topology.Components {
+			facts.Components = append(facts.Components, part.Name)
+		}
+	}
+	if opsflow.Running(op) {
+		// What it runs with was checked when it began, and does not change.
+		facts.Parameters = opsflow.ParametersInForce(op.Spec, facts.Template)
+		return nil
+	}
+	if refusal := opsflow.Check(op.Spec, target, component, facts.Template); refusal != nil {
+		return refusal
+	}
+	facts.Parameters = opsflow.ParametersInForce(op.Spec, facts.Template)
+	return opsflow.Supported(facts.Template, bundle, facts.Components, component)
 }
 
 // observePods reads the pods that the sets of the target are to have.

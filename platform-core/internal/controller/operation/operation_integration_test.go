@@ -334,14 +334,14 @@ func TestWhatCannotRunFailsWithASentence(t *testing.T) {
 		reason string
 		text   string
 	}{
-		"unknown-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Explode" }, platformv1.ReasonTemplateNotFound, `it has: "Reload", "Restart"`},
+		"unknown-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Explode" }, platformv1.ReasonTemplateNotFound, `it has: "HorizontalScale", "Reload", "Restart"`},
 		"foreign-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "kafka@1.0.0/Restart" }, platformv1.ReasonTemplateNotFound, "another plugin"},
 		"unknown-name":     {func(s *platformv1.OperationSpec) { s.TargetRef.Name = "b" }, platformv1.ReasonTargetNotFound, `no Redis "b" of group database.zeroinfra.github.com`},
 		"unknown-kind":     {func(s *platformv1.OperationSpec) { s.TargetRef.Kind = "Toaster" }, platformv1.ReasonTargetNotFound, `no Toaster "a"`},
 		"other-group":      {func(s *platformv1.OperationSpec) { s.TargetRef.APIVersion = "example.com/v1" }, platformv1.ReasonTargetNotFound, `group example.com`},
 		"core-kind":        {func(s *platformv1.OperationSpec) { s.TargetRef.APIVersion, s.TargetRef.Kind = core, "Plugin" }, platformv1.ReasonTargetNotFound, "name an Application, Component or WorkloadSet"},
 		"absent-set":       {func(s *platformv1.OperationSpec) { s.TargetRef.APIVersion, s.TargetRef.Kind = core, "WorkloadSet" }, platformv1.ReasonTargetNotFound, `no WorkloadSet "a"`},
-		"parameters":       {func(s *platformv1.OperationSpec) { s.Parameters = platformv1.Parameters{"force": "true"} }, platformv1.ReasonInvalidParameters, `remove "force"`},
+		"parameters":       {func(s *platformv1.OperationSpec) { s.Parameters = platformv1.Parameters{"force": "true"} }, platformv1.ReasonInvalidParameters, `has no parameter "force"`},
 		"no-time":          {func(s *platformv1.OperationSpec) { s.Timeout = &metav1.Duration{} }, platformv1.ReasonInvalidSpec, "greater than 0"},
 		"other-component": {func(s *platformv1.OperationSpec) {
 			s.TemplateRef, s.TargetRef.APIVersion, s.TargetRef.Kind, s.TargetRef.Name = "Sentinels", core, "Component", "redis-a-redis"

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,18 +24,31 @@ const startRetry = 100 * time.Millisecond
 
 // start begins an Operation when it is its turn, else leaves it pending.
 func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
+	if op.Spec.Cancel {
+		return c.carryOut(ctx, op, seen, opsflow.Wait(op, seen.application, outcome.Done(), c.Now()))
+	}
+	if refusal := opsflow.Preconditions(seen.facts); refusal != nil {
+		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
+	}
 	first, err := c.ahead(ctx, c.client, op, seen.application)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if first != nil {
-		return c.carryOut(ctx, op, seen, behind(op, first, seen.application))
+		return c.carryOut(ctx, op, seen, c.behind(op, first, seen.application))
+	}
+	earlier, refusal, err := c.earlier(ctx, op, seen)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case refusal != nil:
+		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
 	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
 	if !c.starting.take(key) {
 		return reconcile.Result{RequeueAfter: startRetry}, nil
 	}
-	d, err := c.startOrWait(ctx, op, seen)
+	d, err := c.startOrWait(ctx, op, seen, earlier)
 	c.starting.release(key)
 	if err != nil {
 		return reconcile.Result{}, ignoreOvertaken(err)
@@ -44,22 +58,38 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 
 // startOrWait decides on a live list, as the cache may not yet know of an Operation that was
 // started a moment ago, and records the decision.
-func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, seen *observation) (opsflow.Decision, error) {
+func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, seen *observation, earlier *platformv1.Operation) (opsflow.Decision, error) {
 	first, err := c.ahead(ctx, c.live, op, seen.application)
 	if err != nil {
 		return opsflow.Decision{}, err
 	}
-	d := opsflow.Start(op, seen.application, seen.facts)
+	d := opsflow.Start(op, seen.application, seen.facts, earlier)
 	if first != nil {
-		d = behind(op, first, seen.application)
+		d = c.behind(op, first, seen.application)
 	}
 	err = c.record(ctx, op, d)
 	d.Status = op.Status
 	return d, err
 }
 
-func behind(op, first *platformv1.Operation, application string) opsflow.Decision {
-	return opsflow.Wait(op, application, outcome.Waiting(opsflow.ReasonQueued, opsflow.Behind(first, application)))
+// earlier reads the Operation that this one tries again; nil for none.
+func (c *Controller) earlier(ctx context.Context, op *platformv1.Operation, seen *observation) (*platformv1.Operation, *opsflow.Refusal, error) {
+	if op.Spec.RetryOf == "" {
+		return nil, nil, nil
+	}
+	earlier := &platformv1.Operation{}
+	err := c.get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.RetryOf}, earlier)
+	if apierrors.IsNotFound(err) {
+		return nil, &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec, Message: fmt.Sprintf("retryOf names Operation %q, which is not there", op.Spec.RetryOf)}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return earlier, opsflow.Retryable(op, earlier, seen.facts.Template), nil
+}
+
+func (c *Controller) behind(op, first *platformv1.Operation, application string) opsflow.Decision {
+	return opsflow.Wait(op, application, outcome.Waiting(opsflow.ReasonQueued, opsflow.Behind(first, application)), c.Now())
 }
 
 // ahead returns the Operation of the same Application that has to end first; nil when there is none.

@@ -6,6 +6,8 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,21 +29,31 @@ func byApplication(obj client.Object) []string {
 	return []string{op.Status.Application}
 }
 
-// queuedBehind wakes the Operations that wait for one that ended.
+// queuedBehind wakes the Operations that wait for one that ended, and those that its steps run.
 func (c *Controller) queuedBehind(ctx context.Context, obj client.Object) []reconcile.Request {
-	return c.unfinished(ctx, obj.GetNamespace(), obj.(*platformv1.Operation).Status.Application, platformv1.OperationPending)
+	return c.unfinished(ctx, obj.GetNamespace(), obj.(*platformv1.Operation).Status.Application, func(op *platformv1.Operation) bool {
+		return op.Status.Phase == platformv1.OperationPending || opsflow.ParentOf(op) == obj.GetUID()
+	})
 }
 
-// ofApplication wakes the Operation that runs on the Application that an object is or is part of.
+// parentOf wakes the Operation whose step an Operation is.
+func (c *Controller) parentOf(_ context.Context, obj client.Object) []reconcile.Request {
+	if opsflow.ParentOf(obj.(*platformv1.Operation)) == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: metav1.GetControllerOf(obj).Name}}}
+}
+
+// ofApplication wakes the Operations that run on the Application that an object is or is part of.
 func (c *Controller) ofApplication(ctx context.Context, obj client.Object) []reconcile.Request {
 	application := obj.GetLabels()[platformv1.ApplicationLabel]
 	if app, is := obj.(*platformv1.Application); is {
 		application = app.Name
 	}
-	return c.unfinished(ctx, obj.GetNamespace(), application, platformv1.OperationRunning)
+	return c.unfinished(ctx, obj.GetNamespace(), application, opsflow.Running)
 }
 
-func (c *Controller) unfinished(ctx context.Context, namespace, application string, phase platformv1.OperationPhase) []reconcile.Request {
+func (c *Controller) unfinished(ctx context.Context, namespace, application string, which func(*platformv1.Operation) bool) []reconcile.Request {
 	if application == "" {
 		return nil
 	}
@@ -53,7 +65,7 @@ func (c *Controller) unfinished(ctx context.Context, namespace, application stri
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if list.Items[i].Status.Phase == phase {
+		if which(&list.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
@@ -64,17 +76,31 @@ func (c *Controller) unfinished(ctx context.Context, namespace, application stri
 var ended = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return opsflow.Finished(e.ObjectNew.(*platformv1.Operation)) && !opsflow.Finished(e.ObjectOld.(*platformv1.Operation))
+		was, is := e.ObjectOld.(*platformv1.Operation), e.ObjectNew.(*platformv1.Operation)
+		return opsflow.Finished(is) && !opsflow.Finished(was) || is.Status.Ending != was.Status.Ending
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// deleted passes objects that go.
-var deleted = predicate.Funcs{
+// saysMore passes Applications that go, or that say something else of themselves.
+var saysMore = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetDeletionTimestamp().IsZero() && !e.ObjectNew.GetDeletionTimestamp().IsZero()
+		was, is := e.ObjectOld.(*platformv1.Application), e.ObjectNew.(*platformv1.Application)
+		return was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || was.Status.ObservedGeneration != is.Status.ObservedGeneration ||
+			!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions)
+	},
+	DeleteFunc:  func(event.DeleteEvent) bool { return true },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// moved passes Operations that are elsewhere than before.
+var moved = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*platformv1.Operation), e.ObjectNew.(*platformv1.Operation)
+		return was.Status.Phase != is.Status.Phase || was.Status.Progress != is.Status.Progress
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	GenericFunc: func(event.GenericEvent) bool { return false },

@@ -255,11 +255,12 @@ func takeOver(r agentreport.Report, data []byte) agentreport.Report {
 
 // Dial implements agentclient.Dialer.
 func (n *node) Dial(_ context.Context, pod *corev1.Pod) (agentclient.Process, error) {
-	return &manager{n, pod}, nil
+	return &manager{node: n, pod: pod}, nil
 }
 
-// manager is the process manager of one pod.
+// manager is the process manager of one pod, as far as WorkloadSets call it.
 type manager struct {
+	agentclient.Process
 	node *node
 	pod  *corev1.Pod
 }

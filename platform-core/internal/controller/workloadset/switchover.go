@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
@@ -38,6 +40,8 @@ func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
 		return
 	}
 	f.rollout.Switchover = rollout.BySwitchover
+	request := platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchWriterAnnotation])
+	f.rollout.Request = rollout.Request{From: request.From, To: request.To}
 	advanceSwitchover(set, f)
 	f.rollout.Handover = handoverOf(set, f)
 	writer := slices.IndexFunc(f.rollout.Pods, f.reportsWriter)
@@ -116,12 +120,22 @@ func handoverOf(set *platformv1.WorkloadSet, f *facts) rollout.Handover {
 	}
 	handover := rollout.Handover{From: s.From, To: s.To, State: rollout.HandoverUnderway, Problem: s.Message}
 	switch {
-	case s.Phase == platformv1.SwitchoverSucceeded, s.Phase == platformv1.SwitchoverFailed && s.Generation != set.Generation:
+	case s.Phase == platformv1.SwitchoverSucceeded, s.Phase == platformv1.SwitchoverFailed && !sameOccasion(s, set):
 		return rollout.Handover{}
 	case s.Phase == platformv1.SwitchoverFailed && s.Attempt >= switchoverTries:
 		handover.State = rollout.HandoverFailed
 	}
 	return handover
+}
+
+// requestOf is the request that a set was asked with to hand over; empty for none.
+func requestOf(set *platformv1.WorkloadSet) string {
+	return platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchWriterAnnotation]).Request
+}
+
+// sameOccasion says whether an attempt was for what is asked now: attempts are counted anew for another spec or request.
+func sameOccasion(s *platformv1.SwitchoverState, set *platformv1.WorkloadSet) bool {
+	return s.Generation == set.Generation && s.Request == requestOf(set)
 }
 
 // switchOver has a pod that writes hand over. An attempt is recorded in the status before the call is made, so that whoever goes on
@@ -136,8 +150,8 @@ func (c *Controller) switchOver(ctx context.Context, set *platformv1.WorkloadSet
 		return c.callSwitchover(ctx, set, f, step)
 	}
 	next := platformv1.SwitchoverState{From: step.Pod, FromUID: pod.UID, To: step.To, Generation: set.Generation, Attempt: 1,
-		Phase: platformv1.SwitchoverRunning, Since: metav1.NewTime(f.now)}
-	if same && s.Generation == set.Generation {
+		Request: requestOf(set), Phase: platformv1.SwitchoverRunning, Since: metav1.NewTime(f.now)}
+	if same && sameOccasion(s, set) {
 		if wait := s.Since.Add(switchoverPause).Sub(f.now); s.Phase != platformv1.SwitchoverRunning && wait > 0 {
 			f.wakeAfter(wait)
 			return switching(f, step.Pod, askedAgain(s))
@@ -202,7 +216,7 @@ func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod, action agen
 // nothing again.
 func (f *facts) switchoverAction(set *platformv1.WorkloadSet, s *platformv1.SwitchoverState) (agentclient.Action, error) {
 	action := agentclient.Action{
-		Key:        fmt.Sprintf("switchover/%s/%d/%d/%d", s.FromUID, s.Generation, s.Attempt, s.Since.Unix()),
+		Key:        strings.TrimSuffix(fmt.Sprintf("switchover/%s/%d/%d/%d/%s", s.FromUID, s.Generation, s.Attempt, s.Since.Unix(), s.Request), "/"),
 		Name:       set.Spec.Switchover.Action,
 		Parameters: map[string]string{},
 	}
@@ -251,7 +265,7 @@ func switching(f *facts, pod, why string) outcome.Outcome {
 // stuck is the user's turn: without a switchover clients would lose the writer although another pod could take over.
 func stuck(s *platformv1.SwitchoverState) outcome.Outcome {
 	return outcome.Stalled(platformv1.ReasonSwitchoverFailed, fmt.Sprintf("pod %s takes writes and did not hand over to %s in %d tries (%s), and nothing is done to it: "+
-		"mend that and change the spec to have it tried again, make another pod the writer yourself, or delete pod %s to go on without",
+		"mend that and change the spec, or run a Switchover, to have it tried again, make another pod the writer yourself, or delete pod %s to go on without",
 		s.From, s.To, s.Attempt, s.Message, s.From))
 }
 
@@ -268,4 +282,9 @@ func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 		}
 	}
 	return outcome.Done()
+}
+
+// switchoverWentOn says whether the latest switchover did: the next turn goes by what its status says of it.
+func switchoverWentOn(before, after *platformv1.WorkloadSet) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Switchover, after.Status.Switchover)
 }

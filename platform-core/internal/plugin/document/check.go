@@ -92,8 +92,24 @@ func (c *checker) check(value any, t reflect.Type, path Path) {
 		for i, element := range list {
 			c.check(element, t.Elem(), path.Index(i))
 		}
+	case reflect.Interface:
+		c.checkAny(value, t, path)
 	default:
 		c.checkScalar(value, t, path)
+	}
+}
+
+// checkAny takes every value, and has the texts within it looked at.
+func (c *checker) checkAny(value any, t reflect.Type, path Path) {
+	switch node := value.(type) {
+	case map[string]any:
+		for _, key := range sortedKeys(node) {
+			c.check(node[key], t, path.With(key))
+		}
+	case []any:
+		for i, element := range node {
+			c.check(element, t, path.Index(i))
+		}
 	}
 }
 

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/writing"
+)
+
+const (
+	// maxResident of a process manager, in KiB, and maxProcessor, in seconds of a processor for each second.
+	maxResident  = 20 << 10
+	maxProcessor = 0.001
+	// idleFor is long against what a round costs.
+	idleFor = 20 * time.Second
+)
+
+// TestIdleMembersCostLittle measures the binary as it is built for an image, with three members whose writer asks every 2 s.
+func TestIdleMembersCostLittle(t *testing.T) {
+	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "agent")
+	if said, err := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	s := newSet(t, 3)
+	for _, m := range s.members {
+		m.binary = binary
+	}
+	s.bootstrap()
+	s.members[0].awaitsWriting()
+	s.members[1].says("follower " + s.members[0].fqdn())
+	s.members[2].says("follower " + s.members[0].fqdn())
+	type cost struct{ begun, spent time.Duration }
+	before := map[*memberPod]cost{}
+	// What belongs to the start is over then.
+	awaitTime(t, writing.Boottime()+5*time.Second)
+	for _, m := range s.members {
+		before[m] = cost{writing.Boottime(), spentBy(t, m.process.inner())}
+	}
+	awaitTime(t, writing.Boottime()+idleFor)
+	for _, m := range s.members {
+		pid := m.process.inner()
+		share := (spentBy(t, pid) - before[m].spent).Seconds() / (writing.Boottime() - before[m].begun).Seconds()
+		resident := residentOf(t, pid)
+		t.Logf("%s: %d KiB resident, %.2f mCPU", m.name, resident, 1000*share)
+		if resident > maxResident || share > maxProcessor {
+			t.Errorf("%s costs %d KiB and %.2f mCPU; at most %d KiB and %.2f mCPU are allowed", m.name, resident, 1000*share, maxResident, 1000*maxProcessor)
+		}
+	}
+}
+
+// spentBy is the time on a processor of all threads.
+func spentBy(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(tasks) == 0 {
+		t.Fatalf("no threads: %v", err)
+	}
+	var sum time.Duration
+	for _, task := range tasks {
+		var ran time.Duration
+		if data, err := os.ReadFile(task); err == nil {
+			fmt.Sscan(string(data), &ran)
+		}
+		sum += ran
+	}
+	return sum
+}
+
+// residentOf is what a process has in memory, in KiB.
+func residentOf(t *testing.T, pid int) int {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, found := strings.CutPrefix(line, "VmRSS:"); found {
+			var kib int
+			fmt.Sscan(rest, &kib)
+			return kib
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
+}

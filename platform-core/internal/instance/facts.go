@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package instance reads what package accept asks about an Application. The webhook and the controller of Operations judge by the same.
+package instance
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// Facts reads what there is of an Application, but for the state of its plugin.
+func Facts(ctx context.Context, reader client.Reader, app *platformv1.Application, settings render.Settings) (accept.Facts, error) {
+	f := accept.Facts{
+		Components: map[string]*platformv1.Component{},
+		Claims:     map[string]*corev1.PersistentVolumeClaim{}, Settings: settings,
+	}
+	var classes storagev1.StorageClassList
+	if err := reader.List(ctx, &classes); err != nil {
+		return f, err
+	}
+	f.Classes = accept.Classes(classes.Items)
+	ofItsName := []client.ListOption{client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
+	var components platformv1.ComponentList
+	if err := reader.List(ctx, &components, ofItsName...); err != nil {
+		return f, err
+	}
+	for i := range components.Items {
+		if metav1.IsControlledBy(&components.Items[i], app) {
+			f.Components[components.Items[i].Spec.Component] = &components.Items[i]
+		}
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := reader.List(ctx, &claims, ofItsName...); err != nil {
+		return f, err
+	}
+	for i := range claims.Items {
+		f.Claims[claims.Items[i].Name] = &claims.Items[i]
+	}
+	return f, nil
+}

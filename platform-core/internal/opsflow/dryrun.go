@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// EditsOf returns what the engine steps of an Operation would edit, by step, for a forecast. Steps whose values follow from what
+// earlier ones bring about are left out.
+func EditsOf(op *platformv1.Operation, facts Facts) map[string]*Edit {
+	r := &run{op: op, facts: facts, status: op.Status.DeepCopy()}
+	edits := map[string]*Edit{}
+	for i := range facts.Template.Steps {
+		t := &facts.Template.Steps[i]
+		if t.Engine == nil || t.Engine.Do == plugin.EngineSwitchover {
+			continue
+		}
+		if edit, why := r.edit(t); why == "" {
+			edits[t.Name] = edit
+		}
+	}
+	return edits
+}
+
+// dryRun ends a run that touches nothing with what it would do.
+func (r *run) dryRun() Decision {
+	for i := range r.status.Steps {
+		step := &r.status.Steps[i]
+		step.Phase = platformv1.OperationSkipped
+		t, ok := r.facts.Template.Step(step.Name)
+		if !ok || r.facts.Template.Compensates(step.Name) {
+			continue
+		}
+		lines, why := r.describe(t)
+		if why != "" {
+			step.Phase = platformv1.OperationPending
+			r.end(platformv1.EndingFailed, step.Name, why)
+			return r.ended()
+		}
+		if t.When != "" {
+			if wanted, err := r.facts.Template.Truth(t.Name, t.When, r.variables(t, nil)); err == nil && !wanted {
+				lines = []string{"nothing, since its condition does not hold"}
+			} else if err != nil {
+				lines[0] = fmt.Sprintf("if %s: %s", t.When, lines[0])
+			}
+		}
+		for _, line := range lines {
+			r.status.Plan = append(r.status.Plan, fmt.Sprintf("%s: %s", t.Name, line))
+		}
+	}
+	d := r.succeed()
+	d.Outcome = outcome.DoneAs(ReasonDryRun, "it was a dry run, which touches nothing: status.plan says what would be done")
+	return d
+}
+
+// describe says what a step would do; why says that it could not.
+func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
+	switch {
+	case t.Agent != nil:
+		return r.describeAgent(t)
+	case t.Engine != nil && t.Engine.Do == plugin.EngineSwitchover:
+		step := &platformv1.StepStatus{Name: t.Name, Phase: platformv1.OperationPending}
+		if v := (switchoverStep{}).begin(r, t, step); !v.done() {
+			return nil, v.failed
+		}
+		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom], cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
+	case t.Engine != nil:
+		edit, why := r.edit(t)
+		if why != "" {
+			return nil, why
+		}
+		for _, field := range edit.Fields {
+			lines = append(lines, fmt.Sprintf("sets %s to %v", field.Field, field.Value))
+		}
+		return append(lines, r.facts.Forecast[t.Name]...), ""
+	case t.Approval != nil:
+		return []string{"waits for somebody else than the author to approve"}, ""
+	case t.Wait != nil:
+		return []string{fmt.Sprintf("waits until %s of %s %s", t.Wait.Until, t.Wait.Kind, r.shown(t, t.Wait.Name))}, ""
+	case t.Operation != nil:
+		return []string{"runs Operation " + t.Operation.TemplateRef}, ""
+	}
+	for verb, object := range map[ObjectVerb]*plugin.ObjectStep{ObjectApply: t.Apply, ObjectPatch: t.Patch, ObjectDelete: t.Delete} {
+		if object != nil {
+			lines = append(lines, fmt.Sprintf("%s %s %s", verb, object.Kind, r.shown(t, object.Name)))
+		}
+	}
+	return lines, ""
+}
+
+func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string) {
+	var pods []string
+	for _, pod := range r.facts.inOrder() {
+		if chosen(t.Agent.Pods, pod) {
+			pods = append(pods, pod.Name)
+		}
+	}
+	if t.Agent.Pods == plugin.PodsOne {
+		pods = pods[:min(1, len(pods))]
+	}
+	if len(pods) == 0 {
+		return nil, fmt.Sprintf("%s has no pods that step %q could act on", r.facts.Target, t.Name)
+	}
+	what := "calls " + string(t.Agent.Call)
+	if t.Agent.Action != "" {
+		what = "runs action " + t.Agent.Action
+	}
+	return []string{fmt.Sprintf("%s in %s", what, strings.Join(pods, ", then "))}, ""
+}
+
+// shown is a text as it is known now.
+func (r *run) shown(t *plugin.OperationStep, source string) string {
+	text, err := r.facts.Template.Text(t.Name, source, r.variables(t, nil))
+	if err != nil {
+		return source
+	}
+	return text
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// Effect is one thing to bring about, or to look at. Exactly one of its kinds is set.
+type Effect struct {
+	// Key names it: the same whenever the same is decided on. Agents answer a repeated one from their record.
+	Key string
+	// Call of the process manager or the ops agent of a pod.
+	Call *Call
+	// Child is an Operation to be there.
+	Child *Child
+	// Object to read or to write.
+	Object *Object
+	// Edit of the target's spec.
+	Edit *Edit
+	// Handover that a set is to be asked for.
+	Handover *Handover
+}
+
+// Call is a call to an agent of one pod.
+type Call struct {
+	// Pod by name, and UID of the one that is meant.
+	Pod string
+	UID types.UID
+	// Method of the process manager, with the signal for AgentSignal; empty for an action.
+	Method plugin.AgentCall
+	Signal string
+	// Action of the ops agent, and its parameters.
+	Action     string
+	Parameters map[string]string
+}
+
+// Child is an Operation that a step runs.
+type Child struct {
+	// Name in the namespace of the Operation, which owns it.
+	Name string
+	// Spec of it.
+	Spec platformv1.OperationSpec
+}
+
+// Object is one in the namespace of the target.
+type Object struct {
+	// Verb to do to it.
+	Verb ObjectVerb
+	plugin.ObjectReference
+	// Content to apply or to merge, complete with the fields that name the object.
+	Content map[string]any
+}
+
+// ObjectVerb is what is done to an object.
+type ObjectVerb string
+
+// Verbs.
+const (
+	ObjectGet    ObjectVerb = "get"
+	ObjectApply  ObjectVerb = "apply"
+	ObjectPatch  ObjectVerb = "patch"
+	ObjectDelete ObjectVerb = "delete"
+)
+
+// Edit sets fields of the Application's spec, at the outermost object that declares them.
+type Edit struct {
+	Fields []FieldEdit
+	// Ownership says what becomes of fields that a GitOps manager owns.
+	Ownership Ownership
+}
+
+// FieldEdit is one field and its value.
+type FieldEdit struct {
+	// Field below spec, for example components[redis].replicas; an element of a list is named by its name.
+	Field string
+	// Value as of JSON.
+	Value any
+}
+
+// Ownership says what becomes of fields that a GitOps manager owns.
+type Ownership string
+
+// Values of Ownership; the zero value refuses to change them.
+const (
+	RespectOwners Ownership = ""
+	OverrideOwner Ownership = "Override"
+)
+
+// Handover asks a set to have its writer hand over, or takes that back.
+type Handover struct {
+	// Set is the name of the WorkloadSet.
+	Set string
+	// From is the pod that writes, To the one that is to; any that can when To is empty. Both are empty to take it back.
+	From, To string
+}
+
+// Answer is what became of an effect.
+type Answer struct {
+	// Call as the agent has it on record; zero when Problem is set.
+	Call report.Call
+	// Latest is the key of the latest call that the process manager has on record. It differs from Call.Key
+	// when somebody else called after us, so that the report shows that call in place of ours.
+	Latest string
+	// Failure says how the effect itself failed; empty when it was brought about.
+	Failure Failure
+	// Problem is a sentence that says why it failed.
+	Problem string
+	// Outputs of an action or an edit, by name.
+	Outputs map[string]string
+	// Object that was read; nil when it is absent.
+	Object map[string]any
+	// Child is the state of the Operation.
+	Child platformv1.OperationStatus
+}
+
+// Failure says how an effect failed.
+type Failure string
+
+// Values of Failure.
+const (
+	// FailureUnreachable: nobody answered, or it was the wrong moment; it is to be tried again.
+	FailureUnreachable Failure = "Unreachable"
+	// FailureRefused: it will not be done.
+	FailureRefused Failure = "Refused"
+)

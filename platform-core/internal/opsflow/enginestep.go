@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// Outputs of an engine step.
+const (
+	// OutputGeneration is the generation of the outermost object since the edit.
+	OutputGeneration = "generation"
+	// OutputChanged says in words what was changed.
+	OutputChanged = "changed"
+)
+
+// declaredPoll is after how long the outermost object is read again: not every kind wakes us.
+const declaredPoll = time.Second
+
+// engineStep edits the outermost declared object and waits until that is Ready with the edit.
+type engineStep struct{}
+
+func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase == platformv1.OperationPending {
+		step.Outputs = nil
+		r.begin(step)
+	}
+	generation, edited := step.Outputs[OutputGeneration]
+	if !edited {
+		edit, why := r.edit(t)
+		if why != "" {
+			return verdict{failed: why}
+		}
+		answer, v := r.answer(&Effect{Key: r.key(step, ""), Edit: edit}, "the edit of "+r.facts.Declared.Object)
+		if answer == nil {
+			return v
+		}
+		step.Outputs = maps.Clone(answer.Outputs)
+		generation = step.Outputs[OutputGeneration]
+		// What was observed is from before the edit.
+		return verdict{waiting: r.facts.Declared.Object + " to take up the change", retry: declaredPoll}
+	}
+	return r.settled(generation)
+}
+
+// settled is done when the outermost object is Ready with an edit of this generation.
+func (r *run) settled(generation string) verdict {
+	d := r.facts.Declared
+	wanted, err := strconv.ParseInt(generation, 10, 64)
+	switch {
+	case err != nil:
+		return failedf("generation %q of %s cannot be read: %v", generation, d.Object, err)
+	case d.ObservedGeneration < wanted:
+		return verdict{waiting: d.Object + " to take up the change", retry: declaredPoll}
+	case d.Stalled.Status == metav1.ConditionTrue:
+		return failedf("%s does not get there: %s", d.Object, d.Stalled.Message)
+	case d.Ready.Status != metav1.ConditionTrue:
+		return verdict{waiting: fmt.Sprintf("%s to be Ready: %s", d.Object, d.Ready.Message), retry: declaredPoll}
+	}
+	return verdict{}
+}
+
+// values are what a step gives its verb; one that is empty is left out.
+func (r *run) values(t *plugin.OperationStep) (map[string]string, string) {
+	values := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(t.Engine.With)) {
+		value, v := r.text(t, t.Engine.With[name], item{})
+		if !v.done() {
+			return nil, v.failed
+		}
+		if value != "" {
+			values[name] = value
+		}
+	}
+	return values, ""
+}
+
+// edit returns the fields that a step sets; why says why it cannot be.
+func (r *run) edit(t *plugin.OperationStep) (edit *Edit, why string) {
+	values, why := r.values(t)
+	if why != "" {
+		return nil, why
+	}
+	fields, err := r.facts.fields(t.Engine.Do, values)
+	if err != nil {
+		return nil, err.Error()
+	}
+	edit = &Edit{Fields: fields}
+	if r.op.Spec.Force {
+		edit.Ownership = OverrideOwner
+	}
+	return edit, ""
+}
+
+// fields are what a verb sets.
+func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]FieldEdit, error) {
+	switch verb {
+	case plugin.EngineStop:
+		return []FieldEdit{{"running", false}}, nil
+	case plugin.EngineStart:
+		return []FieldEdit{{"running", true}}, nil
+	case plugin.EngineUpgrade:
+		return f.upgrade(values["version"])
+	}
+	component, err := f.componentFor(values["component"])
+	if err != nil {
+		return nil, err
+	}
+	at := "components[" + component + "]"
+	switch verb {
+	case plugin.EngineScale:
+		return f.scale(at, component, values)
+	case plugin.EngineExpand:
+		if values["size"] == "" {
+			return nil, fmt.Errorf("size is missing")
+		}
+		return []FieldEdit{{at + ".storage.size", values["size"]}}, nil
+	case plugin.EngineResize:
+		return resize(at, values)
+	}
+	return nil, fmt.Errorf("this operator does not know the verb %q", verb)
+}
+
+// componentFor is the component that is meant: the one that is named, the target's own, or the only one.
+func (f Facts) componentFor(named string) (string, error) {
+	switch {
+	case named != "" && f.Component != "" && named != f.Component:
+		return "", fmt.Errorf("%s is of component %q, and parameter \"component\" names %q: leave it out", f.Target, f.Component, named)
+	case named != "" && !slices.Contains(f.Components, named):
+		return "", fmt.Errorf("%s has no component %q; it has: %s", f.Target, named, list(f.Components))
+	case named != "":
+		return named, nil
+	case f.Component != "":
+		return f.Component, nil
+	case len(f.Components) == 1:
+		return f.Components[0], nil
+	}
+	return "", fmt.Errorf("%s has several components: name one in parameter \"component\": %s", f.Target, list(f.Components))
+}
+
+func (f Facts) scale(at, component string, values map[string]string) ([]FieldEdit, error) {
+	replicas, err := strconv.ParseInt(values["replicas"], 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("replicas is %q: it must be a whole number", values["replicas"])
+	}
+	if set := values["set"]; set != "" || f.Set != "" {
+		if f.Set != "" && set != "" && set != f.Set {
+			return nil, fmt.Errorf("%s is set %q, and parameter \"set\" names %q: leave it out", f.Target, f.Set, set)
+		}
+		if set == "" {
+			set = f.Set
+		}
+		if set != platformv1.DefaultSet {
+			return []FieldEdit{{at + ".sets[" + set + "].replicas", replicas}}, nil
+		}
+	}
+	fields := []FieldEdit{{at + ".replicas", replicas}}
+	if f.Application == nil {
+		return fields, nil
+	}
+	// A set that has a number of its own does not follow its component.
+	for _, c := range f.Application.Spec.Components {
+		for _, set := range c.Sets {
+			if c.Name == component && set.Replicas != nil {
+				fields = append(fields, FieldEdit{at + ".sets[" + set.Name + "].replicas", replicas})
+			}
+		}
+	}
+	return fields, nil
+}
+
+func resize(at string, values map[string]string) ([]FieldEdit, error) {
+	var fields []FieldEdit
+	for _, resource := range []string{"cpu", "memory"} {
+		for _, side := range []string{"limits", "requests"} {
+			own := resource + strings.ToUpper(side[:1]) + strings.TrimSuffix(side[1:], "s")
+			value := values[own]
+			if value == "" {
+				value = values[resource]
+			}
+			if value != "" {
+				fields = append(fields, FieldEdit{at + ".resources." + side + "." + resource, value})
+			}
+		}
+	}
+	if len(fields) == 0 {
+		return nil, fmt.Errorf("no resource is given: set cpu or memory, or one of cpuRequest, cpuLimit, memoryRequest and memoryLimit")
+	}
+	return fields, nil
+}
+
+// upgrade refuses to go back: what a newer version wrote, an older one may not read.
+func (f Facts) upgrade(version string) ([]FieldEdit, error) {
+	if f.Application != nil && olderVersion(version, f.Application.Spec.Version) {
+		return nil, fmt.Errorf("%s has version %s, and %s is older: a downgrade is not possible; restore a backup instead", f.Target, f.Application.Spec.Version, version)
+	}
+	return []FieldEdit{{"version", version}}, nil
+}
+
+// olderVersion compares versions by their numbers.
+func olderVersion(a, b string) bool {
+	number := func(parts []string, i int) int {
+		if i >= len(parts) {
+			return 0
+		}
+		n, _ := strconv.Atoi(parts[i])
+		return n
+	}
+	split := func(version string) []string {
+		return strings.FieldsFunc(version, func(r rune) bool { return r == '.' || r == '-' || r == '+' })
+	}
+	as, bs := split(a), split(b)
+	for i := range max(len(as), len(bs)) {
+		if x, y := number(as, i), number(bs, i); x != y {
+			return x < y
+		}
+	}
+	return false
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// variables are what the expressions of a step see; item is that of its forEach, nil for none.
+func (r *run) variables(t *plugin.OperationStep, item *string) map[string]any {
+	variables := r.facts.variables()
+	steps := map[string]any{}
+	for _, name := range r.facts.Template.Before(t.Name) {
+		before := r.find(name)
+		if before == nil {
+			continue
+		}
+		outputs := before.Outputs
+		if outputs == nil {
+			outputs = map[string]string{}
+		}
+		steps[plugin.StepVariable(name)] = map[string]any{"phase": string(before.Phase), "outputs": outputs}
+	}
+	variables["steps"] = steps
+	if item != nil {
+		variables["each"] = *item
+	}
+	return variables
+}
+
+// variables are what preconditions see.
+func (f Facts) variables() map[string]any {
+	parameters := f.Parameters
+	if parameters == nil {
+		parameters = map[string]string{}
+	}
+	return map[string]any{"parameters": parameters, "target": f.target()}
+}
+
+func (f Facts) target() map[string]any {
+	target := map[string]any{"kind": f.Reference.Kind, "name": f.Reference.Name, "component": f.Component,
+		"namespace": "", "application": "", "version": "", "topology": "", "pods": int64(len(f.Pods)), "writers": int64(0)}
+	if f.Application != nil {
+		target["namespace"], target["application"] = f.Application.Namespace, f.Application.Name
+		target["version"], target["topology"] = f.Application.Spec.Version, f.Application.Spec.Topology
+	}
+	for _, pod := range f.Pods {
+		if pod.Access == platformv1.RoleReadWrite {
+			target["writers"] = target["writers"].(int64) + 1
+		}
+	}
+	return target
+}
+
+// Preconditions says which precondition of a template does not hold; nil when all do.
+func Preconditions(facts Facts) *Refusal {
+	for _, p := range facts.Template.Preconditions {
+		holds, err := facts.Template.Truth("", p.Rule, facts.variables())
+		switch {
+		case err != nil:
+			return refuse(platformv1.ReasonInvalidParameters, "a precondition of template %q cannot be checked: %v", facts.Template.Name, err)
+		case !holds:
+			return refuse(ReasonPreconditionFailed, "%s of %s cannot begin: %s", facts.Template.Name, facts.Target, p.Message)
+		}
+	}
+	return nil
+}
+
+// key names an effect of a step. Another attempt has another key.
+func (r *run) key(step *platformv1.StepStatus, item string) string {
+	key := fmt.Sprintf("%s/%s", r.op.UID, step.Name)
+	if item != "" {
+		key += "/" + item
+	}
+	if step.Attempts > 1 {
+		key += fmt.Sprintf("/%d", step.Attempts)
+	}
+	return key
+}

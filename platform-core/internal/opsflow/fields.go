@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A field below spec is written as components[redis].storage.size: names separated by dots, and after the name of a list
+// whose elements have names, the name of one in brackets.
+
+// element is one step on the way to a field: a name, and the name of an element where it is a list.
+type element struct{ name, key string }
+
+func elementsOf(field string) []element {
+	var path []element
+	for part := range strings.SplitSeq(field, ".") {
+		name, key, _ := strings.Cut(strings.TrimSuffix(part, "]"), "[")
+		path = append(path, element{name, key})
+	}
+	return path
+}
+
+// SetField sets a field of a spec as it is in JSON. What is on the way and not there is made. It returns the value that was there before;
+// nil for none.
+func SetField(spec map[string]any, field string, value any) (before any, err error) {
+	path := elementsOf(field)
+	at := spec
+	for i, e := range path {
+		last := i == len(path)-1
+		if last && e.key == "" {
+			before = at[e.name]
+			at[e.name] = value
+			return before, nil
+		}
+		if e.key != "" {
+			at, err = elementOf(at, e)
+		} else {
+			at, err = childOf(at, e.name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot set %s: %w", field, err)
+		}
+	}
+	return nil, fmt.Errorf("cannot set %s: it is an element of a list", field)
+}
+
+func childOf(parent map[string]any, name string) (map[string]any, error) {
+	switch child := parent[name].(type) {
+	case map[string]any:
+		return child, nil
+	case nil:
+		made := map[string]any{}
+		parent[name] = made
+		return made, nil
+	}
+	return nil, fmt.Errorf("%s is no object", name)
+}
+
+func elementOf(parent map[string]any, e element) (map[string]any, error) {
+	list, ok := parent[e.name].([]any)
+	if !ok && parent[e.name] != nil {
+		return nil, fmt.Errorf("%s is no list", e.name)
+	}
+	for _, one := range list {
+		if object, ok := one.(map[string]any); ok && object["name"] == e.key {
+			return object, nil
+		}
+	}
+	made := map[string]any{"name": e.key}
+	parent[e.name] = append(list, made)
+	return made, nil
+}
+
+// WriteThrough returns the field of the object that declares an Application which a field of that comes from. mapping is what the kind
+// says of it; the longest of its fields that fits counts.
+func WriteThrough(field string, mapping map[string]string) (string, bool) {
+	best, found := "", false
+	for from := range mapping {
+		if (field == from || strings.HasPrefix(field, from+".") || strings.HasPrefix(field, from+"[")) && (!found || len(from) > len(best)) {
+			best, found = from, true
+		}
+	}
+	if !found {
+		return "", false
+	}
+	return mapping[best] + strings.TrimPrefix(field, best), true
+}
+
+// OwnersOf names those who own a field of a spec, or something within it, in order. own is ourselves, who do not count.
+func OwnersOf(entries []metav1.ManagedFieldsEntry, field, own string) []string {
+	var owners []string
+	for _, entry := range entries {
+		if entry.FieldsV1 == nil || entry.Subresource != "" || entry.Manager == own || slices.Contains(owners, entry.Manager) {
+			continue
+		}
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(entry.FieldsV1.Raw, &fields) == nil && owns(fields, append([]element{{name: "spec"}}, elementsOf(field)...)) {
+			owners = append(owners, entry.Manager)
+		}
+	}
+	slices.Sort(owners)
+	return owners
+}
+
+// owns says whether a set of managed fields has a path. A set that ends on the way owns the whole of what is there.
+func owns(fields map[string]json.RawMessage, path []element) bool {
+	for _, e := range path {
+		next, ok := within(fields, "f:"+e.name)
+		if !ok {
+			return false
+		}
+		if fields = next; e.key != "" && len(fields) > 0 {
+			if fields, ok = within(fields, fmt.Sprintf(`k:{"name":%q}`, e.key)); !ok {
+				return false
+			}
+		}
+		if len(fields) == 0 {
+			return true
+		}
+	}
+	return true
+}
+
+func within(fields map[string]json.RawMessage, key string) (map[string]json.RawMessage, bool) {
+	raw, ok := fields[key]
+	if !ok {
+		return nil, false
+	}
+	var next map[string]json.RawMessage
+	if json.Unmarshal(raw, &next) != nil {
+		return nil, true
+	}
+	return next, true
+}
+
+// GitOpsManagers are the field managers of tools that write again and again what a repository says.
+var GitOpsManagers = []string{"argocd-controller", "kustomize-controller", "helm-controller"}

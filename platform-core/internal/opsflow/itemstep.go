@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+const (
+	// objectPoll is after how long an object that is waited for is read again.
+	objectPoll = 2 * time.Second
+	// maxItems is the longest list that a forEach goes through.
+	maxItems = 100
+	// maxOperationName is the longest name of an Operation that a step makes.
+	maxOperationName = 63
+)
+
+// item is one of a step with forEach, or the only one of a step without.
+type item struct {
+	// value of the variable each; nil without forEach.
+	value *string
+	// number from 1; 0 without forEach.
+	number int
+	// key of its effect.
+	key string
+}
+
+// itemsStep takes what it does for one item after the other.
+type itemsStep struct {
+	settle func(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict
+}
+
+func (s itemsStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase == platformv1.OperationPending {
+		if why := s.begin(r, t, step); why != "" {
+			return verdict{failed: why}
+		}
+	}
+	if t.ForEach == "" {
+		return s.settle(r, t, step, item{key: r.key(step, "")})
+	}
+	for i := range step.Targets {
+		target := &step.Targets[i]
+		if target.Phase == platformv1.OperationSucceeded {
+			continue
+		}
+		target.Phase = platformv1.OperationRunning
+		if v := s.settle(r, t, step, item{value: &target.Name, number: i + 1, key: r.key(step, target.Name)}); !v.done() {
+			return v
+		}
+		target.Phase = platformv1.OperationSucceeded
+	}
+	return verdict{}
+}
+
+// begin records the items, so that they stay the same whatever the expression gives later.
+func (s itemsStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) (why string) {
+	if t.ForEach != "" && len(step.Targets) == 0 {
+		items, err := r.facts.Template.Texts(t.Name, t.ForEach, r.variables(t, nil))
+		switch {
+		case err != nil:
+			return fmt.Sprintf("cannot say what step %q goes through: %v", t.Name, err)
+		case len(items) > maxItems:
+			return fmt.Sprintf("step %q would go through %d items: at most %d are allowed", t.Name, len(items), maxItems)
+		}
+		for i, name := range items {
+			if slices.Contains(items[:i], name) {
+				return fmt.Sprintf("step %q would go through %q twice", t.Name, name)
+			}
+			step.Targets = append(step.Targets, platformv1.StepTarget{Name: name, Phase: platformv1.OperationPending})
+		}
+	}
+	r.begin(step)
+	return ""
+}
+
+// text fills in a text of a step; a failed verdict says why that cannot be.
+func (r *run) text(t *plugin.OperationStep, source string, one item) (string, verdict) {
+	text, err := r.facts.Template.Text(t.Name, source, r.variables(t, one.value))
+	if err != nil {
+		return "", failedf("step %q: %v", t.Name, err)
+	}
+	return text, verdict{}
+}
+
+// answer returns what became of an effect, or the verdict of a step that asks for it.
+func (r *run) answer(effect *Effect, waiting string) (*Answer, verdict) {
+	answer := r.facts.Answers[effect.Key]
+	switch {
+	case answer == nil:
+		return nil, verdict{waiting: waiting, effect: effect}
+	case answer.Failure == FailureRefused:
+		return nil, verdict{failed: answer.Problem}
+	case answer.Failure == FailureUnreachable:
+		return nil, verdict{waiting: fmt.Sprintf("%s: %s", waiting, answer.Problem), retry: callRetry}
+	}
+	return answer, verdict{}
+}
+
+// waitItem reads an object until it is as asked.
+func waitItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+	reference := t.Wait.ObjectReference
+	var v verdict
+	if reference.Name, v = r.text(t, reference.Name, one); !v.done() {
+		return v
+	}
+	waiting := fmt.Sprintf("%s %s to be as the template says", reference.Kind, reference.Name)
+	answer, v := r.answer(&Effect{Key: one.key, Object: &Object{Verb: ObjectGet, ObjectReference: reference}}, waiting)
+	if answer == nil {
+		return v
+	}
+	if answer.Object == nil {
+		return verdict{waiting: fmt.Sprintf("%s %s to be there", reference.Kind, reference.Name), retry: objectPoll}
+	}
+	variables := r.variables(t, one.value)
+	variables["object"] = answer.Object
+	// What cannot be evaluated misses a field that has yet to come.
+	if met, err := r.facts.Template.Truth(t.Name, t.Wait.Until, variables); err != nil || !met {
+		return verdict{waiting: waiting, retry: objectPoll}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Wait.Outputs)) {
+		value, err := r.facts.Template.Value(t.Name, t.Wait.Outputs[name], variables)
+		if err != nil {
+			return failedf("output %q of step %q has no value: %v", name, t.Name, err)
+		}
+		setOutput(step, name, value)
+	}
+	return verdict{}
+}
+
+// childItem runs an Operation.
+func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+	parameters := platformv1.Parameters{}
+	for _, name := range slices.Sorted(maps.Keys(t.Operation.Parameters)) {
+		value, v := r.text(t, t.Operation.Parameters[name], one)
+		if !v.done() {
+			return v
+		}
+		if value != "" {
+			parameters[name] = platformv1.ParameterValue(value)
+		}
+	}
+	child := &Child{Name: r.childName(step, one), Spec: platformv1.OperationSpec{
+		TemplateRef: t.Operation.TemplateRef, TargetRef: r.op.Spec.TargetRef, Parameters: parameters,
+		Timeout: r.op.Spec.Timeout, Force: r.op.Spec.Force, Author: r.op.Spec.Author,
+	}}
+	waiting := fmt.Sprintf("Operation %s to end", child.Name)
+	answer, v := r.answer(&Effect{Key: one.key, Child: child}, waiting)
+	if answer == nil {
+		return v
+	}
+	setOutput(step, "operation", child.Name)
+	switch answer.Child.Phase {
+	case platformv1.OperationSucceeded:
+		return verdict{}
+	case platformv1.OperationFailed:
+		return failedf("Operation %s failed: %s", child.Name, answer.Child.Error)
+	case platformv1.OperationCancelled:
+		return failedf("Operation %s was cancelled", child.Name)
+	}
+	if answer.Child.Progress != "" {
+		waiting += " (" + answer.Child.Progress + ")"
+	}
+	return verdict{waiting: waiting}
+}
+
+// childName is the same whenever the same child is meant, and fits into a label.
+func (r *run) childName(step *platformv1.StepStatus, one item) string {
+	name := r.op.Name + "-" + step.Name
+	if one.number > 0 {
+		name += fmt.Sprintf("-%d", one.number)
+	}
+	if step.Attempts > 1 {
+		name += fmt.Sprintf("-try%d", step.Attempts)
+	}
+	if len(name) <= maxOperationName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return name[:maxOperationName-9] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// objectItem applies, patches or deletes an object.
+func objectItem(r *run, t *plugin.OperationStep, _ *platformv1.StepStatus, one item) verdict {
+	verb, declared := ObjectApply, t.Apply
+	switch {
+	case t.Patch != nil:
+		verb, declared = ObjectPatch, t.Patch
+	case t.Delete != nil:
+		verb, declared = ObjectDelete, t.Delete
+	}
+	object := &Object{Verb: verb, ObjectReference: declared.ObjectReference}
+	var v verdict
+	if object.Name, v = r.text(t, declared.Name, one); !v.done() {
+		return v
+	}
+	if verb != ObjectDelete {
+		filled, v := r.fill(t, declared.Content, one)
+		if !v.done() {
+			return v
+		}
+		object.Content, _ = filled.(map[string]any)
+	}
+	_, v = r.answer(&Effect{Key: one.key, Object: object}, fmt.Sprintf("the %s of %s %s", verb, object.Kind, object.Name))
+	return v
+}
+
+// fill copies a tree of maps and lists with its placeholders filled in.
+func (r *run) fill(t *plugin.OperationStep, value any, one item) (any, verdict) {
+	switch node := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(node))
+		for key, child := range node {
+			filled, v := r.fill(t, child, one)
+			if !v.done() {
+				return nil, v
+			}
+			out[key] = filled
+		}
+		return out, verdict{}
+	case []any:
+		out := make([]any, 0, len(node))
+		for _, child := range node {
+			filled, v := r.fill(t, child, one)
+			if !v.done() {
+				return nil, v
+			}
+			out = append(out, filled)
+		}
+		return out, verdict{}
+	case string:
+		return r.text(t, node, one)
+	}
+	return value, verdict{}
+}
+
+// approvalStep waits for somebody to approve.
+type approvalStep struct{}
+
+func (approvalStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase == platformv1.OperationPending {
+		r.begin(step)
+	}
+	message, v := r.text(t, t.Approval.Message, item{})
+	if !v.done() {
+		return v
+	}
+	approval := r.op.Spec.Approval
+	switch {
+	case r.op.Spec.Author == "":
+		return failedf("step %q needs somebody else than the author to approve, and spec.author is not set: create the Operation with your user name there", t.Name)
+	case approval == nil:
+		return verdict{waiting: fmt.Sprintf("somebody else than %s to approve: %s", r.op.Spec.Author, message), approval: yes}
+	case approval.By == r.op.Spec.Author:
+		return failedf("%s cannot approve his own Operation", approval.By)
+	case approval.Decision == platformv1.OperationRejected:
+		return failedf("%s rejected it: %s", approval.By, message)
+	}
+	step.Outputs = map[string]string{"by": approval.By}
+	return verdict{}
+}
+
+func setOutput(step *platformv1.StepStatus, name, value string) {
+	if step.Outputs == nil {
+		step.Outputs = map[string]string{}
+	}
+	step.Outputs[name] = value
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+const (
+	// defaultBackoff is before the first of the attempts that follow the first one.
+	defaultBackoff = 5 * time.Second
+	// longestBackoff is the most that it grows to.
+	longestBackoff = 5 * time.Minute
+)
+
+// stepKind is one type of step.
+type stepKind interface {
+	// advance takes the step as far as the facts allow and records in it what it decides.
+	advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict
+}
+
+// kindOf returns the type of a step; nil when this operator does not know it.
+func kindOf(step *plugin.OperationStep) stepKind {
+	switch {
+	case step.Agent != nil:
+		return agentStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineSwitchover:
+		return switchoverStep{}
+	case step.Engine != nil:
+		return engineStep{}
+	case step.Approval != nil:
+		return approvalStep{}
+	case step.Wait != nil:
+		return itemsStep{waitItem}
+	case step.Operation != nil:
+		return itemsStep{childItem}
+	case step.Apply != nil, step.Patch != nil, step.Delete != nil:
+		return itemsStep{objectItem}
+	}
+	return nil
+}
+
+// forward takes every step that can go on, in topological order, so that what ends in this turn lets others begin.
+func (r *run) forward() {
+	for i := range r.status.Steps {
+		step := &r.status.Steps[i]
+		if ended(step) || r.facts.Template.Compensates(step.Name) {
+			continue
+		}
+		t, known := r.facts.Template.Step(step.Name)
+		if !known || kindOf(t) == nil {
+			r.end(platformv1.EndingFailed, step.Name, fmt.Sprintf("step %q is no longer part of template %q", step.Name, r.facts.Template.Name))
+			return
+		}
+		if slices.ContainsFunc(r.facts.Template.NeedsOf(step.Name), func(need string) bool {
+			before := r.find(need)
+			return before == nil || !ended(before)
+		}) {
+			continue
+		}
+		v := r.take(t, step)
+		if v.failed != "" {
+			v = r.failed(t, step, v)
+		}
+		if r.status.Ending != "" {
+			return
+		}
+		if v.waiting != "" {
+			r.waits = append(r.waits, v)
+		}
+	}
+}
+
+// take goes on with one step.
+func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase == platformv1.OperationPending {
+		if at := step.NextAttemptTime; at != nil && r.facts.Now.Before(at.Time) {
+			return verdict{step: t.Name, waiting: fmt.Sprintf("the next attempt at %s", at.UTC().Format(time.TimeOnly)), retry: at.Sub(r.facts.Now)}
+		}
+		if t.When != "" && step.Attempts == 0 {
+			wanted, err := r.facts.Template.Truth(t.Name, t.When, r.variables(t, nil))
+			if err != nil {
+				return failedf("cannot say whether step %q is wanted: %v", t.Name, err)
+			}
+			if !wanted {
+				step.Phase = platformv1.OperationSkipped
+				return verdict{}
+			}
+		}
+	}
+	before := step.DeepCopy()
+	v := kindOf(t).advance(r, t, step)
+	v.step = t.Name
+	if v.effect != nil && before.Phase == platformv1.OperationRunning && before.Message != "" && slices.Equal(before.Targets, step.Targets) {
+		// Asking again is no news: what was said last stays until there is an answer.
+		v.waiting = strings.TrimPrefix(before.Message, waitingFor)
+	}
+	switch {
+	case v.waiting != "":
+		return r.inTime(t, step, v)
+	case v.done():
+		at := metav1.NewTime(r.facts.Now)
+		step.Phase, step.CompletionTime, step.Message, step.NextAttemptTime = platformv1.OperationSucceeded, &at, "", nil
+	}
+	return v
+}
+
+// inTime has a step fail that takes longer than its template allows.
+func (r *run) inTime(t *plugin.OperationStep, step *platformv1.StepStatus, v verdict) verdict {
+	limit := t.Timeout.Duration()
+	if limit == 0 && r.facts.Template.Compensates(t.Name) {
+		limit = DefaultTimeout
+	}
+	if limit == 0 || step.StartTime == nil {
+		return v
+	}
+	left := step.StartTime.Add(limit).Sub(r.facts.Now)
+	if left <= 0 {
+		// No further attempt could be in time.
+		return verdict{failed: fmt.Sprintf("step %q is not done within %s: it waited for %s", t.Name, limit, v.waiting), final: yes}
+	}
+	if v.retry == 0 || left < v.retry {
+		v.retry = left
+	}
+	return v
+}
+
+// begin records that a step was begun.
+func (r *run) begin(step *platformv1.StepStatus) {
+	at := metav1.NewTime(r.facts.Now)
+	if step.StartTime == nil {
+		step.StartTime = &at
+	}
+	step.Phase, step.NextAttemptTime = platformv1.OperationRunning, nil
+	step.Attempts++
+}
+
+// attempts is how often a step is tried again.
+func (r *run) attempts(t *plugin.OperationStep) int32 {
+	switch {
+	case t.Retry != nil:
+		return t.Retry.Limit
+	case r.op.Spec.Retry != nil && t.Approval == nil:
+		return r.op.Spec.Retry.Limit
+	}
+	return 0
+}
+
+func (r *run) backoff(t *plugin.OperationStep, attempt int32) time.Duration {
+	backoff := defaultBackoff
+	switch {
+	case t.Retry != nil && t.Retry.Backoff.Duration() > 0:
+		backoff = t.Retry.Backoff.Duration()
+	case t.Retry == nil && r.op.Spec.Retry != nil && r.op.Spec.Retry.Backoff != nil:
+		backoff = r.op.Spec.Retry.Backoff.Duration
+	}
+	for range attempt - 1 {
+		backoff = min(2*backoff, longestBackoff)
+	}
+	return backoff
+}
+
+// failed decides what becomes of a step that failed: another attempt, a run that goes on without it, or the end.
+func (r *run) failed(t *plugin.OperationStep, step *platformv1.StepStatus, v verdict) verdict {
+	why := v.failed
+	for i := range step.Targets {
+		if step.Targets[i].Phase == platformv1.OperationRunning {
+			step.Targets[i].Phase = platformv1.OperationFailed
+		}
+	}
+	attempt := max(step.Attempts, 1)
+	if attempt <= r.attempts(t) && v.final != yes {
+		wait := r.backoff(t, attempt)
+		at := metav1.NewTime(r.facts.Now.Add(wait))
+		step.Phase, step.NextAttemptTime, step.Attempts = platformv1.OperationPending, &at, attempt
+		return verdict{step: t.Name, waiting: fmt.Sprintf("the next attempt at %s, after attempt %d: %s", at.UTC().Format(time.TimeOnly), attempt, why), retry: wait}
+	}
+	at := metav1.NewTime(r.facts.Now)
+	step.Phase, step.Message, step.CompletionTime = platformv1.OperationFailed, why, &at
+	if !r.continues(t.Name) && r.status.Ending == "" {
+		r.end(platformv1.EndingFailed, t.Name, why)
+	}
+	return verdict{}
+}
+
+// continues says whether the run goes on when a step fails.
+func (r *run) continues(name string) bool {
+	t, ok := r.facts.Template.Step(name)
+	return ok && t.OnFailure == plugin.FailureContinues
+}
+
+// end has the run end early. culprit is the step that it ends for; empty for none.
+func (r *run) end(ending platformv1.OperationEnding, culprit, why string) {
+	r.status.Ending = ending
+	if ending == platformv1.EndingFailed {
+		r.status.Error, r.reason = why, ReasonStepFailed
+	}
+	if step := r.find(culprit); step != nil && !ended(step) {
+		at := metav1.NewTime(r.facts.Now)
+		step.Phase, step.Message, step.CompletionTime = platformv1.OperationFailed, why, &at
+		for i := range step.Targets {
+			if step.Targets[i].Phase == platformv1.OperationRunning {
+				step.Targets[i].Phase = platformv1.OperationFailed
+			}
+		}
+	}
+	r.stopSteps(why, platformv1.OperationCancelled)
+}
+
+// stopSteps leaves the steps that are under way as they are.
+func (r *run) stopSteps(why string, phase platformv1.OperationPhase) {
+	at := metav1.NewTime(r.facts.Now)
+	for i := range r.status.Steps {
+		step := &r.status.Steps[i]
+		if step.Phase != platformv1.OperationRunning {
+			continue
+		}
+		step.Phase, step.CompletionTime, step.Message = phase, &at, why
+		for j := range step.Targets {
+			if step.Targets[j].Phase == platformv1.OperationRunning {
+				step.Targets[j].Phase = phase
+			}
+		}
+	}
+}
+
+// compensate takes the steps that undo what was begun, one after the other, in their order. One that fails keeps no other from being
+// taken.
+func (r *run) compensate() {
+	var wanted []string
+	for i := range r.facts.Template.Steps {
+		t := &r.facts.Template.Steps[i]
+		step := r.find(t.Name)
+		if step == nil || step.Attempts == 0 {
+			continue
+		}
+		wanted = append(wanted, t.Compensate...)
+		if t.Engine == nil || t.Engine.Do != plugin.EngineSwitchover {
+			continue
+		}
+		if v := (switchoverStep{}).withdraw(r, step); !v.done() {
+			v.step = t.Name
+			r.waits = append(r.waits, v)
+			return
+		}
+	}
+	for i := range r.status.Steps {
+		step := &r.status.Steps[i]
+		t, known := r.facts.Template.Step(step.Name)
+		if !known || ended(step) || !r.facts.Template.Compensates(step.Name) {
+			continue
+		}
+		if !slices.Contains(wanted, step.Name) {
+			step.Phase = platformv1.OperationSkipped
+			continue
+		}
+		v := r.take(t, step)
+		if v.failed != "" {
+			v = r.failed(t, step, v)
+		}
+		if v.waiting != "" {
+			r.waits = append(r.waits, v)
+			return
+		}
+	}
+}
+
+// ended is the decision of a run that ended early and has nothing left to compensate.
+func (r *run) ended() Decision {
+	message := r.status.Error
+	for i := range r.status.Steps {
+		step := &r.status.Steps[i]
+		if r.facts.Template.Compensates(step.Name) && step.Phase == platformv1.OperationFailed {
+			message = join(message, fmt.Sprintf("step %q did not undo what was done: %s", step.Name, step.Message))
+		}
+	}
+	ending := r.status.Ending
+	if ending == platformv1.EndingCancelled {
+		return r.finish(platformv1.OperationCancelled, message, outcome.Stalled(ReasonCancelled, join("it was cancelled", message)))
+	}
+	reason := r.reason
+	if reason == "" {
+		reason = ReasonStepFailed
+	}
+	return r.finish(platformv1.OperationFailed, message, outcome.Stalled(reason, message))
+}
+
+func join(first, second string) string {
+	switch {
+	case first == "":
+		return second
+	case second == "":
+		return first
+	}
+	return first + "; " + second
+}
+
+// stepOf is the record that a step begins with: what it came to in an earlier run, where it need not be taken again.
+func stepOf(earlier *platformv1.Operation, name string) platformv1.StepStatus {
+	for _, step := range earlier.Status.Steps {
+		if step.Name == name && (step.Phase == platformv1.OperationSucceeded || step.Phase == platformv1.OperationSkipped) {
+			return *step.DeepCopy()
+		}
+	}
+	return platformv1.StepStatus{Name: name, Phase: platformv1.OperationPending}
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"strings"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// switchoverStep asks a set to have its writer hand over, and waits until another pod writes. The controller of WorkloadSets does it.
+type switchoverStep struct{}
+
+// Outputs of a switchover.
+const (
+	outputFrom = "from"
+	outputTo   = "to"
+	// outputSet is the set that is asked, for as long as it is.
+	outputSet = "asked"
+)
+
+func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase == platformv1.OperationPending {
+		if v := s.begin(r, t, step); !v.done() {
+			return v
+		}
+	}
+	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], setOf(step.Outputs[outputFrom])
+	writer := r.facts.writerOf(set)
+	if writer != nil && writer.Name != from {
+		if v := s.withdraw(r, step); !v.done() {
+			return v
+		}
+		step.Outputs[outputTo] = writer.Name
+		if to != "" && writer.Name != to {
+			return failedf("pod %s took over from %s, and %s was to", writer.Name, from, to)
+		}
+		return verdict{}
+	}
+	waiting := fmt.Sprintf("a pod to take over from %s", from)
+	if to != "" {
+		waiting = fmt.Sprintf("pod %s to take over from %s", to, from)
+	}
+	answer, v := r.answer(&Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to}}, waiting)
+	switch {
+	case answer == nil:
+		return v
+	case answer.Problem != "":
+		// The set has said for good that it does not.
+		return verdict{failed: answer.Problem}
+	}
+	if progress := answer.Outputs["progress"]; progress != "" {
+		waiting += ": " + progress
+	}
+	return verdict{waiting: waiting, retry: declaredPoll}
+}
+
+// withdraw takes the request back, so that nothing hands over again when the pod writes another time. It is done once.
+func (switchoverStep) withdraw(r *run, step *platformv1.StepStatus) verdict {
+	set := step.Outputs[outputSet]
+	if set == "" {
+		return verdict{}
+	}
+	answer, v := r.answer(&Effect{Key: r.key(step, "withdraw"), Handover: &Handover{Set: set}}, "the request to be taken back")
+	if answer == nil && v.failed == "" {
+		return v
+	}
+	// A set that is gone has no request.
+	delete(step.Outputs, outputSet)
+	return verdict{}
+}
+
+// begin records who is to hand over.
+func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	values, why := r.values(t)
+	if why != "" {
+		return verdict{failed: why}
+	}
+	component := values["component"]
+	if component != "" || r.facts.Component != "" {
+		var err error
+		if component, err = r.facts.componentFor(component); err != nil {
+			return verdict{failed: err.Error()}
+		}
+	}
+	var writers []Pod
+	for _, pod := range r.facts.Pods {
+		if pod.Access == platformv1.RoleReadWrite && (component == "" || pod.Component == component) {
+			writers = append(writers, pod)
+		}
+	}
+	switch len(writers) {
+	case 0:
+		return failedf("no pod of %s takes writes, so that there is nothing to hand over", r.facts.Target)
+	case 1:
+	default:
+		return failedf("%d pods of %s take writes: name a Component or WorkloadSet as the target", len(writers), r.facts.Target)
+	}
+	from, to := writers[0], values["to"]
+	switch next := r.facts.pod(to); {
+	case to == from.Name:
+		return failedf("pod %s takes writes already", to)
+	case to != "" && (next == nil || next.Set != from.Set || next.Component != from.Component):
+		return failedf("pod %q cannot take over: it is no pod of %s", to, setOf(from.Name))
+	}
+	r.begin(step)
+	step.Outputs = map[string]string{outputFrom: from.Name, outputTo: to, outputSet: setOf(from.Name)}
+	return verdict{}
+}
+
+// setOf is the name of the WorkloadSet of a pod.
+func setOf(pod string) string { return pod[:max(0, strings.LastIndex(pod, "-"))] }
+
+// writerOf is the pod of a set that takes writes; nil while there is none, or more than one.
+func (f Facts) writerOf(set string) *Pod {
+	var writer *Pod
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		if pod.Access != platformv1.RoleReadWrite || !strings.HasPrefix(pod.Name, set+"-") {
+			continue
+		}
+		if writer != nil {
+			return nil
+		}
+		writer = pod
+	}
+	return writer
+}

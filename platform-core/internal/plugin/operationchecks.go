@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+// operationFile is a "<Name>.yaml" of the operations part as it was read.
+type operationFile struct {
+	OperationTemplate
+	key      string
+	document *document.Document
+}
+
+func (l *loader) loadOperations() {
+	data := l.part(PartOperations)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		name, ok := strings.CutSuffix(key, ".yaml")
+		if !ok {
+			l.fail(PartOperations, key, 0, "the key is not known: this part has keys <Name>.yaml")
+			continue
+		}
+		doc := l.parse(PartOperations, key, data[key])
+		if doc == nil {
+			continue
+		}
+		file := operationFile{key: key, document: doc}
+		if !l.decode(PartOperations, key, doc, "#Operation", &file.OperationTemplate, operationLeaf) {
+			continue
+		}
+		if file.Name != name {
+			l.fail(PartOperations, key, doc.Line(document.Path{"name"}), "name is %q: it must be %q as in the key", file.Name, name)
+		}
+		l.operations[name] = file
+	}
+}
+
+// operationLeaf refuses placeholders but in the values of steps, which are checked when all of the template is known.
+func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error) {
+	if len(path) > 3 && path[0] == "steps" {
+		for _, open := range []string{"parameters", "with", "name", "message", "content"} {
+			if path[3] == open {
+				return false, nil
+			}
+		}
+	}
+	return false, refusePlaceholder(text)
+}
+
+// ParseOperation reads a template that belongs to no plugin: it can act on every component. The error names each line that is wrong.
+func ParseOperation(text string) (OperationTemplate, error) {
+	l := &loader{sources: map[Part]Source{}}
+	doc := l.parse(PartOperations, "", text)
+	var template OperationTemplate
+	if doc != nil && l.decode(PartOperations, "", doc, "#Operation", &template, operationLeaf) {
+		l.checkOperation(&operationFile{OperationTemplate: template, document: doc}, &template)
+	}
+	if len(l.errs) > 0 {
+		return template, l.errs[0]
+	}
+	return template, nil
+}
+
+func (l *loader) checkOperations() {
+	for _, name := range slices.Sorted(maps.Keys(l.operations)) {
+		file := l.operations[name]
+		l.checkOperation(&file, &file.OperationTemplate)
+		l.operations[name] = file
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.operations)) {
+		file := l.operations[name]
+		if circle := l.circle(name, nil); circle != "" {
+			l.fail(PartOperations, file.key, file.document.Line(document.Path{"steps"}), "runs itself: %s", circle)
+		}
+	}
+}
+
+// circle says which templates run each other in a circle.
+func (l *loader) circle(name string, above []string) string {
+	above = append(slices.Clone(above), name)
+	for _, step := range l.operations[name].Steps {
+		switch {
+		case step.Operation == nil:
+		case step.Operation.TemplateRef == above[0]:
+			return strings.Join(append(above, above[0]), " runs ")
+		case !slices.Contains(above, step.Operation.TemplateRef):
+			if circle := l.circle(step.Operation.TemplateRef, above); circle != "" {
+				return circle
+			}
+		}
+	}
+	return ""
+}
+
+// operationCheck checks one template; components are those that it can act on.
+type operationCheck struct {
+	template   *OperationTemplate
+	components []Component
+	fail       func(path document.Path, format string, args ...any)
+}
+
+func (l *loader) checkOperation(file *operationFile, template *OperationTemplate) {
+	check := operationCheck{template: template, fail: func(path document.Path, format string, args ...any) {
+		l.fail(PartOperations, file.key, file.document.Line(path), "%s %s", path, fmt.Sprintf(format, args...))
+	}}
+	known := names(l.components.Components.Components, func(c Component) string { return c.Name })
+	for i, target := range template.Targets {
+		if !slices.Contains(known, target) {
+			check.fail(document.Path{"targets"}.Index(i), "names the component %q, which is not there", target)
+		}
+	}
+	for _, c := range l.components.Components.Components {
+		if template.acts(c.Name) {
+			check.components = append(check.components, c)
+		}
+	}
+	before := len(l.errs)
+	check.parameters()
+	check.steps()
+	if len(l.errs) == before {
+		formulaCompiler{template: template, outputs: check.outputs, fail: check.fail}.compile()
+	}
+}
+
+func (c operationCheck) parameters() {
+	for _, name := range slices.Sorted(maps.Keys(c.template.Parameters)) {
+		p, path := c.template.Parameters[name], document.Path{"parameters"}.With(name)
+		if err := constraint.CheckTextConstraint(p.Schema); err != nil {
+			c.fail(path.With("schema"), "%v", err)
+			continue
+		}
+		if p.Default != nil && *p.Default != "" {
+			if err := constraint.CheckText(p.Schema, *p.Default); err != nil {
+				c.fail(path.With("default"), "%v", err)
+			}
+		}
+	}
+}
+
+func (c operationCheck) steps() {
+	seen, approvals := map[string]bool{}, 0
+	for i := range c.template.Steps {
+		step, path := &c.template.Steps[i], document.Path{"steps"}.Index(i)
+		if variable := StepVariable(step.Name); seen[variable] {
+			c.fail(path.With("name"), "is %q, which another step has: names must differ, and not just in dashes", step.Name)
+		} else {
+			seen[variable] = true
+		}
+		if step.Approval != nil {
+			if approvals++; approvals > 1 {
+				c.fail(path, "is the second that waits for an approval: an Operation has one approval at most")
+			}
+		}
+		c.references(path, step, c.template.Steps[i+1:])
+		c.kind(path, step)
+	}
+	if order := c.template.Order(); len(order) < len(c.template.Steps) {
+		for i, step := range c.template.Steps {
+			if !slices.Contains(order, step.Name) {
+				c.fail(document.Path{"steps"}.Index(i).With("needs"), "waits for itself, by way of what it needs")
+				return
+			}
+		}
+	}
+}
+
+// references checks the names of other steps.
+func (c operationCheck) references(path document.Path, step *OperationStep, later []OperationStep) {
+	for i, need := range step.Needs {
+		switch _, ok := c.template.Step(need); {
+		case !ok:
+			c.fail(path.With("needs").Index(i), "names the step %q, which is not there", need)
+		case c.template.Compensates(need):
+			c.fail(path.With("needs").Index(i), "names the step %q, which is taken only to compensate", need)
+		}
+	}
+	for i, name := range step.Compensate {
+		if !slices.ContainsFunc(later, func(s OperationStep) bool { return s.Name == name }) {
+			c.fail(path.With("compensate").Index(i), "names the step %q, which does not stand after this one", name)
+		}
+	}
+	if c.template.Compensates(step.Name) && (len(step.Needs) > 0 || len(step.Compensate) > 0 || step.Approval != nil) {
+		c.fail(path, "is taken to compensate: it can have no needs, no compensate and no approval")
+	}
+}
+
+// kind checks that a step has one type, and what that says.
+func (c operationCheck) kind(path document.Path, step *OperationStep) {
+	kinds := 0
+	for _, given := range []bool{step.Agent != nil, step.Engine != nil, step.Wait != nil, step.Operation != nil, step.Approval != nil,
+		step.Apply != nil, step.Patch != nil, step.Delete != nil} {
+		if given {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		c.fail(path, "must have exactly one of agent, engine, wait, operation, approval, apply, patch and delete")
+		return
+	}
+	if step.ForEach != "" && (step.Agent != nil || step.Engine != nil || step.Approval != nil) {
+		c.fail(path.With("forEach"), "is for wait, operation, apply, patch and delete: an agent step goes from pod to pod, and an engine step and an approval are taken once")
+	}
+	switch {
+	case step.Agent != nil:
+		c.agent(path.With("agent"), step.Agent)
+	case step.Engine != nil:
+		c.engine(path.With("engine"), step.Engine)
+	}
+}
+
+func (c operationCheck) agent(path document.Path, step *AgentStep) {
+	switch {
+	case (step.Call == "") == (step.Action == ""):
+		c.fail(path, "must have exactly one of call and action")
+	case step.Action == "" && len(step.Parameters) > 0:
+		c.fail(path.With("parameters"), "are for an action")
+	case (step.Call == AgentSignal) != (step.Signal != ""):
+		c.fail(path, "must have a signal for the call Signal, and for no other")
+	}
+	for i := range c.components {
+		component := &c.components[i]
+		switch {
+		case step.Call == AgentReload && component.Process.Reload == nil:
+			c.fail(path[:len(path)-1], "calls Reload, and component %q has no process.reload", component.Name)
+		case step.Action != "":
+			c.action(path, step, component)
+		}
+	}
+}
+
+func (c operationCheck) action(path document.Path, step *AgentStep, component *Component) {
+	i := slices.IndexFunc(component.Actions, func(a plan.Action) bool { return a.Name == step.Action })
+	if i < 0 {
+		c.fail(path.With("action"), "names the action %q, which component %q has not: it has %s; name the components that have it in targets", step.Action,
+			component.Name, strings.Join(names(component.Actions, func(a plan.Action) string { return a.Name }), ", "))
+		return
+	}
+	action := &component.Actions[i]
+	for _, name := range slices.Sorted(maps.Keys(step.Parameters)) {
+		if _, ok := action.Parameters[name]; !ok {
+			c.fail(path.With("parameters").With(name), "is no parameter of action %q: it takes %s", action.Name, parameterNames(action))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
+		if _, ok := step.Parameters[name]; !ok {
+			c.fail(path, "lacks the parameter %q, which action %q takes: add it", name, action.Name)
+		}
+	}
+}
+
+func (c operationCheck) engine(path document.Path, step *EngineStep) {
+	known := EngineValues[step.Do]
+	for _, name := range slices.Sorted(maps.Keys(step.With)) {
+		if !slices.Contains(known, name) {
+			c.fail(path.With("with").With(name), "is no value that %s takes: it takes %s", step.Do, cmpNone(strings.Join(known, ", ")))
+		}
+	}
+}
+
+func cmpNone(list string) string {
+	if list == "" {
+		return "none"
+	}
+	return list
+}
+
+// outputs of a step, by name: those of an action that every component has.
+func (c operationCheck) outputs(step *OperationStep) []string {
+	switch {
+	case step.Wait != nil:
+		return slices.Sorted(maps.Keys(step.Wait.Outputs))
+	case step.Operation != nil:
+		return []string{"operation"}
+	case step.Approval != nil:
+		return []string{"by"}
+	case step.Engine != nil:
+		return []string{"changed", "generation"}
+	case step.Agent == nil || step.Agent.Action == "":
+		return nil
+	}
+	var outputs []string
+	for i := range c.components {
+		for _, action := range c.components[i].Actions {
+			if action.Name == step.Agent.Action {
+				outputs = append(outputs, slices.Collect(maps.Keys(action.Outputs))...)
+			}
+		}
+	}
+	slices.Sort(outputs)
+	return slices.Compact(outputs)
+}
+
+// acts says whether an Operation can act on a component.
+func (t *OperationTemplate) acts(component string) bool {
+	return len(t.Targets) == 0 || slices.Contains(t.Targets, component)
+}
+
+// CheckParameters returns the values of the parameters, defaults included; the error is a sentence that names what is wrong.
+func (t *OperationTemplate) CheckParameters(given map[string]string) (map[string]string, error) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := t.Parameters[name]; !ok {
+			return nil, fmt.Errorf("template %q has no parameter %q: it takes %s", t.Name, name, cmpNone(strings.Join(slices.Sorted(maps.Keys(t.Parameters)), ", ")))
+		}
+	}
+	values := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(t.Parameters)) {
+		p := t.Parameters[name]
+		value, ok := given[name]
+		switch {
+		case ok:
+			if err := constraint.CheckText(p.Schema, value); err != nil {
+				return nil, fmt.Errorf("parameter %q of template %q %w", name, t.Name, err)
+			}
+			values[name] = value
+		case p.Default != nil:
+			values[name] = *p.Default
+		default:
+			return nil, fmt.Errorf("parameter %q of template %q is missing%s", name, t.Name, described(p))
+		}
+	}
+	return values, nil
+}
+
+func described(p OperationParameter) string {
+	if p.Description == "" {
+		return ""
+	}
+	return ": " + p.Description
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"time"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// OperationTemplate is the content of a "<Name>.yaml" of the operations part. Expressions in it are CEL over parameters, target
+// and steps; texts of steps may hold placeholders over the same.
+type OperationTemplate struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Targets are the components whose pods it can act on; all when empty.
+	Targets []string `json:"targets,omitempty"`
+	// Parameters that an Operation gives, by name.
+	Parameters map[string]OperationParameter `json:"parameters,omitempty"`
+	// Preconditions must hold before anything is touched. They see parameters and target.
+	Preconditions []ParameterRule `json:"preconditions,omitempty"`
+	Steps         []OperationStep `json:"steps"`
+
+	formulas map[formulaKey]*placeholder.Formula
+}
+
+// OperationParameter is one that an Operation gives.
+type OperationParameter struct {
+	// Description in one line.
+	Description string `json:"description,omitempty"`
+	// Schema is the CUE constraint of its text, for example =~"^[0-9]+$".
+	Schema string `json:"schema"`
+	// Default is taken where an Operation gives none; without it the parameter has to be given.
+	Default *string `json:"default,omitempty"`
+}
+
+// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, apply, patch or
+// delete.
+type OperationStep struct {
+	// Name by which other steps and the record call it. In expressions, dashes are underscores.
+	Name string `json:"name"`
+	// Needs are the steps that have to end before. The step before it in the template when left out; none for [].
+	Needs []string `json:"needs,omitempty"`
+	// When is an expression: where it gives false, the step is skipped.
+	When string `json:"when,omitempty"`
+	// ForEach is an expression that gives a list of texts: the step is taken for one after the other, each as the variable each.
+	ForEach string `json:"forEach,omitempty"`
+	// Retry of the step when it fails; that of the Operation when left out.
+	Retry *StepRetry `json:"retry,omitempty"`
+	// Timeout from the step's first beginning, all of its attempts together; none but that of the Operation when empty.
+	Timeout Span `json:"timeout,omitempty"`
+	// OnFailure says what becomes of the run. Default Abort.
+	OnFailure OnFailure `json:"onFailure,omitempty"`
+	// Compensate are steps that undo this one: they are taken when the run fails or is cancelled once this one was begun, and not
+	// otherwise. They stand after it in the template.
+	Compensate []string `json:"compensate,omitempty"`
+
+	Agent     *AgentStep    `json:"agent,omitempty"`
+	Engine    *EngineStep   `json:"engine,omitempty"`
+	Wait      *WaitStep     `json:"wait,omitempty"`
+	Operation *NestedStep   `json:"operation,omitempty"`
+	Approval  *ApprovalStep `json:"approval,omitempty"`
+	// Apply is an object that is applied; it may be made by it.
+	Apply *ObjectStep `json:"apply,omitempty"`
+	// Patch is merged into an object that is there.
+	Patch *ObjectStep `json:"patch,omitempty"`
+	// Delete removes an object; one that is absent is done.
+	Delete *ObjectStep `json:"delete,omitempty"`
+}
+
+// StepRetry says how often a step that failed is tried again.
+type StepRetry struct {
+	Limit int32 `json:"limit"`
+	// Backoff before the first; it doubles with each, up to 5m. Default 5s.
+	Backoff Span `json:"backoff,omitempty"`
+}
+
+// Span is a time such as 90s or 5m.
+type Span string
+
+// Duration of a span that was checked; 0 when it is empty.
+func (s Span) Duration() time.Duration {
+	d, _ := time.ParseDuration(string(s))
+	return d
+}
+
+// OnFailure says what becomes of a run when a step fails.
+type OnFailure string
+
+// Values of OnFailure.
+const (
+	// FailureAborts ends the run.
+	FailureAborts OnFailure = "Abort"
+	// FailureContinues goes on as if the step had succeeded.
+	FailureContinues OnFailure = "Continue"
+)
+
+// AgentStep calls the process manager or the ops agent of pods of the target, one pod after the other.
+type AgentStep struct {
+	// Call of the process manager.
+	Call AgentCall `json:"call,omitempty"`
+	// Signal for the call Signal.
+	Signal string `json:"signal,omitempty"`
+	// Action of the component, in place of a call. Each component that the step acts on declares it.
+	Action string `json:"action,omitempty"`
+	// Parameters of the action, with placeholders.
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// Pods that it acts on. Default All.
+	Pods PodChoice `json:"pods,omitempty"`
+}
+
+// AgentCall names a method of the process manager.
+type AgentCall string
+
+// Calls.
+const (
+	AgentRestart AgentCall = "Restart"
+	AgentReload  AgentCall = "Reload"
+	AgentStart   AgentCall = "Start"
+	AgentStop    AgentCall = "Stop"
+	AgentSignal  AgentCall = "Signal"
+)
+
+// PodChoice names pods of the target.
+type PodChoice string
+
+// Values of PodChoice.
+const (
+	// PodsAll: each, those that take no writes first.
+	PodsAll PodChoice = "All"
+	// PodsWriters: those that take writes.
+	PodsWriters PodChoice = "Writers"
+	// PodsOthers: those that take no writes.
+	PodsOthers PodChoice = "Others"
+	// PodsOne: the first of all.
+	PodsOne PodChoice = "One"
+)
+
+// EngineStep has the engine do what it does for an edited spec: the outermost declared object is edited, and the step is done when
+// that is Ready again.
+type EngineStep struct {
+	Do EngineVerb `json:"do"`
+	// With are the values that the verb takes, with placeholders; one that is empty is as if it were not there.
+	With map[string]string `json:"with,omitempty"`
+}
+
+// EngineVerb is what an engine step does.
+type EngineVerb string
+
+// Verbs, and what With may hold.
+const (
+	// EngineStop and EngineStart set running.
+	EngineStop  EngineVerb = "Stop"
+	EngineStart EngineVerb = "Start"
+	// EngineScale sets the number of pods: replicas, component, set.
+	EngineScale EngineVerb = "Scale"
+	// EngineResize sets resources: component, cpu, memory, cpuRequest, cpuLimit, memoryRequest, memoryLimit.
+	EngineResize EngineVerb = "Resize"
+	// EngineExpand sets the size of volumes: component, size.
+	EngineExpand EngineVerb = "Expand"
+	// EngineUpgrade sets the version of the middleware: version.
+	EngineUpgrade EngineVerb = "Upgrade"
+	// EngineSwitchover has the pod that takes writes hand over: component, to.
+	EngineSwitchover EngineVerb = "Switchover"
+)
+
+// EngineValues are the names that With may have, by verb.
+var EngineValues = map[EngineVerb][]string{
+	EngineStop: nil, EngineStart: nil,
+	EngineScale:      {"component", "replicas", "set"},
+	EngineResize:     {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
+	EngineExpand:     {"component", "size"},
+	EngineUpgrade:    {"version"},
+	EngineSwitchover: {"component", "to"},
+}
+
+// ObjectReference names an object in the namespace of the target, with placeholders in its name.
+type ObjectReference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+}
+
+// WaitStep waits for an object to be as asked.
+type WaitStep struct {
+	ObjectReference `json:",inline"`
+	// Until is an expression over object, too, which is a map. One that cannot be evaluated, since a field is not there, is not met.
+	Until string `json:"until"`
+	// Outputs are expressions like it that give texts.
+	Outputs map[string]string `json:"outputs,omitempty"`
+}
+
+// NestedStep runs another template of the same bundle, or one of the engine, on the same target.
+type NestedStep struct {
+	TemplateRef string `json:"templateRef"`
+	// Parameters with placeholders.
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// ApprovalStep waits for somebody to approve.
+type ApprovalStep struct {
+	// Message says what is to be approved, with placeholders.
+	Message string `json:"message"`
+}
+
+// ObjectStep is an object in the namespace of the target. Texts in its content may hold placeholders.
+type ObjectStep struct {
+	ObjectReference `json:",inline"`
+	// Content is merged with apiVersion, kind and metadata.name; unused by delete.
+	Content map[string]any `json:"content,omitempty"`
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// moving is a template that uses all that steps can say.
+const moving = `name: Move
+description: Moves things.
+parameters:
+  count: {schema: '=~"^[0-9]+$"', description: how many}
+  why: {schema: string, default: ""}
+preconditions:
+  - {rule: "target.pods > 0", message: start it first}
+steps:
+  - name: ask
+    approval: {message: "move ${parameters.count} of ${target.name}"}
+  - name: look-up
+    needs: []
+    wait: {apiVersion: v1, kind: ConfigMap, name: "${target.name}-map", until: "object.data.ready == 'yes'", outputs: {where: "object.data.where"}}
+  - name: move
+    needs: [ask, look-up]
+    when: int(parameters.count) > 0 && steps.look_up.outputs.where != ""
+    forEach: "['a', 'b']"
+    retry: {limit: 2, backoff: 1s}
+    timeout: 1m
+    compensate: [undo]
+    apply: {apiVersion: v1, kind: ConfigMap, name: "x-${each}", content: {data: {to: "${steps.look_up.outputs.where}", n: "${parameters.count}"}}}
+  - name: check
+    onFailure: Continue
+    engine: {do: Scale, with: {replicas: "${parameters.count}"}}
+  - name: undo
+    delete: {apiVersion: v1, kind: ConfigMap, name: x}
+`
+
+func parseMoving(t *testing.T, old, new string) (OperationTemplate, error) {
+	t.Helper()
+	if strings.Count(moving, old) != 1 && old != "" {
+		t.Fatalf("%q is there %d times", old, strings.Count(moving, old))
+	}
+	return ParseOperation(strings.Replace(moving, old, new, 1))
+}
+
+func TestOperationSteps(t *testing.T) {
+	template, err := parseMoving(t, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if order := template.Order(); !slices.Equal(order, []string{"ask", "look-up", "move", "check", "undo"}) {
+		t.Errorf("order is %v", order)
+	}
+	if before := template.Before("check"); !slices.Equal(before, []string{"move", "ask", "look-up"}) {
+		t.Errorf("before check are %v", before)
+	}
+	variables := map[string]any{
+		"parameters": map[string]string{"count": "3", "why": ""},
+		"target":     map[string]any{"name": "a", "pods": int64(2)},
+		"steps":      map[string]any{"look_up": map[string]any{"phase": "Succeeded", "outputs": map[string]string{"where": "there"}}},
+		"each":       "b", "object": map[string]any{"data": map[string]any{"ready": "yes", "where": "there"}},
+	}
+	for _, tc := range []struct {
+		step, source, want string
+		eval               func(step, source string, variables map[string]any) (string, error)
+	}{
+		{"ask", "move ${parameters.count} of ${target.name}", "move 3 of a", template.Text},
+		{"move", "x-${each}", "x-b", template.Text},
+		{"move", "${steps.look_up.outputs.where}", "there", template.Text},
+		{"look-up", "object.data.where", "there", template.Value},
+	} {
+		if got, err := tc.eval(tc.step, tc.source, variables); err != nil || got != tc.want {
+			t.Errorf("%q of %s gives %q, %v; want %q", tc.source, tc.step, got, err, tc.want)
+		}
+	}
+	move, _ := template.Step("move")
+	for source, eval := range map[string]func() (bool, error){
+		move.When:         func() (bool, error) { return template.Truth("move", move.When, variables) },
+		"target.pods > 0": func() (bool, error) { return template.Truth("", "target.pods > 0", variables) },
+		"object":          func() (bool, error) { return template.Truth("look-up", "object.data.ready == 'yes'", variables) },
+	} {
+		if got, err := eval(); err != nil || !got {
+			t.Errorf("%q gives %t, %v", source, got, err)
+		}
+	}
+	if items, err := template.Texts("move", move.ForEach, variables); err != nil || !slices.Equal(items, []string{"a", "b"}) {
+		t.Errorf("forEach gives %v, %v", items, err)
+	}
+	if _, err := template.Truth("look-up", "object.data.ready == 'yes'", map[string]any{"object": map[string]any{}}); err == nil {
+		t.Error("a field that is not there is no error")
+	}
+}
+
+func TestBrokenSteps(t *testing.T) {
+	for name, tc := range map[string]struct{ old, new, at, says string }{
+		"unknown parameter":       {"int(parameters.count)", "int(parameters.cuont)", "int(parameters.cuont)", "undefined field 'cuont'"},
+		"unknown step":            {"steps.look_up.outputs.where}\", n", "steps.look_pu.outputs.where}\", n", "look_pu", "undefined field 'look_pu'"},
+		"unknown output":          {"steps.look_up.outputs.where != \"\"", "steps.look_up.outputs.there != \"\"", "there != ", "undefined field 'there'"},
+		"step that may not end":   {"until: \"object.data.ready == 'yes'\"", "until: \"steps.ask.phase == 'Succeeded'\"", "until:", "undefined field 'ask'"},
+		"no truth":                {"when: int(parameters.count) > 0 && steps.look_up.outputs.where != \"\"", "when: int(parameters.count)", "when:", "it must give true or false"},
+		"no list":                 {`forEach: "['a', 'b']"`, `forEach: "'a'"`, "forEach", "it must give a list of texts"},
+		"each without forEach":    {"move ${parameters.count} of ${target.name}", "${each}", "approval", "undeclared reference to 'each'"},
+		"need unknown":            {"needs: [ask, look-up]", "needs: [ask, look]", "needs: [ask", `names the step "look"`},
+		"circle":                  {"needs: []", "needs: [check]", "needs: [check]", "waits for itself"},
+		"needs what compensates":  {"needs: [ask, look-up]", "needs: [undo]", "needs: [undo]", "only to compensate"},
+		"compensation before":     {"compensate: [undo]", "compensate: [nobody]", "compensate: [nobody]", "does not stand after"},
+		"two approvals":           {"    onFailure: Continue\n    engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}\n", "    approval: {message: x}\n", "- name: check", "one approval"},
+		"two types":               {"    onFailure: Continue\n", "    onFailure: Continue\n    agent: {call: Restart}\n", "- name: check", "exactly one of"},
+		"value of another verb":   {"with: {replicas:", "with: {size:", "engine", "no value that Scale takes"},
+		"constraint":              {`schema: '=~"^[0-9]+$"'`, "schema: '=~'", "schema: '=~'", "no CUE constraint"},
+		"default":                 {"schema: string, default: \"\"", "schema: '=~\"^a\"', default: b", "why:", "it must be"},
+		"span":                    {"timeout: 1m", "timeout: soon", "timeout: soon", "a time such as 30s"},
+		"placeholder in no value": {"description: Moves things.", "description: \"${target.name}\"", "description: \"$", "a placeholder is not allowed here"},
+		"forEach of an engine":    {"    onFailure: Continue\n", "    forEach: \"['a']\"\n", "forEach: \"['a']\"", "goes from pod to pod"},
+		"precondition sees steps": {"target.pods > 0", "steps.ask.phase == ''", "steps.ask", "undeclared reference to 'steps'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseMoving(t, tc.old, tc.new)
+			if err == nil {
+				t.Fatal("it is accepted")
+			}
+			line := lineOf(t, strings.Replace(moving, tc.old, tc.new, 1), tc.at)
+			if got := err.(LoadError); got.Line != line || !strings.Contains(got.Message, tc.says) {
+				t.Errorf("got line %d: %s; want line %d: %q", got.Line, got.Message, line, tc.says)
+			}
+		})
+	}
+}
+
+func TestOperationParameters(t *testing.T) {
+	template, err := parseMoving(t, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		given map[string]string
+		says  string
+	}{
+		"given":   {map[string]string{"count": "3"}, ""},
+		"missing": {nil, `parameter "count" of template "Move" is missing: how many`},
+		"unknown": {map[string]string{"cuont": "3"}, `has no parameter "cuont": it takes count, why`},
+		"wrong":   {map[string]string{"count": "x"}, `parameter "count" of template "Move" is "x"`},
+	} {
+		values, err := template.CheckParameters(tc.given)
+		switch {
+		case tc.says == "" && (err != nil || values["count"] != "3" || values["why"] != ""):
+			t.Errorf("%s: %v, %v", name, values, err)
+		case tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)):
+			t.Errorf("%s: %v; want %q", name, err, tc.says)
+		}
+	}
+}
+
+func TestTemplatesThatRunEachOther(t *testing.T) {
+	sources := redisSources(t)
+	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, operation: {templateRef: B}}]\n")
+	edit(t, sources, PartOperations, "B.yaml", "", "name: B\nsteps: [{name: a, operation: {templateRef: A}}]\n")
+	_, errs := Load(sources)
+	if text := list(errs); !strings.Contains(text, "A.yaml:2: runs itself: A runs B runs A") || !strings.Contains(text, "B.yaml:2: runs itself") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+func TestActionsInSteps(t *testing.T) {
+	sources := redisSources(t)
+	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, agent: {action: fly}}]\n")
+	if _, errs := Load(sources); !strings.Contains(list(errs), `steps[0].agent.action names the action "fly", which component "redis" has not`) {
+		t.Errorf("got\n%s", list(errs))
+	}
+}
