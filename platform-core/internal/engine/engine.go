@@ -21,6 +21,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/application"
 	"github.com/zeroinfra/platform-core/internal/controller/claim"
 	"github.com/zeroinfra/platform-core/internal/controller/component"
+	"github.com/zeroinfra/platform-core/internal/controller/entity"
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
 	"github.com/zeroinfra/platform-core/internal/controller/schedule"
@@ -31,6 +32,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/internal/trim"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -63,6 +65,9 @@ type Options struct {
 
 // Admission says how the validating webhook is reached, and what it judges.
 type Admission = admission.Options
+
+// TrimPod is the transform of the cache that the engine reads pods from: it leaves what the engine reads of them.
+func TrimPod(obj any) (any, error) { return trim.Pod(obj) }
 
 // Setup registers every controller of the engine with the manager.
 func Setup(mgr ctrl.Manager, o Options) error {
@@ -125,6 +130,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return operation.Setup(mgr, operation.Deps{
 				Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces,
 			})
+		},
+		func() error {
+			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
 		},
 		func() error {
 			return schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)})

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/trim"
+	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // ofDomain are the kinds of which an operator holds only the objects of its domain.
 func ofDomain() []client.Object {
 	return []client.Object{
-		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{},
+		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{}, &platformv1.Entity{},
 		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &autoscalingv2.HorizontalPodAutoscaler{},
@@ -49,7 +49,7 @@ func cacheOptions(domain string, namespaces map[string]cache.Config) cache.Optio
 		byObject[object] = selected
 		if _, pods := object.(*corev1.Pod); pods {
 			trimmed := selected
-			trimmed.Transform = trim.Pod
+			trimmed.Transform = engine.TrimPod
 			byObject[object] = trimmed
 		}
 	}
