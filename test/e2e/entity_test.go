@@ -108,9 +108,14 @@ func TestACLUsers(t *testing.T) {
 	s.succeeded("restart")
 	i.wantSays("PONG", "alice", "second", "PING")
 
-	// Changed by hand, and put right: a change of the spec brings the next look at once.
+	// Changed by hand, and put right: another Entity brings the next look at once.
+	look := func(name string) {
+		s.create(i.user(name, func(e *platformv1.EntitySpec) { e.PasswordFrom.Key = "alice" }))
+		s.entityIs(name, platformv1.ReasonReady)
+	}
+	look("look")
 	i.must("ACL", "SETUSER", "alice", "+set", "~*")
-	s.create(i.user("look", func(e *platformv1.EntitySpec) { e.PasswordFrom.Key = "alice" }))
+	look("again")
 	i.wantSays("NOPERM", "alice", "second", "SET", "app:x", "1")
 	s.eventually(entityReady, "a repair is counted", func() error {
 		s.mustGet("alice", alice)
@@ -120,22 +125,37 @@ func TestACLUsers(t *testing.T) {
 		return nil
 	})
 
-	// Somebody else's user is left alone, until it is adopted.
-	i.must("ACL", "SETUSER", "bob", "on", ">his", "+ping")
-	s.create(i.user("bob"))
-	s.entityIs("bob", platformv1.ReasonAlreadyExists)
-	i.wantSays("PONG", "bob", "his", "PING")
+	i.adopts("bob")
+	i.refusesUsers()
+	i.removes("alice", "look", "again", "bob")
+	if users := strings.TrimSpace(i.must("ACL", "USERS")); users != "default" {
+		t.Errorf("the users are %q", users)
+	}
+}
+
+// adopts has an Entity meet somebody else's user, which is left alone until it is adopted.
+func (i *instance) adopts(name string) {
+	i.Helper()
+	s := i.space
+	i.must("ACL", "SETUSER", name, "on", ">his", "+ping")
+	s.create(i.user(name))
+	s.entityIs(name, platformv1.ReasonAlreadyExists)
+	i.wantSays("PONG", name, "his", "PING")
 	bob := &platformv1.Entity{}
-	s.mustGet("bob", bob)
+	s.mustGet(name, bob)
 	adopted := bob.DeepCopy()
 	adopted.Spec.Adopt = true
 	if err := world.client.Patch(s.ctx, adopted, client.MergeFrom(bob)); err != nil {
-		t.Fatal(err)
+		i.Fatal(err)
 	}
-	s.entityIs("bob", platformv1.ReasonReady)
-	i.wantSays("PONG", "bob", "ours", "PING")
+	s.entityIs(name, platformv1.ReasonReady)
+	i.wantSays("PONG", name, "ours", "PING")
+}
 
-	// What is wrong is refused before it is stored.
+// refusesUsers asks for what is wrong, which is refused before it is stored.
+func (i *instance) refusesUsers() {
+	i.Helper()
+	s := i.space
 	for says, change := range map[string]func(*platformv1.EntitySpec){
 		`has no entities of type "topic": it has acl-user`: func(e *platformv1.EntitySpec) { e.Type = "topic" },
 		"default is taken":     func(e *platformv1.EntitySpec) { e.Name = "default" },
@@ -144,16 +164,20 @@ func TestACLUsers(t *testing.T) {
 		"name the Secret that": func(e *platformv1.EntitySpec) { e.PasswordFrom = nil },
 	} {
 		if err := s.tryCreate(i.user("bad", change)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("got %v, want %q", err, says)
+			i.Errorf("got %v, want %q", err, says)
 		}
 	}
+}
 
-	// Deleted, it is gone from Redis.
-	for _, name := range []string{"alice", "look", "bob"} {
+// removes deletes Entities, whose users go first.
+func (i *instance) removes(names ...string) {
+	i.Helper()
+	s := i.space
+	for _, name := range names {
 		entity := &platformv1.Entity{ObjectMeta: named(name)}
 		entity.Namespace = s.name
 		if err := world.client.Delete(s.ctx, entity); err != nil {
-			t.Fatal(err)
+			i.Fatal(err)
 		}
 		s.eventually(entityReady, name+" is gone", func() error {
 			err := world.client.Get(s.ctx, client.ObjectKeyFromObject(entity), entity)
@@ -162,9 +186,6 @@ func TestACLUsers(t *testing.T) {
 			}
 			return fmt.Errorf("it is there: %w", err)
 		})
-	}
-	if users := strings.TrimSpace(i.must("ACL", "USERS")); users != "default" {
-		t.Errorf("the users are %q", users)
 	}
 }
 
