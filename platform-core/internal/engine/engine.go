@@ -80,13 +80,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("cannot load the CA of the agents: %w", err)
 	}
-	dialer := agentclient.New(authority)
-	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	dialer, err := newDialer(ctx, mgr, authority)
 	if err != nil {
-		return fmt.Errorf("cannot watch pods: %w", err)
-	}
-	if _, err := pods.AddEventHandler(dialer.Handler()); err != nil {
-		return fmt.Errorf("cannot watch pods: %w", err)
+		return err
 	}
 	secrets, err := secretwatch.New(mgr.GetConfig())
 	if err != nil {
@@ -165,6 +161,19 @@ func kindsOf(mgr ctrl.Manager, registrations []typed.Registration) (map[schema.G
 		kinds[gvk.GroupKind()] = kind
 	}
 	return kinds, nil
+}
+
+// newDialer returns what reaches the agents, and forgets those of pods that are gone.
+func newDialer(ctx context.Context, mgr ctrl.Manager, authority *pki.Authority) (*agentclient.Connections, error) {
+	dialer := agentclient.New(authority)
+	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch pods: %w", err)
+	}
+	if _, err := pods.AddEventHandler(dialer.Handler()); err != nil {
+		return nil, fmt.Errorf("cannot watch pods: %w", err)
+	}
+	return dialer, nil
 }
 
 // Settings are what pods and names are rendered with, and what of it can change at run time.
