@@ -202,9 +202,16 @@ type verdict struct {
 	acknowledged, lost int
 }
 
-// end stops writing and judges.
+// end waits until writes are acknowledged again, stops writing and judges.
 func (t *trial) end() verdict {
 	t.Helper()
+	over := time.Now()
+	t.eventually(settleIn, "a write is acknowledged with a replica after all", func() error {
+		if writes := t.acknowledged(); !writes[len(writes)-1].at.After(over) {
+			return fmt.Errorf("the last one was at %s", writes[len(writes)-1].at)
+		}
+		return nil
+	})
 	if _, err := run(t.ctx, t.space.name, t.clientPod(), clientName, "", "touch", "/tmp/"+t.file+".stop"); err != nil {
 		t.Fatal(err)
 	}
