@@ -36,7 +36,6 @@ import (
 	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
-	"github.com/zeroinfra/platform-core/internal/trim"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -175,7 +174,7 @@ func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time) er
 		// As in an operator: it sees the Applications of its own domain only, and of pods what is read of them.
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&platformv1.Application{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: "database"})},
-			&corev1.Pod{}:             {Transform: trim.Pod},
+			&corev1.Pod{}:             {Transform: engine.TrimPod},
 		}},
 	})
 	if err != nil {

@@ -5,6 +5,8 @@ package memo_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/zeroinfra/platform-core/internal/memo"
 )
@@ -30,4 +32,23 @@ func TestOf(t *testing.T) {
 	fails = errors.New("test")
 	expect("d", 5)
 	expect("d", 6)
+}
+
+func TestNothingIsKeptAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		m := memo.New[string, int](2)
+		expect := func(after time.Duration, want int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got, err := m.Of("a", func() (int, error) { made++; return made, nil }); got != want || err != nil {
+				t.Errorf("%v later: got %d, %v; want %d", after, got, err, want)
+			}
+		}
+		expect(0, 1)
+		expect(9*time.Second, 1)
+		expect(9*time.Second, 1)
+		expect(11*time.Second, 2)
+	})
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/trim"
+	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
@@ -49,7 +49,7 @@ func cacheOptions(domain string, namespaces map[string]cache.Config) cache.Optio
 		byObject[object] = selected
 		if _, pods := object.(*corev1.Pod); pods {
 			trimmed := selected
-			trimmed.Transform = trim.Pod
+			trimmed.Transform = engine.TrimPod
 			byObject[object] = trimmed
 		}
 	}
