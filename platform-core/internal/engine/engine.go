@@ -21,6 +21,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/application"
 	"github.com/zeroinfra/platform-core/internal/controller/claim"
 	"github.com/zeroinfra/platform-core/internal/controller/component"
+	"github.com/zeroinfra/platform-core/internal/controller/entity"
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
 	"github.com/zeroinfra/platform-core/internal/controller/schedule"
@@ -79,13 +80,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("cannot load the CA of the agents: %w", err)
 	}
-	dialer := agentclient.New(authority)
-	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	dialer, err := newDialer(ctx, mgr, authority)
 	if err != nil {
-		return fmt.Errorf("cannot watch pods: %w", err)
-	}
-	if _, err := pods.AddEventHandler(dialer.Handler()); err != nil {
-		return fmt.Errorf("cannot watch pods: %w", err)
+		return err
 	}
 	secrets, err := secretwatch.New(mgr.GetConfig())
 	if err != nil {
@@ -131,6 +128,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			})
 		},
 		func() error {
+			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
+		},
+		func() error {
 			return schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
@@ -161,6 +161,19 @@ func kindsOf(mgr ctrl.Manager, registrations []typed.Registration) (map[schema.G
 		kinds[gvk.GroupKind()] = kind
 	}
 	return kinds, nil
+}
+
+// newDialer returns what reaches the agents, and forgets those of pods that are gone.
+func newDialer(ctx context.Context, mgr ctrl.Manager, authority *pki.Authority) (*agentclient.Connections, error) {
+	dialer := agentclient.New(authority)
+	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch pods: %w", err)
+	}
+	if _, err := pods.AddEventHandler(dialer.Handler()); err != nil {
+		return nil, fmt.Errorf("cannot watch pods: %w", err)
+	}
+	return dialer, nil
 }
 
 // Settings are what pods and names are rendered with, and what of it can change at run time.

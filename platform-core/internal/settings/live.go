@@ -4,8 +4,11 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -19,7 +22,21 @@ type Live struct {
 	mu      sync.RWMutex
 	current render.Settings
 	changed []func()
+
+	// entities is how often Entities are looked at. Nothing is rendered with it.
+	entities atomic.Int64
 }
+
+// DefaultEntityInterval is used until another one is set.
+const DefaultEntityInterval = 5 * time.Minute
+
+// EntityInterval is how often the objects of Entities are compared with what the middleware has.
+func (l *Live) EntityInterval() time.Duration {
+	return cmp.Or(time.Duration(l.entities.Load()), DefaultEntityInterval)
+}
+
+// UseEntityInterval changes it, from the next look on.
+func (l *Live) UseEntityInterval(interval time.Duration) { l.entities.Store(int64(interval)) }
 
 // New returns a Live that holds these settings.
 func New(s render.Settings) *Live { return &Live{current: s} }

@@ -49,6 +49,7 @@ func (l *live) use(v tuning.Values) {
 	l.limiter.Set(v.QPS, v.Burst)
 	l.workers.Set(v.Workers)
 	l.rendering.Use(v.ImageRegistry, v.ClusterDomain)
+	l.rendering.UseEntityInterval(v.EntityInterval)
 }
 
 // first reads the ConfigMap before anything is done, so that nothing is rendered with settings that

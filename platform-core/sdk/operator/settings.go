@@ -5,6 +5,7 @@ package operator
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -24,21 +25,22 @@ import (
 
 // settings are the flags of every operator.
 type settings struct {
-	namespace     string
-	leaderElect   bool
-	metricsAddr   string
-	probeAddr     string
-	pprofAddr     string
-	agentImage    string
-	imageRegistry string
-	clusterDomain string
-	installCRDs   bool
-	workers       int
-	qps           float32
-	burst         int
-	logLevel      string
-	logFormat     string
-	kubeconfig    string
+	namespace      string
+	leaderElect    bool
+	metricsAddr    string
+	probeAddr      string
+	pprofAddr      string
+	agentImage     string
+	imageRegistry  string
+	clusterDomain  string
+	installCRDs    bool
+	workers        int
+	qps            float32
+	burst          int
+	entityInterval time.Duration
+	logLevel       string
+	logFormat      string
+	kubeconfig     string
 	// configMap is the name of the ConfigMap whose settings come before those of the flags.
 	configMap string
 	// watchNamespaces are the namespaces to serve; all when empty.
@@ -61,6 +63,7 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.IntVar(&s.workers, "workers", queue.DefaultWorkers, "objects of each kind that are reconciled at a time")
 	flags.Float32Var(&s.qps, "kube-api-qps", 500, "requests per second to the API server, of all kinds together")
 	flags.IntVar(&s.burst, "kube-api-burst", 1000, "requests to the API server that may come at once")
+	flags.DurationVar(&s.entityInterval, "entity-interval", 5*time.Minute, "how often the objects of Entities are compared with what the middleware has")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
 	s.webhook.bind(flags)
@@ -126,7 +129,7 @@ func (s *settings) tuned() (tuning.Values, error) {
 	}
 	return tuning.Values{
 		Workers: s.workers, QPS: float64(s.qps), Burst: s.burst,
-		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level,
+		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level, EntityInterval: s.entityInterval,
 	}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -30,6 +31,8 @@ const (
 	KeyImageRegistry = "imageRegistry"
 	KeyClusterDomain = "clusterDomain"
 	KeyLogLevel      = "logLevel"
+	// KeyEntityInterval is how often entities are looked at.
+	KeyEntityInterval = "entityInterval"
 	// KeyForce is for the chart's hook before an uninstall; the operator itself does not look at it.
 	KeyForce = "uninstall.force"
 )
@@ -45,9 +48,17 @@ type Values struct {
 	ImageRegistry string
 	// ClusterDomain is the DNS domain of the cluster.
 	ClusterDomain string
+	// EntityInterval is how often the objects of Entities are compared with what the middleware has.
+	EntityInterval time.Duration
 	// LogLevel is the least severe level that is written.
 	LogLevel zapcore.Level
 }
+
+// Bounds of EntityInterval.
+const (
+	minEntityInterval = 10 * time.Second
+	maxEntityInterval = 24 * time.Hour
+)
 
 // registry is what an image reference may begin with.
 var registry = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?)?$`)
@@ -82,6 +93,12 @@ var readers = map[string]func(v *Values, text string) error{
 	KeyClusterDomain: func(v *Values, text string) error {
 		if v.ClusterDomain = text; len(validation.IsDNS1123Subdomain(text)) > 0 {
 			return errors.New("must be a DNS domain such as cluster.local")
+		}
+		return nil
+	},
+	KeyEntityInterval: func(v *Values, text string) (err error) {
+		if v.EntityInterval, err = time.ParseDuration(text); err != nil || v.EntityInterval < minEntityInterval || v.EntityInterval > maxEntityInterval {
+			return errors.New("must be a duration from 10s to 24h, such as 5m")
 		}
 		return nil
 	},
