@@ -228,10 +228,11 @@ func (t *trial) end() verdict {
 		for _, write := range writes[start:min(start+readBack, len(writes))] {
 			arguments = append(arguments, "w:"+write.what)
 		}
-		out, err := t.redisCLI(t.a, arguments...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var out string
+		t.eventually(spreadIn, "the primary tells what it has", func() (err error) {
+			out, err = t.redisCLI(t.a, arguments...)
+			return err
+		})
 		for _, value := range strings.Split(out, "\n") {
 			have[value] = true
 		}
