@@ -30,6 +30,9 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 	if refusal := opsflow.Preconditions(seen.facts); refusal != nil {
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
+	if op.Spec.DryRun {
+		return c.dryRun(ctx, op, seen)
+	}
 	first, err := c.ahead(ctx, c.client, op, seen.application)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -70,6 +73,19 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 	err = c.record(ctx, op, d)
 	d.Status = op.Status
 	return d, err
+}
+
+// dryRun says what an Operation would do. It waits for nobody, as it touches nothing.
+func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
+	forecast, refusal, err := c.forecast(ctx, op, seen)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case refusal != nil:
+		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
+	}
+	seen.facts.Forecast = forecast
+	return c.carryOut(ctx, op, seen, opsflow.Start(op, seen.application, seen.facts, nil))
 }
 
 // earlier reads the Operation that this one tries again; nil for none.

@@ -28,6 +28,9 @@ type podKey struct {
 
 // pod returns the pod with this ordinal of a set, without its owner. It is shared: nobody may change it.
 func (r rendered) pod(set *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, error) {
+	if set.Generation == imagined {
+		return render.Pod(set, ordinal)
+	}
 	key := podKey{set.UID, set.Generation, ordinal}
 	if known, found := r.pods.Get(key); found {
 		return known.(*corev1.Pod), nil
