@@ -95,7 +95,7 @@ func (c *Controller) fail(ctx context.Context, op *platformv1.Operation, refusal
 
 // expire deletes an Operation that failed here, when its time to live is over: it has no other author.
 func (c *Controller) expire(ctx context.Context, op *platformv1.Operation) (reconcile.Result, error) {
-	at, expires := opsflow.Expiry(op)
+	at, expires := opsflow.Expiry(op, nil)
 	if !expires {
 		return reconcile.Result{}, nil
 	}

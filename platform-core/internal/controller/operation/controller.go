@@ -66,6 +66,7 @@ type Controller struct {
 	config   *rest.Config
 	events   *event.Recorder
 	starting claims
+	started  started
 	written  versions
 }
 
@@ -81,8 +82,10 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		config: mgr.GetConfig(),
 		events: event.New(mgr.GetEventRecorder(owner)),
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, unfinishedField, byApplication); err != nil {
-		return fmt.Errorf("cannot index Operations: %w", err)
+	for field, of := range map[string]client.IndexerFunc{unfinishedField: unfinishedOf, finishedField: finishedOf} {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, field, of); err != nil {
+			return fmt.Errorf("cannot index Operations: %w", err)
+		}
 	}
 	var reconciler reconcile.Reconciler = c
 	if deps.Gate != nil {
