@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -90,6 +91,7 @@ func TestUserRoles(t *testing.T) {
 		{"update", core, "workloadsets", "scale", []string{"edit", "admin"}},
 		{"deletecollection", own, "redis", "", []string{"admin"}},
 		{"delete", core, "workloadsets", "", []string{"admin"}},
+		{"approve", core, "operations", "", nil},
 		{"create", core, "workloadsets", "", nil},
 		{"patch", core, "applications", "status", nil},
 		{"patch", own, "redis", "status", nil},
@@ -110,6 +112,8 @@ func TestUserRoles(t *testing.T) {
 			})
 		}
 	}
+	// Who may approve may do nothing else to the instances.
+	only(t, "approver", namespace, map[string]bool{"approve operations": true, "patch operations": true, "create operations": false, "delete operations": false, "patch applications": false})
 	// The roles by themselves give no right to Secrets, which edit and admin have of the cluster's own.
 	for _, name := range []string{"viewer", "editor", "admin"} {
 		user := "only-" + name
@@ -133,5 +137,29 @@ func TestUserRoles(t *testing.T) {
 				t.Errorf("%s may read %s: %t, %v", user, resource, got, err)
 			}
 		}
+	}
+}
+
+// only binds one role of the chart to a user of its own and asks what he may do with the objects of the suite.
+func only(t *testing.T, name, namespace string, rights map[string]bool) {
+	t.Helper()
+	user := "only-" + name
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "zeroinfra-database-" + name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+	}
+	if err := env.Client.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	for right, want := range rights {
+		verb, resource, _ := strings.Cut(right, " ")
+		testkit.Eventually(t, fmt.Sprintf("%s: %s is %t", user, right, want), func(ctx context.Context) error {
+			got, err := may(ctx, user, namespace, verb, "platform.zeroinfra.github.com", resource, "")
+			if err == nil && got != want {
+				err = fmt.Errorf("it is %t", got)
+			}
+			return err
+		})
 	}
 }

@@ -30,7 +30,7 @@ func lintConditions(generation, observed int64, conditions []metav1.Condition) [
 	complain := func(format string, args ...any) {
 		wrong = append(wrong, fmt.Sprintf(format, args...)+": "+describe(conditions))
 	}
-	if observed == 0 || observed > generation {
+	if observed < 1 || observed > generation {
 		complain("observedGeneration is %d at generation %d", observed, generation)
 	}
 	ready := meta.IsStatusConditionTrue(conditions, platformv1.ReadyCondition)

@@ -244,7 +244,7 @@ func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	s := newSet(t, 2)
 	s.bootstrap()
 	writer := s.members[0]
-	writer.awaitsWriting()
+	writer.says("writer")
 	pid, server := writer.process.inner(), writer.server()
 	for _, stopped := range []int{pid, server} {
 		if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
@@ -269,7 +269,7 @@ func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	if err := syscall.Kill(server, 0); err == nil && !isZombie(server) {
 		t.Error("the server was there when PID 1 answered")
 	}
-	writer.awaitsWriting()
+	writer.starts(2)
 	if writer.server() == server {
 		t.Error("the server goes on")
 	}

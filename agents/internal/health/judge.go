@@ -54,10 +54,12 @@ func New() *Judge {
 }
 
 // Process takes in a status of the process manager. It returns true when there is
-// another process, or none any more, so that a probe should run at once.
+// another process, or none any more, or one with another role, so that a probe should run at once.
 func (j *Judge) Process(now time.Time, status *agentv1.ProcessStatus) bool {
 	changed := j.process == nil || j.process.GetPid() != status.GetPid() || j.process.GetStarts() != status.GetStarts() ||
 		j.away || j.health == report.Stopped && status.GetState() != agentv1.ProcessState_PROCESS_STATE_STOPPED
+	// It is as well as it was.
+	otherRole := j.process.GetRoleChanges() != status.GetRoleChanges()
 	j.process, j.away = status, false
 	switch status.GetState() {
 	case agentv1.ProcessState_PROCESS_STATE_STOPPED:
@@ -81,7 +83,7 @@ func (j *Judge) Process(now time.Time, status *agentv1.ProcessStatus) bool {
 	if changed {
 		j.failures = 0
 	}
-	return changed
+	return changed || otherRole
 }
 
 // newProcess: nothing is known of it yet, but perhaps that it follows a crash, which then goes on being told.

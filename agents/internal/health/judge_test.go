@@ -325,3 +325,20 @@ func TestLastCallIsReported(t *testing.T) {
 		}
 	}
 }
+
+func TestAnotherRoleIsProbedAtOnce(t *testing.T) {
+	j, now := health.New(), time.Now()
+	status := &agentv1.ProcessStatus{State: agentv1.ProcessState_PROCESS_STATE_RUNNING, Pid: 7, Starts: 1}
+	j.Process(now, status)
+	j.Probe(now, 7, probe.Outcome{Role: "replica"}, 3)
+	promoted := &agentv1.ProcessStatus{State: status.State, Pid: 7, Starts: 1, RoleChanges: 1}
+	if !j.Process(now, promoted) {
+		t.Error("no probe is wanted")
+	}
+	if got := j.Report(); got.Health != report.Healthy || got.Role != "replica" {
+		t.Errorf("the report is %v", got)
+	}
+	if j.Process(now, promoted) {
+		t.Error("a probe is wanted although nothing has changed")
+	}
+}

@@ -129,6 +129,8 @@ type Supervisor struct {
 	logs logs
 	// fence is what the process may be, where that is the engine's to say.
 	fence fence
+	// roleChanges counts the steps of processes from one role to another.
+	roleChanges int64
 	// lock is on the data folder, from before the first start until the process is stopped.
 	lock datalock.Lock
 	// exitCode is what PID 1 ends with.
@@ -235,6 +237,8 @@ func (s *Supervisor) publish() {
 		Message:  s.message,
 		Term:     record.Term,
 		Member:   s.memberReport(),
+
+		RoleChanges: s.roleChanges,
 	}
 	if s.process != nil {
 		status.Pid = int64(s.process.PID())

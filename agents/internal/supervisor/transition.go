@@ -161,6 +161,7 @@ func (s *Supervisor) transitionDone(to target) {
 			return
 		}
 	}
+	s.roleChanges++
 	s.log.Info("the role of the process is changed", "step", string(to.step), "primary", to.primary)
 }
 

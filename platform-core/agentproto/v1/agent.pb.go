@@ -786,7 +786,9 @@ type ProcessStatus struct {
 	// where the plan has no TLS.
 	CertificateDigest string `protobuf:"bytes,11,opt,name=certificate_digest,json=certificateDigest,proto3" json:"certificate_digest,omitempty"`
 	// member is the pod's part in who may write; absent where the plan has no writing, and until its data folder was read.
-	Member        *MemberReport `protobuf:"bytes,12,opt,name=member,proto3" json:"member,omitempty"`
+	Member *MemberReport `protobuf:"bytes,12,opt,name=member,proto3" json:"member,omitempty"`
+	// role_changes counts how often the running process took over another role, or another writer to follow: it is to be probed then.
+	RoleChanges   int64 `protobuf:"varint,13,opt,name=role_changes,json=roleChanges,proto3" json:"role_changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -903,6 +905,13 @@ func (x *ProcessStatus) GetMember() *MemberReport {
 		return x.Member
 	}
 	return nil
+}
+
+func (x *ProcessStatus) GetRoleChanges() int64 {
+	if x != nil {
+		return x.RoleChanges
+	}
+	return 0
 }
 
 type AcknowledgeRequest struct {
@@ -2240,7 +2249,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x123\n" +
 	"\x05phase\x18\x03 \x01(\x0e2\x1d.zeroinfra.agent.v1.CallPhaseR\x05phase\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xdb\x03\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xfe\x03\n" +
 	"\rProcessStatus\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .zeroinfra.agent.v1.ProcessStateR\x05state\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x16\n" +
@@ -2254,7 +2263,8 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x0erestart_digest\x18\n" +
 	" \x01(\tR\rrestartDigest\x12-\n" +
 	"\x12certificate_digest\x18\v \x01(\tR\x11certificateDigest\x128\n" +
-	"\x06member\x18\f \x01(\v2 .zeroinfra.agent.v1.MemberReportR\x06member\"(\n" +
+	"\x06member\x18\f \x01(\v2 .zeroinfra.agent.v1.MemberReportR\x06member\x12!\n" +
+	"\frole_changes\x18\r \x01(\x03R\vroleChanges\"(\n" +
 	"\x12AcknowledgeRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x03R\x04term\"q\n" +
 	"\x13AcknowledgeResponse\x12\"\n" +

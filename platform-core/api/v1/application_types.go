@@ -271,7 +271,10 @@ type Application struct {
 
 	// +required
 	Spec ApplicationSpec `json:"spec"`
+	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was looked at.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
+	// +structType=atomic
 	Status ApplicationStatus `json:"status,omitzero"`
 }
 

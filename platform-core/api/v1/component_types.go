@@ -190,7 +190,10 @@ type Component struct {
 
 	// +required
 	Spec ComponentSpec `json:"spec"`
+	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was looked at.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
+	// +structType=atomic
 	Status ComponentStatus `json:"status,omitzero"`
 }
 

@@ -74,6 +74,7 @@ type WorkloadSetSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
+	// +structType=atomic
 	Template runtime.RawExtension `json:"template"`
 	// plan is what the agents in the pods run and watch (agentproto/plan.Plan). A change of its
 	// process or files restarts the process in place; the pods stay.
@@ -81,6 +82,7 @@ type WorkloadSetSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
+	// +structType=atomic
 	Plan runtime.RawExtension `json:"plan"`
 	// volumes that each pod has of its own.
 	// +optional
@@ -319,7 +321,10 @@ type WorkloadSet struct {
 
 	// +required
 	Spec WorkloadSetSpec `json:"spec"`
+	// status, of one author. Before the first one is written its observedGeneration tells who waits that nothing was looked at.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1,"replicas":0,"readyReplicas":0,"updatedReplicas":0}
+	// +structType=atomic
 	Status WorkloadSetStatus `json:"status,omitzero"`
 }
 

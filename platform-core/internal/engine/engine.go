@@ -31,6 +31,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/internal/trim"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -63,6 +64,9 @@ type Options struct {
 
 // Admission says how the validating webhook is reached, and what it judges.
 type Admission = admission.Options
+
+// TrimPod is the transform of the cache that the engine reads pods from: it leaves what the engine reads of them.
+func TrimPod(obj any) (any, error) { return trim.Pod(obj) }
 
 // Setup registers every controller of the engine with the manager.
 func Setup(mgr ctrl.Manager, o Options) error {

@@ -171,9 +171,10 @@ func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time) er
 		Scheme:     env.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		// As in an operator: it sees the Applications of its own domain only.
+		// As in an operator: it sees the Applications of its own domain only, and of pods what is read of them.
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&platformv1.Application{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: "database"})},
+			&corev1.Pod{}:             {Transform: engine.TrimPod},
 		}},
 	})
 	if err != nil {

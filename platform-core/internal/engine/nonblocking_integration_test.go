@@ -7,12 +7,9 @@ package engine_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,11 +94,19 @@ func poison(t *testing.T) (map[string]*platformv1.Application, <-chan struct{}) 
 	testkit.WaitForCondition(t, env.Client, broken, platformv1.StalledCondition, metav1.ConditionTrue)
 
 	hanging := application(env.Namespace(t))
-	called, hangups := hangingAdmission(t, hanging.Namespace)
+	admission, err := testkit.HangAdmission(t.Context(), env.Client, hanging.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := admission.End(); err != nil {
+			t.Error(err)
+		}
+	})
 	create(t, hanging)
 	testkit.Eventually(t, "a call of the admission that never answers", func(context.Context) error {
 		select {
-		case <-called:
+		case <-admission.Begun():
 			return nil
 		default:
 			return fmt.Errorf("nobody has asked it")
@@ -112,7 +117,7 @@ func poison(t *testing.T) (map[string]*platformv1.Application, <-chan struct{}) 
 	create(t, never)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: never.Namespace, Name: never.Name + "-redis-main-0"}}
 	testkit.WaitFor(t, env.Client, pod, "is made", nil)
-	return map[string]*platformv1.Application{"a broken plugin": broken, "an admission that never answers": hanging, "a pod that never starts": never}, hangups
+	return map[string]*platformv1.Application{"a broken plugin": broken, "an admission that never answers": hanging, "a pod that never starts": never}, admission.Ended()
 }
 
 // brokenPlugin installs a version of the plugin redis that cannot be rendered, and returns it.
@@ -143,54 +148,4 @@ func brokenPlugin(t *testing.T) string {
 		})
 	}
 	return version
-}
-
-// hangingAdmission has an admission asked about the pods of a namespace that takes calls and never answers. The first channel
-// tells of calls, the second of those that were given up.
-func hangingAdmission(t *testing.T, namespace string) (called, hangups <-chan struct{}) {
-	t.Helper()
-	const most = 1000
-	begun, ended := make(chan struct{}, most), make(chan struct{}, most)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		for {
-			call, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			begun <- struct{}{}
-			go func() {
-				_, _ = io.Copy(io.Discard, call) // Until the caller hangs up.
-				_ = call.Close()
-				ended <- struct{}{}
-			}()
-		}
-	}()
-	webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "never-answers"},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:                    "never.answers.example.com",
-			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: new("https://" + listener.Addr().String())},
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
-			AdmissionReviewVersions: []string{"v1"},
-			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          new(int32(30)),
-			FailurePolicy:           new(admissionregistrationv1.Fail),
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}},
-		}},
-	}
-	create(t, webhook)
-	t.Cleanup(func() {
-		if err := env.Client.Delete(context.Background(), webhook); err != nil {
-			t.Error(err)
-		}
-		_ = listener.Close()
-	})
-	return begun, ended
 }

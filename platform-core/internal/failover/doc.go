@@ -5,8 +5,8 @@
 // no clock. What one process remembers in between is a [Memory].
 //
 // Rules, in order of weight:
-//   - The first writer is named when every wanted pod has said who it is: the first of them, or where volumes know of an
-//     earlier time the one whose data is the most advanced.
+//   - The first writer is named when every wanted pod has said who it is: the first of them, as the only member, or where
+//     volumes know of an earlier time the one that wrote last, else the one whose data is the most advanced.
 //   - A writer fails when its pod goes, its volume is another one, its node is lost, its process is down or unhealthy for
 //     longer than After (when it never wrote in its term: for half a minute), or when a follower says that it is not asked any
 //     more and the engine does not reach it either. What is down and comes back in time stays the writer.

@@ -48,8 +48,9 @@ type Memory struct {
 	taught map[string]lesson
 	// misses counts the calls in a row that a pod did not answer.
 	misses map[string]int
-	// deposal under way.
+	// deposal under way, and since when nobody writes any more; 0 before. What was measured before may have changed.
 	deposal *permission.Deposal
+	settled time.Duration
 	// pause of the writer.
 	pause pause
 }
@@ -143,7 +144,9 @@ func (m *Memory) Paused(attempt int, at time.Duration, outcome PauseOutcome, pro
 func (m *Memory) Wrote(r permission.Record, at time.Duration) {
 	m.begin(r)
 	if r.Primary == nil {
-		m.deposal = &permission.Deposal{Record: r, RecordedAt: at}
+		if m.deposal == nil || m.deposal.Record.Term != r.Term {
+			m.deposal, m.settled = &permission.Deposal{Record: r, RecordedAt: at}, 0
+		}
 	}
 }
 
@@ -152,12 +155,12 @@ func (m *Memory) begin(r permission.Record) {
 	var named permission.Member
 	if r.Primary != nil {
 		named = *r.Primary
-		m.deposal = nil
+		m.deposal, m.settled = nil, 0
 	}
 	if m.term == r.Term && m.named == named {
 		return
 	}
-	*m = Memory{term: r.Term, named: named, answers: m.answers, measures: m.measures, misses: m.misses, deposal: m.deposal}
+	*m = Memory{term: r.Term, named: named, answers: m.answers, measures: m.measures, misses: m.misses, deposal: m.deposal, settled: m.settled}
 }
 
 // answer of a pod, when it is one that counts.

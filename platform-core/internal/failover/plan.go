@@ -47,8 +47,13 @@ func (f *Facts) bootstrap() Decision {
 		return d
 	}
 	d.Message = "the first writer is being named"
+	promised := f.promised()
+	if promised == 0 {
+		// The others are members once they have its data.
+		members = members[:1]
+	}
 	first, err := f.Record.Bootstrap(members)
-	if promised := f.promised(); err == nil && promised > 0 {
+	if err == nil && promised > 0 {
 		f.resume(&d, first, promised)
 		return d
 	}
@@ -311,7 +316,7 @@ func (f *Facts) measure(m *Memory, d *Decision, p *Pod) (have Measurement, pendi
 	if last.Problem != "" {
 		interval = again
 	}
-	at, isDue := due(last.at, known, f.Now, interval)
+	at, isDue := due(last.at, known && last.at >= m.settled, f.Now, interval)
 	if isDue {
 		d.add(Step{Action: Measure, Pod: p.Name}, "it may take over")
 		return Measurement{}, true

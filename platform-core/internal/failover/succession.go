@@ -14,7 +14,7 @@ import (
 func (f *Facts) succeed(m *Memory) Decision {
 	d := Decision{State: Changing, Message: "nobody writes: another pod is to take over"}
 	if m.deposal == nil || m.deposal.Record.Term != f.Record.Term {
-		m.deposal = &permission.Deposal{RecordedAt: f.Now}
+		m.deposal, m.settled = &permission.Deposal{RecordedAt: f.Now}, 0
 	}
 	m.deposal.Record = f.Record
 	f.collect(m, &d)
@@ -25,6 +25,9 @@ func (f *Facts) succeed(m *Memory) Decision {
 		}
 	}
 	step, until := m.deposal.Next(f.Now)
+	if m.settled == 0 && (m.deposal.Stopped || step == permission.StepCheck || step == permission.StepName) {
+		m.settled = f.Now
+	}
 	if step != permission.StepChoose && !f.able(m) {
 		f.release(m)
 		step = permission.StepChoose
@@ -41,7 +44,9 @@ func (f *Facts) succeed(m *Memory) Decision {
 	case permission.StepCheck:
 		d.add(Step{Action: Ask, Pod: m.deposal.Candidate.Name}, "it is about to be named")
 	case permission.StepName:
-		f.name(m, &d)
+		if f.chosenAgain(m, &d) {
+			f.name(m, &d)
+		}
 	}
 	return d
 }
@@ -144,6 +149,37 @@ func (f *Facts) last(m *Memory) *Pod {
 		}
 	}
 	return nil
+}
+
+// chosenAgain says whether the candidate is still the best now that nobody writes any more. Another one is taken where it is not.
+func (f *Facts) chosenAgain(m *Memory, d *Decision) bool {
+	if f.Measures == FromReports {
+		return true
+	}
+	var former []permission.Member
+	if f.Former != nil {
+		former = append(former, *f.Former)
+	}
+	best, _ := f.candidate(m, d, former...)
+	switch {
+	case slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Action == Measure }):
+		return false
+	case best == nil:
+		// Only the last resort, whose process need not run.
+		p := f.pod(m.deposal.Candidate.Name)
+		if f.returns(p) || f.remains(p) {
+			return true
+		}
+		f.release(m)
+	case !best.is(m.deposal.Candidate):
+		f.release(m)
+		m.deposal.Candidate, _ = best.member()
+		f.recall(m, m.deposal.Candidate)
+	default:
+		return true
+	}
+	d.wakeAt(f.Now + pausePoll)
+	return false
 }
 
 // recall takes note of a promise that the candidate has made before it was chosen.

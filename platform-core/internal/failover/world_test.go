@@ -61,6 +61,8 @@ type pod struct {
 	// cut from everybody, and its node's machine frozen with it.
 	cut   bool
 	cutAt time.Duration
+	// away is when it was last not to be reached.
+	away time.Duration
 	// breaks says that its process cannot run.
 	breaks bool
 	// runs, writer and follows are of the process: whether it is up, as what, and whom it follows.
@@ -89,6 +91,8 @@ type engine struct {
 	// lag says that it may read an old record, but none before the newest that it saw.
 	lag    bool
 	newest int
+	// away is when it last reached nobody.
+	away time.Duration
 }
 
 func newWorld(t *testing.T, replicas int, seed uint64) *world {
@@ -144,12 +148,18 @@ func (w *world) step() {
 		if !p.cut {
 			p.cutAt = w.now
 		}
+		if p.cut || !p.up || !p.there || !p.runs {
+			p.away = w.now
+		}
 		if p.there && p.up {
 			w.live(p)
 		}
 		w.report(p)
 	}
 	for _, e := range w.engines {
+		if e.cut || w.apiDown {
+			e.away = w.now
+		}
 		e.turn()
 	}
 	w.check()
@@ -319,17 +329,24 @@ func (w *world) write(e *engine, version int, s failover.Step) bool {
 		if other, twice := w.named[s.Record.Term]; twice && other != *named {
 			w.failed("term %d has two writers, %s and %s", s.Record.Term, other.Name, named.Name)
 		}
-		w.judge(before, *named)
+		w.judge(e, before, *named)
 		w.named[s.Record.Term] = *named
 	}
 	return true
 }
 
 // judge says whether a pod that is named has anything to write on.
-func (w *world) judge(before permission.Record, named permission.Member) {
+func (w *world) judge(e *engine, before permission.Record, named permission.Member) {
 	p := w.find(named.Name)
 	fresh := before.Term != 0 && (before.Primary == nil || *before.Primary != named)
 	if fresh && p != nil && p.self == named && !p.full && slices.ContainsFunc(w.pods, func(q *pod) bool { return q.full }) {
 		w.failed("%s is named, which has no data", named.Name)
+	}
+	for _, q := range w.pods {
+		// What another one has that could be asked for a while must not be more.
+		if fresh && p != nil && p.runs && q.there && q.up && !q.cut && q.runs && !q.breaks && q.reported.Health == report.Healthy &&
+			w.now-q.away > 12*time.Second && w.now-e.away > 12*time.Second && before.Eligible(q.self) && q.data > p.data {
+			w.failed("%s is named with %d, and %s has %d", named.Name, p.data, q.name, q.data)
+		}
 	}
 }

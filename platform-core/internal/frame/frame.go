@@ -37,17 +37,28 @@ type Work[T Object] func(ctx context.Context, obj T) outcome.Outcome
 // Finish fills in the parts of the status that depend on the conditions, such as the phase.
 type Finish[T Object] func(obj T, o outcome.Outcome)
 
+// Urgent says whether a status holds, beside its conditions, what somebody acts on: it is then written at once.
+type Urgent[T Object] func(before, after T) bool
+
 // Frame is the outline with what it remembers between turns.
 type Frame[T Object] struct {
 	client client.Client
 	work   Work[T]
 	finish Finish[T]
+	urgent Urgent[T]
 	pace   pace
 }
 
 // New returns the frame of one controller.
 func New[T Object](c client.Client, work Work[T], finish Finish[T]) *Frame[T] {
-	return &Frame[T]{client: c, work: work, finish: finish, pace: pace{now: time.Now}}
+	nothing := func(T, T) bool { return false }
+	return &Frame[T]{client: c, work: work, finish: finish, urgent: nothing, pace: pace{now: time.Now}}
+}
+
+// AtOnce has the frame write what is urgent without delay.
+func (f *Frame[T]) AtOnce(urgent Urgent[T]) *Frame[T] {
+	f.urgent = urgent
+	return f
 }
 
 // Reconcile runs one turn for the object that the request names. obj is an empty object of its type.
@@ -82,7 +93,7 @@ func (f *Frame[T]) Reconcile(ctx context.Context, request reconcile.Request, obj
 
 // hold returns how long the new status is held back, since it only tells how far the work is; 0 when it is to be written.
 func (f *Frame[T]) hold(request reconcile.Request, before, after T, o outcome.Outcome) time.Duration {
-	if !onlyProgress(before, after, o) || !patch.Differs(before, after) {
+	if !onlyProgress(before, after, o) || f.urgent(before, after) || !patch.Differs(before, after) {
 		f.pace.forget(request.NamespacedName)
 		return 0
 	}

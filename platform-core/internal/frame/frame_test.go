@@ -5,12 +5,14 @@ package frame
 import (
 	"errors"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
@@ -54,6 +56,22 @@ func TestOnlyProgress(t *testing.T) {
 	}
 }
 
+func TestWhatIsUrgentIsNotHeldBack(t *testing.T) {
+	f := New(nil, nil, func(*platformv1.WorkloadSet, outcome.Outcome) {}).
+		AtOnce(func(before, after *platformv1.WorkloadSet) bool { return before.Status.Version != after.Status.Version })
+	before, working := &platformv1.WorkloadSet{}, outcome.Waiting(platformv1.ReasonPodsNotReady, "1 of 3 ready")
+	after := before.DeepCopy()
+	after.Status.ReadyReplicas = 1
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: "a"}}
+	if f.hold(request, before, after, working) == 0 {
+		t.Error("progress is written at once")
+	}
+	after.Status.Version = "7"
+	if wait := f.hold(request, before, after, working); wait != 0 {
+		t.Errorf("what is urgent waits %v", wait)
+	}
+}
+
 func TestPace(t *testing.T) {
 	now := time.Unix(0, 0)
 	p := pace{now: func() time.Time { return now }}
@@ -78,6 +96,27 @@ func TestPace(t *testing.T) {
 	p.forget(b)
 	if len(p.since) != 0 {
 		t.Errorf("it remembers %v", p.since)
+	}
+}
+
+// The more objects are at work, the more seldom each tells how far it is, so that all together tell no more.
+func TestPaceOfMany(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := pace{now: func() time.Time { return now }}
+	name := func(i int) types.NamespacedName { return types.NamespacedName{Name: strconv.Itoa(i)} }
+	longest := map[int]time.Duration{1: Progress, 8: Progress, 20: 5 * time.Second, 240: time.Minute, 5000: time.Minute}
+	for i := range 5000 {
+		got := p.wait(name(i))
+		if want, told := longest[i+1]; told && got != want {
+			t.Errorf("%d are at work: waits %v, want %v", i+1, got, want)
+		}
+	}
+	for i := range 4999 {
+		p.forget(name(i))
+	}
+	now = now.Add(Progress)
+	if got := p.wait(name(4999)); got != 0 {
+		t.Errorf("the others are done: waits %v more", got)
 	}
 }
 

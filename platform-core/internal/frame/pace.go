@@ -9,9 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Progress is the longest that a status which only tells how far the work is waits until it is written, and so the
-// shortest time between two of them: each step of each pod would be a write at every level otherwise.
-const Progress = 2 * time.Second
+// A status that only tells how far the work is waits until it is written: each step of each pod would be a write at every level
+// otherwise. The more objects are at work, the longer it waits, so that all of them together tell so much in a second, and what
+// nobody acts on does not hold up the work itself.
+const (
+	// Progress is how long it waits at least.
+	Progress = 2 * time.Second
+	// progressEach is what each object that is at work adds.
+	progressEach = 250 * time.Millisecond
+	// longestProgress is the most that it grows to.
+	longestProgress = time.Minute
+)
 
 // pace knows which objects have such a status, and since when. An object is in it as long as its next turn is due.
 type pace struct {
@@ -30,14 +38,18 @@ func (p *pace) wait(key types.NamespacedName) time.Duration {
 		if p.since == nil {
 			p.since = map[types.NamespacedName]time.Time{}
 		}
-		p.since[key] = now
-		return Progress
+		since, p.since[key] = now, now
 	}
-	if left := Progress - now.Sub(since); left > 0 {
+	if left := p.longest() - now.Sub(since); left > 0 {
 		return left
 	}
 	delete(p.since, key)
 	return 0
+}
+
+// longest is how long a status waits while so many objects are at work.
+func (p *pace) longest() time.Duration {
+	return min(max(Progress, time.Duration(len(p.since))*progressEach), longestProgress)
 }
 
 func (p *pace) forget(key types.NamespacedName) {

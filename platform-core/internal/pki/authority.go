@@ -64,29 +64,16 @@ func WithClock(now func() time.Time) Option {
 
 // Generate makes the key and the self-signed certificate of a new authority, as the data of its Secret.
 func Generate(domain string, now time.Time) (map[string][]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	certificate, key, err := selfSigned(domain+" agents", AuthorityLife, now)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make the key of the agent authority of domain %q: %w", domain, err)
-	}
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: domain + " agents", Organization: []string{"zeroinfra.github.com"}},
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(AuthorityLife),
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		MaxPathLenZero:        true,
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}
-	certificate, err := sign(template, template, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("cannot make the certificate of the agent authority of domain %q: %w", domain, err)
+		return nil, fmt.Errorf("cannot make the agent authority of domain %q: %w", domain, err)
 	}
 	keyPEM, err := encodeKey(key)
 	if err != nil {
 		return nil, err
 	}
 	return map[string][]byte{
-		corev1.TLSCertKey:       encodeCertificate(certificate),
+		corev1.TLSCertKey:       encodeCertificate(certificate.Raw),
 		corev1.TLSPrivateKeyKey: keyPEM,
 		DigestKeyKey:            newDigestKey(),
 	}, nil
@@ -135,6 +122,29 @@ func Parse(domain string, data map[string][]byte, options ...Option) (*Authority
 
 // Bundle returns the certificates that both sides trust, as PEM.
 func (a *Authority) Bundle() []byte { return slices.Clone(a.bundle) }
+
+// selfSigned makes the key of an authority and its own certificate, valid for a life from now.
+func selfSigned(name string, life time.Duration, now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: name, Organization: []string{"zeroinfra.github.com"}},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(life),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	der, err := sign(template, template, key.Public(), key)
+	if err != nil {
+		return nil, nil, err
+	}
+	certificate, err := x509.ParseCertificate(der)
+	return certificate, key, err
+}
 
 // sign makes one certificate with a random serial number.
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) ([]byte, error) {

@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
 	"time"
 )
@@ -27,24 +26,7 @@ func NewServing(host string, now time.Time) (Serving, error) {
 	fail := func(err error) (Serving, error) {
 		return Serving{}, fmt.Errorf("cannot make a server certificate for %q: %w", host, err)
 	}
-	root, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fail(err)
-	}
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: host + " authority", Organization: []string{"zeroinfra.github.com"}},
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(ServerLife),
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		MaxPathLenZero:        true,
-		KeyUsage:              x509.KeyUsageCertSign,
-	}
-	authority, err := sign(template, template, root.Public(), root)
-	if err != nil {
-		return fail(err)
-	}
-	signing, err := x509.ParseCertificate(authority)
+	signing, root, err := selfSigned(host+" authority", ServerLife, now)
 	if err != nil {
 		return fail(err)
 	}
@@ -68,7 +50,7 @@ func NewServing(host string, now time.Time) (Serving, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return Serving{Authority: encodeCertificate(authority), Certificate: encodeCertificate(certificate), Key: keyPEM}, nil
+	return Serving{Authority: encodeCertificate(signing.Raw), Certificate: encodeCertificate(certificate), Key: keyPEM}, nil
 }
 
 // Check says why it cannot serve a host at the given time; nil when it can.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/plugintest"
 )
 
 // redisFolder is the plugin that the broken bundles are made from.
@@ -23,6 +24,11 @@ func redisSources(t testing.TB) map[Part]Source {
 	if len(errs) > 0 {
 		t.Fatalf("the redis plugin cannot be read: %v", errs)
 	}
+	text, err := plugintest.Standalone(sources[PartComponents].Data[componentsKey])
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources[PartComponents].Data[componentsKey] = text
 	return sources
 }
 
@@ -211,12 +217,8 @@ func TestConcurrency(t *testing.T) {
 	index := NewIndex()
 	var wait sync.WaitGroup
 	for range 8 {
+		sources := redisSources(t)
 		wait.Go(func() {
-			sources, errs := LoadFolder(os.DirFS(redisFolder), "redis")
-			if len(errs) > 0 {
-				t.Errorf("LoadFolder: %v", errs)
-				return
-			}
 			own, errs := Load(sources)
 			index.Set("redis", "1.0.0", own, errs)
 			state, ok := index.Get("redis", "1.0.0")

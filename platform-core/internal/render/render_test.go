@@ -17,6 +17,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/plugintest"
 )
 
 var settings = Settings{AgentImage: "zeroinfra/agent:1"}
@@ -28,6 +29,14 @@ func redis(t testing.TB, changes ...string) *plugin.Bundle {
 	sources, errs := plugin.LoadFolder(os.DirFS(folder), "redis")
 	if len(errs) > 0 {
 		t.Fatal(errs)
+	}
+	components := sources[plugin.PartComponents].Data
+	for key := range components {
+		text, err := plugintest.Standalone(components[key])
+		if err != nil {
+			t.Fatal(err)
+		}
+		components[key] = text
 	}
 	for i := 0; i+1 < len(changes); i += 2 {
 		done := false

@@ -54,6 +54,9 @@ func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
 	services := []*corev1.Service{headless}
 	var endpoints []platformv1.Endpoint
 	for _, s := range c.declared.Services {
+		if c.nobodyHas(s.Role) {
+			continue
+		}
 		var ports []plugin.Port
 		for _, port := range c.declared.Ports {
 			if slices.Contains(s.Ports, port.Name) {
@@ -94,4 +97,11 @@ func (c *context) service(name string, selector map[string]string, ports []plugi
 		})
 	}
 	return service
+}
+
+// nobodyHas says whether no pod can have a role: where a single pod writes nobody follows.
+func (c *context) nobodyHas(role string) bool {
+	return c.declared.Failover != nil && c.spec.Failover == nil && slices.ContainsFunc(c.declared.Roles, func(r plugin.Role) bool {
+		return r.Name == role && r.Access != platformv1.RoleReadWrite
+	})
 }

@@ -101,14 +101,24 @@ func (a *Applier) Apply(ctx context.Context, obj client.Object) (Change, error) 
 // ApplyWithout is Apply for an object of which one field, named by its path, is someone else's to decide: it is neither
 // written nor compared. A field that is required needs an owner before it is left out; see Handover.
 func (a *Applier) ApplyWithout(ctx context.Context, obj client.Object, path ...string) (Change, error) {
+	live, err := a.find(ctx, obj)
+	if err != nil {
+		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
+	}
+	given, err := fingerprintOf(obj, path...)
+	if err != nil {
+		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
+	}
+	if live != nil {
+		if last, found := a.checked.Get(live.GetUID()); found && last == (check{given: given, stamp: stampOf(live)}) {
+			return Unchanged, nil
+		}
+	}
 	want, err := a.desired(obj, path...)
 	if err != nil {
 		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
 	}
-	live, err := a.find(ctx, obj)
-	if err != nil {
-		return Unchanged, fmt.Errorf("cannot apply %s: %w", want, err)
-	}
+	want.given = given
 	if live == nil {
 		return a.create(ctx, obj, want)
 	}
@@ -238,16 +248,12 @@ func (a *Applier) update(ctx context.Context, live client.Object, want *desired)
 	if live.GetDeletionTimestamp() != nil {
 		return Unchanged, nil
 	}
-	seen := check{digest: want.digest, stamp: stampOf(live)}
-	if last, found := a.checked.Get(live.GetUID()); found && last == seen {
-		return Unchanged, nil
-	}
 	current, err := contentOf(live)
 	if err != nil {
 		return Unchanged, fmt.Errorf("cannot compare %s with the live one: %w", want, err)
 	}
 	if want.isDigestOf(live) && (contains(current, want.content) || a.isSettled(live, current, want)) {
-		a.checked.Add(live.GetUID(), seen)
+		a.checked.Add(live.GetUID(), check{given: want.given, stamp: stampOf(live)})
 		return Unchanged, nil
 	}
 	patch := want.patch()

@@ -218,3 +218,36 @@ func TestStamp(t *testing.T) {
 		t.Error("without a generation, another version does not change the stamp")
 	}
 }
+
+// What is taken for checked without looking at its content has to differ with everything that a caller can ask for.
+func TestFingerprintOfWhatIsGiven(t *testing.T) {
+	object := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", Labels: map[string]string{"c": "d", "e": "f"}}, Data: map[string]string{"g": "h"}}
+		change(cm)
+		return cm
+	}
+	of := func(obj client.Object, without ...string) string {
+		t.Helper()
+		got, err := fingerprintOf(obj, without...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	plain := object(func(*corev1.ConfigMap) {})
+	if of(plain) != of(plain.DeepCopy()) {
+		t.Error("two copies differ")
+	}
+	if of(plain) == of(plain, "data") {
+		t.Error("a field that is left out makes no difference")
+	}
+	for what, change := range map[string]func(*corev1.ConfigMap){
+		"content":  func(cm *corev1.ConfigMap) { cm.Data["g"] = "i" },
+		"a label":  func(cm *corev1.ConfigMap) { delete(cm.Labels, "c") },
+		"an owner": func(cm *corev1.ConfigMap) { cm.OwnerReferences = []metav1.OwnerReference{{UID: "j"}} },
+	} {
+		if of(object(change)) == of(plain) {
+			t.Errorf("%s makes no difference", what)
+		}
+	}
+}

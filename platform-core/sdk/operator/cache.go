@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
@@ -46,6 +47,11 @@ func cacheOptions(domain string, namespaces map[string]cache.Config) cache.Optio
 	byObject := map[client.Object]cache.ByObject{}
 	for _, object := range ofDomain() {
 		byObject[object] = selected
+		if _, pods := object.(*corev1.Pod); pods {
+			trimmed := selected
+			trimmed.Transform = engine.TrimPod
+			byObject[object] = trimmed
+		}
 	}
 	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject, DefaultNamespaces: namespaces}
 }

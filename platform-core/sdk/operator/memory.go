@@ -4,6 +4,7 @@ package operator
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -16,23 +17,47 @@ const (
 	restBytes = 16 << 20
 	// worthBytes is how much unused memory has to be held for giving it back to be worth a collection.
 	worthBytes = 16 << 20
+	// roomBytes is how much garbage a large operator may hold before it is collected; more only when roomShare is more.
+	roomBytes = 64 << 20
+	// roomShare of what is in use may be garbage in any case, or a very large operator would do nothing but collect.
+	roomShare = 4
+	// gcVariable is set by who decides on it himself.
+	gcVariable = "GOGC"
 )
 
-// givesBack returns memory to the node once the operator has come to rest. Go would keep for minutes what a rush of work
-// took, and an operator is at rest most of its life.
+// percentFor returns Go's percentage of garbage for so many bytes in use. Go's own, 100, has an operator of many objects take
+// twice the memory that it needs.
+func percentFor(inUse uint64) int {
+	if inUse <= roomBytes {
+		return 100
+	}
+	return int(max(roomBytes, inUse/roomShare) * 100 / inUse)
+}
+
+// givesBack keeps the operator's memory near what it has in use: it limits the garbage of a large one, and returns memory to the
+// node once the operator has come to rest. Go would keep for minutes what a rush of work took, and an operator is at rest most of its life.
 type givesBack struct {
 	allocated uint64
+	percent   int
 	free      func()
 	read      func() usage
+	// limit sets the percentage of garbage; nil leaves it alone.
+	limit func(percent int)
 }
 
 // usage is what Go says of its memory, in bytes.
 type usage struct {
-	// allocated since the start, and unused: held, but in no use by an object.
-	allocated, unused uint64
+	// allocated since the start; inUse by objects at the last collection; unused: held, but in no use by an object.
+	allocated, inUse, unused uint64
 }
 
-func newGivesBack() *givesBack { return &givesBack{free: debug.FreeOSMemory, read: readUsage} }
+func newGivesBack() *givesBack {
+	g := &givesBack{percent: 100, free: debug.FreeOSMemory, read: readUsage}
+	if os.Getenv(gcVariable) == "" {
+		g.limit = func(percent int) { debug.SetGCPercent(percent) }
+	}
+	return g
+}
 
 // Start implements manager.Runnable.
 func (g *givesBack) Start(ctx context.Context) error {
@@ -55,6 +80,10 @@ func (g *givesBack) look() {
 	now := g.read()
 	atRest := now.allocated-g.allocated < restBytes
 	g.allocated = now.allocated
+	if percent := percentFor(now.inUse); g.limit != nil && percent != g.percent {
+		g.limit(percent)
+		g.percent = percent
+	}
 	if atRest && now.unused >= worthBytes {
 		g.free()
 	}
@@ -67,5 +96,5 @@ func readUsage() usage {
 	metrics.Read(samples)
 	allocated, free, objects, live := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()
 	// What died since the last collection is unused as well.
-	return usage{allocated: allocated, unused: free + objects - min(live, objects)}
+	return usage{allocated: allocated, inUse: live, unused: free + objects - min(live, objects)}
 }

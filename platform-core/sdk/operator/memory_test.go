@@ -5,6 +5,7 @@ package operator
 import (
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 )
 
@@ -24,6 +25,23 @@ func TestGivesBackOnlyAtRestAndWhatIsWorthIt(t *testing.T) {
 	look("at rest with little", usage{allocated: 10*restBytes + 2, unused: worthBytes - 1}, 0)
 	look("at work", usage{allocated: 12 * restBytes, unused: 10 * worthBytes}, 0)
 	look("at rest again", usage{allocated: 12 * restBytes, unused: 10 * worthBytes}, 1)
+}
+
+func TestGarbageIsLimitedWhereMuchIsInUse(t *testing.T) {
+	var now usage
+	var limits []int
+	g := &givesBack{percent: 100, free: func() {}, read: func() usage { return now }, limit: func(percent int) { limits = append(limits, percent) }}
+	for _, mebibytes := range []uint64{20, 64, 128, 128, 256, 1024, 20} {
+		now.inUse = mebibytes << 20
+		g.look()
+	}
+	if want := []int{50, 25, 100}; !slices.Equal(limits, want) {
+		t.Errorf("limits were %v, want %v", limits, want)
+	}
+	t.Setenv(gcVariable, "75")
+	if newGivesBack().limit != nil {
+		t.Error("what somebody decided on is changed")
+	}
 }
 
 func TestGivesBackRealMemory(t *testing.T) {

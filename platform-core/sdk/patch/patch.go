@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // Status sends the status of after, when it is not that of before, as a JSON patch that
@@ -32,10 +33,13 @@ func Status(ctx context.Context, c client.Client, before, after client.Object) e
 	if body == nil {
 		return nil
 	}
-	target, ok := after.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("cannot patch the status of %T %q: its copy is no object", after, client.ObjectKeyFromObject(after))
+	// The answer is not looked at, so that it need not hold more than metadata.
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: after.GetNamespace(), Name: after.GetName()}}
+	gvk, err := apiutil.GVKForObject(after, c.Scheme())
+	if err != nil {
+		return fmt.Errorf("cannot patch the status of %T %q: %w", after, client.ObjectKeyFromObject(after), err)
 	}
+	target.SetGroupVersionKind(gvk)
 	err = c.Status().Patch(ctx, target, client.RawPatch(types.JSONPatchType, body))
 	if isAnother(err) {
 		// It is read, and reported on, in a turn of its own.

@@ -104,7 +104,7 @@ func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change a
 		// What was read may be older than the write. The status still speaks of the
 		// generation before, which is true; the watch brings the rest.
 		return outcome.WaitingFor(recheck, pending.Reason(), pending.Message())
-	case err != nil, change == apply.Created, app.Status.ObservedGeneration == 0:
+	case err != nil, change == apply.Created, app.Status.ObservedGeneration <= 0:
 		return report(obj, platformv1.PhaseCreating, pending)
 	case app.Status.ObservedGeneration != app.Generation:
 		return report(obj, platformv1.PhaseUpdating, pending)

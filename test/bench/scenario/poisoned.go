@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 	"github.com/zeroinfra/test/bench/fleet"
 	"github.com/zeroinfra/test/bench/result"
 )
@@ -83,7 +82,7 @@ func (b *bench) round(ctx context.Context, prefix string) (time.Duration, error)
 // poison makes one Application whose plugin is broken, one whose pods an admission is asked about that never answers, and
 // one whose pods no node takes, and waits until the operator has its trouble with each. remedy removes them.
 func (b *bench) poison(ctx context.Context) (remedy func() error, err error) {
-	called, hangUp, err := b.hangingAdmission(ctx)
+	admission, err := testkit.HangAdmission(ctx, b.driver, hangingNamespace)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +115,7 @@ func (b *bench) poison(ctx context.Context) (remedy func() error, err error) {
 		if err := b.driver.List(ctx, &never, client.InNamespace(neverNamespace)); err != nil {
 			return false, err
 		}
-		return meta.IsStatusConditionTrue(broken.Status.Conditions, platformv1.StalledCondition) && len(never.Items) == fleet.Replicas && len(called) > 0, b.alive()
+		return meta.IsStatusConditionTrue(broken.Status.Conditions, platformv1.StalledCondition) && len(never.Items) == fleet.Replicas && len(admission.Begun()) > 0, b.alive()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the operator has no trouble with them: %w", err)
@@ -127,7 +126,7 @@ func (b *bench) poison(ctx context.Context) (remedy func() error, err error) {
 				return fmt.Errorf("cannot delete what cannot be made: %w", err)
 			}
 		}
-		return hangUp()
+		return admission.End()
 	}, nil
 }
 
@@ -151,51 +150,4 @@ func poisonedApplications() []*platformv1.Application {
 	never := fleet.Application(types.NamespacedName{Namespace: neverNamespace, Name: "never"})
 	never.Spec.Components[0].Scheduling = &platformv1.Scheduling{NodeSelector: map[string]string{"example.com/node": "none"}}
 	return []*platformv1.Application{broken, hanging, never}
-}
-
-// hangingAdmission has an admission asked about the pods of a namespace that takes calls and never answers. called holds a token for each
-// of the first calls.
-func (b *bench) hangingAdmission(ctx context.Context) (called <-chan struct{}, hangUp func() error, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot listen: %w", err)
-	}
-	calls := make(chan struct{}, 1)
-	go func() {
-		for {
-			if _, err := listener.Accept(); err != nil {
-				return
-			}
-			// The call stays open until the caller gives it up.
-			select {
-			case calls <- struct{}{}:
-			default:
-			}
-		}
-	}()
-	webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "never-answers"},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:                    "never.answers.example.com",
-			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: new("https://" + listener.Addr().String())},
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: hangingNamespace}},
-			AdmissionReviewVersions: []string{"v1"},
-			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          new(int32(30)),
-			FailurePolicy:           new(admissionregistrationv1.Fail),
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}},
-		}},
-	}
-	if err := b.driver.Create(ctx, webhook); err != nil {
-		return nil, nil, fmt.Errorf("cannot make the webhook: %w", err)
-	}
-	return calls, func() error {
-		if err := b.driver.Delete(context.Background(), webhook); err != nil {
-			return fmt.Errorf("cannot delete the webhook: %w", err)
-		}
-		return listener.Close()
-	}, nil
 }

@@ -3,10 +3,12 @@
 package component
 
 import (
+	"errors"
+
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/memo"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -15,9 +17,13 @@ import (
 const renderedSize = 256
 
 // rendered keeps what comes of components, since one that is at work is looked at again and again.
-type rendered struct{ outputs *lru.Cache }
+type rendered struct {
+	outputs memo.Memo[outputKey, *render.ComponentOutput]
+}
 
-func newRendered() rendered { return rendered{lru.New(renderedSize)} }
+func newRendered() rendered {
+	return rendered{memo.New[outputKey, *render.ComponentOutput](renderedSize)}
+}
 
 // outputKey is all that the rendering of a component depends on.
 type outputKey struct {
@@ -35,12 +41,13 @@ func (r rendered) component(bundle *plugin.Bundle, settings render.Settings, own
 		return render.Component(bundle, settings, owner, withActualReplicas(&component.Spec, f))
 	}
 	key := outputKey{component.UID, component.Generation, bundle, settings, owner}
-	if known, found := r.outputs.Get(key); found {
-		return known.(*render.ComponentOutput), nil
-	}
-	output, refusal := render.Component(bundle, settings, owner, &component.Spec)
-	if refusal == nil {
-		r.outputs.Add(key, output)
-	}
+	output, err := r.outputs.Of(key, func() (*render.ComponentOutput, error) {
+		output, refusal := render.Component(bundle, settings, owner, &component.Spec)
+		if refusal != nil {
+			return nil, refusal
+		}
+		return output, nil
+	})
+	refusal, _ := errors.AsType[*render.Refusal](err)
 	return output, refusal
 }

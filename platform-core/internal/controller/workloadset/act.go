@@ -31,7 +31,8 @@ const (
 	reloadCall  = "reload"
 )
 
-// act brings about what the pods stand on, then the steps.
+// act brings about what the pods stand on, then the steps. What the agents may do comes beside that: the API server takes some
+// hundred milliseconds for it, and an agent that is sooner asks again.
 func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
 	if f.rollout.Mode == rollout.Suspended {
 		return outcome.Done()
@@ -39,6 +40,20 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 	if err := c.ensureFinalizer(ctx, set); err != nil {
 		return outcome.Failed(err)
 	}
+	var o outcome.Outcome
+	rights := rightsOf(set, f)
+	err := frame.Together(
+		func() error { return c.applyInTurn(ctx, set, rights) },
+		func() error { o = c.tendPods(ctx, set, f, steps); return nil },
+	)
+	if err != nil {
+		return outcome.Worst(apply.Outcome(err), o)
+	}
+	return o
+}
+
+// tendPods brings about what pods cannot start without, and takes the steps.
+func (c *Controller) tendPods(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
 	if err := c.ensureShared(ctx, set, f); err != nil {
 		return apply.Outcome(err)
 	}
@@ -152,9 +167,12 @@ func (c *Controller) setRole(ctx context.Context, pod *corev1.Pod, role string) 
 	return client.IgnoreNotFound(err)
 }
 
-// addressOf names a pod for a patch, which fills in what the server makes of it.
-func addressOf(pod *corev1.Pod) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+// addressOf names a pod for a patch, which fills in no more than its metadata: nobody asks for the rest.
+func addressOf(pod *corev1.Pod) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+	}
 }
 
 // updateImage gives the containers of a pod other images. The pod stays, with its address and its volumes.

@@ -203,7 +203,11 @@ func (h *harness) writes(m *crew, set *platformv1.WorkloadSet, ordinal string, t
 		if writers := m.writers(); !slices.Equal(writers, []string{ordinal}) {
 			return fmt.Errorf("there write %v", writers)
 		}
-		for _, pod := range h.pods() {
+		pods := h.pods()
+		if len(w.List.Members) != len(pods) {
+			return fmt.Errorf("the members are %+v", w.List.Members)
+		}
+		for _, pod := range pods {
 			if (pod.Name == name) != (pod.Labels[platformv1.RoleLabel] == "primary") {
 				return fmt.Errorf("pod %s has the label %q", pod.Name, pod.Labels[platformv1.RoleLabel])
 			}

@@ -38,6 +38,7 @@ import (
 	"github.com/zeroinfra/platform-core/config/crd"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/trim"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -184,7 +185,10 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 		Logger:     h.log,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{h.namespace: {}}},
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{h.namespace: {}},
+			ByObject:          map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: trim.Pod}},
+		},
 	})
 	if err != nil {
 		h.Fatal(err)

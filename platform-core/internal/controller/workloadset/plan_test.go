@@ -3,7 +3,6 @@
 package workloadset
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -142,7 +141,7 @@ func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
 func TestRoleOfTheAgentsNamesEachPod(t *testing.T) {
 	set := testSet()
 	set.Spec.Replicas = 0
-	for _, obj := range slices.Concat(sharedObjects(set, &facts{}, nil)...) {
+	for _, obj := range rightsOf(set, &facts{}) {
 		if role, ok := obj.(interface{ GetName() string }); ok && role.GetName() == "" {
 			t.Errorf("%T has no name", obj)
 		}

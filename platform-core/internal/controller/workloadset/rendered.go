@@ -5,9 +5,9 @@ package workloadset
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/memo"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -15,9 +15,11 @@ import (
 const renderedSize = 512
 
 // rendered keeps pods as they would be made, since a set that is at work compares its own with them again and again.
-type rendered struct{ pods *lru.Cache }
+type rendered struct {
+	pods memo.Memo[podKey, *corev1.Pod]
+}
 
-func newRendered() rendered { return rendered{lru.New(renderedSize)} }
+func newRendered() rendered { return rendered{memo.New[podKey, *corev1.Pod](renderedSize)} }
 
 // podKey is what a rendered pod depends on.
 type podKey struct {
@@ -32,12 +34,5 @@ func (r rendered) pod(set *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, 
 		return render.Pod(set, ordinal)
 	}
 	key := podKey{set.UID, set.Generation, ordinal}
-	if known, found := r.pods.Get(key); found {
-		return known.(*corev1.Pod), nil
-	}
-	pod, err := render.Pod(set, ordinal)
-	if err == nil {
-		r.pods.Add(key, pod)
-	}
-	return pod, err
+	return r.pods.Of(key, func() (*corev1.Pod, error) { return render.Pod(set, ordinal) })
 }

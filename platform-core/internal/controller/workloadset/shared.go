@@ -20,16 +20,20 @@ import (
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
-// ensureShared applies what all pods of the set stand on, the identity of the status agents and the plan, and makes
-// the certificates of those pods that are to run.
+// ensureShared applies what all pods of the set stand on, their account and the plan, and makes the certificates of those
+// pods that are to run.
 func (c *Controller) ensureShared(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	plan, err := render.PlanConfigMapData(set)
 	if err != nil {
 		return err
 	}
-	var tasks []func() error
-	for _, objects := range sharedObjects(set, f, plan) {
-		tasks = append(tasks, func() error { return c.applyInTurn(ctx, set, objects) })
+	account := &corev1.ServiceAccount{ObjectMeta: meta(set, set.Name), AutomountServiceAccountToken: new(false)}
+	tasks := []func() error{
+		func() error { return c.applyInTurn(ctx, set, []client.Object{account}) },
+		func() error {
+			planned := &corev1.ConfigMap{ObjectMeta: meta(set, platformv1.PlanNameFor(set.Name)), Data: plan}
+			return c.applyInTurn(ctx, set, []client.Object{planned})
+		},
 	}
 	if f.rollout.Mode == rollout.Running {
 		for _, ordinal := range f.rollout.Ordinals() {
@@ -52,21 +56,16 @@ func (c *Controller) applyInTurn(ctx context.Context, set *platformv1.WorkloadSe
 	return nil
 }
 
-// sharedObjects are the ServiceAccount, what it may do, and the plan. Each list is to be applied in its order: the
-// API server takes no binding of a Role that it does not know, since it looks at what that gives.
-func sharedObjects(set *platformv1.WorkloadSet, f *facts, plan map[string]string) [][]client.Object {
-	automount := false
-	return [][]client.Object{
-		{&corev1.ServiceAccount{ObjectMeta: meta(set, set.Name), AutomountServiceAccountToken: &automount}},
-		{
-			&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set, f)},
-			&rbacv1.RoleBinding{
-				ObjectMeta: meta(set, set.Name),
-				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: set.Name},
-				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: set.Name, Namespace: set.Namespace}},
-			},
+// rightsOf are what the agents' account may do. The Role comes first: the API server takes no binding of one that it does not
+// know, since it looks at what that gives.
+func rightsOf(set *platformv1.WorkloadSet, f *facts) []client.Object {
+	return []client.Object{
+		&rbacv1.Role{ObjectMeta: meta(set, set.Name), Rules: agentRules(set, f)},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta(set, set.Name),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: set.Name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: set.Name, Namespace: set.Namespace}},
 		},
-		{&corev1.ConfigMap{ObjectMeta: meta(set, platformv1.PlanNameFor(set.Name)), Data: plan}},
 	}
 }
 

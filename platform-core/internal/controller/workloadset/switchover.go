@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
@@ -281,4 +282,9 @@ func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 		}
 	}
 	return outcome.Done()
+}
+
+// switchoverWentOn says whether the latest switchover did: the next turn goes by what its status says of it.
+func switchoverWentOn(before, after *platformv1.WorkloadSet) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Switchover, after.Status.Switchover)
 }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect. The tests
+// log what they measure.
+const (
+	inPlaceGap  = 20 * time.Second
+	failoverGap = 30 * time.Second
+	expiryGap   = 45 * time.Second
+)
+
+// TestFailover proves, for each fault of a primary, that another one takes over when it should, that never two take writes, and
+// that no write is lost that was acknowledged with a replica. It runs alone because it measures.
+func TestFailover(t *testing.T) {
+	s := newSpace(t, "failover")
+	r := s.replicatedRedis("db")
+	r.ready()
+	r.whole()
+	faults := []struct {
+		name  string
+		limit time.Duration
+		does  func(r *replicated, primary string)
+	}{
+		{"process killed", inPlaceGap, func(r *replicated, primary string) { r.signal(primary, "KILL", 0) }},
+		{"process does not come back", failoverGap, func(r *replicated, primary string) {
+			r.signal(primary, "KILL", 6)
+			r.changed(primary, settleIn)
+		}},
+		{"process stopped", failoverGap, func(r *replicated, primary string) {
+			r.signal(primary, "STOP", 0)
+			r.changed(primary, settleIn)
+		}},
+		{"process manager killed", failoverGap, func(r *replicated, primary string) {
+			pod := &corev1.Pod{}
+			r.mustGet(primary, pod)
+			r.aimFromNode(containerID(pod, redisComponent))()
+		}},
+		{"pod deleted", failoverGap, func(r *replicated, primary string) {
+			r.delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: primary}})
+			r.changed(primary, settleIn)
+		}},
+		{"pod and volume deleted", expiryGap, func(r *replicated, primary string) {
+			for name := range r.claims() {
+				if strings.HasSuffix(name, primary) {
+					r.delete(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
+				}
+			}
+			r.delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: primary}}, graceZero)
+			r.changed(primary, settleIn)
+		}},
+		{"switched over", failoverGap, func(r *replicated, primary string) {
+			r.switchTo(primary, "")
+			r.changed(primary, settleIn)
+		}},
+		{"operator killed", failoverGap, func(r *replicated, primary string) {
+			r.deleteOperator()
+			r.signal(primary, "KILL", 6)
+			r.changed(primary, readyIn)
+		}},
+		{"API server away", inPlaceGap, func(r *replicated, _ string) { r.apiServerAway(40 * time.Second) }},
+	}
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			r := &replicated{&application{space: s.in(t), name: r.name}}
+			primary, before := r.whole()
+			uids := r.uids()
+			trial := r.begin()
+			fault.does(r, primary)
+			now, after := r.whole()
+			trial.judge(fault.name, before, after, fault.limit)
+			if fault.limit == inPlaceGap && (now != primary || after != before || r.uids()[primary] != uids[primary]) {
+				t.Errorf("pod %s wrote in term %d and %s in term %d: it was to go on in place", primary, before, now, after)
+			}
+		})
+	}
+}
+
+// TestFailoverOfANode proves that a primary that is cut off stops by itself before another one writes.
+func TestFailoverOfANode(t *testing.T) {
+	s := newSpace(t, "fencing")
+	r := s.replicatedRedis("db")
+	r.ready()
+	primary, _ := r.whole()
+	judge := s.node(s.clientPod())
+	if s.node(primary) == judge {
+		for _, pod := range r.pods() {
+			if pod.Spec.NodeName != judge {
+				r.switchTo(primary, pod.Name)
+				r.changed(primary, settleIn)
+				break
+			}
+		}
+	}
+	primary, before := r.whole()
+	node := s.node(primary)
+	s.vacate(node)
+	trial := r.begin()
+	devcluster(t, "node", "cut", node)
+	healed := false
+	defer func() {
+		if !healed {
+			devcluster(t, "node", "heal", node)
+		}
+	}()
+	r.changed(primary, readyIn)
+	devcluster(t, "node", "heal", node)
+	healed = true
+	_, after := r.whole()
+	trial.judge("node cut off", before, after, expiryGap)
+}
+
+// apiServerAway stops the API server for a time: it takes connections and answers none.
+func (s *space) apiServerAway(d time.Duration) {
+	s.Helper()
+	folder := filepath.Dir(devcluster(s.T, "kubeconfig"))
+	if _, err := os.Stat(folder); err != nil {
+		s.Fatal(err)
+	}
+	const script = `for p in /proc/[0-9]*; do
+  read -r name <"$p/comm" && [ "$name" = kube-apiserver ] && tr '\0' ' ' <"$p/cmdline" | grep -q "$1/" && echo "${p#/proc/}"
+done 2>/dev/null; true`
+	found := strings.Fields(devcluster(s.T, "exec", "--", "sh", "-c", script, "find", folder))
+	if len(found) != 1 {
+		s.Fatalf("the API servers of %s are %v", folder, found)
+	}
+	devcluster(s.T, "exec", "--", "kill", "-STOP", found[0])
+	time.Sleep(d)
+	devcluster(s.T, "exec", "--", "kill", "-CONT", found[0])
+	s.eventually(readyIn, "the API server answers", func() error {
+		return world.client.List(s.ctx, &corev1.NodeList{}, client.Limit(1))
+	})
+}
+
+func containerID(pod *corev1.Pod, name string) string {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == name {
+			return status.ContainerID
+		}
+	}
+	return ""
+}

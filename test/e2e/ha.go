@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// haScript writes growing numbers through the Service and has each wait until a replica has it. It notes the server's time and the
+// number, and in the next line how many replicas have it.
+const haScript = `IFS= read -r REDISCLI_AUTH
+export REDISCLI_AUTH
+cd /tmp
+(
+  i=0
+  while [ ! -e "$1.stop" ]; do
+    seq $((i+1)) $((i+20)) | sed "s/.*/EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],ARGV[1]) return 'w '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 w:& &\nWAIT 1 1000/" |
+      timeout 3 redis-cli -h "$2" -p "$3" 2>/dev/null
+    i=$((i+20))
+  done >"$1.writes"
+  : >"$1.done"
+) </dev/null >/dev/null 2>&1 &
+shift_=$1
+shift 3
+for member in "$@"; do
+  (
+    while [ ! -e "$shift_.stop" ]; do
+      timeout 1 redis-cli -h "$member" -p 6379 EVAL "local t=redis.call('TIME') redis.call('SET',KEYS[1],t[1]) return 'p '..t[1]..' '..t[2]..' '..ARGV[1]" 1 "probe:$member" "${member%%.*}" 2>/dev/null
+      sleep 0.1
+    done | grep '^p ' >"$shift_.probe.${member%%.*}"
+  ) </dev/null >/dev/null 2>&1 &
+done
+`
+
+// signalScript sends a signal to redis-server, again and again for some seconds.
+const signalScript = `end=$(( $(date +%s) + $2 ))
+while :; do
+  for p in /proc/[0-9]*; do
+    read -r name <"$p/comm" && [ "$name" = redis-server ] && kill "-$1" "${p#/proc/}"
+  done 2>/dev/null
+  [ "$(date +%s)" -lt "$end" ] || exit 0
+  sleep 0.05
+done`
+
+// replicated is a Redis of one primary and its replicas.
+type replicated struct{ *application }
+
+func (s *space) replicatedRedis(name string, changes ...func(*platformv1.ApplicationSpec)) *replicated {
+	s.Helper()
+	spec := platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "replication",
+		DeletionPolicy: platformv1.DeletionPolicyDelete,
+		Components: []platformv1.ApplicationComponent{{Name: redisComponent,
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+			},
+			Storage: &platformv1.Storage{Size: resource.MustParse("64Mi")},
+		}}}
+	for _, change := range changes {
+		change(&spec)
+	}
+	return &replicated{s.apply(name, spec)}
+}
+
+// set is the WorkloadSet of its pods.
+func (r *replicated) set() *platformv1.WorkloadSet {
+	r.Helper()
+	set := &platformv1.WorkloadSet{}
+	r.mustGet(platformv1.WorkloadSetNameFor(r.name, redisComponent, platformv1.DefaultSet), set)
+	return set
+}
+
+// whole waits until all pods are members and one of them writes, and returns it with its term.
+func (r *replicated) whole() (primary string, term int64) {
+	r.Helper()
+	r.eventually(readyIn, "the Application is ready and all its pods are members", func() error {
+		app := &platformv1.Application{}
+		if err := r.get(r.name, app); err != nil {
+			return err
+		}
+		if err := readyNow(app, app.Status.ObservedGeneration); err != nil {
+			return err
+		}
+		w := r.set().Status.Writer
+		if w == nil || w.Primary == nil || w.Previous != nil || len(w.List.Members) != 3 || w.Primary.Name != app.Status.Primary || w.Term != app.Status.Term {
+			return fmt.Errorf("the record is %+v, the Application says %q in term %d", w, app.Status.Primary, app.Status.Term)
+		}
+		primary, term = w.Primary.Name, w.Term
+		return nil
+	})
+	return primary, term
+}
+
+// signal sends a signal to the process of a pod, for some seconds again and again.
+func (r *replicated) signal(pod, signal string, seconds int) {
+	r.Helper()
+	if _, err := run(r.ctx, r.space.name, pod, redisComponent, "", "sh", "-c", signalScript, "signal", signal, strconv.Itoa(seconds)); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// trial is one fault under load.
+type trial struct {
+	*replicated
+	file string
+	a    account
+}
+
+// begin starts to write and to probe.
+func (r *replicated) begin() *trial {
+	r.Helper()
+	t := &trial{replicated: r, file: "ha" + strconv.FormatInt(time.Now().UnixNano(), 36), a: r.accountIn(r.object().Status.Binding.Name)}
+	command := []string{"sh", "-c", haScript, "ha", t.file, t.a.host, t.a.port}
+	for _, pod := range r.pods() {
+		command = append(command, pod.Name+"."+r.name+"-"+redisComponent+"-headless."+r.space.name+".svc")
+	}
+	if _, err := run(r.ctx, r.space.name, r.clientPod(), clientName, t.a.password+"\n", command...); err != nil {
+		r.Fatal(err)
+	}
+	r.eventually(settleIn, "a write is acknowledged and there", func() error {
+		if len(t.acknowledged()) == 0 {
+			return fmt.Errorf("none yet")
+		}
+		return nil
+	})
+	return t
+}
+
+func (t *trial) read(suffix string) []string {
+	t.Helper()
+	out, err := run(t.ctx, t.space.name, t.clientPod(), clientName, "", "sh", "-c", "cat /tmp/"+t.file+suffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(out, "\n")
+}
+
+// stamped is a write that the server has taken at a time.
+type stamped struct {
+	at   time.Time
+	what string
+}
+
+func parseStamped(line, kind string) (stamped, bool) {
+	fields := strings.Fields(line)
+	if len(fields) != 4 || fields[0] != kind {
+		return stamped{}, false
+	}
+	seconds, err1 := strconv.ParseInt(fields[1], 10, 64)
+	micros, err2 := strconv.ParseInt(fields[2], 10, 64)
+	return stamped{time.Unix(seconds, micros*1000), fields[3]}, err1 == nil && err2 == nil
+}
+
+// acknowledged are the writes that a replica had, in order of time.
+func (t *trial) acknowledged() []stamped {
+	t.Helper()
+	var list []stamped
+	lines := t.read(".writes")
+	for i, line := range lines {
+		write, ok := parseStamped(line, "w")
+		if !ok || i+1 == len(lines) {
+			continue
+		}
+		if replicas, err := strconv.Atoi(lines[i+1]); err == nil && replicas >= 1 {
+			list = append(list, write)
+		}
+	}
+	return list
+}
+
+// probes are the writes that were taken from the prober, in order of time.
+func (t *trial) probes() []stamped {
+	t.Helper()
+	var list []stamped
+	for _, line := range t.read(".probe.*") {
+		if probe, ok := parseStamped(line, "p"); ok {
+			list = append(list, probe)
+		}
+	}
+	slices.SortFunc(list, func(a, b stamped) int { return a.at.Compare(b.at) })
+	return list
+}
+
+// verdict is what a trial showed.
+type verdict struct {
+	// gap is the longest time without a write that was acknowledged and replicated, and vacancy that without a member that takes writes.
+	gap, vacancy time.Duration
+	// changes counts how often another member took writes than before.
+	changes            int64
+	acknowledged, lost int
+}
+
+// end stops writing and judges.
+func (t *trial) end() verdict {
+	t.Helper()
+	if _, err := run(t.ctx, t.space.name, t.clientPod(), clientName, "", "touch", "/tmp/"+t.file+".stop"); err != nil {
+		t.Fatal(err)
+	}
+	t.eventually(settleIn, "the writer has ended", func() error {
+		_, err := run(t.ctx, t.space.name, t.clientPod(), clientName, "", "ls", "/tmp/"+t.file+".done")
+		return err
+	})
+	var v verdict
+	writes := t.acknowledged()
+	v.acknowledged, v.gap = len(writes), longest(writes)
+	probes := t.probes()
+	v.vacancy = longest(probes)
+	for i := 1; i < len(probes); i++ {
+		if probes[i].what != probes[i-1].what {
+			v.changes++
+		}
+	}
+	have := map[string]bool{}
+	for start := 0; start < len(writes); start += readBack {
+		arguments := []string{"MGET"}
+		for _, write := range writes[start:min(start+readBack, len(writes))] {
+			arguments = append(arguments, "w:"+write.what)
+		}
+		out, err := t.redisCLI(t.a, arguments...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, value := range strings.Split(out, "\n") {
+			have[value] = true
+		}
+	}
+	for _, write := range writes {
+		if !have[write.what] {
+			v.lost++
+		}
+	}
+	return v
+}
+
+func longest(list []stamped) time.Duration {
+	var gap time.Duration
+	for i := 1; i < len(list); i++ {
+		gap = max(gap, list[i].at.Sub(list[i-1].at))
+	}
+	return gap
+}
+
+// judge says what a trial showed, and what of it must never be: a write lost that a replica had, or two that take writes, which shows
+// as more changes between members than there were terms.
+func (t *trial) judge(name string, before, after int64, limit time.Duration) {
+	t.Helper()
+	v := t.end()
+	t.Logf("%s: term %d to %d, %d writes acknowledged with a replica, lost %d, longest gap %s through the Service and %s at any member",
+		name, before, after, v.acknowledged, v.lost, seconds(v.gap), seconds(v.vacancy))
+	if v.lost != 0 {
+		t.Errorf("%s: %d acknowledged writes are lost", name, v.lost)
+	}
+	if v.changes > after-before {
+		t.Errorf("%s: another member took writes %d times in %d changes of the term: two of them did at once", name, v.changes, after-before)
+	}
+	if v.gap > limit {
+		t.Errorf("%s: the longest gap is %s, want at most %s", name, seconds(v.gap), seconds(limit))
+	}
+}
+
+// changed waits until another pod writes than the one given.
+func (r *replicated) changed(from string, limit time.Duration) {
+	r.Helper()
+	took := r.eventually(limit, "another pod than "+from+" writes", func() error {
+		app := r.object()
+		if app.Status.Primary == "" || app.Status.Primary == from {
+			return fmt.Errorf("%q writes in term %d: %s", app.Status.Primary, app.Status.Term, describe(app.Status.Conditions))
+		}
+		return nil
+	})
+	r.Logf("another pod writes after %s", seconds(took))
+}
+
+// switchTo has a pod take over as planned.
+func (r *replicated) switchTo(from, to string) {
+	r.Helper()
+	value := cmp.Or(strings.TrimSuffix(from+"/"+to, "/"), from)
+	set := r.set()
+	before := set.DeepCopy()
+	metav1.SetMetaDataAnnotation(&set.ObjectMeta, platformv1.SwitchWriterAnnotation, value)
+	if err := world.client.Patch(r.ctx, set, client.MergeFrom(before)); err != nil {
+		r.Fatal(err)
+	}
+}
