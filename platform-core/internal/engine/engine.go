@@ -168,6 +168,9 @@ func kindsOf(mgr ctrl.Manager, registrations []typed.Registration) (map[schema.G
 // Settings are what pods and names are rendered with, and what of it can change at run time.
 type Settings = settings.Live
 
+// GitOpsManagers are the field managers whose fields Operations leave alone, unless someone names others.
+func GitOpsManagers() []string { return settings.GitOpsManagers }
+
 // NewSettings returns settings with the image that holds the agent's binary.
 func NewSettings(agentImage string) *Settings {
 	return settings.New(render.Settings{AgentImage: agentImage})

@@ -5,6 +5,7 @@ package settings
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -19,10 +20,28 @@ type Live struct {
 	mu      sync.RWMutex
 	current render.Settings
 	changed []func()
+	gitOps  []string
 }
 
+// GitOpsManagers are the field managers of tools that write again and again what a repository says, unless someone names others.
+var GitOpsManagers = []string{"argocd-controller", "kustomize-controller", "helm-controller"}
+
 // New returns a Live that holds these settings.
-func New(s render.Settings) *Live { return &Live{current: s} }
+func New(s render.Settings) *Live { return &Live{current: s, gitOps: GitOpsManagers} }
+
+// Respect names the field managers whose fields Operations leave alone.
+func (l *Live) Respect(managers []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gitOps = slices.Clone(managers)
+}
+
+// Respected returns the field managers whose fields Operations leave alone.
+func (l *Live) Respected() []string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.gitOps
+}
 
 // Get returns the settings.
 func (l *Live) Get() render.Settings {

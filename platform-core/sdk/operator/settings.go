@@ -5,6 +5,7 @@ package operator
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/sdk/operator/internal/tuning"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
@@ -38,7 +40,9 @@ type settings struct {
 	burst         int
 	logLevel      string
 	logFormat     string
-	kubeconfig    string
+	// gitOpsManagers are field managers whose fields Operations leave alone.
+	gitOpsManagers []string
+	kubeconfig     string
 	// configMap is the name of the ConfigMap whose settings come before those of the flags.
 	configMap string
 	// watchNamespaces are the namespaces to serve; all when empty.
@@ -62,6 +66,7 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.Float32Var(&s.qps, "kube-api-qps", 500, "requests per second to the API server, of all kinds together")
 	flags.IntVar(&s.burst, "kube-api-burst", 1000, "requests to the API server that may come at once")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
+	flags.StringSliceVar(&s.gitOpsManagers, "gitops-managers", engine.GitOpsManagers(), "field managers whose fields Operations do not change unless they are forced to, separated by commas")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
 	s.webhook.bind(flags)
 }
@@ -126,7 +131,7 @@ func (s *settings) tuned() (tuning.Values, error) {
 	}
 	return tuning.Values{
 		Workers: s.workers, QPS: float64(s.qps), Burst: s.burst,
-		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level,
+		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level, GitOpsManagers: strings.Join(s.gitOpsManagers, ","),
 	}, nil
 }
 

@@ -99,7 +99,7 @@ func (c *Controller) think(ctx context.Context, seen *observation, edit *opsflow
 			continue
 		}
 		ch.changed = append(ch.changed, fmt.Sprintf("spec.%s: %s → %v", name, shown(was), field.Value))
-		if refusal := ch.respect(seen.facts.Declared.Object, name, edit.Ownership); refusal != "" {
+		if refusal := ch.respect(seen.facts.Declared.Object, name, edit.Ownership, c.Settings.Respected()); refusal != "" {
 			return nil, refusal, nil
 		}
 	}
@@ -123,9 +123,9 @@ func shown(value any) string {
 }
 
 // respect refuses to change what a GitOps tool owns, which would write it back, and warns about everybody else.
-func (ch *change) respect(object, field string, ownership opsflow.Ownership) (refusal string) {
+func (ch *change) respect(object, field string, ownership opsflow.Ownership, gitOps []string) (refusal string) {
 	for _, manager := range opsflow.OwnersOf(ch.before.GetManagedFields(), field, owner) {
-		if slices.Contains(opsflow.GitOpsManagers, manager) && ownership != opsflow.OverrideOwner {
+		if slices.Contains(gitOps, manager) && ownership != opsflow.OverrideOwner {
 			return fmt.Sprintf("spec.%s of %s is managed by %s, which would write it back: change it where that gets it from, or set force to change it here until its next synchronisation",
 				field, object, manager)
 		}

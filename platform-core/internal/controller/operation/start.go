@@ -31,6 +31,9 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 	if refusal := opsflow.Preconditions(seen.facts); refusal != nil {
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
+	if err := c.label(ctx, op, seen.application); err != nil {
+		return reconcile.Result{}, ignoreOvertaken(err)
+	}
 	if op.Spec.DryRun {
 		return c.dryRun(ctx, op, seen)
 	}
@@ -47,9 +50,6 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 		return reconcile.Result{}, err
 	case refusal != nil:
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
-	}
-	if err := c.label(ctx, op, seen.application); err != nil {
-		return reconcile.Result{}, ignoreOvertaken(err)
 	}
 	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
 	if !c.starting.take(key) {
