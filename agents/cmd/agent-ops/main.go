@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/action"
 	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/entity"
 	"github.com/zeroinfra/agents/internal/follow"
 	"github.com/zeroinfra/agents/internal/mutualtls"
 	"github.com/zeroinfra/agents/internal/opsserver"
@@ -87,6 +88,7 @@ func ops(o opsOptions, log *slog.Logger) error {
 	go follow.Process(ctx, o.socket, statuses, log)
 	runner := action.New(o.dirs, secrets.Lookup, reap, store, log)
 	defer runner.Close()
-	opsserver.Server{Runner: runner, Version: version}.Run(ctx, server.Endpoint{Address: o.listen, Certificates: mutualtls.New(o.tlsDir, log), Reflection: server.NoReflection, Log: log})
+	opsserver.Server{Runner: runner, Entities: entity.New(o.dirs, secrets.Lookup, runner), Version: version}.Run(ctx,
+		server.Endpoint{Address: o.listen, Certificates: mutualtls.New(o.tlsDir, log), Reflection: server.NoReflection, Log: log})
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,8 +85,8 @@ func (r *Runner) Close() {
 	r.runs.Wait()
 }
 
-// Actions are those of the present plan as they are for this pod.
-func (r *Runner) Actions() ([]plan.Action, error) {
+// Plan is the present one as it is for this pod.
+func (r *Runner) Plan() (*plan.Plan, error) {
 	p, err := r.dirs.Current()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
@@ -94,19 +95,47 @@ func (r *Runner) Actions() ([]plan.Action, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
 	}
-	return here.Actions, nil
+	return here, nil
 }
 
 // Run begins an action. A call that was made before does nothing again: what is returned is that run, or its record.
 func (r *Runner) Run(call Call) (*Run, error) {
+	return r.Once(Intent{Key: call.Key, Method: call.method(), Term: call.Term}, func() (Work, error) {
+		job, err := r.prepare(call)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, run *Run) callrecord.Outcome {
+			job.spec.Follow = func(stream command.Stream, data []byte) { run.tell(stream, []byte(job.redacted(string(data)))) }
+			outcome, _ := job.run(ctx, r.starter)
+			return outcome
+		}, nil
+	})
+}
+
+// Intent names what is to be done once.
+type Intent struct {
+	// Key is the idempotency key.
+	Key string
+	// Method is what the key stands for; it cannot be used for anything else. It is written down.
+	Method string
+	// Term of the caller.
+	Term uint64
+}
+
+// Work is what is done once. It ends when the context does.
+type Work func(ctx context.Context, run *Run) callrecord.Outcome
+
+// Once begins what prepare returns, unless it was begun before under the same key: what is returned is that run, or its record.
+func (r *Runner) Once(intent Intent, prepare func() (Work, error)) (*Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	record, known, err := r.store.Find(call.Key, call.method())
+	record, known, err := r.store.Find(intent.Key, intent.Method)
 	if err != nil {
 		return nil, err
 	}
 	if known {
-		if run := r.running[call.Key]; run != nil {
+		if run := r.running[intent.Key]; run != nil {
 			return run, nil
 		}
 		return ended(record), nil
@@ -114,23 +143,23 @@ func (r *Runner) Run(call Call) (*Run, error) {
 	if err := r.ending.Err(); err != nil {
 		return nil, err
 	}
-	if err := r.store.CheckTerm(call.Term); err != nil {
+	if err := r.store.CheckTerm(intent.Term); err != nil {
 		return nil, err
 	}
-	job, err := r.prepare(call)
+	work, err := prepare()
 	if err != nil {
 		return nil, err
 	}
 	if len(r.running) >= maxRunning {
 		return nil, ErrBusy
 	}
-	if err := r.store.Begin(call.Key, call.method(), call.Term, ""); err != nil {
+	if err := r.store.Begin(intent.Key, intent.Method, intent.Term, ""); err != nil {
 		return nil, err
 	}
-	run := &Run{done: make(chan struct{}), record: callrecord.Record{Key: call.Key, Method: call.method(), Outcome: callrecord.Outcome{Phase: callrecord.Running}}}
-	r.running[call.Key] = run
-	r.log.Info("action begins", "action", call.Action, "key", call.Key)
-	r.runs.Go(func() { r.carryOut(run, job) })
+	run := &Run{done: make(chan struct{}), record: callrecord.Record{Key: intent.Key, Method: intent.Method, Outcome: callrecord.Outcome{Phase: callrecord.Running}}}
+	r.running[intent.Key] = run
+	r.log.Info("begins", "method", intent.Method, "key", intent.Key)
+	r.runs.Go(func() { r.carryOut(run, work) })
 	return run, nil
 }
 
@@ -142,11 +171,11 @@ type job struct {
 }
 
 func (r *Runner) prepare(call Call) (*job, error) {
-	actions, err := r.Actions()
+	p, err := r.Plan()
 	if err != nil {
 		return nil, err
 	}
-	declared, ok := (&plan.Plan{Actions: actions}).Action(call.Action)
+	declared, ok := p.Action(call.Action)
 	if !ok {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, call.Action)
 	}
@@ -169,28 +198,48 @@ func (r *Runner) prepare(call Call) (*job, error) {
 	return &job{compiled: c, redacted: redacted, spec: command.Spec{Command: argv, Env: environ, Timeout: timeout}}, nil
 }
 
-// carryOut runs the command to its end and records what came of it.
-func (r *Runner) carryOut(run *Run, j *job) {
-	j.spec.Follow = func(stream command.Stream, data []byte) { run.tell(stream, []byte(j.redacted(string(data)))) }
-	outcome := j.run(r.ending, r.starter)
-	outcome.Message = j.redacted(outcome.Message)
+// carryOut does the work to its end and records what came of it.
+func (r *Runner) carryOut(run *Run, work Work) {
+	outcome := work(r.ending, run)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.store.Finish(run.record.Key, outcome); err != nil {
 		// The outcome stands while this agent runs; the next one takes the call for an interrupted one.
-		r.log.Error("cannot record how an action ended", "action", j.Name, "error", err.Error())
+		r.log.Error("cannot record how a call ended", "method", run.record.Method, "error", err.Error())
 	}
-	r.log.Info("action ended", "action", j.Name, "key", run.record.Key, "phase", string(outcome.Phase), "message", outcome.Message)
+	r.log.Info("ended", "method", run.record.Method, "key", run.record.Key, "phase", string(outcome.Phase), "message", outcome.Message)
 	delete(r.running, run.record.Key)
 	run.finish(outcome)
 }
 
+// Execute runs an action as a part of something else, which keeps the record. What it wrote to standard output is as it is; secrets, which are
+// values of parameters, are taken out of the outcome.
+func (r *Runner) Execute(ctx context.Context, name string, parameters map[string]string, secrets ...string) (callrecord.Outcome, string) {
+	job, err := r.prepare(Call{Action: name, Parameters: parameters})
+	if err != nil {
+		return callrecord.Outcome{Phase: callrecord.Failed, Message: err.Error()}, ""
+	}
+	outcome, result := job.run(ctx, r.starter)
+	for _, secret := range secrets {
+		if secret != "" {
+			outcome.Message = strings.ReplaceAll(outcome.Message, secret, "***")
+		}
+	}
+	return outcome, result.Stdout
+}
+
 // run runs the command and judges it.
-func (j *job) run(ctx context.Context, starter command.Starter) callrecord.Outcome {
+func (j *job) run(ctx context.Context, starter command.Starter) (callrecord.Outcome, command.Result) {
+	result, err := command.Run(ctx, starter, j.spec)
+	outcome := j.judge(result, err)
+	outcome.Message = j.redacted(outcome.Message)
+	return outcome, result
+}
+
+func (j *job) judge(result command.Result, err error) callrecord.Outcome {
 	failed := func(reason string) callrecord.Outcome {
 		return callrecord.Outcome{Phase: callrecord.Failed, Message: fmt.Sprintf("action %q %s", j.Name, reason)}
 	}
-	result, err := command.Run(ctx, starter, j.spec)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return callrecord.Outcome{Phase: callrecord.Interrupted, Message: "the ops agent was stopped while it ran: how far it came is not known"}

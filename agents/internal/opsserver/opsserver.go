@@ -17,6 +17,7 @@ import (
 	"github.com/zeroinfra/agents/internal/action"
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/command"
+	"github.com/zeroinfra/agents/internal/entity"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/server"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -27,6 +28,8 @@ import (
 type Server struct {
 	// Runner of the actions.
 	Runner *action.Runner
+	// Entities inside the middleware.
+	Entities *entity.Keeper
 	// Version of the agent.
 	Version string
 }
@@ -47,10 +50,11 @@ type service struct {
 }
 
 func (s service) Capabilities(context.Context, *agentv1.CapabilitiesRequest) (*agentv1.CapabilitiesResponse, error) {
-	actions, err := s.Runner.Actions()
+	p, err := s.Runner.Plan()
 	if err != nil {
 		return nil, status.Error(server.CodeOf(err, codesOfActions), err.Error())
 	}
+	actions := slices.Clone(p.Actions)
 	slices.SortFunc(actions, func(a, b plan.Action) int { return strings.Compare(a.Name, b.Name) })
 	response := &agentv1.CapabilitiesResponse{Version: s.Version}
 	for _, a := range actions {
@@ -59,6 +63,13 @@ func (s service) Capabilities(context.Context, *agentv1.CapabilitiesRequest) (*a
 			Parameters: slices.Sorted(maps.Keys(a.Parameters)), Outputs: slices.Sorted(maps.Keys(a.Outputs)),
 			TimeoutSeconds: int32(planfile.Seconds(a.TimeoutSeconds, plan.DefaultActionSeconds) / time.Second),
 		})
+	}
+	for _, t := range p.Entities {
+		response.EntityTypes = append(response.EntityTypes, t.Type)
+	}
+	slices.Sort(response.EntityTypes)
+	if p.Driver != nil {
+		response.Protocol = p.Driver.Protocol
 	}
 	return response, nil
 }
@@ -119,14 +130,19 @@ var actionPhases = map[callrecord.Phase]agentv1.CallPhase{
 }
 
 func recordUpdate(r callrecord.Record) *agentv1.RunUpdate {
-	return &agentv1.RunUpdate{Update: &agentv1.RunUpdate_Call{Call: &agentv1.ActionRecord{
-		Record:  &agentv1.CallRecord{IdempotencyKey: r.Key, Method: r.Method, Phase: actionPhases[r.Phase], Message: r.Message, Reason: r.Reason},
-		Outputs: r.Outputs,
-	}}}
+	return &agentv1.RunUpdate{Update: &agentv1.RunUpdate_Call{Call: &agentv1.ActionRecord{Record: callRecord(r), Outputs: r.Outputs}}}
+}
+
+func callRecord(r callrecord.Record) *agentv1.CallRecord {
+	return &agentv1.CallRecord{IdempotencyKey: r.Key, Method: r.Method, Phase: actionPhases[r.Phase], Message: r.Message, Reason: r.Reason}
 }
 
 // codesOfActions are those of the errors of running an action.
 var codesOfActions = []server.ErrorCode{
 	{Err: action.ErrParameters, Code: codes.InvalidArgument},
 	{Err: action.ErrUnknown, Code: codes.NotFound},
+	{Err: entity.ErrUnknown, Code: codes.NotFound},
+	{Err: entity.ErrRequest, Code: codes.InvalidArgument},
+	// To be called again: another answer than that of an agent that cannot be reached.
+	{Err: entity.ErrMiddleware, Code: codes.Aborted},
 }

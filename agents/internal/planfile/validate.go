@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -68,6 +69,9 @@ func (d Dirs) validate(p *plan.Plan) error {
 	if err := validateActions(p.Actions); err != nil {
 		return err
 	}
+	if err := d.validateEntities(p); err != nil {
+		return err
+	}
 	for credential := range p.Credentials {
 		if !element.MatchString(credential) {
 			return fmt.Errorf("credentials: %q is no name of a credential", credential)
@@ -91,6 +95,28 @@ func (d Dirs) validate(p *plan.Plan) error {
 		seen[file.Path] = true
 		if err := d.validateFile(file); err != nil {
 			return fmt.Errorf("file %q: %w", file.Path, err)
+		}
+	}
+	return nil
+}
+
+// validateEntities leaves what the driver knows to the ops agent.
+func (d Dirs) validateEntities(p *plan.Plan) error {
+	if driver := p.Driver; driver != nil {
+		host, _, err := net.SplitHostPort(driver.Address)
+		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+			return fmt.Errorf("driver: address %q is not one within the pod", driver.Address)
+		}
+		if path := driver.EntitiesFile; path != "" && (filepath.Clean(path) != path || !strings.HasPrefix(path, strings.TrimSuffix(d.Config, "/")+"/")) {
+			return fmt.Errorf("driver: file %q is not below %s", path, d.Config)
+		}
+		if err := validateSecret(driver.Password); err != nil {
+			return fmt.Errorf("driver: %w", err)
+		}
+	}
+	for _, entity := range p.Entities {
+		if (entity.Kind == "") == (entity.Actions == nil) {
+			return fmt.Errorf("entity %q needs one of a kind of the driver and actions", entity.Type)
 		}
 	}
 	return nil

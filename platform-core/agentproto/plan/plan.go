@@ -75,6 +75,10 @@ type Plan struct {
 	TLS *TLS `json:"tls,omitempty"`
 	// Actions that the ops agent runs on request. They are no part of the digests, either.
 	Actions []Action `json:"actions,omitempty"`
+	// Driver of the ops agent; nil for none. It is no part of the digests, and neither are Entities.
+	Driver *Driver `json:"driver,omitempty"`
+	// Entities are the types of objects inside the middleware that the ops agent keeps.
+	Entities []EntityType `json:"entities,omitempty"`
 	// Logs is there where the process writes access logs to a volume. It is no part of the digests either: another size of
 	// the volume restarts nothing.
 	Logs *Logs `json:"logs,omitempty"`

@@ -143,6 +143,59 @@ func (ProcessState) EnumDescriptor() ([]byte, []int) {
 	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{1}
 }
 
+// EntityIntent is what is to become of an object.
+type EntityIntent int32
+
+const (
+	EntityIntent_ENTITY_INTENT_UNSPECIFIED EntityIntent = 0
+	EntityIntent_ENTITY_INTENT_CREATE      EntityIntent = 1
+	EntityIntent_ENTITY_INTENT_UPDATE      EntityIntent = 2
+	EntityIntent_ENTITY_INTENT_DELETE      EntityIntent = 3
+)
+
+// Enum value maps for EntityIntent.
+var (
+	EntityIntent_name = map[int32]string{
+		0: "ENTITY_INTENT_UNSPECIFIED",
+		1: "ENTITY_INTENT_CREATE",
+		2: "ENTITY_INTENT_UPDATE",
+		3: "ENTITY_INTENT_DELETE",
+	}
+	EntityIntent_value = map[string]int32{
+		"ENTITY_INTENT_UNSPECIFIED": 0,
+		"ENTITY_INTENT_CREATE":      1,
+		"ENTITY_INTENT_UPDATE":      2,
+		"ENTITY_INTENT_DELETE":      3,
+	}
+)
+
+func (x EntityIntent) Enum() *EntityIntent {
+	p := new(EntityIntent)
+	*p = x
+	return p
+}
+
+func (x EntityIntent) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EntityIntent) Descriptor() protoreflect.EnumDescriptor {
+	return file_agentproto_v1_agent_proto_enumTypes[2].Descriptor()
+}
+
+func (EntityIntent) Type() protoreflect.EnumType {
+	return &file_agentproto_v1_agent_proto_enumTypes[2]
+}
+
+func (x EntityIntent) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EntityIntent.Descriptor instead.
+func (EntityIntent) EnumDescriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{2}
+}
+
 type LogsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// tail_bytes is how much of what was written already is sent at most; 0 is all that is kept, which is 256 KiB.
@@ -1817,7 +1870,11 @@ type CapabilitiesResponse struct {
 	// actions in order of name.
 	Actions []*ActionInfo `protobuf:"bytes,1,rep,name=actions,proto3" json:"actions,omitempty"`
 	// version of the agent.
-	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// entity_types in order: those of objects that can be observed and changed.
+	EntityTypes []string `protobuf:"bytes,3,rep,name=entity_types,json=entityTypes,proto3" json:"entity_types,omitempty"`
+	// protocol that a driver of the agent speaks with the middleware, for example redis; empty where there is none.
+	Protocol      string `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1862,6 +1919,20 @@ func (x *CapabilitiesResponse) GetActions() []*ActionInfo {
 func (x *CapabilitiesResponse) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *CapabilitiesResponse) GetEntityTypes() []string {
+	if x != nil {
+		return x.EntityTypes
+	}
+	return nil
+}
+
+func (x *CapabilitiesResponse) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
 	}
 	return ""
 }
@@ -2209,6 +2280,409 @@ func (x *ActionRecord) GetOutputs() map[string]string {
 	return nil
 }
 
+type ObserveEntitiesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// type as the plugin declares it.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// entities to look for: at most 1000.
+	Entities      []*EntityQuery `protobuf:"bytes,2,rep,name=entities,proto3" json:"entities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObserveEntitiesRequest) Reset() {
+	*x = ObserveEntitiesRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObserveEntitiesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObserveEntitiesRequest) ProtoMessage() {}
+
+func (x *ObserveEntitiesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObserveEntitiesRequest.ProtoReflect.Descriptor instead.
+func (*ObserveEntitiesRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ObserveEntitiesRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ObserveEntitiesRequest) GetEntities() []*EntityQuery {
+	if x != nil {
+		return x.Entities
+	}
+	return nil
+}
+
+// EntityQuery asks for one object.
+type EntityQuery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name inside the middleware.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// password that the object is to have, to be compared; empty for none. It is a secret.
+	Password      string `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityQuery) Reset() {
+	*x = EntityQuery{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityQuery) ProtoMessage() {}
+
+func (x *EntityQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityQuery.ProtoReflect.Descriptor instead.
+func (*EntityQuery) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *EntityQuery) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EntityQuery) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+type ObserveEntitiesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// entities that are there, of those that were asked for.
+	Entities      []*EntityState `protobuf:"bytes,1,rep,name=entities,proto3" json:"entities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObserveEntitiesResponse) Reset() {
+	*x = ObserveEntitiesResponse{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObserveEntitiesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObserveEntitiesResponse) ProtoMessage() {}
+
+func (x *ObserveEntitiesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObserveEntitiesResponse.ProtoReflect.Descriptor instead.
+func (*ObserveEntitiesResponse) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ObserveEntitiesResponse) GetEntities() []*EntityState {
+	if x != nil {
+		return x.Entities
+	}
+	return nil
+}
+
+// EntityState is one object as the middleware has it.
+type EntityState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// parameters by name, in the words of the plugin's parameters.
+	Parameters map[string]string `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// other_password says that the object has another password than the one that was sent.
+	OtherPassword bool `protobuf:"varint,3,opt,name=other_password,json=otherPassword,proto3" json:"other_password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityState) Reset() {
+	*x = EntityState{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityState) ProtoMessage() {}
+
+func (x *EntityState) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityState.ProtoReflect.Descriptor instead.
+func (*EntityState) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *EntityState) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EntityState) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *EntityState) GetOtherPassword() bool {
+	if x != nil {
+		return x.OtherPassword
+	}
+	return false
+}
+
+type ChangeEntitiesRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *CallHeader            `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	// type as the plugin declares it.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// changes, at most 500, each of another object.
+	Changes       []*EntityChange `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeEntitiesRequest) Reset() {
+	*x = ChangeEntitiesRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeEntitiesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeEntitiesRequest) ProtoMessage() {}
+
+func (x *ChangeEntitiesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeEntitiesRequest.ProtoReflect.Descriptor instead.
+func (*ChangeEntitiesRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ChangeEntitiesRequest) GetHeader() *CallHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *ChangeEntitiesRequest) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ChangeEntitiesRequest) GetChanges() []*EntityChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// EntityChange is one object as it is to be.
+type EntityChange struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Intent EntityIntent           `protobuf:"varint,2,opt,name=intent,proto3,enum=zeroinfra.agent.v1.EntityIntent" json:"intent,omitempty"`
+	// parameters by name: all that it is to have.
+	Parameters map[string]string `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// password that it is to have; empty for none. It is a secret.
+	Password      string `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityChange) Reset() {
+	*x = EntityChange{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityChange) ProtoMessage() {}
+
+func (x *EntityChange) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityChange.ProtoReflect.Descriptor instead.
+func (*EntityChange) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *EntityChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EntityChange) GetIntent() EntityIntent {
+	if x != nil {
+		return x.Intent
+	}
+	return EntityIntent_ENTITY_INTENT_UNSPECIFIED
+}
+
+func (x *EntityChange) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *EntityChange) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+type ChangeEntitiesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Call  *CallRecord            `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// problems of those that could not be changed: a sentence by name.
+	Problems      map[string]string `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeEntitiesResponse) Reset() {
+	*x = ChangeEntitiesResponse{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeEntitiesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeEntitiesResponse) ProtoMessage() {}
+
+func (x *ChangeEntitiesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeEntitiesResponse.ProtoReflect.Descriptor instead.
+func (*ChangeEntitiesResponse) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ChangeEntitiesResponse) GetCall() *CallRecord {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *ChangeEntitiesResponse) GetProblems() map[string]string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
 var File_agentproto_v1_agent_proto protoreflect.FileDescriptor
 
 const file_agentproto_v1_agent_proto_rawDesc = "" +
@@ -2321,10 +2795,12 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\awriting\x18\x05 \x01(\bR\awriting\x12-\n" +
 	"\x12writer_unreachable\x18\x06 \x01(\bR\x11writerUnreachable\x12\x18\n" +
 	"\aprimary\x18\a \x01(\tR\aprimary\"\x15\n" +
-	"\x13CapabilitiesRequest\"j\n" +
+	"\x13CapabilitiesRequest\"\xa9\x01\n" +
 	"\x14CapabilitiesResponse\x128\n" +
 	"\aactions\x18\x01 \x03(\v2\x1e.zeroinfra.agent.v1.ActionInfoR\aactions\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\xa5\x01\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12!\n" +
+	"\fentity_types\x18\x03 \x03(\tR\ventityTypes\x12\x1a\n" +
+	"\bprotocol\x18\x04 \x01(\tR\bprotocol\"\xa5\x01\n" +
 	"\n" +
 	"ActionInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2358,6 +2834,43 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\aoutputs\x18\x02 \x03(\v2-.zeroinfra.agent.v1.ActionRecord.OutputsEntryR\aoutputs\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
+	"\x16ObserveEntitiesRequest\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12;\n" +
+	"\bentities\x18\x02 \x03(\v2\x1f.zeroinfra.agent.v1.EntityQueryR\bentities\"=\n" +
+	"\vEntityQuery\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bpassword\x18\x02 \x01(\tR\bpassword\"V\n" +
+	"\x17ObserveEntitiesResponse\x12;\n" +
+	"\bentities\x18\x01 \x03(\v2\x1f.zeroinfra.agent.v1.EntityStateR\bentities\"\xd8\x01\n" +
+	"\vEntityState\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12O\n" +
+	"\n" +
+	"parameters\x18\x02 \x03(\v2/.zeroinfra.agent.v1.EntityState.ParametersEntryR\n" +
+	"parameters\x12%\n" +
+	"\x0eother_password\x18\x03 \x01(\bR\rotherPassword\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x01\n" +
+	"\x15ChangeEntitiesRequest\x126\n" +
+	"\x06header\x18\x01 \x01(\v2\x1e.zeroinfra.agent.v1.CallHeaderR\x06header\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12:\n" +
+	"\achanges\x18\x03 \x03(\v2 .zeroinfra.agent.v1.EntityChangeR\achanges\"\x89\x02\n" +
+	"\fEntityChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
+	"\x06intent\x18\x02 \x01(\x0e2 .zeroinfra.agent.v1.EntityIntentR\x06intent\x12P\n" +
+	"\n" +
+	"parameters\x18\x03 \x03(\v20.zeroinfra.agent.v1.EntityChange.ParametersEntryR\n" +
+	"parameters\x12\x1a\n" +
+	"\bpassword\x18\x04 \x01(\tR\bpassword\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdf\x01\n" +
+	"\x16ChangeEntitiesResponse\x122\n" +
+	"\x04call\x18\x01 \x01(\v2\x1e.zeroinfra.agent.v1.CallRecordR\x04call\x12T\n" +
+	"\bproblems\x18\x02 \x03(\v28.zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntryR\bproblems\x1a;\n" +
+	"\rProblemsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x8c\x01\n" +
 	"\tCallPhase\x12\x1a\n" +
 	"\x16CALL_PHASE_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -2371,7 +2884,12 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x15PROCESS_STATE_RUNNING\x10\x02\x12\x1a\n" +
 	"\x16PROCESS_STATE_STOPPING\x10\x03\x12\x19\n" +
 	"\x15PROCESS_STATE_STOPPED\x10\x04\x12\x19\n" +
-	"\x15PROCESS_STATE_BACKOFF\x10\x052\x92\x05\n" +
+	"\x15PROCESS_STATE_BACKOFF\x10\x05*{\n" +
+	"\fEntityIntent\x12\x1d\n" +
+	"\x19ENTITY_INTENT_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14ENTITY_INTENT_CREATE\x10\x01\x12\x18\n" +
+	"\x14ENTITY_INTENT_UPDATE\x10\x02\x12\x18\n" +
+	"\x14ENTITY_INTENT_DELETE\x10\x032\x92\x05\n" +
 	"\x0eProcessService\x12T\n" +
 	"\tGetStatus\x12$.zeroinfra.agent.v1.GetStatusRequest\x1a!.zeroinfra.agent.v1.ProcessStatus\x12Z\n" +
 	"\vWatchStatus\x12&.zeroinfra.agent.v1.WatchStatusRequest\x1a!.zeroinfra.agent.v1.ProcessStatus0\x01\x12K\n" +
@@ -2389,11 +2907,13 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"WatchReads\x12%.zeroinfra.agent.v1.WatchReadsRequest\x1a\x1e.zeroinfra.agent.v1.WantedRead0\x01\x12[\n" +
 	"\n" +
-	"AnswerRead\x12%.zeroinfra.agent.v1.AnswerReadRequest\x1a&.zeroinfra.agent.v1.AnswerReadResponse2\xb7\x01\n" +
+	"AnswerRead\x12%.zeroinfra.agent.v1.AnswerReadRequest\x1a&.zeroinfra.agent.v1.AnswerReadResponse2\x8c\x03\n" +
 	"\n" +
 	"OpsService\x12a\n" +
 	"\fCapabilities\x12'.zeroinfra.agent.v1.CapabilitiesRequest\x1a(.zeroinfra.agent.v1.CapabilitiesResponse\x12F\n" +
-	"\x03Run\x12\x1e.zeroinfra.agent.v1.RunRequest\x1a\x1d.zeroinfra.agent.v1.RunUpdate0\x01B:Z8github.com/zeroinfra/platform-core/agentproto/v1;agentv1b\x06proto3"
+	"\x03Run\x12\x1e.zeroinfra.agent.v1.RunRequest\x1a\x1d.zeroinfra.agent.v1.RunUpdate0\x01\x12j\n" +
+	"\x0fObserveEntities\x12*.zeroinfra.agent.v1.ObserveEntitiesRequest\x1a+.zeroinfra.agent.v1.ObserveEntitiesResponse\x12g\n" +
+	"\x0eChangeEntities\x12).zeroinfra.agent.v1.ChangeEntitiesRequest\x1a*.zeroinfra.agent.v1.ChangeEntitiesResponseB:Z8github.com/zeroinfra/platform-core/agentproto/v1;agentv1b\x06proto3"
 
 var (
 	file_agentproto_v1_agent_proto_rawDescOnce sync.Once
@@ -2407,109 +2927,133 @@ func file_agentproto_v1_agent_proto_rawDescGZIP() []byte {
 	return file_agentproto_v1_agent_proto_rawDescData
 }
 
-var file_agentproto_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_agentproto_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_agentproto_v1_agent_proto_goTypes = []any{
-	(CallPhase)(0),               // 0: zeroinfra.agent.v1.CallPhase
-	(ProcessState)(0),            // 1: zeroinfra.agent.v1.ProcessState
-	(*LogsRequest)(nil),          // 2: zeroinfra.agent.v1.LogsRequest
-	(*LogPiece)(nil),             // 3: zeroinfra.agent.v1.LogPiece
-	(*CallHeader)(nil),           // 4: zeroinfra.agent.v1.CallHeader
-	(*GetStatusRequest)(nil),     // 5: zeroinfra.agent.v1.GetStatusRequest
-	(*WatchStatusRequest)(nil),   // 6: zeroinfra.agent.v1.WatchStatusRequest
-	(*StartRequest)(nil),         // 7: zeroinfra.agent.v1.StartRequest
-	(*StopRequest)(nil),          // 8: zeroinfra.agent.v1.StopRequest
-	(*RestartRequest)(nil),       // 9: zeroinfra.agent.v1.RestartRequest
-	(*ReloadRequest)(nil),        // 10: zeroinfra.agent.v1.ReloadRequest
-	(*SignalRequest)(nil),        // 11: zeroinfra.agent.v1.SignalRequest
-	(*CallResponse)(nil),         // 12: zeroinfra.agent.v1.CallResponse
-	(*CallRecord)(nil),           // 13: zeroinfra.agent.v1.CallRecord
-	(*ProcessStatus)(nil),        // 14: zeroinfra.agent.v1.ProcessStatus
-	(*AcknowledgeRequest)(nil),   // 15: zeroinfra.agent.v1.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),  // 16: zeroinfra.agent.v1.AcknowledgeResponse
-	(*PromiseRequest)(nil),       // 17: zeroinfra.agent.v1.PromiseRequest
-	(*LearnRequest)(nil),         // 18: zeroinfra.agent.v1.LearnRequest
-	(*GetMemberRequest)(nil),     // 19: zeroinfra.agent.v1.GetMemberRequest
-	(*WatchReadsRequest)(nil),    // 20: zeroinfra.agent.v1.WatchReadsRequest
-	(*WantedRead)(nil),           // 21: zeroinfra.agent.v1.WantedRead
-	(*AnswerReadRequest)(nil),    // 22: zeroinfra.agent.v1.AnswerReadRequest
-	(*AnswerReadResponse)(nil),   // 23: zeroinfra.agent.v1.AnswerReadResponse
-	(*Member)(nil),               // 24: zeroinfra.agent.v1.Member
-	(*MemberList)(nil),           // 25: zeroinfra.agent.v1.MemberList
-	(*WriterRecord)(nil),         // 26: zeroinfra.agent.v1.WriterRecord
-	(*MemberStatus)(nil),         // 27: zeroinfra.agent.v1.MemberStatus
-	(*MemberReport)(nil),         // 28: zeroinfra.agent.v1.MemberReport
-	(*CapabilitiesRequest)(nil),  // 29: zeroinfra.agent.v1.CapabilitiesRequest
-	(*CapabilitiesResponse)(nil), // 30: zeroinfra.agent.v1.CapabilitiesResponse
-	(*ActionInfo)(nil),           // 31: zeroinfra.agent.v1.ActionInfo
-	(*RunRequest)(nil),           // 32: zeroinfra.agent.v1.RunRequest
-	(*RunUpdate)(nil),            // 33: zeroinfra.agent.v1.RunUpdate
-	(*Output)(nil),               // 34: zeroinfra.agent.v1.Output
-	(*ActionRecord)(nil),         // 35: zeroinfra.agent.v1.ActionRecord
-	nil,                          // 36: zeroinfra.agent.v1.RunRequest.ParametersEntry
-	nil,                          // 37: zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	(CallPhase)(0),                  // 0: zeroinfra.agent.v1.CallPhase
+	(ProcessState)(0),               // 1: zeroinfra.agent.v1.ProcessState
+	(EntityIntent)(0),               // 2: zeroinfra.agent.v1.EntityIntent
+	(*LogsRequest)(nil),             // 3: zeroinfra.agent.v1.LogsRequest
+	(*LogPiece)(nil),                // 4: zeroinfra.agent.v1.LogPiece
+	(*CallHeader)(nil),              // 5: zeroinfra.agent.v1.CallHeader
+	(*GetStatusRequest)(nil),        // 6: zeroinfra.agent.v1.GetStatusRequest
+	(*WatchStatusRequest)(nil),      // 7: zeroinfra.agent.v1.WatchStatusRequest
+	(*StartRequest)(nil),            // 8: zeroinfra.agent.v1.StartRequest
+	(*StopRequest)(nil),             // 9: zeroinfra.agent.v1.StopRequest
+	(*RestartRequest)(nil),          // 10: zeroinfra.agent.v1.RestartRequest
+	(*ReloadRequest)(nil),           // 11: zeroinfra.agent.v1.ReloadRequest
+	(*SignalRequest)(nil),           // 12: zeroinfra.agent.v1.SignalRequest
+	(*CallResponse)(nil),            // 13: zeroinfra.agent.v1.CallResponse
+	(*CallRecord)(nil),              // 14: zeroinfra.agent.v1.CallRecord
+	(*ProcessStatus)(nil),           // 15: zeroinfra.agent.v1.ProcessStatus
+	(*AcknowledgeRequest)(nil),      // 16: zeroinfra.agent.v1.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),     // 17: zeroinfra.agent.v1.AcknowledgeResponse
+	(*PromiseRequest)(nil),          // 18: zeroinfra.agent.v1.PromiseRequest
+	(*LearnRequest)(nil),            // 19: zeroinfra.agent.v1.LearnRequest
+	(*GetMemberRequest)(nil),        // 20: zeroinfra.agent.v1.GetMemberRequest
+	(*WatchReadsRequest)(nil),       // 21: zeroinfra.agent.v1.WatchReadsRequest
+	(*WantedRead)(nil),              // 22: zeroinfra.agent.v1.WantedRead
+	(*AnswerReadRequest)(nil),       // 23: zeroinfra.agent.v1.AnswerReadRequest
+	(*AnswerReadResponse)(nil),      // 24: zeroinfra.agent.v1.AnswerReadResponse
+	(*Member)(nil),                  // 25: zeroinfra.agent.v1.Member
+	(*MemberList)(nil),              // 26: zeroinfra.agent.v1.MemberList
+	(*WriterRecord)(nil),            // 27: zeroinfra.agent.v1.WriterRecord
+	(*MemberStatus)(nil),            // 28: zeroinfra.agent.v1.MemberStatus
+	(*MemberReport)(nil),            // 29: zeroinfra.agent.v1.MemberReport
+	(*CapabilitiesRequest)(nil),     // 30: zeroinfra.agent.v1.CapabilitiesRequest
+	(*CapabilitiesResponse)(nil),    // 31: zeroinfra.agent.v1.CapabilitiesResponse
+	(*ActionInfo)(nil),              // 32: zeroinfra.agent.v1.ActionInfo
+	(*RunRequest)(nil),              // 33: zeroinfra.agent.v1.RunRequest
+	(*RunUpdate)(nil),               // 34: zeroinfra.agent.v1.RunUpdate
+	(*Output)(nil),                  // 35: zeroinfra.agent.v1.Output
+	(*ActionRecord)(nil),            // 36: zeroinfra.agent.v1.ActionRecord
+	(*ObserveEntitiesRequest)(nil),  // 37: zeroinfra.agent.v1.ObserveEntitiesRequest
+	(*EntityQuery)(nil),             // 38: zeroinfra.agent.v1.EntityQuery
+	(*ObserveEntitiesResponse)(nil), // 39: zeroinfra.agent.v1.ObserveEntitiesResponse
+	(*EntityState)(nil),             // 40: zeroinfra.agent.v1.EntityState
+	(*ChangeEntitiesRequest)(nil),   // 41: zeroinfra.agent.v1.ChangeEntitiesRequest
+	(*EntityChange)(nil),            // 42: zeroinfra.agent.v1.EntityChange
+	(*ChangeEntitiesResponse)(nil),  // 43: zeroinfra.agent.v1.ChangeEntitiesResponse
+	nil,                             // 44: zeroinfra.agent.v1.RunRequest.ParametersEntry
+	nil,                             // 45: zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	nil,                             // 46: zeroinfra.agent.v1.EntityState.ParametersEntry
+	nil,                             // 47: zeroinfra.agent.v1.EntityChange.ParametersEntry
+	nil,                             // 48: zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
 }
 var file_agentproto_v1_agent_proto_depIdxs = []int32{
-	4,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	4,  // 1: zeroinfra.agent.v1.StopRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	4,  // 2: zeroinfra.agent.v1.RestartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	4,  // 3: zeroinfra.agent.v1.ReloadRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	4,  // 4: zeroinfra.agent.v1.SignalRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	13, // 5: zeroinfra.agent.v1.CallResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
+	5,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	5,  // 1: zeroinfra.agent.v1.StopRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	5,  // 2: zeroinfra.agent.v1.RestartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	5,  // 3: zeroinfra.agent.v1.ReloadRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	5,  // 4: zeroinfra.agent.v1.SignalRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	14, // 5: zeroinfra.agent.v1.CallResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
 	0,  // 6: zeroinfra.agent.v1.CallRecord.phase:type_name -> zeroinfra.agent.v1.CallPhase
 	1,  // 7: zeroinfra.agent.v1.ProcessStatus.state:type_name -> zeroinfra.agent.v1.ProcessState
-	13, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
-	28, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
-	26, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
-	26, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
-	24, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
-	24, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
-	25, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
-	25, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
-	31, // 16: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
-	4,  // 17: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	36, // 18: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
-	35, // 19: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
-	34, // 20: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
-	13, // 21: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
-	37, // 22: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
-	5,  // 23: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
-	6,  // 24: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
-	7,  // 25: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
-	8,  // 26: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
-	9,  // 27: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
-	10, // 28: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
-	11, // 29: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
-	2,  // 30: zeroinfra.agent.v1.ProcessService.Logs:input_type -> zeroinfra.agent.v1.LogsRequest
-	15, // 31: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
-	17, // 32: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
-	18, // 33: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
-	19, // 34: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
-	20, // 35: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
-	22, // 36: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
-	29, // 37: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
-	32, // 38: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
-	14, // 39: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	14, // 40: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	12, // 41: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
-	12, // 42: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
-	12, // 43: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
-	12, // 44: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
-	12, // 45: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
-	3,  // 46: zeroinfra.agent.v1.ProcessService.Logs:output_type -> zeroinfra.agent.v1.LogPiece
-	16, // 47: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
-	27, // 48: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
-	27, // 49: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
-	27, // 50: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
-	21, // 51: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
-	23, // 52: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
-	30, // 53: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
-	33, // 54: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
-	39, // [39:55] is the sub-list for method output_type
-	23, // [23:39] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	14, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
+	29, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
+	27, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	27, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	25, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
+	25, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
+	26, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
+	26, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
+	32, // 16: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
+	5,  // 17: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	44, // 18: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
+	36, // 19: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
+	35, // 20: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
+	14, // 21: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
+	45, // 22: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	38, // 23: zeroinfra.agent.v1.ObserveEntitiesRequest.entities:type_name -> zeroinfra.agent.v1.EntityQuery
+	40, // 24: zeroinfra.agent.v1.ObserveEntitiesResponse.entities:type_name -> zeroinfra.agent.v1.EntityState
+	46, // 25: zeroinfra.agent.v1.EntityState.parameters:type_name -> zeroinfra.agent.v1.EntityState.ParametersEntry
+	5,  // 26: zeroinfra.agent.v1.ChangeEntitiesRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	42, // 27: zeroinfra.agent.v1.ChangeEntitiesRequest.changes:type_name -> zeroinfra.agent.v1.EntityChange
+	2,  // 28: zeroinfra.agent.v1.EntityChange.intent:type_name -> zeroinfra.agent.v1.EntityIntent
+	47, // 29: zeroinfra.agent.v1.EntityChange.parameters:type_name -> zeroinfra.agent.v1.EntityChange.ParametersEntry
+	14, // 30: zeroinfra.agent.v1.ChangeEntitiesResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
+	48, // 31: zeroinfra.agent.v1.ChangeEntitiesResponse.problems:type_name -> zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
+	6,  // 32: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
+	7,  // 33: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
+	8,  // 34: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
+	9,  // 35: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
+	10, // 36: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
+	11, // 37: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
+	12, // 38: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
+	3,  // 39: zeroinfra.agent.v1.ProcessService.Logs:input_type -> zeroinfra.agent.v1.LogsRequest
+	16, // 40: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
+	18, // 41: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
+	19, // 42: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
+	20, // 43: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
+	21, // 44: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
+	23, // 45: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
+	30, // 46: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
+	33, // 47: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
+	37, // 48: zeroinfra.agent.v1.OpsService.ObserveEntities:input_type -> zeroinfra.agent.v1.ObserveEntitiesRequest
+	41, // 49: zeroinfra.agent.v1.OpsService.ChangeEntities:input_type -> zeroinfra.agent.v1.ChangeEntitiesRequest
+	15, // 50: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	15, // 51: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	13, // 52: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
+	13, // 53: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
+	13, // 54: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
+	13, // 55: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
+	13, // 56: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
+	4,  // 57: zeroinfra.agent.v1.ProcessService.Logs:output_type -> zeroinfra.agent.v1.LogPiece
+	17, // 58: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
+	28, // 59: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
+	28, // 60: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
+	28, // 61: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
+	22, // 62: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
+	24, // 63: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
+	31, // 64: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
+	34, // 65: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
+	39, // 66: zeroinfra.agent.v1.OpsService.ObserveEntities:output_type -> zeroinfra.agent.v1.ObserveEntitiesResponse
+	43, // 67: zeroinfra.agent.v1.OpsService.ChangeEntities:output_type -> zeroinfra.agent.v1.ChangeEntitiesResponse
+	50, // [50:68] is the sub-list for method output_type
+	32, // [32:50] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_agentproto_v1_agent_proto_init() }
@@ -2530,8 +3074,8 @@ func file_agentproto_v1_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentproto_v1_agent_proto_rawDesc), len(file_agentproto_v1_agent_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   36,
+			NumEnums:      3,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -767,8 +767,10 @@ var PermissionService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	OpsService_Capabilities_FullMethodName = "/zeroinfra.agent.v1.OpsService/Capabilities"
-	OpsService_Run_FullMethodName          = "/zeroinfra.agent.v1.OpsService/Run"
+	OpsService_Capabilities_FullMethodName    = "/zeroinfra.agent.v1.OpsService/Capabilities"
+	OpsService_Run_FullMethodName             = "/zeroinfra.agent.v1.OpsService/Run"
+	OpsService_ObserveEntities_FullMethodName = "/zeroinfra.agent.v1.OpsService/ObserveEntities"
+	OpsService_ChangeEntities_FullMethodName  = "/zeroinfra.agent.v1.OpsService/ChangeEntities"
 )
 
 // OpsServiceClient is the client API for OpsService service.
@@ -787,6 +789,13 @@ type OpsServiceClient interface {
 	// or gets the recorded outcome, also after the container was restarted. The same key with another action or
 	// other parameters is refused (InvalidArgument); so is an unknown action (NotFound).
 	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunUpdate], error)
+	// ObserveEntities reads objects that live inside the middleware, such as users, as many as are asked for in one call. It changes
+	// nothing. An unknown type is refused (NotFound); a middleware that does not answer is Unavailable.
+	ObserveEntities(ctx context.Context, in *ObserveEntitiesRequest, opts ...grpc.CallOption) (*ObserveEntitiesResponse, error)
+	// ChangeEntities makes, changes and removes such objects. The call is recorded and answered as soon as it has ended, or
+	// after two seconds: with phase RUNNING then, and a call with the same key asks how it stands. A repeated key changes nothing
+	// again; of a call from before the container was restarted only the phase is known, so read the objects back.
+	ChangeEntities(ctx context.Context, in *ChangeEntitiesRequest, opts ...grpc.CallOption) (*ChangeEntitiesResponse, error)
 }
 
 type opsServiceClient struct {
@@ -826,6 +835,26 @@ func (c *opsServiceClient) Run(ctx context.Context, in *RunRequest, opts ...grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpsService_RunClient = grpc.ServerStreamingClient[RunUpdate]
 
+func (c *opsServiceClient) ObserveEntities(ctx context.Context, in *ObserveEntitiesRequest, opts ...grpc.CallOption) (*ObserveEntitiesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ObserveEntitiesResponse)
+	err := c.cc.Invoke(ctx, OpsService_ObserveEntities_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *opsServiceClient) ChangeEntities(ctx context.Context, in *ChangeEntitiesRequest, opts ...grpc.CallOption) (*ChangeEntitiesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeEntitiesResponse)
+	err := c.cc.Invoke(ctx, OpsService_ChangeEntities_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OpsServiceServer is the server API for OpsService service.
 // All implementations must embed UnimplementedOpsServiceServer
 // for forward compatibility.
@@ -842,6 +871,13 @@ type OpsServiceServer interface {
 	// or gets the recorded outcome, also after the container was restarted. The same key with another action or
 	// other parameters is refused (InvalidArgument); so is an unknown action (NotFound).
 	Run(*RunRequest, grpc.ServerStreamingServer[RunUpdate]) error
+	// ObserveEntities reads objects that live inside the middleware, such as users, as many as are asked for in one call. It changes
+	// nothing. An unknown type is refused (NotFound); a middleware that does not answer is Unavailable.
+	ObserveEntities(context.Context, *ObserveEntitiesRequest) (*ObserveEntitiesResponse, error)
+	// ChangeEntities makes, changes and removes such objects. The call is recorded and answered as soon as it has ended, or
+	// after two seconds: with phase RUNNING then, and a call with the same key asks how it stands. A repeated key changes nothing
+	// again; of a call from before the container was restarted only the phase is known, so read the objects back.
+	ChangeEntities(context.Context, *ChangeEntitiesRequest) (*ChangeEntitiesResponse, error)
 	mustEmbedUnimplementedOpsServiceServer()
 }
 
@@ -857,6 +893,12 @@ func (UnimplementedOpsServiceServer) Capabilities(context.Context, *Capabilities
 }
 func (UnimplementedOpsServiceServer) Run(*RunRequest, grpc.ServerStreamingServer[RunUpdate]) error {
 	return status.Errorf(codes.Unimplemented, "method Run not implemented")
+}
+func (UnimplementedOpsServiceServer) ObserveEntities(context.Context, *ObserveEntitiesRequest) (*ObserveEntitiesResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ObserveEntities not implemented")
+}
+func (UnimplementedOpsServiceServer) ChangeEntities(context.Context, *ChangeEntitiesRequest) (*ChangeEntitiesResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ChangeEntities not implemented")
 }
 func (UnimplementedOpsServiceServer) mustEmbedUnimplementedOpsServiceServer() {}
 func (UnimplementedOpsServiceServer) testEmbeddedByValue()                    {}
@@ -908,6 +950,42 @@ func _OpsService_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpsService_RunServer = grpc.ServerStreamingServer[RunUpdate]
 
+func _OpsService_ObserveEntities_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ObserveEntitiesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OpsServiceServer).ObserveEntities(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OpsService_ObserveEntities_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OpsServiceServer).ObserveEntities(ctx, req.(*ObserveEntitiesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OpsService_ChangeEntities_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeEntitiesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OpsServiceServer).ChangeEntities(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OpsService_ChangeEntities_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OpsServiceServer).ChangeEntities(ctx, req.(*ChangeEntitiesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OpsService_ServiceDesc is the grpc.ServiceDesc for OpsService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -918,6 +996,14 @@ var OpsService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Capabilities",
 			Handler:    _OpsService_Capabilities_Handler,
+		},
+		{
+			MethodName: "ObserveEntities",
+			Handler:    _OpsService_ObserveEntities_Handler,
+		},
+		{
+			MethodName: "ChangeEntities",
+			Handler:    _OpsService_ChangeEntities_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

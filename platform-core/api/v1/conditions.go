@@ -107,6 +107,16 @@ const (
 	ReasonSwitchoverPending = "SwitchoverPending"
 	// ReasonSwitchoverFailed: it does not, and nothing is done to it.
 	ReasonSwitchoverFailed = "SwitchoverFailed"
+	// ReasonApplicationNotFound: the Application that an Entity names is absent.
+	ReasonApplicationNotFound = "ApplicationNotFound"
+	// ReasonTypeNotFound: the plugin has no entities of this type.
+	ReasonTypeNotFound = "TypeNotFound"
+	// ReasonAlreadyExists: the middleware has an object of the name that is not the Entity's.
+	ReasonAlreadyExists = "AlreadyExists"
+	// ReasonMiddlewareNotReady: no pod can be asked about an Entity now.
+	ReasonMiddlewareNotReady = "MiddlewareNotReady"
+	// ReasonRefusedByMiddleware: the middleware does not do what an Entity asks for.
+	ReasonRefusedByMiddleware = "RefusedByMiddleware"
 	// ReasonResizePending: a node has not yet given a pod its new resources.
 	ReasonResizePending = "ResizePending"
 	// ReasonResizeInfeasible: no node has room for the new resources of a pod.

@@ -22,6 +22,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&Component{}, &ComponentList{},
 		&WorkloadSet{}, &WorkloadSetList{},
 		&Operation{}, &OperationList{},
+		&Entity{}, &EntityList{},
 		&Plugin{}, &PluginList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -57,6 +57,9 @@ const (
 	// VolumesFinalizer is on a WorkloadSet whose volumes are to be deleted with it.
 	VolumesFinalizer = "platform.zeroinfra.github.com/volumes"
 
+	// EntityFinalizer is on an Entity whose object is to be removed with it.
+	EntityFinalizer = "platform.zeroinfra.github.com/entity"
+
 	// ManagedBy is the value of the label app.kubernetes.io/managed-by on all that the engine owns.
 	ManagedBy = "zeroinfra"
 )

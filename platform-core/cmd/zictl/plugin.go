@@ -47,9 +47,6 @@ func checkCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s %s is valid (%s)\n", bundle.Manifest.Name, bundle.Manifest.Version, bundle.Digest)
-			for _, line := range bundle.NotYet() {
-				fmt.Fprintf(cmd.OutOrStdout(), "note: %s\n", line)
-			}
 			return nil
 		},
 	}

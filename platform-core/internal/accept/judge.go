@@ -33,7 +33,14 @@ func Judge(app, old *platformv1.Application, facts func(*platformv1.Application)
 		return Verdict{Refused: refused, Warnings: warnings}
 	}
 	before, _ := problems(old, facts(old))
-	verdict := Verdict{Warnings: warnings}
+	verdict := unlessBefore(refused, before)
+	verdict.Warnings = slices.Concat(warnings, verdict.Warnings)
+	return verdict
+}
+
+// unlessBefore refuses what was not wrong before, and warns of what was.
+func unlessBefore(refused, before []*render.Refusal) Verdict {
+	var verdict Verdict
 	for _, refusal := range refused {
 		same := func(r *render.Refusal) bool { return *r == *refusal }
 		if slices.ContainsFunc(before, same) {

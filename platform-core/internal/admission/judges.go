@@ -28,6 +28,40 @@ type court struct {
 	seen     client.Reader
 }
 
+// core judges an object of the engine.
+func (c *court) core(ctx context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
+	if request.Kind.Kind == "Entity" {
+		return c.entity(ctx, request)
+	}
+	return c.application(ctx, request)
+}
+
+// entity judges an Entity of an Application that this operator serves; of one that it does not, another operator may know more.
+func (c *court) entity(ctx context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
+	entity, old := &platformv1.Entity{}, &platformv1.Entity{}
+	changed, err := objects(request, entity, old)
+	if err != nil {
+		return accept.Verdict{}, err
+	}
+	if !changed {
+		old = nil
+	}
+	if domain := entity.Labels[platformv1.DomainLabel]; domain != "" && domain != c.domain {
+		return accept.Verdict{}, nil
+	}
+	app := &platformv1.Application{}
+	err = c.seen.Get(ctx, client.ObjectKey{Namespace: entity.Namespace, Name: entity.Spec.ApplicationRef.Name}, app)
+	if apierrors.IsNotFound(err) {
+		// It may be another operator's.
+		return accept.Verdict{}, nil
+	}
+	if err != nil {
+		return accept.Verdict{}, err
+	}
+	state, _ := c.index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
+	return accept.JudgeEntity(entity, old, app, state), nil
+}
+
 // application judges an Application that a user or a GitOps manager writes.
 func (c *court) application(ctx context.Context, request *admissionv1.AdmissionRequest) (accept.Verdict, error) {
 	app, old := &platformv1.Application{}, &platformv1.Application{}

@@ -80,7 +80,7 @@ func replica(t *testing.T, namespace, name string, c *clock) *keeper {
 // configuration makes one as the chart does.
 func configuration(t *testing.T, name string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	t.Helper()
-	none, path := admissionregistrationv1.SideEffectClassNone, PathApplications
+	none, path := admissionregistrationv1.SideEffectClassNone, PathCore
 	made := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, webhook := range []string{"a", "b"} {
 		made.Webhooks = append(made.Webhooks, admissionregistrationv1.ValidatingWebhook{

@@ -22,7 +22,7 @@ import (
 func call(t *testing.T, e endpoint, body string) (int, *admissionv1.AdmissionResponse) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	e.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, PathApplications, strings.NewReader(body)))
+	e.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, PathCore, strings.NewReader(body)))
 	if recorder.Code != http.StatusOK {
 		return recorder.Code, nil
 	}

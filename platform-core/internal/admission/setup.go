@@ -50,8 +50,8 @@ type Deps struct {
 
 // Paths of the webhooks, which the chart names.
 const (
-	PathApplications = "/validate/applications"
-	PathTyped        = "/validate/typed"
+	PathCore  = "/validate/core"
+	PathTyped = "/validate/typed"
 )
 
 // Setup has every replica serve the webhooks, and be ready only when it can.
@@ -79,7 +79,7 @@ func Setup(mgr ctrl.Manager, o Options, deps Deps) error {
 			cfg.MinVersion, cfg.GetCertificate = tls.VersionTLS12, k.certificate
 		}},
 	})
-	server.Register(PathApplications, endpoint{judge: c.application, ready: ready})
+	server.Register(PathCore, endpoint{judge: c.core, ready: ready})
 	kinds := map[string]typed.Registration{}
 	for _, kind := range o.Kinds {
 		gvk, err := apiutil.GVKForObject(kind.Object(), mgr.GetScheme())

@@ -21,6 +21,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/application"
 	"github.com/zeroinfra/platform-core/internal/controller/claim"
 	"github.com/zeroinfra/platform-core/internal/controller/component"
+	"github.com/zeroinfra/platform-core/internal/controller/entity"
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
 	"github.com/zeroinfra/platform-core/internal/controller/schedule"
@@ -75,17 +76,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), queue.Deadline)
 	defer cancel()
-	authority, err := pki.Load(ctx, mgr.GetAPIReader(), mgr.GetClient(), o.Namespace, o.Domain)
+	authority, dialer, err := connections(ctx, mgr, o)
 	if err != nil {
-		return fmt.Errorf("cannot load the CA of the agents: %w", err)
-	}
-	dialer := agentclient.New(authority)
-	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("cannot watch pods: %w", err)
-	}
-	if _, err := pods.AddEventHandler(dialer.Handler()); err != nil {
-		return fmt.Errorf("cannot watch pods: %w", err)
+		return err
 	}
 	secrets, err := secretwatch.New(mgr.GetConfig())
 	if err != nil {
@@ -133,6 +126,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			})
 		},
 		func() error {
+			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
+		},
+		func() error {
 			return schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
@@ -150,6 +146,23 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return admission.Setup(mgr, *o.Admission, admission.Deps{
 		Domain: o.Domain, Namespace: o.Namespace, Index: index, Loaded: loader.Loaded, Settings: o.Settings,
 	})
+}
+
+// connections returns the authority of the agents, and who reaches them.
+func connections(ctx context.Context, mgr ctrl.Manager, o Options) (*pki.Authority, *agentclient.Connections, error) {
+	authority, err := pki.Load(ctx, mgr.GetAPIReader(), mgr.GetClient(), o.Namespace, o.Domain)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot load the CA of the agents: %w", err)
+	}
+	dialer := agentclient.New(authority)
+	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot watch pods: %w", err)
+	}
+	if _, err := pods.AddEventHandler(dialer.Handler()); err != nil {
+		return nil, nil, fmt.Errorf("cannot watch pods: %w", err)
+	}
+	return authority, dialer, nil
 }
 
 // kindsOf returns the kinds by what an owner reference calls them.

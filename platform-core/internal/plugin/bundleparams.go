@@ -52,12 +52,16 @@ func (b *Bundle) CheckParameters(component, version string, user platformv1.Para
 // defaults are checked, since they may depend on what the user set elsewhere; the user's own
 // values are taken as CheckParameters passed them.
 func (b *Bundle) ParametersInForce(component *Component, v placeholder.Values, user platformv1.Parameters) (map[string]string, error) {
+	return inForce(b.parameters[component.Parameters], v, user)
+}
+
+// inForce does it for one parameter set, which is nil where there is none.
+func inForce(file *parameterFile, v placeholder.Values, user platformv1.Parameters) (map[string]string, error) {
 	inForce := map[string]string{}
 	for name, value := range user {
 		inForce[name] = string(value)
 	}
-	file, ok := b.parameters[component.Parameters]
-	if !ok {
+	if file == nil {
 		return inForce, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(file.defaults)) {

@@ -59,6 +59,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	for _, file := range rendered.Files {
 		p.Files = append(p.Files, b.withParameters(&b.Components.Components[index], file, v))
 	}
+	b.planEntities(&p, &b.Components.Components[index], v.App.TLS)
 	b.resolveUsernames(&p)
 	for i, file := range p.Files {
 		if err := checkFile(file); err != nil {

@@ -3,72 +3,291 @@
 package plugin
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// Entity is a type of objects that live inside the middleware, such as topics or users. It is declared and checked; what
-// keeps such objects comes with a later engine.
+// Driver has the ops agent speak the middleware's own protocol.
+type Driver struct {
+	// Protocol, for example redis.
+	Protocol string `json:"protocol"`
+	// Address of the process within its pod: host and port.
+	Address string `json:"address"`
+	// TLS says that the process speaks TLS there, where the instance does.
+	TLS bool `json:"tls,omitempty"`
+	// Credential that the driver logs in with; it must be one of the component's. None when empty.
+	Credential string `json:"credential,omitempty"`
+	// EntitiesFile is where the driver keeps the entities that it made, for a process that forgets them when it is restarted.
+	EntitiesFile string `json:"entitiesFile,omitempty"`
+}
+
+// Entity is a type of objects that live inside the middleware, such as topics or users. Either the driver of the component keeps
+// them, or actions do.
 type Entity struct {
 	// Type is its name, for example topic.
 	Type string `json:"type"`
-	// Component that the actions are run in, in a pod of it.
+	// Component in whose pods it is kept.
 	Component string `json:"component"`
-	// Role of that pod; any pod when empty.
+	// Role of the pod that is asked. Default: the one that takes writes; any pod where the component has no roles.
 	Role string `json:"role,omitempty"`
+	// Names is a CUE constraint of the names that such an object can have.
+	Names string `json:"names"`
+	// Driver is what the component's driver calls it.
+	Driver string `json:"driver,omitempty"`
 	// Actions of the component by what they do.
-	Actions EntityActions `json:"actions"`
+	Actions *plan.EntityActions `json:"actions,omitempty"`
 	// Parameters is the key of the parameter set that says what can be said of such an object.
 	Parameters string `json:"parameters,omitempty"`
+	// Password: Required, Optional, or empty for objects that have none.
+	Password EntityPassword `json:"password,omitempty"`
 }
 
-// EntityActions are the names of a component's actions.
-type EntityActions struct {
-	// Observe reads the object, and says when there is none.
-	Observe string `json:"observe"`
-	// Create makes it.
-	Create string `json:"create"`
-	// Update changes it; without it, a change of parameters is refused.
-	Update string `json:"update,omitempty"`
-	// Delete removes it.
-	Delete string `json:"delete"`
+// EntityPassword says whether an object has a password.
+type EntityPassword string
+
+// Values of EntityPassword.
+const (
+	PasswordRequired EntityPassword = "Required"
+	PasswordOptional EntityPassword = "Optional"
+)
+
+// Roles of the pods that are asked about a type of entities; empty for any pod.
+func (c *Component) rolesOf(e *Entity) []string {
+	var roles []string
+	for _, role := range c.Roles {
+		if e.Role == role.Name || e.Role == "" && role.Access == platformv1.RoleReadWrite {
+			roles = append(roles, role.Name)
+		}
+	}
+	return roles
+}
+
+// Entity returns a type of entities, and the roles of the pods that are asked about it; no roles for any pod.
+func (b *Bundle) Entity(name string) (e *Entity, roles []string, ok bool) {
+	for i := range b.Components.Entities {
+		if e := &b.Components.Entities[i]; e.Type == name {
+			c, _ := b.Component(e.Component)
+			return e, c.rolesOf(e), true
+		}
+	}
+	return nil, nil, false
+}
+
+// EntityTypes are the types that the plugin declares, in order.
+func (b *Bundle) EntityTypes() []string {
+	types := names(b.Components.Entities, func(e Entity) string { return e.Type })
+	slices.Sort(types)
+	return types
+}
+
+// CheckEntityName says whether an object of the type can have the name; the error ends a sentence.
+func (e *Entity) CheckEntityName(name string) error { return constraint.CheckText(e.Names, name) }
+
+// EntityParameters returns all parameters of an object of the type: what the user set, over the plugin's defaults. The errors
+// are sentences.
+func (b *Bundle) EntityParameters(e *Entity, app placeholder.App, user platformv1.Parameters) (map[string]string, []error) {
+	file := b.parameters[e.Parameters]
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(user)) {
+		message := fmt.Sprintf("parameter %q cannot be set: entities of type %q have no parameters", name, e.Type)
+		if file != nil {
+			message = file.check(app.Version, name, string(user[name]))
+		}
+		if message != "" {
+			errs = append(errs, ParameterError{Name: name, Value: string(user[name]), Message: message})
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	inForce, err := inForce(file, placeholder.Values{App: app}, user)
+	if err != nil {
+		return nil, []error{err}
+	}
+	return inForce, nil
+}
+
+// ParameterNames are those of the parameters that objects of the type have in a version.
+func (b *Bundle) EntityParameterNames(e *Entity, version string) []string {
+	if file := b.parameters[e.Parameters]; file != nil {
+		return file.Names(version)
+	}
+	return nil
+}
+
+// planEntities adds what the ops agent needs to know of the component's entities.
+func (b *Bundle) planEntities(p *plan.Plan, c *Component, tls bool) {
+	if d := c.Driver; d != nil {
+		p.Driver = &plan.Driver{Protocol: d.Protocol, Address: d.Address, TLS: d.TLS && tls, EntitiesFile: d.EntitiesFile}
+		if credential, ok := b.Credential(d.Credential); ok {
+			p.Driver.Username = credential.Username
+			p.Driver.Password = &plan.SecretRef{Credential: d.Credential, Key: SecretKeyPassword}
+		}
+	}
+	for _, e := range b.Components.Entities {
+		if e.Component == c.Name {
+			p.Entities = append(p.Entities, plan.EntityType{Type: e.Type, Kind: e.Driver, Actions: e.Actions})
+		}
+	}
+}
+
+func (l *loader) checkDriver(path document.Path, c *Component) {
+	d := c.Driver
+	if d == nil {
+		return
+	}
+	if d.Credential != "" {
+		l.oneOf(path.With("credential"), d.Credential, "credential of the component", slices.Clone(c.Credentials))
+	}
+	if d.TLS && c.TLS == nil {
+		l.wrong(path.With("tls"), "is for a component that can speak TLS: add tls, or take it out")
+	}
+	if !slices.ContainsFunc(l.components.Entities, func(e Entity) bool { return e.Component == c.Name && e.Driver != "" }) {
+		l.wrong(path, "is used by no entity: add one of component %q with a driver, or take it out", c.Name)
+	}
 }
 
 func (l *loader) checkEntities() {
-	all := l.components.Components.Components
 	unique(l, document.Path{"entities"}, l.components.Entities, func(e Entity) string { return e.Type })
-	for i, entity := range l.components.Entities {
-		path := document.Path{"entities"}.Index(i)
-		l.oneOf(path.With("component"), entity.Component, "component", names(all, func(c Component) string { return c.Name }))
-		index := slices.IndexFunc(all, func(c Component) bool { return c.Name == entity.Component })
-		if index >= 0 && entity.Role != "" {
-			l.oneOf(path.With("role"), entity.Role, "role", names(all[index].Roles, func(r Role) string { return r.Name }))
+	for i := range l.components.Entities {
+		l.checkEntity(document.Path{"entities"}.Index(i), &l.components.Entities[i])
+	}
+}
+
+func (l *loader) checkEntity(path document.Path, e *Entity) {
+	all := l.components.Components.Components
+	if err := constraint.CheckTextConstraint(e.Names); err != nil {
+		l.wrong(path.With("names"), "%v", err)
+	}
+	parameters := l.checkEntityParameters(path.With("parameters"), e)
+	l.oneOf(path.With("component"), e.Component, "component", names(all, func(c Component) string { return c.Name }))
+	index := slices.IndexFunc(all, func(c Component) bool { return c.Name == e.Component })
+	if index < 0 {
+		return
+	}
+	c := &all[index]
+	switch {
+	case e.Role != "":
+		l.oneOf(path.With("role"), e.Role, "role", names(c.Roles, func(r Role) string { return r.Name }))
+	case len(c.Roles) > 0 && len(c.rolesOf(e)) == 0:
+		l.wrong(path, "has no role, and no role of component %q takes writes: name the one whose pods are asked", c.Name)
+	}
+	switch {
+	case (e.Driver == "") == (e.Actions == nil):
+		l.wrong(path, "must have either a driver or actions")
+	case e.Actions != nil:
+		l.checkEntityActions(path, c, e, parameters)
+	case c.Driver == nil:
+		l.wrong(path.With("driver"), "needs a driver of component %q: add it there", c.Name)
+	default:
+		l.checkEntityDriver(path, c, e, parameters)
+	}
+}
+
+// checkEntityDriver: what users can say must be what the driver knows.
+func (l *loader) checkEntityDriver(path document.Path, c *Component, e *Entity, parameters []string) {
+	kinds := plan.DriverKinds(c.Driver.Protocol)
+	kind, known := kinds[e.Driver]
+	if !known {
+		l.oneOf(path.With("driver"), e.Driver, "kind of the driver for "+c.Driver.Protocol, slices.Collect(maps.Keys(kinds)))
+		return
+	}
+	for _, name := range parameters {
+		if !slices.Contains(kind.Parameters, name) {
+			l.wrong(path.With("parameters"), "have %q, which the driver for %s does not take for %q: it takes %s", name, c.Driver.Protocol, e.Driver, strings.Join(kind.Parameters, ", "))
 		}
-		if index >= 0 {
-			l.checkEntityActions(path.With("actions"), &all[index], entity.Actions)
+	}
+	if e.Password != "" && !kind.Password {
+		l.wrong(path.With("password"), "is not for %q: take it out", e.Driver)
+	}
+}
+
+// checkEntityParameters returns the names of the parameters in all versions.
+func (l *loader) checkEntityParameters(path document.Path, e *Entity) []string {
+	if e.Parameters == "" {
+		return nil
+	}
+	set, ok := l.parameters[e.Parameters]
+	if _, broken := l.part(PartParams)[e.Parameters+".yaml"]; !ok && !broken {
+		l.oneOf(path, e.Parameters, "parameter set", l.parameterSetNames())
+	}
+	if slices.ContainsFunc(l.components.Components.Components, func(c Component) bool { return c.Parameters == e.Parameters }) {
+		l.wrong(path, "names the parameter set %q, which a component has: give the entity one of its own", e.Parameters)
+	}
+	if !ok {
+		return nil
+	}
+	wrong := func(key, format string, args ...any) {
+		l.fail(PartParams, set.file, set.document.Line(document.Path{key}), format, args...)
+	}
+	if len(set.set.Dynamic) > 0 {
+		wrong("dynamic", "dynamic is for a component, and this set is of the entity %q: take it out", e.Type)
+	}
+	if len(set.set.Lists) > 0 {
+		wrong("lists", "lists is for a component, and this set is of the entity %q: take it out", e.Type)
+	}
+	all := l.parameterNames(set)
+	for _, name := range []string{plan.EntityName, plan.EntityPassword} {
+		if slices.Contains(all, name) {
+			l.wrong(path, "names the parameter set %q, which has %q: every entity has a field for that, take it out", e.Parameters, name)
 		}
-		if entity.Parameters == "" {
+	}
+	for _, version := range l.manifest.SupportedVersions {
+		if _, err := inForce(set, placeholder.Values{App: placeholder.App{Name: "sample", Namespace: "sample", Version: version}}, nil); err != nil {
+			wrong("defaults", "with the defaults alone, in version %s: %v", version, err)
+		}
+	}
+	return all
+}
+
+// checkEntityActions: each parameter must come to something, and a password must not be on a command line.
+func (l *loader) checkEntityActions(path document.Path, c *Component, e *Entity, parameters []string) {
+	at, a := path.With("actions"), e.Actions
+	known := append([]string{plan.EntityName}, parameters...)
+	if e.Password != "" {
+		known = append(known, plan.EntityPassword)
+	}
+	for _, one := range []struct {
+		key, name string
+		takes     []string
+	}{{"list", a.List, nil}, {"create", a.Create, known}, {"update", a.Update, known}, {"delete", a.Delete, []string{plan.EntityName}}} {
+		if one.name == "" {
 			continue
 		}
-		set, ok := l.parameters[entity.Parameters]
-		if _, broken := l.part(PartParams)[entity.Parameters+".yaml"]; !ok && !broken {
-			l.oneOf(path.With("parameters"), entity.Parameters, "parameter set", l.parameterSetNames())
+		here := at.With(one.key)
+		index := slices.IndexFunc(c.Actions, func(a plan.Action) bool { return a.Name == one.name })
+		if index < 0 {
+			l.checkActionName(here, c, one.name)
+			continue
 		}
-		if slices.ContainsFunc(all, func(c Component) bool { return c.Parameters == entity.Parameters }) {
-			l.wrong(path.With("parameters"), "names the parameter set %q, which a component has: give the entity one of its own", entity.Parameters)
+		action := &c.Actions[index]
+		for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
+			if !slices.Contains(one.takes, name) {
+				l.wrong(here, "names the action %q, which takes %q: nothing gives it that", one.name, name)
+			}
 		}
-		if ok && len(set.set.Dynamic) > 0 {
-			l.fail(PartParams, set.file, set.document.Line(document.Path{"dynamic"}), "dynamic is for a component, and this set is of the entity %q: take it out", entity.Type)
+		for _, name := range one.takes {
+			if _, takes := action.Parameters[name]; !takes {
+				l.wrong(here, "names the action %q, which does not take %q: it would come to nothing", one.name, name)
+			}
+		}
+		if isWordOf(action.Command, plan.EntityPassword) {
+			l.wrong(here, "names the action %q, which has the password on its command line, where others can see it: put it into env", one.name)
 		}
 	}
 }
 
-func (l *loader) checkEntityActions(path document.Path, c *Component, actions EntityActions) {
-	l.checkActionName(path.With("observe"), c, actions.Observe)
-	l.checkActionName(path.With("create"), c, actions.Create)
-	l.checkActionName(path.With("delete"), c, actions.Delete)
-	if actions.Update != "" {
-		l.checkActionName(path.With("update"), c, actions.Update)
-	}
+func isWordOf(command []string, parameter string) bool {
+	return slices.ContainsFunc(command, func(word string) bool {
+		name, ok := plan.ParameterOf(word)
+		return ok && name == parameter
+	})
 }

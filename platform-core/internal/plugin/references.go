@@ -127,6 +127,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkProbe(at.With("probe"), c)
 	l.checkTLS(at.With("tls"), c)
 	l.checkActions(at.With("actions"), c)
+	l.checkDriver(at.With("driver"), c)
 	l.checkSwitchover(at.With("switchover"), c)
 	l.checkFailover(at, c)
 	l.checkMonitoring(at, c)

@@ -74,7 +74,7 @@ func opsResources() corev1.ResourceRequirements {
 // initContainer copies the agents' binaries into the pod.
 func (c *context) initContainer() corev1.Container {
 	command := []string{agentImagePath, "init"}
-	if len(c.opsActions()) > 0 {
+	if c.needsOps() {
 		command = append(command, "--with", path.Base(plan.OpsPath))
 	}
 	return corev1.Container{
@@ -132,6 +132,9 @@ func (c *context) opsContainer(image string) corev1.Container {
 			{Name: volumePlan, MountPath: plan.PlanDir, ReadOnly: true},
 			{Name: volumeTLS, MountPath: plan.TLSDir, ReadOnly: true},
 		},
+	}
+	if driver := c.declared.Driver; driver != nil && driver.EntitiesFile != "" {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: volumeConfig, MountPath: plan.ConfigDir})
 	}
 	c.mountSecrets(&container)
 	c.mountCertificates(&container)

@@ -43,6 +43,9 @@ func checkFailover(b *plugin.Bundle, app *platformv1.Application, specs []platfo
 		app.Spec.Topology, b.Manifest.Name)
 }
 
+// needsOps says that the pods have the ops agent's container.
+func (c *context) needsOps() bool { return len(c.opsActions()) > 0 || c.declared.Driver != nil }
+
 // opsActions are those that are run on request. The process manager runs by itself what has a pod write or follow.
 func (c *context) opsActions() []plan.Action {
 	f := c.declared.Failover

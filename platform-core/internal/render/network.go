@@ -22,7 +22,7 @@ func (c *context) networkPolicy() *networkingv1.NetworkPolicy {
 		return nil
 	}
 	agents := []networkingv1.NetworkPolicyPort{policyPort(plan.ProcessPort)}
-	if len(c.opsActions()) > 0 {
+	if c.needsOps() {
 		agents = append(agents, policyPort(plan.OpsPort))
 	}
 	rules := []networkingv1.NetworkPolicyIngressRule{

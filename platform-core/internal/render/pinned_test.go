@@ -21,13 +21,13 @@ import (
 // once a version of the plugin is released these do not change.
 const pinned = `
 minimal: cache-redis-main
-  revision 919146900a078ede
-  digest   sha256:a1a5ec6855588db94f7a0e444b7193336839a96720d32f7b685120f17aa7bdee
-  restart  sha256:a1a5ec6855588db94f7a0e444b7193336839a96720d32f7b685120f17aa7bdee
+  revision ceb88ea822d5cd32
+  digest   sha256:b3c78843e9915cb73dc6dd166801966c4befa0ec7da6eb655ce554029957a7c7
+  restart  sha256:b3c78843e9915cb73dc6dd166801966c4befa0ec7da6eb655ce554029957a7c7
 full: sessions-redis-main
-  revision 85c2ce0dbaeee2c0
-  digest   sha256:3062d6d5e6745cc20f103663defa665a06cea6f04250b7b4f4c5130fb8ebfb37
-  restart  sha256:3062d6d5e6745cc20f103663defa665a06cea6f04250b7b4f4c5130fb8ebfb37
+  revision ca966e4c5851b577
+  digest   sha256:328849db275511fef5b61466d064288eb71bcbd2d635b5586fc7f32450a30dc5
+  restart  sha256:328849db275511fef5b61466d064288eb71bcbd2d635b5586fc7f32450a30dc5
 `
 
 func TestRevisionsArePinned(t *testing.T) {

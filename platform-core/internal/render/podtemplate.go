@@ -63,7 +63,7 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	// The agent's binary is there before any init container of the plugin's runs.
 	spec.InitContainers = append([]corev1.Container{c.initContainer()}, spec.InitContainers...)
 	spec.Containers = append(spec.Containers, c.statusContainer(image))
-	if len(c.opsActions()) > 0 {
+	if c.needsOps() {
 		spec.Containers = append(spec.Containers, c.opsContainer(image))
 	}
 	spec.Volumes = append(spec.Volumes, c.volumes()...)

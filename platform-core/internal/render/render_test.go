@@ -232,6 +232,7 @@ func TestOnlyTheStatusContainerHasTheToken(t *testing.T) {
 		"agent-init": "zeroinfra-bin",
 		"redis":      "data zeroinfra-bin zeroinfra-run zeroinfra-config zeroinfra-plan zeroinfra-tls zeroinfra-secrets",
 		"status":     "zeroinfra-bin zeroinfra-run zeroinfra-plan zeroinfra-token zeroinfra-secrets",
+		"ops":        "zeroinfra-bin zeroinfra-run zeroinfra-plan zeroinfra-tls zeroinfra-config zeroinfra-secrets",
 	}
 	for _, c := range append(p.Spec.InitContainers, p.Spec.Containers...) {
 		var mounts []string

@@ -35,6 +35,8 @@ type structure struct {
 	TLS bool `json:"tls,omitempty"`
 	// Actions says that there are some: the pod has a container that runs them.
 	Actions bool `json:"actions,omitempty"`
+	// Entities is where the driver keeps what it made: its container has the folder then.
+	Entities string `json:"entities,omitempty"`
 	// Exporter is the environment of the container that serves metrics.
 	Exporter []structureEnv `json:"exporter,omitempty"`
 	// Logs is where the volume of the access logs is mounted.
@@ -77,7 +79,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 		Container:   c.declared.Container,
 		StopSeconds: p.Process.Stop.TimeoutSeconds,
 		TLS:         c.spec.TLS.On(),
-		Actions:     len(c.opsActions()) > 0,
+		Actions:     c.needsOps(),
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)
@@ -89,6 +91,9 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 			entry.Credential, entry.Revision = env.Secret.Credential, p.Credentials[env.Secret.Credential]
 		}
 		s.Exporter = append(s.Exporter, entry)
+	}
+	if d := c.declared.Driver; d != nil {
+		s.Entities = d.EntitiesFile
 	}
 	if p.Logs != nil {
 		s.Logs = p.Logs.Dir

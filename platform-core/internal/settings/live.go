@@ -4,9 +4,12 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -21,10 +24,24 @@ type Live struct {
 	current render.Settings
 	changed []func()
 	gitOps  []string
+
+	// entities is how often Entities are looked at. Nothing is rendered with it.
+	entities atomic.Int64
 }
 
 // GitOpsManagers are the field managers of tools that write again and again what a repository says, unless someone names others.
 var GitOpsManagers = []string{"argocd-controller", "kustomize-controller", "helm-controller"}
+
+// DefaultEntityInterval is used until another one is set.
+const DefaultEntityInterval = 5 * time.Minute
+
+// EntityInterval is how often the objects of Entities are compared with what the middleware has.
+func (l *Live) EntityInterval() time.Duration {
+	return cmp.Or(time.Duration(l.entities.Load()), DefaultEntityInterval)
+}
+
+// UseEntityInterval changes it, from the next look on.
+func (l *Live) UseEntityInterval(interval time.Duration) { l.entities.Store(int64(interval)) }
 
 // New returns a Live that holds these settings.
 func New(s render.Settings) *Live { return &Live{current: s, gitOps: GitOpsManagers} }

@@ -24,7 +24,7 @@ import (
 // ofDomain are the kinds of which an operator holds only the objects of its domain.
 func ofDomain() []client.Object {
 	return []client.Object{
-		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{},
+		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{}, &platformv1.Entity{},
 		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &autoscalingv2.HorizontalPodAutoscaler{},

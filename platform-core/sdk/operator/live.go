@@ -51,6 +51,7 @@ func (l *live) use(v tuning.Values) {
 	l.workers.Set(v.Workers)
 	l.rendering.Use(v.ImageRegistry, v.ClusterDomain)
 	l.rendering.Respect(strings.FieldsFunc(v.GitOpsManagers, func(r rune) bool { return r == ',' }))
+	l.rendering.UseEntityInterval(v.EntityInterval)
 }
 
 // first reads the ConfigMap before anything is done, so that nothing is rendered with settings that

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -26,20 +27,21 @@ import (
 
 // settings are the flags of every operator.
 type settings struct {
-	namespace     string
-	leaderElect   bool
-	metricsAddr   string
-	probeAddr     string
-	pprofAddr     string
-	agentImage    string
-	imageRegistry string
-	clusterDomain string
-	installCRDs   bool
-	workers       int
-	qps           float32
-	burst         int
-	logLevel      string
-	logFormat     string
+	namespace      string
+	leaderElect    bool
+	metricsAddr    string
+	probeAddr      string
+	pprofAddr      string
+	agentImage     string
+	imageRegistry  string
+	clusterDomain  string
+	installCRDs    bool
+	workers        int
+	qps            float32
+	burst          int
+	entityInterval time.Duration
+	logLevel       string
+	logFormat      string
 	// gitOpsManagers are field managers whose fields Operations leave alone.
 	gitOpsManagers []string
 	kubeconfig     string
@@ -65,6 +67,7 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.IntVar(&s.workers, "workers", queue.DefaultWorkers, "objects of each kind that are reconciled at a time")
 	flags.Float32Var(&s.qps, "kube-api-qps", 500, "requests per second to the API server, of all kinds together")
 	flags.IntVar(&s.burst, "kube-api-burst", 1000, "requests to the API server that may come at once")
+	flags.DurationVar(&s.entityInterval, "entity-interval", 5*time.Minute, "how often the objects of Entities are compared with what the middleware has")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
 	flags.StringSliceVar(&s.gitOpsManagers, "gitops-managers", engine.GitOpsManagers(), "field managers whose fields Operations do not change unless they are forced to, separated by commas")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
@@ -131,7 +134,7 @@ func (s *settings) tuned() (tuning.Values, error) {
 	}
 	return tuning.Values{
 		Workers: s.workers, QPS: float64(s.qps), Burst: s.burst,
-		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level, GitOpsManagers: strings.Join(s.gitOpsManagers, ","),
+		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level, GitOpsManagers: strings.Join(s.gitOpsManagers, ","), EntityInterval: s.entityInterval,
 	}, nil
 }
 

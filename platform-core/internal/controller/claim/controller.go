@@ -26,10 +26,11 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
 
-// Names of the two controllers.
+// Names of the controllers.
 const (
 	ofApplications = "claim-application"
 	ofOperations   = "claim-operation"
+	ofEntities     = "claim-entity"
 )
 
 // Deps are what the controllers need from their surroundings.
@@ -40,7 +41,7 @@ type Deps struct {
 	Domain string
 	// Namespaces that it serves; all when empty.
 	Namespaces map[string]cache.Config
-	// Workers of each of the two controllers; queue.DefaultWorkers when nil.
+	// Workers of each of the controllers; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
 	// Gate wraps the reconcilers, to hold them back until plugins are loaded; nil for none.
 	Gate func(reconcile.Reconciler) reconcile.Reconciler
@@ -48,7 +49,7 @@ type Deps struct {
 	Now func() time.Time
 }
 
-// Controller claims Applications and Operations.
+// Controller claims Applications, Operations and Entities.
 type Controller struct {
 	Deps
 	client client.Client
@@ -86,12 +87,21 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).
-		Named(ofOperations).
-		WatchesRawSource(source.Kind(unclaimed, metadataOf("Operation"), enqueue)).
-		WatchesRawSource(source.Kind(unclaimed, metadataOf("Application"), handler.TypedEnqueueRequestsFromMapFunc(c.operationsBeside))).
-		WithOptions(queue.Options(deps.Workers)).
-		Complete(gate(reconcile.Func(c.reconcileOperation)))
+	for _, of := range []struct {
+		name, kind string
+		reconcile  reconcile.Func
+	}{{ofOperations, "Operation", c.reconcileOperation}, {ofEntities, "Entity", c.reconcileEntity}} {
+		err = ctrl.NewControllerManagedBy(mgr).
+			Named(of.name).
+			WatchesRawSource(source.Kind(unclaimed, metadataOf(of.kind), enqueue)).
+			WatchesRawSource(source.Kind(unclaimed, metadataOf("Application"), handler.TypedEnqueueRequestsFromMapFunc(c.beside(of.kind)))).
+			WithOptions(queue.Options(deps.Workers)).
+			Complete(gate(of.reconcile))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unclaimedCache makes a cache of what has no domain; the manager's holds what is of ours.
@@ -125,10 +135,12 @@ func (c *Controller) allApplications(ctx context.Context, _ client.Object) []rec
 	return c.withoutDomain(ctx, "Application")
 }
 
-// operationsBeside wakes the Operations without a domain in the namespace of an Application that
+// beside wakes the objects of a kind without a domain in the namespace of an Application that
 // appeared, or that is no longer without a domain.
-func (c *Controller) operationsBeside(ctx context.Context, app *metav1.PartialObjectMetadata) []reconcile.Request {
-	return c.withoutDomain(ctx, "Operation", client.InNamespace(app.Namespace))
+func (c *Controller) beside(kind string) handler.TypedMapFunc[*metav1.PartialObjectMetadata, reconcile.Request] {
+	return func(ctx context.Context, app *metav1.PartialObjectMetadata) []reconcile.Request {
+		return c.withoutDomain(ctx, kind, client.InNamespace(app.Namespace))
+	}
 }
 
 func (c *Controller) withoutDomain(ctx context.Context, kind string, options ...client.ListOption) []reconcile.Request {

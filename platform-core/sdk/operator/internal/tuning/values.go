@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -31,6 +32,8 @@ const (
 	KeyClusterDomain  = "clusterDomain"
 	KeyLogLevel       = "logLevel"
 	KeyGitOpsManagers = "gitOpsManagers"
+	// KeyEntityInterval is how often entities are looked at.
+	KeyEntityInterval = "entityInterval"
 	// KeyForce is for the chart's hook before an uninstall; the operator itself does not look at it.
 	KeyForce = "uninstall.force"
 )
@@ -46,11 +49,19 @@ type Values struct {
 	ImageRegistry string
 	// ClusterDomain is the DNS domain of the cluster.
 	ClusterDomain string
+	// EntityInterval is how often the objects of Entities are compared with what the middleware has.
+	EntityInterval time.Duration
 	// LogLevel is the least severe level that is written.
 	LogLevel zapcore.Level
 	// GitOpsManagers are field managers, separated by commas, whose fields Operations leave alone; none when empty.
 	GitOpsManagers string
 }
+
+// Bounds of EntityInterval.
+const (
+	minEntityInterval = 10 * time.Second
+	maxEntityInterval = 24 * time.Hour
+)
 
 // registry is what an image reference may begin with.
 var registry = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?)?$`)
@@ -88,6 +99,12 @@ var readers = map[string]func(v *Values, text string) error{
 	KeyClusterDomain: func(v *Values, text string) error {
 		if v.ClusterDomain = text; len(validation.IsDNS1123Subdomain(text)) > 0 {
 			return errors.New("must be a DNS domain such as cluster.local")
+		}
+		return nil
+	},
+	KeyEntityInterval: func(v *Values, text string) (err error) {
+		if v.EntityInterval, err = time.ParseDuration(text); err != nil || v.EntityInterval < minEntityInterval || v.EntityInterval > maxEntityInterval {
+			return errors.New("must be a duration from 10s to 24h, such as 5m")
 		}
 		return nil
 	},

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redis is the driver for Redis. It keeps the users of its access control list (ACL).
+//
+// Redis forgets such users when it is restarted. The driver keeps those that it made in a file that redis.conf includes,
+// as directives with the digests of their passwords, so that they are there again from the first moment on. A user that
+// somebody made by hand is not in it.
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/zeroinfra/agents/internal/driver"
+)
+
+const (
+	// KindUser is a user of the ACL.
+	KindUser = "acl-user"
+	// maxReply is how many bytes of answers one call takes.
+	maxReply = 8 << 20
+	// dialTimeout of the connection, which never leaves the pod.
+	dialTimeout = 2 * time.Second
+)
+
+// Options of a driver.
+type Options struct {
+	// Address of the process: host and port.
+	Address string
+	// CAFile is what the certificate of the process must lead to; empty where it does not speak TLS.
+	CAFile string
+	// Username and Password that it logs in with. The password is asked for at each call, since it can change.
+	Username string
+	Password func() (string, error)
+	// UsersFile is where it keeps the users that it made; empty where nothing is to be kept.
+	UsersFile string
+}
+
+// Driver is a driver.Driver for one process. It keeps no connection: a call makes its own, with the password of that moment.
+type Driver struct{ options Options }
+
+// New returns a driver.
+func New(options Options) *Driver {
+	// The library writes to standard error what its errors say, too.
+	logging.Disable()
+	return &Driver{options: options}
+}
+
+// Kinds implements driver.Driver.
+func (d *Driver) Kinds() []string { return []string{KindUser} }
+
+// Observe implements driver.Driver.
+func (d *Driver) Observe(ctx context.Context, kind string, queries []driver.Query) (states []driver.State, err error) {
+	if kind != KindUser {
+		return nil, unknown(kind)
+	}
+	err = d.with(ctx, func(client *goredis.Client) error {
+		lines, err := client.Do(ctx, "ACL", "LIST").StringSlice()
+		if err != nil {
+			return fmt.Errorf("cannot list the users: %w", err)
+		}
+		states, err = statesOf(lines, queries)
+		return err
+	})
+	return states, err
+}
+
+// Change implements driver.Driver. All changes go in one pipeline.
+func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Change) (driver.Problems, error) {
+	if kind != KindUser {
+		return nil, unknown(kind)
+	}
+	problems := driver.Problems{}
+	kept := map[string]string{}
+	err := d.with(ctx, func(client *goredis.Client) error {
+		pipeline, answers := client.Pipeline(), map[string]*goredis.Cmd{}
+		for _, change := range changes {
+			command, directive, err := commandOf(change)
+			if err != nil {
+				problems[change.Name] = err.Error()
+				continue
+			}
+			answers[change.Name], kept[change.Name] = pipeline.Do(ctx, command...), directive
+		}
+		// An error of one command is that of its answer, too.
+		_, err := pipeline.Exec(ctx)
+		for name, answer := range answers {
+			var refused goredis.Error
+			switch {
+			case answer.Err() == nil:
+			case errors.As(answer.Err(), &refused):
+				problems[name] = "Redis refuses it: " + withoutDigests(refused.Error())
+				delete(kept, name)
+			default:
+				return fmt.Errorf("cannot change users: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return problems, d.keep(kept)
+}
+
+func unknown(kind string) error { return fmt.Errorf("the driver for redis knows no %q", kind) }
+
+// with calls do with a connection of its own.
+func (d *Driver) with(ctx context.Context, do func(*goredis.Client) error) error {
+	password, err := d.options.Password()
+	if err != nil {
+		return err
+	}
+	config, err := d.tls()
+	if err != nil {
+		return err
+	}
+	client := goredis.NewClient(&goredis.Options{
+		Network: "tcp", Addr: d.options.Address, Username: d.options.Username, Password: password,
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			connection, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			if config != nil {
+				connection = tls.Client(connection, config)
+			}
+			return &bounded{Conn: connection, left: maxReply}, nil
+		},
+		Protocol: 2, DisableIdentity: true, PoolSize: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
+	})
+	defer client.Close()
+	return do(client)
+}
+
+// tls returns nil where the process does not speak it. The name in the certificate is that of the Service, which nobody asks for
+// within the pod: what counts is who issued it.
+func (d *Driver) tls() (*tls.Config, error) {
+	if d.options.CAFile == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(d.options.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the CA of the process: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("file %q holds no certificate", d.options.CAFile)
+	}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, // The chain is verified below.
+		VerifyConnection: func(state tls.ConnectionState) error {
+			between := x509.NewCertPool()
+			for _, certificate := range state.PeerCertificates[1:] {
+				between.AddCert(certificate)
+			}
+			_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
+			return err
+		},
+	}, nil
+}
+
+// errTooMuch ends a call whose answer would fill the memory.
+var errTooMuch = fmt.Errorf("redis answered with more than %d MiB", maxReply>>20)
+
+// bounded is a connection from which only so much can be read.
+type bounded struct {
+	net.Conn
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := io.LimitReader(b.Conn, b.left).Read(p)
+	b.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/redis"
+)
+
+// patience bounds every wait for a condition.
+const patience = 30 * time.Second
+
+// server is a real Redis whose configuration includes what the driver keeps.
+type server struct {
+	*testing.T
+	conf, port, users string
+	*redis.Driver
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	for _, tool := range []string{"redis-server", "redis-cli"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Fatalf("%v: install Debian's package redis-server", err)
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	_, port, _ := net.SplitHostPort(address)
+	dir := t.TempDir()
+	s := &server{T: t, conf: filepath.Join(dir, "redis.conf"), port: port, users: filepath.Join(dir, "users", "entities.conf")}
+	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass hunter2\ninclude %s/users/*.conf\n", port, dir, dir)
+	if err := os.WriteFile(s.conf, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Driver = redis.New(redis.Options{Address: address, Password: func() (string, error) { return "hunter2", nil }, UsersFile: s.users})
+	return s
+}
+
+// start returns what kills the server.
+func (s *server) start() (kill func()) {
+	s.Helper()
+	cmd := exec.Command("redis-server", s.conf)
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	ended := false
+	kill = func() {
+		if !ended {
+			ended = true
+			_ = cmd.Process.Signal(syscall.SIGKILL)
+			_ = cmd.Wait()
+		}
+	}
+	s.Cleanup(kill)
+	for end := time.Now().Add(patience); s.cli("default", "hunter2", "PING") != "PONG"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatal("redis-server does not answer")
+		}
+	}
+	return kill
+}
+
+func (s *server) cli(user, password string, command ...string) string {
+	s.Helper()
+	cmd := exec.Command("redis-cli", append([]string{"-p", s.port, "--user", user, "--pass", password, "--no-auth-warning"}, command...)...)
+	out, _ := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out))
+}
+
+func (s *server) change(changes ...driver.Change) driver.Problems {
+	s.Helper()
+	problems, err := s.Change(s.Context(), redis.KindUser, changes)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return problems
+}
+
+func (s *server) observe(queries ...driver.Query) map[string]driver.State {
+	s.Helper()
+	states, err := s.Observe(s.Context(), redis.KindUser, queries)
+	if err != nil {
+		s.Fatal(err)
+	}
+	all := map[string]driver.State{}
+	for _, state := range states {
+		all[state.Name] = state
+	}
+	return all
+}
+
+func user(name, password string, intent driver.Intent, parameters map[string]string) driver.Change {
+	return driver.Change{Query: driver.Query{Name: name, Password: password}, Intent: intent, Parameters: parameters}
+}
+
+var reader = map[string]string{"enabled": "yes", "keys": "~app:* %R~shared:*", "channels": "&news.*", "commands": "+@read -keys"}
+
+func TestUserIsWhatItsParametersSay(t *testing.T) {
+	s := newServer(t)
+	s.start()
+	if problems := s.change(user("alice", "secret1", driver.Create, reader)); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	got := s.observe(driver.Query{Name: "alice", Password: "secret1"}, driver.Query{Name: "bob"})
+	if len(got) != 1 || got["alice"].Password != driver.SamePassword {
+		t.Fatalf("got %+v", got)
+	}
+	for name, want := range reader {
+		if got["alice"].Parameters[name] != want {
+			t.Errorf("%s reads back as %q, want %q", name, got["alice"].Parameters[name], want)
+		}
+	}
+	for command, want := range map[string]string{"GET app:x": "", "GET other": "NOPERM", "SET app:x 1": "NOPERM", "KEYS *": "NOPERM"} {
+		if said := s.cli("alice", "secret1", strings.Fields(command)...); want == "" && said != "" || !strings.Contains(said, want) {
+			t.Errorf("%s says %q, want %q", command, said, want)
+		}
+	}
+	// What is changed replaces what was there; the password too.
+	s.change(user("alice", "secret2", driver.Update, map[string]string{"enabled": "yes", "commands": "+ping"}))
+	if s.cli("alice", "secret2", "PING") != "PONG" || !strings.Contains(s.cli("alice", "secret1", "PING"), "WRONGPASS") {
+		t.Error("the password was not rotated")
+	}
+	if got := s.observe(driver.Query{Name: "alice", Password: "secret1"})["alice"]; got.Password != driver.OtherPassword || got.Parameters["keys"] != "" {
+		t.Errorf("got %+v", got)
+	}
+	s.change(user("alice", "", driver.Delete, nil), user("nobody", "", driver.Delete, nil))
+	if got := s.observe(driver.Query{Name: "alice"}); len(got) > 0 {
+		t.Errorf("it is still there: %+v", got)
+	}
+}
+
+func TestChangesByHandAreSeen(t *testing.T) {
+	s := newServer(t)
+	s.start()
+	query := driver.Query{Name: "alice", Password: "secret"}
+	for what, rule := range map[string]string{
+		"no password": "nopass", "another password": ">guess", "a key": "~*", "a channel": "&*", "a command": "+set", "turned off": "off", "a selector": "(+set ~x)",
+	} {
+		s.change(user("alice", "secret", driver.Update, reader))
+		before := s.observe(query)["alice"]
+		s.cli("default", "hunter2", append([]string{"ACL", "SETUSER", "alice"}, rule)...)
+		after := s.observe(query)["alice"]
+		if fmt.Sprint(before) == fmt.Sprint(after) {
+			t.Errorf("%s is not seen: %+v", what, after)
+		}
+	}
+}
+
+func TestUsersSurviveAKill(t *testing.T) {
+	s := newServer(t)
+	kill := s.start()
+	s.change(user("alice", "secret", driver.Create, reader), user("bob", "secret", driver.Create, map[string]string{"enabled": "yes", "commands": "+ping"}))
+	s.cli("default", "hunter2", "ACL", "SETUSER", "mallory", "on", "nopass", "+@all", "~*")
+	s.change(user("bob", "", driver.Delete, nil))
+	before := s.observe(driver.Query{Name: "alice", Password: "secret"})["alice"]
+	kill()
+	s.start()
+	after := s.observe(driver.Query{Name: "alice", Password: "secret"}, driver.Query{Name: "bob"}, driver.Query{Name: "mallory"})
+	if len(after) != 1 || fmt.Sprint(after["alice"]) != fmt.Sprint(before) {
+		t.Errorf("got %+v, want only alice as before: %+v", after, before)
+	}
+	data, err := os.ReadFile(s.users)
+	if err != nil || strings.Contains(string(data), "secret") {
+		t.Errorf("the file says %q, %v", data, err)
+	}
+}
+
+func TestRefusalsAreOfOneUser(t *testing.T) {
+	s := newServer(t)
+	s.start()
+	problems := s.change(
+		user("default", "x", driver.Update, nil), user("a b", "x", driver.Create, nil), user("quoted", "x", driver.Create, map[string]string{"keys": `~"`}),
+		user("command", "x", driver.Create, map[string]string{"commands": "+nonsense"}), user("rule", "x", driver.Create, map[string]string{"keys": "allkeys"}),
+		user("word", "x", driver.Create, map[string]string{"selectors": "1"}), user("fine", "x", driver.Create, reader),
+	)
+	for name, says := range map[string]string{
+		"default": "the instance's own", "a b": "is no name of a user", "quoted": "has a quote", "command": "Unknown command", "rule": "must begin with one of ~%", "word": `"selectors" is not known`,
+	} {
+		if !strings.Contains(problems[name], says) {
+			t.Errorf("%s: got %q, want %q", name, problems[name], says)
+		}
+	}
+	if len(problems) != 6 || s.cli("default", "hunter2", "PING") != "PONG" {
+		t.Errorf("got %v", problems)
+	}
+	// What was refused is not kept, or Redis would not start any more.
+	data, err := os.ReadFile(s.users)
+	if err != nil || strings.Count(string(data), "\n") != 1 || !strings.HasPrefix(string(data), "user fine ") {
+		t.Errorf("the file says %q, %v", data, err)
+	}
+}
+
+func TestManyInOneCall(t *testing.T) {
+	s := newServer(t)
+	s.start()
+	var changes []driver.Change
+	var queries []driver.Query
+	for i := range 1000 {
+		changes = append(changes, user(fmt.Sprintf("user-%d", i), "secret", driver.Create, reader))
+		queries = append(queries, changes[i].Query)
+	}
+	begin := time.Now()
+	if problems := s.change(changes...); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	changed := time.Since(begin)
+	if got := s.observe(queries...); len(got) != 1000 {
+		t.Errorf("%d are there", len(got))
+	}
+	t.Logf("1000 users: changed in %v, observed in %v", changed, time.Since(begin)-changed)
+}
+
+func TestDeadlineAndAbsence(t *testing.T) {
+	s := newServer(t)
+	if _, err := s.Observe(t.Context(), redis.KindUser, []driver.Query{{Name: "a"}}); err == nil {
+		t.Error("a server that is not there answers")
+	}
+	kill := s.start()
+	defer kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	out, err := exec.Command("redis-cli", "-p", s.port, "-a", "hunter2", "--no-auth-warning", "CLIENT", "PAUSE", "20000", "ALL").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	begin := time.Now()
+	if _, err := s.Observe(ctx, redis.KindUser, []driver.Query{{Name: "a"}}); err == nil || time.Since(begin) > 5*time.Second {
+		t.Errorf("after %v: %v", time.Since(begin), err)
+	}
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package entity_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/action"
+	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/entity"
+	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+)
+
+// patience bounds every wait for a condition.
+const patience = 30 * time.Second
+
+var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(slog.New(slog.DiscardHandler)) })
+
+// pod is a middleware that keeps its topics as files, whose commands are the actions.
+type pod struct {
+	*testing.T
+	dirs   planfile.Dirs
+	topics string
+}
+
+func newPod(t *testing.T) *pod {
+	t.Helper()
+	root := t.TempDir()
+	p := &pod{T: t, topics: filepath.Join(root, "topics"), dirs: planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"),
+		Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets"), PodName: "kafka-0"}}
+	for _, dir := range []string{p.dirs.Plan, p.dirs.Run, p.topics} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := func(name, text string, parameters ...string) plan.Action {
+		a := plan.Action{Name: name, Command: []string{"sh", "-c", text}, Env: []plan.EnvVar{{Name: "TOPICS", Value: p.topics}}, Parameters: map[string]string{}}
+		for _, parameter := range parameters {
+			a.Parameters[parameter] = "string"
+			a.Env = append(a.Env, plan.EnvVar{Name: strings.ToUpper(parameter), Value: "${parameters." + parameter + "}"})
+		}
+		return a
+	}
+	write := `echo "$NAME" >>"$TOPICS/../log"; [ "$NAME" != broken ] || { echo "no $PASSWORD" >&2; exit 1; }; printf %s "$PARTITIONS" >"$TOPICS/$NAME"`
+	data, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"true"}},
+		Actions: []plan.Action{
+			script("list", `cd "$TOPICS" || exit 1; printf '{'; sep=; for f in *; do [ -e "$f" ] || continue; printf '%s"%s":{"partitions":"%s"}' "$sep" "$f" "$(cat "$f")"; sep=,; done; printf '}'`),
+			script("set", write, "name", "partitions", "password"), script("drop", `rm -f "$TOPICS/$NAME"`, "name"),
+		},
+		Entities: []plan.EntityType{{Type: "topic", Actions: &plan.EntityActions{List: "list", Create: "set", Update: "set", Delete: "drop"}},
+			{Type: "ghost", Kind: "ghost"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.dirs.MountedPath(), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// keeper is the ops agent of one container.
+func (p *pod) keeper() *entity.Keeper {
+	p.Helper()
+	r, err := shared()
+	if err != nil {
+		p.Fatal(err)
+	}
+	store, err := callrecord.OpenActions(p.dirs.Run)
+	if err != nil {
+		p.Fatal(err)
+	}
+	runner := action.New(p.dirs, p.dirs.Secret, r, store, slog.New(slog.DiscardHandler))
+	p.Cleanup(runner.Close)
+	return entity.New(p.dirs, p.dirs.Secret, runner)
+}
+
+func (p *pod) change(k *entity.Keeper, key string, changes ...driver.Change) callrecord.Record {
+	p.Helper()
+	run, err := k.Change(entity.Call{Key: key, Type: "topic", Changes: changes})
+	if err != nil {
+		p.Fatal(err)
+	}
+	select {
+	case <-run.Done():
+	case <-time.After(patience):
+		p.Fatal("the changes do not end")
+	}
+	return run.Record()
+}
+
+func topic(name string, intent driver.Intent, partitions string) driver.Change {
+	return driver.Change{Query: driver.Query{Name: name, Password: "hunter2"}, Intent: intent, Parameters: map[string]string{"partitions": partitions}}
+}
+
+func TestActionsKeepEntities(t *testing.T) {
+	p := newPod(t)
+	k := p.keeper()
+	got := p.change(k, "1", topic("a", driver.Create, "1"), topic("b", driver.Create, "$(exit)"), topic("broken", driver.Create, "3"))
+	if got.Phase != callrecord.Succeeded || len(got.Outputs) != 1 || !strings.Contains(got.Outputs["broken"], "failed with exit code 1: no ***") {
+		t.Fatalf("got %+v", got)
+	}
+	observe := func() string {
+		states, err := k.Observe(t.Context(), "topic", []driver.Query{{Name: "a"}, {Name: "b"}, {Name: "c"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(states)
+	}
+	if got, want := observe(), "[{a map[partitions:1] Same} {b map[partitions:$(exit)] Same}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	p.change(k, "2", topic("a", driver.Update, "5"), topic("b", driver.Delete, ""), topic("c", driver.Delete, ""))
+	if got, want := observe(), "[{a map[partitions:5] Same}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestChangesAreMadeOnce(t *testing.T) {
+	p := newPod(t)
+	first := p.change(p.keeper(), "key", topic("a", driver.Create, "1"))
+	if err := os.Remove(filepath.Join(p.topics, "a")); err != nil {
+		t.Fatal(err)
+	}
+	k := p.keeper()
+	again := p.change(k, "key", topic("a", driver.Create, "1"))
+	log, err := os.ReadFile(filepath.Join(p.topics, "..", "log"))
+	if err != nil || string(log) != "a\n" || again.Phase != first.Phase {
+		t.Errorf("it was made as %q, %v; the answers are %+v and %+v", log, err, first, again)
+	}
+	_, err = k.Change(entity.Call{Key: "key", Type: "topic", Changes: []driver.Change{topic("a", driver.Create, "2")}})
+	if !errors.Is(err, callrecord.ErrKeyReused) {
+		t.Errorf("the key with another change: %v", err)
+	}
+	record, err := os.ReadFile(filepath.Join(p.dirs.Run, "actions-state.json"))
+	if err != nil || strings.Contains(string(record), "hunter2") {
+		t.Errorf("the record says %s, %v", record, err)
+	}
+}
+
+func TestWhatNoCallCanDoIsRefused(t *testing.T) {
+	p := newPod(t)
+	k := p.keeper()
+	many := make([]driver.Change, entity.MaxChanges+1)
+	for i := range many {
+		many[i] = topic(fmt.Sprint(i), driver.Create, "1")
+	}
+	for name, test := range map[string]struct {
+		call entity.Call
+		want error
+	}{
+		"an unknown type":          {entity.Call{Type: "user", Changes: many[:1]}, entity.ErrUnknown},
+		"a type without a driver":  {entity.Call{Type: "ghost", Changes: many[:1]}, entity.ErrUnknown},
+		"nothing":                  {entity.Call{Type: "topic"}, entity.ErrRequest},
+		"too much":                 {entity.Call{Type: "topic", Changes: many}, entity.ErrRequest},
+		"the same twice":           {entity.Call{Type: "topic", Changes: []driver.Change{many[0], many[0]}}, entity.ErrRequest},
+		"an entity without a name": {entity.Call{Type: "topic", Changes: []driver.Change{{}}}, entity.ErrRequest},
+	} {
+		test.call.Key = name
+		if _, err := k.Change(test.call); !errors.Is(err, test.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := os.RemoveAll(p.topics); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.topics, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Observe(t.Context(), "topic", []driver.Query{{Name: "a"}}); !errors.Is(err, entity.ErrMiddleware) {
+		t.Errorf("a list that is none: %v", err)
+	}
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+// ProtocolRedis is the protocol of Redis, which the ops agent has a driver for.
+const ProtocolRedis = "redis"
+
+// EntityKind is what a driver knows of one kind of objects.
+type EntityKind struct {
+	// Parameters that it takes.
+	Parameters []string
+	// Password says that it takes one.
+	Password bool
+}
+
+// driverKinds are by protocol and name.
+var driverKinds = map[string]map[string]EntityKind{
+	ProtocolRedis: {
+		// A user of the access control list.
+		"acl-user": {Parameters: []string{"enabled", "keys", "channels", "commands"}, Password: true},
+	},
+}
+
+// DriverKinds are the kinds of objects that the driver for a protocol keeps, by name.
+func DriverKinds(protocol string) map[string]EntityKind { return driverKinds[protocol] }
+
+// Driver has the ops agent speak the middleware's own protocol, where that is better than its command line.
+type Driver struct {
+	// Protocol, for example redis.
+	Protocol string `json:"protocol"`
+	// Address of the process in its pod: host and port.
+	Address string `json:"address"`
+	// TLS says that the process speaks TLS there; its certificate must lead to CAFile.
+	TLS bool `json:"tls,omitempty"`
+	// Username that the driver logs in as.
+	Username string `json:"username,omitempty"`
+	// Password of that user.
+	Password *SecretRef `json:"password,omitempty"`
+	// EntitiesFile, below ConfigDir, is where the driver keeps the objects that it made in the words of a configuration file, for a
+	// middleware that forgets them when it is restarted. It has digests of passwords, and lives as long as the pod.
+	EntitiesFile string `json:"entitiesFile,omitempty"`
+}
+
+// EntityType is a type of objects inside the middleware that the ops agent observes and changes: by the driver, or by actions.
+type EntityType struct {
+	// Type as the plugin calls it.
+	Type string `json:"type"`
+	// Kind as the driver calls it; empty where actions do it.
+	Kind string `json:"kind,omitempty"`
+	// Actions by what they do; nil where the driver does it.
+	Actions *EntityActions `json:"actions,omitempty"`
+}
+
+// EntityActions are the names of actions. Create and Update take the parameter "name", the object's parameters (empty where one
+// is not set), and "password" where the type has one; Delete takes "name".
+type EntityActions struct {
+	// List writes a JSON object to standard output: of each object that is there its parameters by name, as texts.
+	List string `json:"list"`
+	// Create makes an object.
+	Create string `json:"create"`
+	// Update changes one; empty where that is not possible.
+	Update string `json:"update,omitempty"`
+	// Delete removes one; one that is not there is no error.
+	Delete string `json:"delete"`
+}
+
+// Parameters of the actions of an entity that are not its own.
+const (
+	EntityName     = "name"
+	EntityPassword = "password"
+)
+
+// EntityType returns the type with the name.
+func (p *Plan) EntityType(name string) (*EntityType, bool) {
+	for i := range p.Entities {
+		if p.Entities[i].Type == name {
+			return &p.Entities[i], true
+		}
+	}
+	return nil, false
+}

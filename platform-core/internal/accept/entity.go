@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package accept
+
+import (
+	"strings"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// EntityWanted is what an Entity asks for, as its plugin has it.
+type EntityWanted struct {
+	// Type that the plugin declares.
+	Type *plugin.Entity
+	// Roles of the pods that are asked; any pod when empty.
+	Roles []string
+	// Parameters are all that it is to have.
+	Parameters map[string]string
+}
+
+// Entity returns what an Entity of an Application asks for, or each thing that is wrong with what it asks.
+func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plugin.Bundle) (*EntityWanted, []*render.Refusal) {
+	declared, roles, ok := bundle.Entity(entity.Spec.Type)
+	if !ok {
+		known := "it has none"
+		if types := bundle.EntityTypes(); len(types) > 0 {
+			known = "it has " + strings.Join(types, ", ")
+		}
+		return nil, []*render.Refusal{refuse(platformv1.ReasonTypeNotFound, "plugin %s of Application %q has no entities of type %q: %s",
+			bundle.Manifest.Name, app.Name, entity.Spec.Type, known)}
+	}
+	var refusals []*render.Refusal
+	if err := declared.CheckEntityName(entity.Spec.Name); err != nil {
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "name %v", err))
+	}
+	switch from := entity.Spec.PasswordFrom; {
+	case declared.Password == plugin.PasswordRequired && from == nil:
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "an entity of type %q has a password: name the Secret that holds it in passwordFrom", declared.Type))
+	case declared.Password == "" && from != nil:
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "an entity of type %q has no password: take passwordFrom out", declared.Type))
+	}
+	parameters, errs := bundle.EntityParameters(declared, placeholder.App{
+		Name: app.Name, Namespace: app.Namespace, Version: app.Spec.Version, Topology: app.Spec.Topology, TLS: app.Spec.TLS.On(),
+	}, entity.Spec.Parameters)
+	for _, err := range errs {
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidParameters, "%v", err))
+	}
+	if len(refusals) > 0 {
+		return nil, refusals
+	}
+	return &EntityWanted{Type: declared, Roles: roles, Parameters: parameters}, nil
+}
+
+// JudgeEntity decides about an Entity of an Application that is about to be created, or changed from old, which is nil at creation: as Judge
+// does about an Application. While the plugin cannot be used, it waits.
+func JudgeEntity(entity, old *platformv1.Entity, app *platformv1.Application, state plugin.State) Verdict {
+	if !entity.DeletionTimestamp.IsZero() {
+		return Verdict{}
+	}
+	if r := Plugin(app, state); r != nil {
+		return Verdict{Warnings: []string{held(r)}}
+	}
+	_, refusals := Entity(entity, app, state.Bundle)
+	if old == nil || len(refusals) == 0 {
+		return Verdict{Refused: refusals}
+	}
+	_, before := Entity(old, app, state.Bundle)
+	return unlessBefore(refusals, before)
+}

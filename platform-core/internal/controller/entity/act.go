@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package entity
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+const (
+	// callRetry is how soon an agent that did not answer is called again.
+	callRetry = 3 * time.Second
+	// callPoll is how soon to ask how a call stands.
+	callPoll = time.Second
+	// refusedRetry is how soon what the middleware refused is tried again, since what stood in the way may be gone.
+	refusedRetry = 30 * time.Second
+	// maxBatchBytes bounds the texts of one call, well below what the agent takes.
+	maxBatchBytes = 1 << 20
+)
+
+func unanswered(err error) outcome.Outcome {
+	return outcome.WaitingFor(callRetry, platformv1.ReasonMiddlewareNotReady, agentclient.ProblemOf(err))
+}
+
+// prepare writes down, before an object is touched, that it is the Entity's, and sees to the finalizer. It returns those that can be changed.
+func (c *Controller) prepare(ctx context.Context, items []*item) []*item {
+	tasks := make([]func() error, 0, len(items))
+	for _, it := range items {
+		tasks = append(tasks, func() error {
+			if err := c.prepareOne(ctx, it); err != nil {
+				it.end(outcome.Failed(err))
+			}
+			return nil
+		})
+	}
+	_ = frame.Together(tasks...) // Each has its own outcome.
+	return slices.DeleteFunc(items, func(it *item) bool { return it.outcome != nil })
+}
+
+func (c *Controller) prepareOne(ctx context.Context, it *item) error {
+	if it.intent == agentclient.EntityDelete {
+		return nil
+	}
+	if err := c.finalize(ctx, it); err != nil {
+		return err
+	}
+	if it.before.Status.Origin == it.entity.Status.Origin {
+		return nil
+	}
+	claimed := it.before.DeepCopy()
+	claimed.Status.Origin = it.entity.Status.Origin
+	conditions.Report(claimed, outcome.Waiting(platformv1.ReasonProgressing, "it is being made"), "")
+	claimed.Status.Phase = phaseOf(claimed)
+	return c.writeStatus(ctx, it, claimed)
+}
+
+// finalize has an Entity wait for its object to be removed when it has one and that is what its policy says, and only then.
+func (c *Controller) finalize(ctx context.Context, it *item) error {
+	wanted := it.entity.Spec.DeletionPolicy == platformv1.EntityDelete && it.entity.Status.Origin != ""
+	if it.deleting() || wanted == it.finalizer() {
+		return nil
+	}
+	changed := it.before.DeepCopy()
+	if wanted {
+		controllerutil.AddFinalizer(changed, platformv1.EntityFinalizer)
+	} else {
+		controllerutil.RemoveFinalizer(changed, platformv1.EntityFinalizer)
+	}
+	return c.writeMeta(ctx, it, changed)
+}
+
+// batches are changes that go in one call each.
+func batches(items []*item) [][]*item {
+	var all [][]*item
+	size := 0
+	for _, it := range items {
+		weight := len(it.entity.Spec.Name) + len(it.password)
+		for name, value := range it.wanted.Parameters {
+			weight += len(name) + len(value)
+		}
+		if last := len(all) - 1; last >= 0 && len(all[last]) < agentclient.MaxEntityChanges && size+weight <= maxBatchBytes {
+			all[last], size = append(all[last], it), size+weight
+			continue
+		}
+		all, size = append(all, []*item{it}), weight
+	}
+	return all
+}
+
+// change has objects changed, and returns those whose change has ended.
+func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *group, items []*item) []*item {
+	var ended []*item
+	for _, batch := range batches(items) {
+		changes := make([]agentclient.EntityChange, 0, len(batch))
+		for _, it := range batch {
+			changes = append(changes, agentclient.EntityChange{EntityQuery: it.query(), Intent: it.intent, Parameters: it.wanted.Parameters})
+		}
+		base := g.key(batch)
+		for _, it := range batch {
+			it.attempt = g.attempts[base]
+		}
+		call, err := agent.Change(ctx, fmt.Sprintf("%s/%d", base, g.attempts[base]), g.entityType, changes)
+		log.FromContext(ctx).Info("Changed entities", "type", g.entityType, "count", len(batch), "phase", call.Phase, "problems", len(call.Problems))
+		o := outcome.Done()
+		switch {
+		case agentclient.IsRefused(err):
+			o = outcome.StalledFor(refusedRetry, platformv1.ReasonRefusedByMiddleware, agentclient.ProblemOf(err))
+		case err != nil:
+			o = unanswered(err)
+		case call.Phase == report.CallRunning:
+			o = outcome.WaitingFor(callPoll, platformv1.ReasonProgressing, "the middleware is at work on it")
+		case call.Phase != report.CallSucceeded:
+			g.attempts[base]++
+			o = outcome.WaitingFor(callRetry, platformv1.ReasonRefusedByMiddleware, call.Message)
+		default:
+			// Should something not be settled, it is asked for anew.
+			g.attempts[base]++
+		}
+		for _, it := range batch {
+			problem := call.Problems[it.entity.Spec.Name]
+			switch {
+			case o.Kind() != outcome.KindDone:
+				it.end(o)
+			case problem != "":
+				it.end(outcome.StalledFor(refusedRetry, platformv1.ReasonRefusedByMiddleware, problem))
+			default:
+				ended = append(ended, it)
+			}
+		}
+	}
+	return ended
+}
+
+// key names what a batch does by the Entities, the generations of their specs, the versions of their passwords, the process that it is done to and what was
+// found there, so that a repeated call does nothing again.
+func (g *group) key(batch []*item) string {
+	hash := sha256.New()
+	fmt.Fprintln(hash, g.instance.now)
+	for _, it := range batch {
+		fmt.Fprintln(hash, it.entity.UID, it.entity.Generation, it.secret, it.intent, it.entity.Status.DriftRepairs, it.there, it.found)
+	}
+	return "entities/" + g.entityType + "/" + hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+// readBack says what became of the changes.
+func (c *Controller) readBack(ctx context.Context, agent agentclient.Entities, g *group, items []*item, now time.Time) {
+	states, err := observeAll(ctx, agent, g.entityType, items)
+	for _, it := range items {
+		if err != nil {
+			it.end(unanswered(err))
+			continue
+		}
+		state, there := states[it.entity.Spec.Name]
+		if problem := it.readBackProblem(state, there); problem != "" {
+			it.end(outcome.StalledFor(refusedRetry, platformv1.ReasonRefusedByMiddleware, problem))
+			continue
+		}
+		switch {
+		case it.intent == agentclient.EntityDelete:
+			it.release = true
+			continue
+		case it.unchanged(state):
+			it.end(outcome.WaitingFor(callPoll, platformv1.ReasonProgressing, "it is asked for again"))
+			continue
+		}
+		if it.drift != "" {
+			it.entity.Status.DriftRepairs++
+			repairs.WithLabelValues(g.entityType).Inc()
+			c.events.Warning(it.entity, eventRepaired, "The %s %q was put right: %s", g.entityType, it.entity.Spec.Name, it.drift)
+		}
+		it.observed(state)
+	}
+}
+
+// writeMeta writes the metadata of an Entity, unless somebody has written it since.
+func (c *Controller) writeMeta(ctx context.Context, it *item, changed *platformv1.Entity) error {
+	if err := c.client.Patch(ctx, changed, client.MergeFromWithOptions(it.before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(owner)); err != nil {
+		return err
+	}
+	it.wrote(changed)
+	return nil
+}
+
+// writeStatus writes the status of an Entity, unless nothing is new or somebody has written it since.
+func (c *Controller) writeStatus(ctx context.Context, it *item, changed *platformv1.Entity) error {
+	if equality.Semantic.DeepEqual(it.before.Status, changed.Status) {
+		return nil
+	}
+	if err := c.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(it.before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(owner)); err != nil {
+		return err
+	}
+	it.wrote(changed)
+	return nil
+}
+
+// wrote takes over what the API server made of a write; the status that is being filled in stays.
+func (it *item) wrote(changed *platformv1.Entity) {
+	it.before, it.mine = changed.DeepCopy(), true
+	status := it.entity.Status
+	it.entity = changed.DeepCopy()
+	it.entity.Status = status
+}
+
+// overtaken says whether an error is of a write that came too late.
+func overtaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }

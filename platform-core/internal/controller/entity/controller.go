@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package entity
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/secretwatch"
+	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
+)
+
+// owner names the controller.
+const owner = "entity"
+
+// Deps are what the controller needs from its surroundings.
+type Deps struct {
+	// Index of the loaded plugins.
+	Index *plugin.Index
+	// Dialer reaches the ops agents.
+	Dialer agentclient.EntitiesDialer
+	// Interval is how often objects are looked at that nothing was heard of.
+	Interval func() time.Duration
+	// Workers is how many Applications are looked at at a time; queue.DefaultWorkers when nil.
+	Workers *queue.Limit
+	// Gate wraps the reconciler, to hold it back until plugins are loaded; nil for none.
+	Gate func(reconcile.Reconciler) reconcile.Reconciler
+	// Now tells the time; time.Now when nil.
+	Now func() time.Time
+}
+
+// Controller reconciles the Entities of Applications.
+type Controller struct {
+	Deps
+	client client.Client
+	live   client.Reader
+	events *event.Recorder
+	// secrets with passwords; a watcher feeds one controller.
+	secrets *secretwatch.Watcher
+	memory  memory
+}
+
+// Setup registers the controller with a manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	secrets, err := secretwatch.New(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: event.New(mgr.GetEventRecorder(owner)), secrets: secrets}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Entity{}, applicationField, byApplication); err != nil {
+		return fmt.Errorf("cannot index Entities: %w", err)
+	}
+	var reconciler reconcile.Reconciler = c
+	if deps.Gate != nil {
+		reconciler = deps.Gate(c)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		Watches(&platformv1.Entity{}, gathered{}, builder.WithPredicates(asksForMore)).
+		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(applicationChanged)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(podChanged)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(pluginChanged)).
+		WatchesRawSource(secrets.Source()).
+		WithOptions(queue.Options(deps.Workers)).
+		Complete(reconciler)
+}
+
+// Reconcile implements reconcile.Reconciler. The request names an Application, which may be absent.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	seen, err := c.observe(ctx, request.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(seen.items) == 0 {
+		c.secrets.Release(request.NamespacedName)
+		c.memory.forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	c.triage(seen)
+	groups := seen.groups()
+	for _, group := range groups {
+		c.keep(ctx, seen, group)
+	}
+	worst := c.report(ctx, seen)
+	for _, group := range groups {
+		seen.remember(group)
+	}
+	telemetry.Outcome(owner, worst)
+	return worst.Within(seen.again).Result()
+}
+
+// spread has the Applications of an operator that was restarted not be looked at all at once for ever.
+func spread(interval time.Duration) time.Duration {
+	return interval - time.Duration(rand.Int64N(int64(interval)/10+1))
+}
+
+// keep brings the objects of one type to what is asked, and reads them back.
+func (c *Controller) keep(ctx context.Context, seen *observation, g *group) {
+	agent, o := c.agentOf(ctx, seen, g)
+	if o.Kind() != outcome.KindDone {
+		seen.wait(g, o)
+		return
+	}
+	seen.lookAgain(spread(c.Interval()))
+	states, err := observeAll(ctx, agent, g.entityType, g.items)
+	if err != nil {
+		seen.wait(g, unanswered(err))
+		return
+	}
+	var changes []*item
+	for _, it := range g.items {
+		if decide(it, states, g.instance, seen.now); it.intent != "" {
+			changes = append(changes, it)
+		}
+	}
+	if changes = c.prepare(ctx, changes); len(changes) == 0 {
+		return
+	}
+	if settled := c.change(ctx, agent, g, changes); len(settled) > 0 {
+		c.readBack(ctx, agent, g, settled, seen.now)
+	}
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package entity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/config/crd"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/pki"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginfolder"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+const (
+	testDomain = "database"
+	// adminPassword is that of the user "default".
+	adminPassword = "hunter2"
+	// agentSource is where the agents' module lies beside this one.
+	agentSource = "../../../../agents"
+	redisPlugin = "../../../../database-operator/plugins/redis/1.0.0"
+	// testInterval is how often objects are looked at.
+	testInterval = 500 * time.Millisecond
+)
+
+var (
+	env *testkit.Env
+	// agentPath is the real ops agent, built by TestMain.
+	agentPath string
+	// lastAddress is the last loopback address that was given to a pod.
+	lastAddress atomic.Int32
+)
+
+// TestMain runs the tests with an API server and the real agent, and leaves nothing behind.
+func TestMain(m *testing.M) {
+	code, err := runAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runAll(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	agentPath = filepath.Join(dir, "agent-ops")
+	build := exec.Command("go", "build", "-o", agentPath, "./cmd/agent-ops")
+	build.Dir, build.Env = agentSource, append(os.Environ(), "GOWORK=off")
+	if output, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("cannot build the agent from %s: %w\n%s", agentSource, err, output)
+	}
+	if env, err = testkit.Start(testkit.EnvOptions{CRDs: []fs.FS{crd.FS}}); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, env.Stop()) }()
+	return m.Run(), nil
+}
+
+// fixture is one Application with one pod in a namespace of its own. There is no kubelet: the pod is a real Redis and a real
+// ops agent on a loopback address of its own.
+type fixture struct {
+	*testing.T
+	namespace, root string
+	authority       *pki.Authority
+	index           *plugin.Index
+	address         string
+	opsPort         int
+	redisPort       string
+	starts          int64
+	observed        atomic.Int64
+	changed         atomic.Int64
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	data, err := pki.Generate(testDomain, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := pki.Parse(testDomain, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, _, problems := pluginfolder.Load(redisPlugin)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	f := &fixture{T: t, namespace: env.Namespace(t), root: t.TempDir(), authority: authority, index: plugin.NewIndex(),
+		address: fmt.Sprintf("127.0.9.%d", lastAddress.Add(1)), opsPort: freePort(t), redisPort: fmt.Sprint(freePort(t))}
+	f.index.Set("redis", "1.0.0", bundle, nil)
+	f.create(testkit.BuildApplication(f.namespace, "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build())
+	f.createPod()
+	f.startRedis()
+	f.startAgent()
+	return f
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func (f *fixture) create(obj client.Object) {
+	f.Helper()
+	if err := env.Client.Create(f.Context(), obj); err != nil {
+		f.Fatalf("cannot create %T %q: %v", obj, obj.GetName(), err)
+	}
+}
+
+func (f *fixture) createPod() {
+	f.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a-redis-main-0", Labels: map[string]string{
+			platformv1.DomainLabel: testDomain, platformv1.ApplicationLabel: "redis-a", platformv1.ComponentLabel: "redis", platformv1.RoleLabel: "primary"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}, NodeName: "node"},
+	}
+	f.create(pod)
+	pod.Status.PodIP, pod.Status.Phase = f.address, corev1.PodRunning
+	pod.Status.PodIPs = []corev1.PodIP{{IP: f.address}}
+	if err := env.Client.Status().Update(f.Context(), pod); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// path is a file of the pod.
+func (f *fixture) path(parts ...string) string {
+	return filepath.Join(append([]string{f.root}, parts...)...)
+}
+
+func (f *fixture) write(data []byte, parts ...string) {
+	f.Helper()
+	path := f.path(parts...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		f.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// startRedis starts the pod's process, whose agent reports it; kill ends it at once.
+func (f *fixture) startRedis() (kill func()) {
+	f.Helper()
+	f.write([]byte(fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass %s\ninclude %s/*.conf\n", f.redisPort, f.root, adminPassword, f.path("config", "users"))), "redis.conf")
+	cmd := exec.Command("redis-server", f.path("redis.conf"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		f.Fatalf("%v: install Debian's package redis-server", err)
+	}
+	kill = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	f.Cleanup(kill)
+	f.starts++
+	testkit.Eventually(f.T, "redis", func(context.Context) error {
+		if said := f.cli("default", adminPassword, "PING"); said != "PONG" {
+			return errors.New(said)
+		}
+		return nil
+	})
+	pod := &corev1.Pod{}
+	if err := env.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: "redis-a-redis-main-0"}, pod); err != nil {
+		f.Fatal(err)
+	}
+	reported := pod.DeepCopy()
+	reported.Annotations = map[string]string{platformv1.ReportAnnotation: report.Report{Health: report.Healthy, Role: "primary", Starts: f.starts}.String()}
+	if err := env.Client.Patch(f.Context(), reported, client.MergeFrom(pod)); err != nil {
+		f.Fatal(err)
+	}
+	return kill
+}
+
+func (f *fixture) startAgent() {
+	f.Helper()
+	certificate, key, _, err := f.authority.IssueServer([]string{pki.AgentServerName("redis-a-redis-main-0", f.namespace)}, time.Now())
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"true"}},
+		Driver: &plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:" + f.redisPort, Username: "default",
+			Password: &plan.SecretRef{Credential: "default", Key: "password"}, EntitiesFile: f.path("config", "users", "entities.conf")},
+		Entities: []plan.EntityType{{Type: "acl-user", Kind: "acl-user"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"plan/" + plan.PlanFile: data, "tls/tls.crt": certificate, "tls/tls.key": key, "tls/ca.crt": f.authority.Bundle(),
+		"run/.keep": nil, "config/.keep": nil, "secrets/default/password": []byte(adminPassword)} {
+		f.write(content, name)
+	}
+	cmd := exec.Command(agentPath, "ops", "--plan-dir", f.path("plan"), "--run-dir", f.path("run"), "--config-dir", f.path("config"), "--secrets-dir", f.path("secrets"),
+		"--tls-dir", f.path("tls"), "--socket", f.path("run", "s"), "--listen", net.JoinHostPort(f.address, fmt.Sprint(f.opsPort)))
+	cmd.Env = append(os.Environ(), "POD_NAME=redis-a-redis-main-0")
+	cmd.Stderr = f.Output()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+}
+
+func (f *fixture) cli(user, password string, command ...string) string {
+	out, _ := exec.Command("redis-cli", append([]string{"-p", f.redisPort, "--user", user, "--pass", password, "--no-auth-warning"}, command...)...).CombinedOutput()
+	return strings.TrimSpace(string(out))
+}
+
+func (f *fixture) admin(command ...string) string { return f.cli("default", adminPassword, command...) }
+
+// counting counts the calls to the agent, and has them fail once the fuse has blown.
+type counting struct {
+	agentclient.EntitiesDialer
+	f    *fixture
+	fuse *fuse
+}
+
+type countingAgent struct {
+	agentclient.Entities
+	counting
+}
+
+// DialEntities implements agentclient.EntitiesDialer.
+func (c counting) DialEntities(ctx context.Context, pod *corev1.Pod) (agentclient.Entities, error) {
+	agent, err := c.EntitiesDialer.DialEntities(ctx, pod)
+	return countingAgent{agent, c}, err
+}
+
+// Observe implements agentclient.Entities.
+func (c countingAgent) Observe(ctx context.Context, entityType string, queries []agentclient.EntityQuery) (map[string]agentclient.EntityState, error) {
+	c.f.observed.Add(1)
+	return c.Entities.Observe(ctx, entityType, queries)
+}
+
+// Change implements agentclient.Entities. A fuse blows before or after the call, as a controller may die at either.
+func (c countingAgent) Change(ctx context.Context, key, entityType string, changes []agentclient.EntityChange) (agentclient.EntityCall, error) {
+	if err := c.fuse.spend(); err != nil {
+		return agentclient.EntityCall{}, err
+	}
+	c.f.changed.Add(1)
+	call, err := c.Entities.Change(ctx, key, entityType, changes)
+	if blown := c.fuse.spend(); blown != nil {
+		return agentclient.EntityCall{}, blown
+	}
+	return call, err
+}
+
+var errKilled = errors.New("the controller was killed")
+
+// fuse lets a number of effects through and then kills the controller. A negative number never blows.
+type fuse struct {
+	mu   sync.Mutex
+	left int
+	blow context.CancelFunc
+}
+
+func (f *fuse) spend() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left == 0 {
+		f.blow()
+		return errKilled
+	}
+	f.left--
+	return nil
+}
+
+// RoundTrip returns a transport whose writes the fuse counts.
+func (f *fuse) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(request *http.Request) (*http.Response, error) {
+		if request.Method != http.MethodGet && !strings.Contains(request.URL.Path, "/events") {
+			if err := f.spend(); err != nil {
+				return nil, err
+			}
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (r roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
+
+// run runs the controller until it is stopped, or until so many effects; done closes at its end.
+func (f *fixture) run(effects int) (stop func(), done <-chan struct{}) {
+	f.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	blown := &fuse{left: effects, blow: cancel}
+	cfg := rest.CopyConfig(env.Config)
+	cfg.QPS, cfg.Burst = 500, 1000
+	cfg.Wrap(blown.wrap)
+	on := true
+	manager, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &on},
+		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}, ByObject: map[client.Object]cache.ByObject{
+			&platformv1.Entity{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: testDomain})}}},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	connections := agentclient.New(f.authority, agentclient.WithOpsPort(f.opsPort))
+	if err := Setup(ctx, manager, Deps{Index: f.index, Dialer: counting{connections, f, blown}, Interval: func() time.Duration { return testInterval }}); err != nil {
+		f.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer connections.Close()
+		if err := manager.Start(ctx); err != nil && ctx.Err() == nil {
+			f.Errorf("the manager ended: %v", err)
+		}
+	}()
+	stop = func() { cancel(); <-ended }
+	f.Cleanup(stop)
+	return stop, ended
+}
+
+// secret makes or changes a Secret of passwords by key.
+func (f *fixture) secret(name string, passwords map[string]string) {
+	f.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
+	err := env.Client.Get(f.Context(), client.ObjectKeyFromObject(secret), secret)
+	secret.StringData = passwords
+	if err == nil {
+		err = env.Client.Update(f.Context(), secret)
+	} else {
+		err = env.Client.Create(f.Context(), secret)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// entity is a user that may read, with the password of the key of its name.
+func (f *fixture) entity(name string, change func(*platformv1.EntitySpec)) *platformv1.Entity {
+	entity := &platformv1.Entity{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: map[string]string{platformv1.DomainLabel: testDomain}},
+		Spec: platformv1.EntitySpec{ApplicationRef: platformv1.ApplicationReference{Name: "redis-a"}, Type: "acl-user", Name: name,
+			Parameters:   platformv1.Parameters{"keys": "~app:*", "commands": "+@read +ping"},
+			PasswordFrom: &platformv1.SecretKeyReference{Name: "users", Key: name}},
+	}
+	if change != nil {
+		change(&entity.Spec)
+	}
+	return entity
+}
+
+func (f *fixture) ready(entities ...*platformv1.Entity) {
+	f.Helper()
+	for _, entity := range entities {
+		testkit.WaitFor(f.T, env.Client, entity, "ready", func() error {
+			if entity.Status.Phase != platformv1.PhaseReady || entity.Status.ObservedGeneration != entity.Generation {
+				return fmt.Errorf("phase is %q: %+v", entity.Status.Phase, entity.Status.Conditions)
+			}
+			return nil
+		})
+		if err := testkit.StatusLint(entity); err != nil {
+			f.Errorf("status of %s: %v", entity.Name, err)
+		}
+	}
+}

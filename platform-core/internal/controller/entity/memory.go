@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package entity
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// memory is what a turn leaves for the next one. It is lost with the process, which costs a look more and nothing else.
+type memory struct {
+	mu           sync.Mutex
+	applications map[types.NamespacedName]*remembered
+}
+
+// remembered is of one Application. Its turns come one after another.
+type remembered struct {
+	// written are Entities as our last write left them, which the cache may not have yet.
+	written map[types.UID]*platformv1.Entity
+	// instances are the processes that were asked, by type.
+	instances map[string]string
+	// secrets are the versions of the Secrets whose passwords objects were found or made with.
+	secrets map[types.UID]string
+	// attempts counts how often a batch was tried that is not settled, by its type and key.
+	attempts map[string]map[string]int
+}
+
+func (m *memory) of(application types.NamespacedName) *remembered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.applications == nil {
+		m.applications = map[types.NamespacedName]*remembered{}
+	}
+	r := m.applications[application]
+	if r == nil {
+		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}}
+		m.applications[application] = r
+	}
+	return r
+}
+
+func (m *memory) forget(application types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.applications, application)
+}
+
+// latest returns an Entity as it is after our own last write, when that is newer than what the cache has.
+func (r *remembered) latest(cached *platformv1.Entity) *platformv1.Entity {
+	written := r.written[cached.UID]
+	if written == nil {
+		return cached
+	}
+	if order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion); err == nil && order < 0 {
+		return written.DeepCopy()
+	}
+	delete(r.written, cached.UID)
+	return cached
+}
+
+// remember notes what a turn came to for one type, once all is as asked: what was not is to be seen again as it was before.
+func (r *remembered) remember(g *group) {
+	settled := g.instance.now != ""
+	for _, it := range g.items {
+		if it.mine {
+			r.written[it.entity.UID] = it.before
+		}
+		if it.outcome == nil || it.outcome.Kind() != outcome.KindDone {
+			settled = settled && it.release
+			continue
+		}
+		r.secrets[it.entity.UID] = it.secret
+	}
+	if settled {
+		r.instances[g.entityType] = g.instance.now
+		clear(g.attempts)
+	}
+}
+
+// keepOnly forgets Entities that are gone.
+func (r *remembered) keepOnly(there map[types.UID]bool) {
+	for uid := range r.written {
+		if !there[uid] {
+			delete(r.written, uid)
+		}
+	}
+	for uid := range r.secrets {
+		if !there[uid] {
+			delete(r.secrets, uid)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package entity
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// observation is all that was read for one turn.
+type observation struct {
+	key types.NamespacedName
+	// app is nil where it is absent.
+	app   *platformv1.Application
+	state plugin.State
+	items []*item
+	pods  []corev1.Pod
+	now   time.Time
+	*remembered
+	// again is when to look again; 0 for when something wakes us.
+	again time.Duration
+}
+
+// lookAgain has the next turn come at the latest then.
+func (seen *observation) lookAgain(after time.Duration) {
+	seen.again = outcome.Done().Within(seen.again).Within(after).After()
+}
+
+// observe reads the Entities of an Application, and what they need.
+func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
+	seen := &observation{key: key, now: c.Now(), remembered: c.memory.of(key)}
+	var list platformv1.EntityList
+	if err := c.client.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{applicationField: key.Name}); err != nil {
+		return nil, fmt.Errorf("cannot list the Entities of Application %q: %w", key, err)
+	}
+	there := map[types.UID]bool{}
+	for i := range list.Items {
+		entity := seen.latest(&list.Items[i])
+		there[entity.UID] = true
+		seen.items = append(seen.items, newItem(entity))
+	}
+	seen.keepOnly(there)
+	if len(seen.items) == 0 {
+		return seen, nil
+	}
+	// The oldest first: it has the name when two ask for the same.
+	slices.SortFunc(seen.items, func(a, b *item) int {
+		return cmp.Or(a.entity.CreationTimestamp.Compare(b.entity.CreationTimestamp.Time), cmp.Compare(a.entity.UID, b.entity.UID))
+	})
+	if err := c.observeApplication(ctx, seen); err != nil || seen.app == nil {
+		return seen, err
+	}
+	var pods corev1.PodList
+	if err := c.client.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: key.Name}); err != nil {
+		return nil, fmt.Errorf("cannot list the pods of Application %q: %w", key, err)
+	}
+	seen.pods = pods.Items
+	return seen, c.observePasswords(ctx, seen)
+}
+
+// observeApplication reads it live when the cache does not have it: to let go of objects since it is absent, the cache is not enough.
+func (c *Controller) observeApplication(ctx context.Context, seen *observation) error {
+	app := &platformv1.Application{}
+	err := c.client.Get(ctx, seen.key, app)
+	if apierrors.IsNotFound(err) {
+		err = c.live.Get(ctx, seen.key, app)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot read Application %q: %w", seen.key, err)
+	}
+	seen.app = app
+	seen.state, _ = c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
+	return nil
+}
+
+// observePasswords reads the Secrets that Entities name, and watches these and no others.
+func (c *Controller) observePasswords(ctx context.Context, seen *observation) error {
+	secrets := map[string]*corev1.Secret{}
+	var wanted []types.NamespacedName
+	for _, it := range seen.items {
+		from := it.entity.Spec.PasswordFrom
+		if from == nil || !it.entity.DeletionTimestamp.IsZero() {
+			continue
+		}
+		secret, known := secrets[from.Name]
+		if !known {
+			name := types.NamespacedName{Namespace: seen.key.Namespace, Name: from.Name}
+			wanted = append(wanted, name)
+			c.secrets.Ensure(ctx, name, seen.key)
+			var err error
+			if secret, err = c.secrets.Get(ctx, name); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("cannot read Secret %q: %w", name, err)
+			} else if err != nil {
+				secret = nil
+			}
+			secrets[from.Name] = secret
+		}
+		it.readPassword(secret)
+	}
+	c.secrets.Release(seen.key, wanted...)
+	return nil
+}
+
+// agentOf finds the pod that is asked about a type, and how to reach it.
+func (c *Controller) agentOf(ctx context.Context, seen *observation, g *group) (agentclient.Entities, outcome.Outcome) {
+	pod := podFor(seen.pods, g)
+	if pod == nil {
+		return nil, outcome.Waiting(platformv1.ReasonMiddlewareNotReady, fmt.Sprintf("no pod of component %q of Application %q takes writes now: see its conditions", g.component, seen.key.Name))
+	}
+	g.instance = instance{now: fmt.Sprintf("%s/%d", pod.UID, reportOf(pod).Starts), before: seen.instances[g.entityType]}
+	if seen.attempts[g.entityType] == nil {
+		seen.attempts[g.entityType] = map[string]int{}
+	}
+	g.attempts = seen.attempts[g.entityType]
+	agent, err := c.Dialer.DialEntities(ctx, pod)
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	return agent, outcome.Done()
+}
+
+// podFor returns the healthy pod that takes writes; nil when there is none. Of several the first by name is asked.
+func podFor(pods []corev1.Pod, g *group) *corev1.Pod {
+	var found *corev1.Pod
+	for i := range pods {
+		pod := &pods[i]
+		fit := pod.Labels[platformv1.ComponentLabel] == g.component && pod.DeletionTimestamp.IsZero() && pod.Status.PodIP != "" &&
+			(len(g.roles) == 0 || slices.Contains(g.roles, pod.Labels[platformv1.RoleLabel])) && reportOf(pod).Health == report.Healthy
+		if fit && (found == nil || pod.Name < found.Name) {
+			found = pod
+		}
+	}
+	return found
+}
+
+// observeAll asks for the objects of the items, as many at once as a call takes.
+func observeAll(ctx context.Context, agent agentclient.Entities, entityType string, items []*item) (map[string]agentclient.EntityState, error) {
+	all := map[string]agentclient.EntityState{}
+	for batch := range slices.Chunk(items, agentclient.MaxEntityQueries) {
+		var queries []agentclient.EntityQuery
+		for _, it := range batch {
+			queries = append(queries, it.query())
+		}
+		states, err := agent.Observe(ctx, entityType, queries)
+		if err != nil {
+			return nil, err
+		}
+		for name, state := range states {
+			all[name] = state
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package entity
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+const (
+	// applicationField indexes Entities by the name of their Application.
+	applicationField = "spec.applicationRef.name"
+	// gatherTime is how long Entities are gathered that are made or changed together, such as by one apply.
+	gatherTime = 250 * time.Millisecond
+)
+
+func byApplication(obj client.Object) []string {
+	return []string{obj.(*platformv1.Entity).Spec.ApplicationRef.Name}
+}
+
+func requestFor(obj client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.(*platformv1.Entity).Spec.ApplicationRef.Name}}
+}
+
+// gathered wakes the Application of an Entity, a moment later.
+type gathered struct{}
+
+type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Create implements handler.EventHandler.
+func (gathered) Create(_ context.Context, e event.CreateEvent, q requests) {
+	q.AddAfter(requestFor(e.Object), gatherTime)
+}
+
+// Update implements handler.EventHandler.
+func (gathered) Update(_ context.Context, e event.UpdateEvent, q requests) {
+	q.AddAfter(requestFor(e.ObjectNew), gatherTime)
+}
+
+// Delete implements handler.EventHandler.
+func (gathered) Delete(_ context.Context, e event.DeleteEvent, q requests) {
+	q.AddAfter(requestFor(e.Object), gatherTime)
+}
+
+// Generic implements handler.EventHandler.
+func (gathered) Generic(context.Context, event.GenericEvent, requests) {}
+
+// asksForMore passes Entities whose spec changed or that are to go, and not what we write ourselves.
+var asksForMore = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+}}
+
+// applicationChanged passes what says whether and how its Entities can be kept.
+var applicationChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, is := e.ObjectOld.(*platformv1.Application), e.ObjectNew.(*platformv1.Application)
+	return was.Generation != is.Generation || was.UID != is.UID || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
+		(was.Status.Plugin == nil) != (is.Status.Plugin == nil) || was.Status.Phase != is.Status.Phase
+}}
+
+// pluginChanged passes the state of plugins as it matters to who uses them.
+var pluginChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, is := e.ObjectOld.(*platformv1.Plugin), e.ObjectNew.(*platformv1.Plugin)
+	return was.Status.Digest != is.Status.Digest
+}}
+
+// podChanged passes what makes a pod one that can be asked, and what may have it forget its objects.
+var podChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, is := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+	if was.UID != is.UID || was.Status.PodIP != is.Status.PodIP || was.Labels[platformv1.RoleLabel] != is.Labels[platformv1.RoleLabel] {
+		return true
+	}
+	before, after := reportOf(was), reportOf(is)
+	return before.Health != after.Health || before.Starts != after.Starts
+}}
+
+// reportOf takes a report that cannot be read for none: the agent writes the next one whole.
+func reportOf(pod *corev1.Pod) report.Report {
+	parsed, _ := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+	return parsed
+}
+
+// withEntities wakes the Application that an object is or is part of, when it has Entities.
+func (c *Controller) withEntities(ctx context.Context, obj client.Object) []reconcile.Request {
+	name := obj.GetLabels()[platformv1.ApplicationLabel]
+	if app, is := obj.(*platformv1.Application); is {
+		name = app.Name
+	}
+	if name == "" {
+		return nil
+	}
+	var list platformv1.EntityList
+	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{applicationField: name}, client.Limit(1)); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list Entities", "application", name)
+		return nil
+	}
+	if len(list.Items) == 0 {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// ofPlugin wakes the Applications with Entities that are made from a plugin.
+func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
+	spec := obj.(*platformv1.Plugin).Spec
+	var list platformv1.ApplicationList
+	if err := c.client.List(ctx, &list); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list Applications", "plugin", spec.Plugin)
+		return nil
+	}
+	var all []reconcile.Request
+	for i := range list.Items {
+		if app := &list.Items[i]; app.Spec.Plugin == spec.Plugin && app.Spec.PluginVersion == spec.Version {
+			all = append(all, c.withEntities(ctx, app)...)
+		}
+	}
+	return all
+}
