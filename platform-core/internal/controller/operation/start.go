@@ -75,8 +75,15 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 	}
 	err = c.record(ctx, op, d)
 	d.Status = op.Status
-	if err == nil && first == nil {
-		c.started.set(types.NamespacedName{Namespace: op.Namespace, Name: seen.application}, op.Name)
+	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
+	switch {
+	case first != nil || opsflow.ParentOf(op) != "":
+		// What a step runs is covered by the Operation that it is a step of.
+	case err != nil:
+		// It may have been written all the same: the next one asks for all of the Application.
+		c.started.forget(key)
+	default:
+		c.started.set(key, op.Name)
 	}
 	return d, err
 }
@@ -235,6 +242,12 @@ func (s *started) set(application types.NamespacedName, name string) {
 		s.name = map[types.NamespacedName]string{}
 	}
 	s.name[application] = name
+}
+
+func (s *started) forget(application types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.name, application)
 }
 
 func (s *started) last(application types.NamespacedName) (string, bool) {
