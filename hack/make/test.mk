@@ -32,3 +32,7 @@ test-api-versions: $(DEVCLUSTER) ## Controllers against the oldest and the newes
 .PHONY: test-e2e
 test-e2e: deps ## The suite on a real cluster with real middleware
 	@hack/cluster/e2e.sh
+
+.PHONY: test-fault
+test-fault: deps ## Many rounds of every fault of a primary, alone on the cluster
+	@E2E_FAULT_ROUNDS=10 E2E_TIMEOUT=120m hack/cluster/e2e.sh -run '^TestFailover' -v

@@ -44,7 +44,7 @@ func (s *space) definitions() map[string]types.UID {
 func (i *instance) snapshot() snapshot {
 	i.Helper()
 	s := snapshot{definitions: i.definitions(), redis: i.object().UID, footprint: i.footprint()}
-	for _, plural := range []string{"applications", "components", "workloadsets", "operations", "plugins"} {
+	for _, plural := range []string{"applications", "components", "workloadsets", "operations", "entities", "plugins"} {
 		if s.definitions[plural+"."+platformv1.GroupVersion.Group] == "" {
 			i.Fatalf("the definition of %s is not there: %v", plural, keysOf(s.definitions))
 		}

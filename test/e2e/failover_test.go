@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -49,16 +48,16 @@ func TestFailover(t *testing.T) {
 			r.aimFromNode(containerID(pod, redisComponent))()
 		}},
 		{"pod deleted", failoverGap, func(r *replicated, primary string) {
-			r.delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: primary}})
+			r.deletePod(primary)
 			r.changed(primary, settleIn)
 		}},
 		{"pod and volume deleted", expiryGap, func(r *replicated, primary string) {
-			for name := range r.claims() {
+			for name, claim := range r.claims() {
 				if strings.HasSuffix(name, primary) {
-					r.delete(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
+					r.delete(&claim)
 				}
 			}
-			r.delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: primary}}, graceZero)
+			r.deletePod(primary, graceZero)
 			r.changed(primary, settleIn)
 		}},
 		{"switched over", failoverGap, func(r *replicated, primary string) {
@@ -72,7 +71,8 @@ func TestFailover(t *testing.T) {
 		}},
 		{"API server away", inPlaceGap, func(r *replicated, _ string) { r.apiServerAway(40 * time.Second) }},
 	}
-	for _, fault := range faults {
+	for n := range set.faultRounds * len(faults) {
+		fault := faults[n%len(faults)]
 		t.Run(fault.name, func(t *testing.T) {
 			r := &replicated{&application{space: s.in(t), name: r.name}}
 			primary, before := r.whole()
@@ -122,6 +122,13 @@ func TestFailoverOfANode(t *testing.T) {
 	trial.judge("node cut off", before, after, expiryGap)
 }
 
+func (r *replicated) deletePod(name string, options ...client.DeleteOption) {
+	r.Helper()
+	pod := &corev1.Pod{}
+	r.mustGet(name, pod)
+	r.delete(pod, options...)
+}
+
 // apiServerAway stops the API server for a time: it takes connections and answers none.
 func (s *space) apiServerAway(d time.Duration) {
 	s.Helper()
@@ -130,7 +137,7 @@ func (s *space) apiServerAway(d time.Duration) {
 		s.Fatal(err)
 	}
 	const script = `for p in /proc/[0-9]*; do
-  read -r name <"$p/comm" && [ "$name" = kube-apiserver ] && tr '\0' ' ' <"$p/cmdline" | grep -q "$1/" && echo "${p#/proc/}"
+  read -r name <"$p/comm" && [ "$name" = kube-apiserver ] && grep -q "$1/" "$p/mountinfo" && echo "${p#/proc/}"
 done 2>/dev/null; true`
 	found := strings.Fields(devcluster(s.T, "exec", "--", "sh", "-c", script, "find", folder))
 	if len(found) != 1 {

@@ -81,6 +81,7 @@ func (s *space) lintStatuses() {
 		platformv1.GroupVersion.WithResource("components"),
 		platformv1.GroupVersion.WithResource("workloadsets"),
 		platformv1.GroupVersion.WithResource("operations"),
+		platformv1.GroupVersion.WithResource("entities"),
 	} {
 		watcher, err := dynamicClient.Resource(resource).Namespace(s.name).Watch(ctx, metav1.ListOptions{})
 		if err != nil {

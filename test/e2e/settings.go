@@ -44,6 +44,8 @@ type settings struct {
 	idle time.Duration
 	// killRounds is how often the operator is killed during a creation (E2E_KILL_ROUNDS).
 	killRounds int
+	// faultRounds is how often each fault of a primary is tried (E2E_FAULT_ROUNDS).
+	faultRounds int
 	// processKills is how often redis-server is killed under load (E2E_PROCESS_KILLS).
 	processKills int
 	// parallel is how many tests run at the same time (E2E_PARALLEL).
@@ -105,6 +107,9 @@ func readSettings() (settings, error) {
 	}
 	if s.processKills, err = strconv.Atoi(orDefault(os.Getenv("E2E_PROCESS_KILLS"), "3")); err != nil {
 		return s, fmt.Errorf("cannot read E2E_PROCESS_KILLS: %w", err)
+	}
+	if s.faultRounds, err = strconv.Atoi(orDefault(os.Getenv("E2E_FAULT_ROUNDS"), "1")); err != nil {
+		return s, fmt.Errorf("cannot read E2E_FAULT_ROUNDS: %w", err)
 	}
 	return s, nil
 }

@@ -67,7 +67,9 @@ func spentBy(t *testing.T, pid int) time.Duration {
 	for _, task := range tasks {
 		var ran time.Duration
 		if data, err := os.ReadFile(task); err == nil {
-			fmt.Sscan(string(data), &ran)
+			if _, err := fmt.Sscan(string(data), &ran); err != nil {
+				t.Fatal(err)
+			}
 		}
 		sum += ran
 	}
@@ -84,7 +86,9 @@ func residentOf(t *testing.T, pid int) int {
 	for line := range strings.Lines(string(data)) {
 		if rest, found := strings.CutPrefix(line, "VmRSS:"); found {
 			var kib int
-			fmt.Sscan(rest, &kib)
+			if _, err := fmt.Sscan(rest, &kib); err != nil {
+				t.Fatal(err)
+			}
 			return kib
 		}
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -287,9 +288,8 @@ func isZombie(pid int) bool {
 		}
 		// Bit 8 is SIGKILL.
 		if pending, found := strings.CutPrefix(line, "ShdPnd:"); found {
-			var mask uint64
-			fmt.Sscanf(strings.TrimSpace(pending), "%x", &mask)
-			if mask&(1<<8) != 0 {
+			mask, err := strconv.ParseUint(strings.TrimSpace(pending), 16, 64)
+			if err == nil && mask&(1<<8) != 0 {
 				return true
 			}
 		}

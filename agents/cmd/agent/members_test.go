@@ -327,18 +327,22 @@ func (s *set) writers() (stop func()) {
 	var group sync.WaitGroup
 	for _, m := range s.members {
 		group.Go(func() {
-			for n := 0; !ended.Load(); {
+			dials, writes := time.NewTicker(10*time.Millisecond), time.NewTicker(time.Millisecond)
+			defer dials.Stop()
+			defer writes.Stop()
+			for n := 0; !ended.Load(); <-dials.C {
 				conn, err := net.DialTimeout("tcp", net.JoinHostPort(m.ip, writesPort), time.Second)
 				if err != nil {
-					syscall.Nanosleep(&syscall.Timespec{Nsec: int64(10 * time.Millisecond)}, nil)
 					continue
 				}
 				for answers := bufio.NewReader(conn); err == nil && !ended.Load(); n++ {
-					conn.SetDeadline(time.Now().Add(time.Second))
-					if _, err = fmt.Fprintln(conn, n); err == nil {
+					if err = conn.SetDeadline(time.Now().Add(time.Second)); err == nil {
+						_, err = fmt.Fprintln(conn, n)
+					}
+					if err == nil {
 						_, err = answers.ReadString('\n')
 					}
-					syscall.Nanosleep(&syscall.Timespec{Nsec: int64(time.Millisecond)}, nil)
+					<-writes.C
 				}
 				conn.Close()
 			}

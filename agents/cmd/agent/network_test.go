@@ -120,7 +120,9 @@ func newAPIServer(t *testing.T, s *set, m *memberPod) *apiServer {
 			return
 		}
 		a.reads.Add(1)
-		json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"writer": s.get()}})
+		if err := json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"writer": s.get()}}); err != nil {
+			t.Logf("the answer was not taken: %v", err)
+		}
 	}))
 	t.Cleanup(func() { a.down.Store(false); a.CloseClientConnections(); a.Close() })
 	return a

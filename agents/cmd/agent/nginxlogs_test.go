@@ -16,18 +16,27 @@ import (
 // lines of all files of the access log together.
 func (p *nginxPod) lines(dir string) (count, files int64) {
 	p.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "access.log*"))
+	eventually(p.T, func() (err error) {
+		count, files, err = linesOf(filepath.Join(dir, "access.log*"))
+		return err
+	})
+	return count, files
+}
+
+// linesOf fails when a file is renamed meanwhile.
+func linesOf(pattern string) (count, files int64, err error) {
+	paths, err := filepath.Glob(pattern)
 	if err != nil {
-		p.Fatal(err)
+		return 0, 0, err
 	}
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			p.Fatal(err)
+			return 0, 0, err
 		}
 		count += int64(strings.Count(string(data), "\n"))
 	}
-	return count, int64(len(paths))
+	return count, int64(len(paths)), nil
 }
 
 // While nginx answers requests its access log is renamed: each request is in one of the files, and the last in the present one.
@@ -53,10 +62,14 @@ func TestNginxAccessLogsAreRenamed(t *testing.T) {
 		p.awaitAnswer(fmt.Sprint("/", i), body)
 		asked++
 	}
-	before, _ := p.lines(dir)
-	if before < asked {
-		t.Fatalf("%d lines after %d requests", before, asked)
-	}
+	var before int64
+	// A request is answered before it is logged.
+	eventually(t, func() error {
+		if before, _ = p.lines(dir); before < asked {
+			return fmt.Errorf("%d lines after %d requests", before, asked)
+		}
+		return nil
+	})
 	answered, failures := p.whileAsking(func() {
 		eventually(t, func() error {
 			if _, err := os.Stat(filepath.Join(dir, "access.log.2")); err != nil {

@@ -89,7 +89,7 @@ func TestALogThatNobodyReadsHoldsNobodyUp(t *testing.T) {
 		t.Fatal("the process waits for its log")
 	}
 	// The reader comes back, and is told.
-	go io.Copy(io.Discard, blocked)
+	go func() { _, _ = io.Copy(io.Discard, blocked) }()
 	l.Close(patience)
 	if !strings.Contains(warnings.String(), "was dropped") {
 		t.Errorf("nothing tells of what was dropped: %q", warnings.String())

@@ -45,7 +45,7 @@ type membership struct {
 // setMembership makes it known.
 func (s *Supervisor) setMembership(member *writing.Member, err error) {
 	before := s.membership.Load()
-	if before != nil && before.member == member && before.err == err {
+	if before != nil && before.member == member && errors.Is(err, before.err) {
 		return
 	}
 	s.membership.Store(&membership{member: member, err: err, changed: make(chan struct{})})

@@ -13,9 +13,9 @@ import (
 type Role int
 
 const (
-	// Nothing: no process is to be started. One that runs as a follower goes on.
+	// Nothing is to be started. What runs as a follower goes on.
 	Nothing Role = iota
-	// Writer, under a permission.
+	// Writer is what may run under a permission only.
 	Writer
 	// Follower of a writer.
 	Follower

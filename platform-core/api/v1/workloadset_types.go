@@ -345,6 +345,9 @@ func (w *WorkloadSet) SetConditions(c []metav1.Condition) { w.Status.Conditions 
 // SetObservedGeneration implements Conditioned.
 func (w *WorkloadSet) SetObservedGeneration(g int64) { w.Status.ObservedGeneration = g }
 
+// StatusGuarded says that status.writer is written by itself, so that nobody may write the status on what he read before that.
+func (w *WorkloadSet) StatusGuarded() bool { return w.Spec.Failover != nil }
+
 // Ordinals returns those that the pods of the set have, in order.
 func (s *WorkloadSetSpec) Ordinals() []int32 { return OrdinalsOf(s.Replicas, s.ExcludedOrdinals) }
 

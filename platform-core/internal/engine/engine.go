@@ -76,7 +76,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), queue.Deadline)
 	defer cancel()
-	authority, dialer, err := connections(ctx, mgr, o)
+	authority, err := pki.Load(ctx, mgr.GetAPIReader(), mgr.GetClient(), o.Namespace, o.Domain)
+	if err != nil {
+		return fmt.Errorf("cannot load the CA of the agents: %w", err)
+	}
+	dialer, err := newDialer(ctx, mgr, authority)
 	if err != nil {
 		return err
 	}
@@ -121,9 +125,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		},
 		func() error {
-			return operation.Setup(mgr, operation.Deps{
-				Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces,
-			})
+			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
 		},
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
@@ -148,23 +150,6 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	})
 }
 
-// connections returns the authority of the agents, and who reaches them.
-func connections(ctx context.Context, mgr ctrl.Manager, o Options) (*pki.Authority, *agentclient.Connections, error) {
-	authority, err := pki.Load(ctx, mgr.GetAPIReader(), mgr.GetClient(), o.Namespace, o.Domain)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot load the CA of the agents: %w", err)
-	}
-	dialer := agentclient.New(authority)
-	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot watch pods: %w", err)
-	}
-	if _, err := pods.AddEventHandler(dialer.Handler()); err != nil {
-		return nil, nil, fmt.Errorf("cannot watch pods: %w", err)
-	}
-	return authority, dialer, nil
-}
-
 // kindsOf returns the kinds by what an owner reference calls them.
 func kindsOf(mgr ctrl.Manager, registrations []typed.Registration) (map[schema.GroupKind]typed.Registration, error) {
 	kinds := map[schema.GroupKind]typed.Registration{}
@@ -176,6 +161,19 @@ func kindsOf(mgr ctrl.Manager, registrations []typed.Registration) (map[schema.G
 		kinds[gvk.GroupKind()] = kind
 	}
 	return kinds, nil
+}
+
+// newDialer returns what reaches the agents, and forgets those of pods that are gone.
+func newDialer(ctx context.Context, mgr ctrl.Manager, authority *pki.Authority) (*agentclient.Connections, error) {
+	dialer := agentclient.New(authority)
+	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch pods: %w", err)
+	}
+	if _, err := pods.AddEventHandler(dialer.Handler()); err != nil {
+		return nil, fmt.Errorf("cannot watch pods: %w", err)
+	}
+	return dialer, nil
 }
 
 // Settings are what pods and names are rendered with, and what of it can change at run time.

@@ -76,6 +76,10 @@ func inForce(file *parameterFile, v placeholder.Values, user platformv1.Paramete
 			return nil, fmt.Errorf("cannot compute the default of parameter %q: %w", name, err)
 		}
 		text := placeholder.FormatValue(value)
+		if text == "" && file.set.Defaults[name] != "" {
+			// An expression that gives nothing: there is no default here, and the middleware's own holds.
+			continue
+		}
 		if message := file.check(v.App.Version, name, text); message != "" {
 			return nil, errors.New("the plugin's default is not allowed: " + message)
 		}

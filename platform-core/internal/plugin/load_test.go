@@ -24,11 +24,11 @@ func redisSources(t testing.TB) map[Part]Source {
 	if len(errs) > 0 {
 		t.Fatalf("the redis plugin cannot be read: %v", errs)
 	}
-	text, err := plugintest.Standalone(sources[PartComponents].Data[componentsKey])
-	if err != nil {
+	components, parameters := sources[PartComponents].Data, sources[PartParams].Data
+	var err error
+	if components[componentsKey], parameters["redis.yaml"], err = plugintest.Standalone(components[componentsKey], parameters["redis.yaml"]); err != nil {
 		t.Fatal(err)
 	}
-	sources[PartComponents].Data[componentsKey] = text
 	return sources
 }
 

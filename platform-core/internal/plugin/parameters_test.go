@@ -220,3 +220,22 @@ func TestUsernameIsResolved(t *testing.T) {
 		}
 	}
 }
+
+// An expression that gives nothing leaves the parameter to the middleware.
+func TestDefaultsThatAreNotThere(t *testing.T) {
+	sources, errs := LoadFolder(os.DirFS(redisFolder), "redis")
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	b, errs := Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	c, _ := b.Component("redis")
+	for topology, want := range map[string]string{"standalone": "", "replication": "yes"} {
+		got, err := b.ParametersInForce(c, sampleValues(c, topology, "7.0", 0), nil)
+		if err != nil || got["appendonly"] != want {
+			t.Errorf("%s: appendonly is %q, %v; want %q", topology, got["appendonly"], err, want)
+		}
+	}
+}

@@ -30,13 +30,11 @@ func redis(t testing.TB, changes ...string) *plugin.Bundle {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	components := sources[plugin.PartComponents].Data
-	for key := range components {
-		text, err := plugintest.Standalone(components[key])
-		if err != nil {
-			t.Fatal(err)
-		}
-		components[key] = text
+	components, parameters := sources[plugin.PartComponents].Data, sources[plugin.PartParams].Data
+	var err error
+	components["components.yaml"], parameters["redis.yaml"], err = plugintest.Standalone(components["components.yaml"], parameters["redis.yaml"])
+	if err != nil {
+		t.Fatal(err)
 	}
 	for i := 0; i+1 < len(changes); i += 2 {
 		done := false

@@ -24,7 +24,8 @@ import (
 // object; neither is changed. That the object is gone by now is fine.
 //
 // The patch carries no resourceVersion: the status of an object has one author,
-// and a change of the spec meanwhile is no reason to lose what was seen.
+// and a change of the spec meanwhile is no reason to lose what was seen. Where the object says
+// that its status is Guarded it does, and one that changed meanwhile is left as it is: the change brings another turn.
 func Status(ctx context.Context, c client.Client, before, after client.Object) error {
 	body, err := statusPatch(before, after)
 	if err != nil {
@@ -60,7 +61,16 @@ func Differs(before, after client.Object) bool {
 // uidPath is where a patch finds out whether it met another object.
 const uidPath = "/metadata/uid"
 
-// isAnother says whether a patch was refused since another object has the name by now. A merge
+// versionPath is where a patch finds out whether the object changed.
+const versionPath = "/metadata/resourceVersion"
+
+// Guarded is an object whose status has a part that is written by itself, and only on what was read last.
+type Guarded interface {
+	// StatusGuarded says whether that is so.
+	StatusGuarded() bool
+}
+
+// isAnother says whether a patch was refused since another object has the name by now, or it changed where that counts. A merge
 // patch cannot ask for that: the status subresource looks at no other metadata than resourceVersion.
 // The API server answers a test that fails with reason Invalid and no cause; a status that
 // does not fit the schema has causes.
@@ -97,6 +107,9 @@ func statusPatch(before, after client.Object) ([]byte, error) {
 	var patch []operation
 	if uid := before.GetUID(); uid != "" {
 		patch = append(patch, operation{Op: "test", Path: uidPath, Value: uid})
+	}
+	if g, ok := before.(Guarded); ok && g.StatusGuarded() && before.GetResourceVersion() != "" {
+		patch = append(patch, operation{Op: "test", Path: versionPath, Value: before.GetResourceVersion()})
 	}
 	if len(is) == 0 {
 		return json.Marshal(append(patch, operation{Op: "remove", Path: "/status"}))

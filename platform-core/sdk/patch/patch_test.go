@@ -3,6 +3,7 @@
 package patch
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,5 +40,22 @@ func TestStatusPatch(t *testing.T) {
 				t.Errorf("got %s, %v; want %s", got, err, test.want)
 			}
 		})
+	}
+}
+
+// A status with a part that is written by itself is written only on what was read last.
+func TestGuardedStatus(t *testing.T) {
+	before := &platformv1.WorkloadSet{}
+	before.UID, before.ResourceVersion = "u", "7"
+	after := before.DeepCopy()
+	after.Status.Replicas = 1
+	body, err := statusPatch(before, after)
+	if err != nil || strings.Contains(string(body), versionPath) {
+		t.Errorf("without a failover: %s, %v", body, err)
+	}
+	before.Spec.Failover = &platformv1.SetFailover{}
+	body, err = statusPatch(before, after)
+	if err != nil || !strings.Contains(string(body), `{"op":"test","path":"/metadata/resourceVersion","value":"7"}`) {
+		t.Errorf("with a failover: %s, %v", body, err)
 	}
 }

@@ -87,7 +87,7 @@ func TestSettingsReplaceNoPod(t *testing.T) {
 	}
 	wanted := map[string]any{
 		"workers": "3", "kubeApi.qps": "5", "kubeApi.burst": "1000000", "logLevel": "debug",
-		"imageRegistry": "r.example", "clusterDomain": "corp.example", "uninstall.force": "true",
+		"imageRegistry": "r.example", "clusterDomain": "corp.example", "entityInterval": "5m", "uninstall.force": "true",
 	}
 	for _, object := range after["ConfigMap"] {
 		if name(object) == "default/release-database-operator-settings" {
@@ -109,7 +109,7 @@ func TestUserRoles(t *testing.T) {
 	}
 	for found, label := range map[string]string{"viewer": "view", "editor": "edit", "admin": "admin"} {
 		role := roles["/zeroinfra-database-"+found]
-		for _, want := range []string{"aggregate-to-" + label + ": \"true\"", "- redis\n", "- applications\n", "- operations\n"} {
+		for _, want := range []string{"aggregate-to-" + label + ": \"true\"", "- redis\n", "- applications\n", "- entities\n", "- operations\n"} {
 			if !strings.Contains(role, want) {
 				t.Errorf("%s misses %q:\n%s", found, want, role)
 			}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
@@ -48,7 +50,22 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 		}
 	}
 	c.observeCandidates(set, f)
+	if err := turn.finishOrder(ctx, decision); err != nil {
+		return outcome.Done(), err
+	}
 	return turn.settle(decision), nil
+}
+
+// finishOrder takes an order back that is carried out: it is not to move the writer once more when the pod writes again later.
+func (t *writerTurn) finishOrder(ctx context.Context, d failover.Decision) error {
+	order, found := t.set.Annotations[platformv1.SwitchWriterAnnotation]
+	from := platformv1.ParseHandoverRequest(order).From
+	if !found || d.State != failover.Steady || primaryOf(t.writer) == "" || from == primaryOf(t.writer) {
+		return nil
+	}
+	body := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, t.set.UID, platformv1.SwitchWriterAnnotation)
+	target := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: t.set.Namespace, Name: t.set.Name}}
+	return client.IgnoreNotFound(t.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(body)), client.FieldOwner(owner)))
 }
 
 // writerTurn is one turn for the writer of a set.
@@ -194,8 +211,8 @@ func (t *writerTurn) ordered() *failover.Order {
 	if writer == "" {
 		return nil
 	}
-	if from, to, _ := strings.Cut(t.set.Annotations[platformv1.SwitchWriterAnnotation], "/"); from == writer {
-		return &failover.Order{To: to}
+	if order := platformv1.ParseHandoverRequest(t.set.Annotations[platformv1.SwitchWriterAnnotation]); order.From == writer {
+		return &failover.Order{To: order.To}
 	}
 	steps := rollout.Plan(t.rollout)
 	if i := slices.IndexFunc(steps, func(s rollout.Step) bool { return s.Action == rollout.SwitchOver && s.Pod == writer }); i >= 0 {

@@ -18,19 +18,32 @@ var replicated = [][2]string{
 	{"  # One primary and its replicas.", "credentials:\n"},
 }
 
-// Standalone takes out of components.yaml of the plugin redis what is there for the topology replication: a small plugin, whose texts
-// are there once, for tests that change some of them.
-func Standalone(components string) (string, error) {
-	for _, part := range replicated {
-		from := strings.Index(components, part[0])
+// defaults are the same of its parameters.
+var defaults = [][2]string{{"defaults:\n  # A primary that is killed", "# Parameters whose value is several words"}}
+
+// Standalone takes out of components.yaml and of the parameters of the plugin redis what is there for the topology replication: a small
+// plugin, whose texts are there once, for tests that change some of them.
+func Standalone(components, parameters string) (smallComponents, smallParameters string, err error) {
+	if smallComponents, err = without(components, replicated); err != nil {
+		return "", "", err
+	}
+	if smallParameters, err = without(parameters, defaults); err != nil {
+		return "", "", err
+	}
+	return strings.Replace(smallComponents, "replicas: {default: 1, min: 1, max: 5}", "replicas: {default: 1, min: 1, max: 1}", 1), smallParameters, nil
+}
+
+func without(text string, parts [][2]string) (string, error) {
+	for _, part := range parts {
+		from := strings.Index(text, part[0])
 		if from < 0 {
 			return "", fmt.Errorf("the plugin redis has no %q", part[0])
 		}
-		length := strings.Index(components[from:], part[1])
+		length := strings.Index(text[from:], part[1])
 		if length < 0 {
 			return "", fmt.Errorf("the plugin redis has no %q after %q", part[1], part[0])
 		}
-		components = components[:from] + components[from+length:]
+		text = text[:from] + text[from+length:]
 	}
-	return strings.Replace(components, "replicas: {default: 1, min: 1, max: 5}", "replicas: {default: 1, min: 1, max: 1}", 1), nil
+	return text, nil
 }
