@@ -158,7 +158,7 @@ func (c *Controller) withoutDomain(ctx context.Context, kind string, options ...
 	return requests
 }
 
-// claim adds the label, if nobody has written the object since it was read.
+// claim adds the label of the domain, and others, if nobody has written the object since it was read.
 func (c *Controller) claim(ctx context.Context, obj client.Object, others map[string]string) error {
 	before := obj.DeepCopyObject().(client.Object)
 	labelled := map[string]string{platformv1.DomainLabel: c.Domain}
