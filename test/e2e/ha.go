@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,14 +20,15 @@ import (
 )
 
 // haScript writes growing numbers through the Service and has each wait until a replica has it. It notes the server's time and the
-// number, and in the next line how many replicas have it.
+// number, in the next line how many replicas have it, and then the name of the connection: redis-cli makes another one, which has
+// none, when a connection breaks, and WAIT on that says nothing about the write before.
 const haScript = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
 cd /tmp
 (
   i=0
   while [ ! -e "$1.stop" ]; do
-    seq $((i+1)) $((i+20)) | sed "s/.*/EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],ARGV[1]) return 'w '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 w:& &\nWAIT 1 1000/" |
+    { echo "CLIENT SETNAME judge"; seq $((i+1)) $((i+20)) | sed "s/.*/EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],ARGV[1]) return 'w '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 w:& &\nWAIT 1 1000\nCLIENT GETNAME/"; } |
       timeout 3 redis-cli -h "$2" -p "$3" 2>/dev/null
     i=$((i+20))
   done >"$1.writes"
@@ -43,6 +45,9 @@ for member in "$@"; do
   ) </dev/null >/dev/null 2>&1 &
 done
 `
+
+// connectionName is what a connection of haScript is called.
+const connectionName = "judge"
 
 // signalScript sends a signal to redis-server, again and again for some seconds.
 const signalScript = `end=$(( $(date +%s) + $2 ))
@@ -170,10 +175,10 @@ func (t *trial) acknowledged() []stamped {
 	lines := t.read(".writes")
 	for i, line := range lines {
 		write, ok := parseStamped(line, "w")
-		if !ok || i+1 == len(lines) {
+		if !ok || i+2 >= len(lines) {
 			continue
 		}
-		if replicas, err := strconv.Atoi(lines[i+1]); err == nil && replicas >= 1 {
+		if replicas, err := strconv.Atoi(lines[i+1]); err == nil && replicas >= 1 && lines[i+2] == connectionName {
 			list = append(list, write)
 		}
 	}
@@ -202,9 +207,16 @@ type verdict struct {
 	acknowledged, lost int
 }
 
-// end stops writing and judges.
+// end waits until writes are acknowledged again, stops writing and judges.
 func (t *trial) end() verdict {
 	t.Helper()
+	over := time.Now()
+	t.eventually(settleIn, "a write is acknowledged with a replica after all", func() error {
+		if writes := t.acknowledged(); len(writes) == 0 || !writes[len(writes)-1].at.After(over) {
+			return fmt.Errorf("of %d none was after %s", len(writes), over)
+		}
+		return nil
+	})
 	if _, err := run(t.ctx, t.space.name, t.clientPod(), clientName, "", "touch", "/tmp/"+t.file+".stop"); err != nil {
 		t.Fatal(err)
 	}
@@ -268,6 +280,21 @@ func (t *trial) judge(name string, before, after int64, limit time.Duration) {
 	}
 	if v.gap > limit {
 		t.Errorf("%s: the longest gap is %s, want at most %s", name, seconds(v.gap), seconds(limit))
+	}
+}
+
+// tellChanges logs when the engine deposed and named writers.
+func (r *replicated) tellChanges() {
+	r.Helper()
+	list, err := world.kube.EventsV1().Events(r.space.name).List(r.ctx, metav1.ListOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	for _, event := range list.Items {
+		if strings.HasPrefix(event.Reason, "Writer") {
+			r.Logf("%s %s: %s", event.EventTime.Format("15:04:05.000"), event.Reason, event.Note)
+		}
 	}
 }
 

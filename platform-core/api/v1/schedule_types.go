@@ -69,6 +69,12 @@ type ScheduledOperation struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+	// retry of the steps whose template says nothing about that. Not at all when left out.
+	// +optional
+	Retry *OperationRetry `json:"retry,omitempty"`
+	// force has fields of the target changed that a GitOps manager owns. Its next synchronisation reverts them.
+	// +optional
+	Force bool `json:"force,omitempty"`
 }
 
 // MissedRuns says what becomes of times at which no operator was there.

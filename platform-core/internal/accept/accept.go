@@ -173,19 +173,29 @@ func schedules(app *platformv1.Application, f Facts) []*render.Refusal {
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "%v", problem))
 	}
 	for i := range app.Spec.Schedules {
-		spec := scheduling.SpecOf(app, &app.Spec.Schedules[i])
-		target, refusal := opsflow.ParseTarget(spec.TargetRef)
-		if refusal == nil {
-			var template plugin.OperationTemplate
-			if template, refusal = opsflow.FindTemplate(spec, f.State.Bundle); refusal == nil {
-				refusal = opsflow.Check(spec, target, "", template)
-			}
-		}
-		if refusal != nil {
+		if refusal := scheduled(app, &app.Spec.Schedules[i], f); refusal != nil {
 			refusals = append(refusals, refuse(refusal.Reason, "schedules[%d] %q: operation: %s", i, app.Spec.Schedules[i].Name, refusal.Message))
 		}
 	}
 	return refusals
+}
+
+// scheduled refuses what an Operation of a schedule could never do.
+func scheduled(app *platformv1.Application, schedule *platformv1.Schedule, f Facts) *opsflow.Refusal {
+	spec := scheduling.SpecOf(app, schedule)
+	target, refusal := opsflow.ParseTarget(spec.TargetRef)
+	if refusal != nil {
+		return refusal
+	}
+	template, refusal := opsflow.FindTemplate(spec, f.State.Bundle)
+	if refusal != nil {
+		return refusal
+	}
+	if slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool { return step.Approval != nil }) {
+		return &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec, Message: fmt.Sprintf(
+			"template %q waits for somebody else than the author to approve, and a schedule is no author: take another template", template.Name)}
+	}
+	return opsflow.Check(spec, target, "", template)
 }
 
 // members says in words which pods a component has.

@@ -14,8 +14,12 @@ import (
 	"github.com/zeroinfra/platform-core/internal/failover"
 )
 
-// tick is the grain of time.
-const tick = 50 * time.Millisecond
+const (
+	// tick is the grain of time.
+	tick = 50 * time.Millisecond
+	// copyTime is how long a pod without data needs for all of a writer's.
+	copyTime = 3 * time.Second
+)
 
 // world is a set of pods with the real agents of package permission, an API server, and processes of the engine.
 type world struct {
@@ -75,8 +79,9 @@ type pod struct {
 	labelled     bool
 	paused       time.Duration
 	// data that it has; full says that it ever had all of a writer's.
-	data int64
-	full bool
+	data   int64
+	full   bool
+	copied time.Duration
 	// reported is what the annotation says, and due when the next look at it comes.
 	reported failover.Pod
 	due      time.Duration
@@ -181,7 +186,10 @@ func (w *world) live(p *pod) {
 		p.full = true
 	}
 	if source := w.find(p.follows); p.runs && !p.writer && source != nil && source.there && source.runs && source.writer && !p.cut && !source.cut {
-		p.data, p.full = source.data, true
+		// A pod without data copies all of it first.
+		if p.copied += tick; p.full || p.copied >= copyTime {
+			p.data, p.full = source.data, true
+		}
 	}
 }
 

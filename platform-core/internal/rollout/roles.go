@@ -53,7 +53,11 @@ func planRoles(f Facts) []Step {
 	}
 	give = f.undisputed(give)
 	if len(give) > 0 {
-		take = append(take, f.dispossess(give)...)
+		for _, step := range f.dispossess(give) {
+			if !slices.ContainsFunc(take, func(s Step) bool { return s.Ordinal == step.Ordinal }) {
+				take = append(take, step)
+			}
+		}
 	}
 	if slices.ContainsFunc(take, func(s Step) bool { return f.writer(f.podOf(s.Ordinal).Role) }) {
 		// A writer's label comes in a later turn, when the old one is seen to be gone.

@@ -20,6 +20,8 @@ func SpecOf(app *platformv1.Application, spec *platformv1.Schedule) platformv1.O
 		Parameters:              maps.Clone(asked.Parameters),
 		Timeout:                 asked.Timeout,
 		TTLSecondsAfterFinished: asked.TTLSecondsAfterFinished,
+		Retry:                   asked.Retry.DeepCopy(),
+		Force:                   asked.Force,
 	}
 }
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+)
+
+// Where the engine names the writer, what pods report gives nobody else its label, and takes it from who is not named any more.
+func TestOnlyTheNamedPodHasTheWritersLabel(t *testing.T) {
+	pod := func(ordinal int32, label, says string, health report.Health) rollout.Pod {
+		return rollout.Pod{Name: "a-" + string('0'+ordinal), Ordinal: ordinal, Life: rollout.Alive, Ready: rollout.Ready, Role: label, Revision: "r1",
+			Report: report.Report{Health: health, Role: says, ConfigDigest: "d1"}}
+	}
+	for name, tc := range map[string]struct {
+		named string
+		pods  []rollout.Pod
+		steps []string
+	}{
+		"the named one": {"a-1", []rollout.Pod{pod(0, "replica", "replica", report.Healthy), pod(1, "", "primary", report.Healthy)},
+			[]string{`SetRole a-1 "primary": it reports role "primary"`}},
+		"another one that says so": {"a-1", []rollout.Pod{pod(0, "", "primary", report.Healthy), pod(1, "primary", "primary", report.Healthy)}, nil},
+		"the old one first": {"a-1", []rollout.Pod{pod(0, "primary", "primary", report.Healthy), pod(1, "", "primary", report.Healthy)},
+			[]string{`SetRole a-0 "": it is not the one that may write`}},
+		"the old one that does not answer": {"a-1", []rollout.Pod{pod(0, "primary", "", report.Unhealthy), pod(1, "", "primary", report.Healthy)},
+			[]string{`SetRole a-0 "": it is not the one that may write`}},
+		"nobody": {"", []rollout.Pod{pod(0, "primary", "primary", report.Healthy), pod(1, "replica", "replica", report.Healthy)},
+			[]string{`SetRole a-0 "": it is not the one that may write`}},
+		"the named one that is down": {"a-0", []rollout.Pod{pod(0, "primary", "", report.Unhealthy), pod(1, "replica", "replica", report.Healthy)}, nil},
+	} {
+		f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: rollout.AuthorityEngine, Named: &tc.named, Pods: tc.pods}
+		var got []string
+		for _, step := range rollout.Plan(f) {
+			got = append(got, step.String())
+		}
+		if !slices.Equal(got, tc.steps) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.steps)
+		}
+	}
+}
+
+// While the writer changes no pod is taken out, however different it is from what is wanted.
+func TestNothingIsTakenOutWhileTheWriterChanges(t *testing.T) {
+	f := rollout.Facts{Name: "a", Replicas: 1, Revision: "r2", ConfigDigest: "d2", RestartDigest: "s2", Roles: roles, Pods: []rollout.Pod{
+		{Name: "a-0", Life: rollout.Alive, Ready: rollout.Ready, Role: "replica", Revision: "r1", Report: report.Report{Health: report.Healthy, Role: "replica", ConfigDigest: "d1"}},
+		{Name: "a-1", Ordinal: 1, Life: rollout.Alive, Ready: rollout.Ready, Role: "replica", Revision: "r2", Report: report.Report{Health: report.Healthy, Role: "replica", ConfigDigest: "d2"}},
+	}}
+	if steps := rollout.Plan(f); len(steps) == 0 {
+		t.Error("nothing is to do, so that the test shows nothing")
+	}
+	f.Busy = "the writer changes"
+	if steps := rollout.Plan(f); len(steps) != 0 {
+		t.Errorf("it does %v", steps)
+	}
+}
