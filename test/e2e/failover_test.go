@@ -108,6 +108,7 @@ func TestFailoverOfANode(t *testing.T) {
 	node := s.node(primary)
 	s.vacate(node)
 	trial := r.begin()
+	t.Logf("%s node %s is cut off", time.Now().Format("15:04:05.000"), node)
 	devcluster(t, "node", "cut", node)
 	healed := false
 	defer func() {
@@ -119,6 +120,7 @@ func TestFailoverOfANode(t *testing.T) {
 	devcluster(t, "node", "heal", node)
 	healed = true
 	_, after := r.whole()
+	r.tellChanges()
 	trial.judge("node cut off", before, after, expiryGap)
 }
 

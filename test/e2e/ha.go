@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -279,6 +280,21 @@ func (t *trial) judge(name string, before, after int64, limit time.Duration) {
 	}
 	if v.gap > limit {
 		t.Errorf("%s: the longest gap is %s, want at most %s", name, seconds(v.gap), seconds(limit))
+	}
+}
+
+// tellChanges logs when the engine deposed and named writers.
+func (r *replicated) tellChanges() {
+	r.Helper()
+	list, err := world.kube.EventsV1().Events(r.space.name).List(r.ctx, metav1.ListOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	for _, event := range list.Items {
+		if strings.HasPrefix(event.Reason, "Writer") {
+			r.Logf("%s %s: %s", event.EventTime.Format("15:04:05.000"), event.Reason, event.Note)
+		}
 	}
 }
 

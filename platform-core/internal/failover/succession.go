@@ -32,6 +32,10 @@ func (f *Facts) succeed(m *Memory) Decision {
 		f.release(m)
 		step = permission.StepChoose
 	}
+	if step == permission.StepCheck || step == permission.StepName {
+		// Who did not answer until now is not waited for.
+		d.Steps = slices.DeleteFunc(d.Steps, func(s Step) bool { return s.Pod != m.deposal.Candidate.Name })
+	}
 	switch step {
 	case permission.StepChoose:
 		f.choose(m, &d)
