@@ -90,7 +90,7 @@ func TestACLUsers(t *testing.T) {
 	}
 	i.wantSays("PONG", "alice", "first", "PING")
 	i.wantSays("NOPERM", "alice", "first", "SET", "app:x", "1")
-	s.wantColumns(platformv1.GroupVersion.WithResource("entities"), "alice", "Application", "Type", "Name", "Ready", "Phase", "Repairs", "Age")
+	s.wantColumns(platformv1.GroupVersion.WithResource("entities"), "alice", "Application", "Type", "Name", "Ready", "Phase", "Age")
 
 	// Another password, from its Secret.
 	secret := &corev1.Secret{}

@@ -79,6 +79,9 @@ type ApplicationSpec struct {
 	// deletionProtection has the API server refuse to delete this object.
 	// +optional
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
+	// operationHistory says how long the records of Operations on this instance are kept; for ever when left out.
+	// +optional
+	OperationHistory *OperationHistory `json:"operationHistory,omitempty"`
 	// adoptVolumes is the UID of an earlier Application of this name whose retained volumes this one takes over. Plugin, major
 	// version and topology have to be the same.
 	// +optional
@@ -135,6 +138,18 @@ type ApplicationComponent struct {
 	// logs says where the middleware's own access logs go. Refused where the plugin declares none.
 	// +optional
 	Logs *Logs `json:"logs,omitempty"`
+}
+
+// OperationHistory says how long the records of Operations are kept. One that runs or waits is never deleted.
+type OperationHistory struct {
+	// ttl after its end, for an Operation that has no ttlSecondsAfterFinished of its own.
+	// +optional
+	TTL *metav1.Duration `json:"ttl,omitempty"`
+	// limit is how many that ended are kept. When another one ends, the oldest beyond that go.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	Limit *int32 `json:"limit,omitempty"`
 }
 
 // Credential is a user name and password that the plugin declares, taken from a Secret of the user.

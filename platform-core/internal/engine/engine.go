@@ -112,6 +112,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	gate := func(next reconcile.Reconciler) reconcile.Reconciler { return loadedFirst{loader, next} }
+	var forecast workloadset.Forecast
 	setups := []func() error{
 		func() error {
 			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
@@ -119,13 +120,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		func() error {
 			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 		},
-		func() error {
-			return workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+		func() (err error) {
+			forecast, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+			return err
 		},
 		func() error {
-			return operation.Setup(mgr, operation.Deps{
-				Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces,
-			})
+			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
 		},
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
@@ -178,6 +178,9 @@ func newDialer(ctx context.Context, mgr ctrl.Manager, authority *pki.Authority) 
 
 // Settings are what pods and names are rendered with, and what of it can change at run time.
 type Settings = settings.Live
+
+// GitOpsManagers are the field managers whose fields Operations leave alone, unless someone names others.
+func GitOpsManagers() []string { return settings.GitOpsManagers }
 
 // NewSettings returns settings with the image that holds the agent's binary.
 func NewSettings(agentImage string) *Settings {

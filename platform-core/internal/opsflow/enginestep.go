@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -121,8 +122,8 @@ func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]Field
 	case plugin.EngineScale:
 		return f.scale(at, component, values)
 	case plugin.EngineExpand:
-		if values["size"] == "" {
-			return nil, fmt.Errorf("size is missing")
+		if err := quantity("size", values["size"]); err != nil {
+			return nil, err
 		}
 		return []FieldEdit{{at + ".storage.size", values["size"]}}, nil
 	case plugin.EngineResize:
@@ -181,15 +182,18 @@ func (f Facts) scale(at, component string, values map[string]string) ([]FieldEdi
 
 func resize(at string, values map[string]string) ([]FieldEdit, error) {
 	var fields []FieldEdit
-	for _, resource := range []string{"cpu", "memory"} {
+	for _, kind := range []string{"cpu", "memory"} {
 		for _, side := range []string{"limits", "requests"} {
-			own := resource + strings.ToUpper(side[:1]) + strings.TrimSuffix(side[1:], "s")
+			own := kind + strings.ToUpper(side[:1]) + strings.TrimSuffix(side[1:], "s")
 			value := values[own]
 			if value == "" {
-				value = values[resource]
+				value = values[kind]
 			}
 			if value != "" {
-				fields = append(fields, FieldEdit{at + ".resources." + side + "." + resource, value})
+				if err := quantity(kind, value); err != nil {
+					return nil, err
+				}
+				fields = append(fields, FieldEdit{at + ".resources." + side + "." + kind, value})
 			}
 		}
 	}
@@ -197,6 +201,14 @@ func resize(at string, values map[string]string) ([]FieldEdit, error) {
 		return nil, fmt.Errorf("no resource is given: set cpu or memory, or one of cpuRequest, cpuLimit, memoryRequest and memoryLimit")
 	}
 	return fields, nil
+}
+
+// quantity refuses a text that is none.
+func quantity(name, text string) error {
+	if _, err := resource.ParseQuantity(text); err != nil {
+		return fmt.Errorf("%s is %q: it must be a quantity such as 512Mi or 2", name, text)
+	}
+	return nil
 }
 
 // upgrade refuses to go back: what a newer version wrote, an older one may not read.

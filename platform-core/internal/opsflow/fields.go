@@ -138,6 +138,3 @@ func within(fields map[string]json.RawMessage, key string) (map[string]json.RawM
 	}
 	return next, true
 }
-
-// GitOpsManagers are the field managers of tools that write again and again what a repository says.
-var GitOpsManagers = []string{"argocd-controller", "kustomize-controller", "helm-controller"}

@@ -61,14 +61,6 @@ func Running(op *platformv1.Operation) bool {
 	return op.Status.Phase == platformv1.OperationRunning || op.Status.Phase == platformv1.OperationAwaitingApproval
 }
 
-// Expiry returns when a finished Operation is to be deleted; false when it is kept.
-func Expiry(op *platformv1.Operation) (time.Time, bool) {
-	if !Finished(op) || op.Spec.TTLSecondsAfterFinished == nil || op.Status.CompletionTime == nil {
-		return time.Time{}, false
-	}
-	return op.Status.CompletionTime.Add(time.Duration(*op.Spec.TTLSecondsAfterFinished) * time.Second), true
-}
-
 // Fail ends an Operation at once: what it needs to go on, or to compensate, is not there.
 func Fail(op *platformv1.Operation, refusal *Refusal, now time.Time) Decision {
 	r := &run{op: op, facts: Facts{Now: now}, status: op.Status.DeepCopy()}

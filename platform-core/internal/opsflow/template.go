@@ -137,7 +137,7 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 			if !ok {
 				continue
 			}
-			able = able || c.Switchover != nil
+			able = able || c.Switchover != nil || c.Failover != nil
 			if step.Agent != nil && step.Agent.Call == plugin.AgentReload && c.Process.Reload == nil && acts(template, name) {
 				return refuse(ReasonNotSupported, "component %q of plugin %q cannot reload: use the template Restart", name, bundle.Manifest.Name)
 			}

@@ -197,7 +197,7 @@ func TestExpiry(t *testing.T) {
 	ttl, at := int32(60), metav1.NewTime(epoch)
 	done := &platformv1.Operation{Spec: platformv1.OperationSpec{TTLSecondsAfterFinished: &ttl},
 		Status: platformv1.OperationStatus{Phase: platformv1.OperationFailed, CompletionTime: &at}}
-	if when, expires := Expiry(done); !expires || !when.Equal(epoch.Add(time.Minute)) {
+	if when, expires := Expiry(done, nil); !expires || !when.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("expires %t at %v", expires, when)
 	}
 	running := done.DeepCopy()
@@ -205,8 +205,41 @@ func TestExpiry(t *testing.T) {
 	kept := done.DeepCopy()
 	kept.Spec.TTLSecondsAfterFinished = nil
 	for _, op := range []*platformv1.Operation{running, kept} {
-		if _, expires := Expiry(op); expires {
+		if _, expires := Expiry(op, nil); expires {
 			t.Errorf("%+v expires", op.Status)
 		}
+	}
+}
+
+func TestHistory(t *testing.T) {
+	limit := int32(2)
+	history := &platformv1.OperationHistory{Limit: &limit, TTL: &metav1.Duration{Duration: time.Hour}}
+	op := func(name string, phase platformv1.OperationPhase, minute int) *platformv1.Operation {
+		o := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: platformv1.OperationStatus{Phase: phase}}
+		if minute >= 0 {
+			at := metav1.NewTime(epoch.Add(time.Duration(minute) * time.Minute))
+			o.Status.CompletionTime = &at
+		}
+		return o
+	}
+	all := []*platformv1.Operation{
+		op("c", platformv1.OperationSucceeded, 3), op("runs", platformv1.OperationRunning, -1), op("b", platformv1.OperationFailed, 1),
+		op("a", platformv1.OperationCancelled, 1), op("waits", platformv1.OperationPending, -1), op("d", platformv1.OperationSucceeded, 2),
+	}
+	var names []string
+	for _, o := range Surplus(all, history) {
+		names = append(names, o.Name)
+	}
+	if strings.Join(names, " ") != "a b" {
+		t.Errorf("beyond the limit are %v", names)
+	}
+	if got := Surplus(all, nil); got != nil {
+		t.Errorf("without a limit %d are too many", len(got))
+	}
+	if at, expires := Expiry(all[0], history); !expires || !at.Equal(epoch.Add(63*time.Minute)) {
+		t.Errorf("expires %t at %v", expires, at)
+	}
+	if _, expires := Expiry(all[1], history); expires {
+		t.Error("one that runs expires")
 	}
 }

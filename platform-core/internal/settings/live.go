@@ -6,6 +6,7 @@ package settings
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,10 +23,14 @@ type Live struct {
 	mu      sync.RWMutex
 	current render.Settings
 	changed []func()
+	gitOps  []string
 
 	// entities is how often Entities are looked at. Nothing is rendered with it.
 	entities atomic.Int64
 }
+
+// GitOpsManagers are the field managers of tools that write again and again what a repository says, unless someone names others.
+var GitOpsManagers = []string{"argocd-controller", "kustomize-controller", "helm-controller"}
 
 // DefaultEntityInterval is used until another one is set.
 const DefaultEntityInterval = 5 * time.Minute
@@ -39,7 +44,21 @@ func (l *Live) EntityInterval() time.Duration {
 func (l *Live) UseEntityInterval(interval time.Duration) { l.entities.Store(int64(interval)) }
 
 // New returns a Live that holds these settings.
-func New(s render.Settings) *Live { return &Live{current: s} }
+func New(s render.Settings) *Live { return &Live{current: s, gitOps: GitOpsManagers} }
+
+// Respect names the field managers whose fields Operations leave alone.
+func (l *Live) Respect(managers []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gitOps = slices.Clone(managers)
+}
+
+// Respected returns the field managers whose fields Operations leave alone.
+func (l *Live) Respected() []string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.gitOps
+}
 
 // Get returns the settings.
 func (l *Live) Get() render.Settings {

@@ -5,6 +5,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	uberzap "go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +50,7 @@ func (l *live) use(v tuning.Values) {
 	l.limiter.Set(v.QPS, v.Burst)
 	l.workers.Set(v.Workers)
 	l.rendering.Use(v.ImageRegistry, v.ClusterDomain)
+	l.rendering.Respect(strings.FieldsFunc(v.GitOpsManagers, func(r rune) bool { return r == ',' }))
 	l.rendering.UseEntityInterval(v.EntityInterval)
 }
 

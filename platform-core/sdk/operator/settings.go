@@ -5,6 +5,7 @@ package operator
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/sdk/operator/internal/tuning"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
@@ -40,6 +42,8 @@ type settings struct {
 	entityInterval time.Duration
 	logLevel       string
 	logFormat      string
+	// gitOpsManagers are field managers whose fields Operations leave alone.
+	gitOpsManagers []string
 	kubeconfig     string
 	// configMap is the name of the ConfigMap whose settings come before those of the flags.
 	configMap string
@@ -65,6 +69,7 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.IntVar(&s.burst, "kube-api-burst", 1000, "requests to the API server that may come at once")
 	flags.DurationVar(&s.entityInterval, "entity-interval", 5*time.Minute, "how often the objects of Entities are compared with what the middleware has")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
+	flags.StringSliceVar(&s.gitOpsManagers, "gitops-managers", engine.GitOpsManagers(), "field managers whose fields Operations do not change unless they are forced to, separated by commas")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
 	s.webhook.bind(flags)
 }
@@ -129,7 +134,7 @@ func (s *settings) tuned() (tuning.Values, error) {
 	}
 	return tuning.Values{
 		Workers: s.workers, QPS: float64(s.qps), Burst: s.burst,
-		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level, EntityInterval: s.entityInterval,
+		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level, GitOpsManagers: strings.Join(s.gitOpsManagers, ","), EntityInterval: s.entityInterval,
 	}, nil
 }
 

@@ -78,15 +78,21 @@ func (e *Env) Accesses(user string) (map[Access]int, error) {
 		var entry struct {
 			Verb string
 			User struct{ Username string }
-			Ref  struct{ Resource, Subresource, APIGroup, Namespace string } `json:"objectRef"`
-			Code struct{ Code int }                                          `json:"responseStatus"`
+			// Impersonated is whom the user acted as, with the rights of that one.
+			Impersonated *struct{ Username string }                                  `json:"impersonatedUser"`
+			Ref          struct{ Resource, Subresource, APIGroup, Namespace string } `json:"objectRef"`
+			Code         struct{ Code int }                                          `json:"responseStatus"`
 			// Annotations say how the server decided.
 			Annotations map[string]string
 		}
 		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
 			continue // The server may be in the middle of the last line.
 		}
-		if entry.User.Username != user || entry.Ref.Resource == "" {
+		who := entry.User.Username
+		if entry.Impersonated != nil {
+			who = entry.Impersonated.Username
+		}
+		if who != user || entry.Ref.Resource == "" {
 			continue
 		}
 		resource := entry.Ref.Resource

@@ -25,7 +25,7 @@ func (c *Controller) reconcileApplication(ctx context.Context, request reconcile
 	}
 	switch v := judge(app, c.Domain, c.Index, published.Items, c.age(app)); v.action {
 	case actClaim:
-		return reconcile.Result{}, overtaken(c.claim(ctx, app))
+		return reconcile.Result{}, overtaken(c.claim(ctx, app, nil))
 	case actReport:
 		return c.report(ctx, app, v)
 	default:

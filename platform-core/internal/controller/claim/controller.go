@@ -5,6 +5,7 @@ package claim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -157,10 +158,11 @@ func (c *Controller) withoutDomain(ctx context.Context, kind string, options ...
 	return requests
 }
 
-// claim adds the label, if nobody has written the object since it was read.
-func (c *Controller) claim(ctx context.Context, obj client.Object) error {
+// claim adds the label of the domain, and others, if nobody has written the object since it was read.
+func (c *Controller) claim(ctx context.Context, obj client.Object, others map[string]string) error {
 	before := obj.DeepCopyObject().(client.Object)
 	labelled := map[string]string{platformv1.DomainLabel: c.Domain}
+	maps.Copy(labelled, others)
 	for key, value := range obj.GetLabels() {
 		labelled[key] = value
 	}

@@ -28,7 +28,7 @@ func (c *Controller) reconcileEntity(ctx context.Context, request reconcile.Requ
 	case err != nil:
 		return reconcile.Result{}, err
 	case app.Labels[platformv1.DomainLabel] == c.Domain:
-		return reconcile.Result{}, overtaken(c.claim(ctx, entity))
+		return reconcile.Result{}, overtaken(c.claim(ctx, entity, nil))
 	}
 	// That of another operator, or of none yet: then its claim wakes us.
 	return reconcile.Result{}, nil

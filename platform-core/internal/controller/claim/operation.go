@@ -33,7 +33,7 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 	if refusal != nil {
 		return c.fail(ctx, op, refusal)
 	}
-	domain, err := c.domainOf(ctx, op.Namespace, target)
+	domain, application, err := c.whose(ctx, op.Namespace, target)
 	switch {
 	case apierrors.IsNotFound(err):
 		v := reportAfter(unknownAfter, c.age(op), platformv1.ReasonTargetNotFound, "")
@@ -44,7 +44,7 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 	case err != nil:
 		return reconcile.Result{}, err
 	case domain == c.Domain:
-		return reconcile.Result{}, overtaken(c.claim(ctx, op))
+		return reconcile.Result{}, overtaken(c.claim(ctx, op, map[string]string{platformv1.ApplicationLabel: application}))
 	case domain == "":
 		return c.unserved(ctx, op, target)
 	}
@@ -66,23 +66,23 @@ func (c *Controller) unserved(ctx context.Context, op *platformv1.Operation, tar
 	return c.writeStatus(ctx, before, op)
 }
 
-// domainOf returns the domain of the target's Application; empty while it has none. The error is NotFound
+// whose returns the domain of the target's Application, empty while it has none, and the name of that. The error is NotFound
 // when the target is absent.
-func (c *Controller) domainOf(ctx context.Context, namespace string, target opsflow.Target) (string, error) {
+func (c *Controller) whose(ctx context.Context, namespace string, target opsflow.Target) (domain, application string, err error) {
 	key := types.NamespacedName{Namespace: namespace, Name: target.Application}
 	if target.Application == "" {
 		part := metadataOf(string(target.Kind))
 		err := c.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: target.Name}, part)
-		return part.Labels[platformv1.DomainLabel], err
+		return part.Labels[platformv1.DomainLabel], part.Labels[platformv1.ApplicationLabel], err
 	}
 	app := &platformv1.Application{}
 	if err := c.live.Get(ctx, key, app); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if !target.Owns(app) {
-		return "", apierrors.NewNotFound(platformv1.GroupVersion.WithResource("applications").GroupResource(), target.Application)
+		return "", "", apierrors.NewNotFound(platformv1.GroupVersion.WithResource("applications").GroupResource(), target.Application)
 	}
-	return app.Labels[platformv1.DomainLabel], nil
+	return app.Labels[platformv1.DomainLabel], app.Name, nil
 }
 
 // fail ends an Operation that nobody can run.
@@ -95,7 +95,7 @@ func (c *Controller) fail(ctx context.Context, op *platformv1.Operation, refusal
 
 // expire deletes an Operation that failed here, when its time to live is over: it has no other author.
 func (c *Controller) expire(ctx context.Context, op *platformv1.Operation) (reconcile.Result, error) {
-	at, expires := opsflow.Expiry(op)
+	at, expires := opsflow.Expiry(op, nil)
 	if !expires {
 		return reconcile.Result{}, nil
 	}

@@ -7,12 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
-	"github.com/zeroinfra/platform-core/internal/scheduling"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
@@ -27,6 +25,9 @@ func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, see
 		}
 		if d.Effect == nil {
 			telemetry.Outcome(owner, d.Outcome)
+			if opsflow.Finished(op) {
+				return reconcile.Result{}, c.prune(ctx, op)
+			}
 			return d.Outcome.Result()
 		}
 		answer, err := c.bringAbout(ctx, op, seen, d.Effect)
@@ -68,32 +69,4 @@ func ignoreOvertaken(err error) error {
 func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// expire deletes a finished Operation whose time to live is over.
-func (c *Controller) expire(ctx context.Context, op *platformv1.Operation) (reconcile.Result, error) {
-	at, expires := opsflow.Expiry(op)
-	if !expires {
-		return reconcile.Result{}, nil
-	}
-	if left := at.Sub(c.Now()); left > 0 {
-		return reconcile.Result{RequeueAfter: left}, nil
-	}
-	if recorded, err := c.recorded(ctx, op); err != nil || !recorded {
-		return reconcile.Result{RequeueAfter: unclaimedRetry}, err
-	}
-	err := c.client.Delete(ctx, op, client.Preconditions{UID: &op.UID})
-	return reconcile.Result{}, client.IgnoreNotFound(err)
-}
-
-// recorded says whether the Application knows of the Operation of its schedule: without that it would be made again.
-func (c *Controller) recorded(ctx context.Context, op *platformv1.Operation) (bool, error) {
-	if op.Labels[platformv1.ScheduleLabel] == "" {
-		return true, nil
-	}
-	app := &platformv1.Application{}
-	if err := c.client.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: op.Labels[platformv1.ApplicationLabel]}, app); err != nil {
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	}
-	return scheduling.Recorded(app, op), nil
 }

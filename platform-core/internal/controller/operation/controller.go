@@ -44,6 +44,8 @@ type Deps struct {
 	Kinds map[schema.GroupKind]typed.Registration
 	// Settings that pods would be rendered with.
 	Settings *settings.Live
+	// Forecast says in prose what would be done to the pods of a set with another spec, for dry runs.
+	Forecast func(ctx context.Context, set *platformv1.WorkloadSet) ([]string, error)
 	// Domain that this operator serves.
 	Domain string
 	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when nil.
@@ -64,6 +66,7 @@ type Controller struct {
 	config   *rest.Config
 	events   *event.Recorder
 	starting claims
+	started  started
 	written  versions
 }
 
@@ -79,8 +82,10 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		config: mgr.GetConfig(),
 		events: event.New(mgr.GetEventRecorder(owner)),
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, unfinishedField, byApplication); err != nil {
-		return fmt.Errorf("cannot index Operations: %w", err)
+	for field, of := range map[string]client.IndexerFunc{unfinishedField: unfinishedOf, finishedField: finishedOf} {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, field, of); err != nil {
+			return fmt.Errorf("cannot index Operations: %w", err)
+		}
 	}
 	var reconciler reconcile.Reconciler = c
 	if deps.Gate != nil {

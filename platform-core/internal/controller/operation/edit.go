@@ -99,7 +99,7 @@ func (c *Controller) think(ctx context.Context, seen *observation, edit *opsflow
 			continue
 		}
 		ch.changed = append(ch.changed, fmt.Sprintf("spec.%s: %s → %v", name, shown(was), field.Value))
-		if refusal := ch.respect(seen.facts.Declared.Object, name, edit.Ownership); refusal != "" {
+		if refusal := ch.respect(seen.facts.Declared.Object, name, edit.Ownership, c.Settings.Respected()); refusal != "" {
 			return nil, refusal, nil
 		}
 	}
@@ -123,9 +123,9 @@ func shown(value any) string {
 }
 
 // respect refuses to change what a GitOps tool owns, which would write it back, and warns about everybody else.
-func (ch *change) respect(object, field string, ownership opsflow.Ownership) (refusal string) {
+func (ch *change) respect(object, field string, ownership opsflow.Ownership, gitOps []string) (refusal string) {
 	for _, manager := range opsflow.OwnersOf(ch.before.GetManagedFields(), field, owner) {
-		if slices.Contains(opsflow.GitOpsManagers, manager) && ownership != opsflow.OverrideOwner {
+		if slices.Contains(gitOps, manager) && ownership != opsflow.OverrideOwner {
 			return fmt.Sprintf("spec.%s of %s is managed by %s, which would write it back: change it where that gets it from, or set force to change it here until its next synchronisation",
 				field, object, manager)
 		}
@@ -163,11 +163,10 @@ func (c *Controller) judge(ctx context.Context, ch *change, kind typed.Registrat
 		return err.Error(), nil
 	}
 	ch.application = after
-	facts, err := instance.Facts(ctx, c.client, after, c.Settings.Get())
+	facts, err := c.accepts(ctx, after)
 	if err != nil {
-		return "", fmt.Errorf("cannot read what there is of Application %q: %w", after.Name, err)
+		return "", err
 	}
-	facts.State, _ = c.Index.Get(after.Spec.Plugin, after.Spec.PluginVersion)
 	verdict := accept.Judge(after, nil, func(*platformv1.Application) accept.Facts { return facts })
 	var sentences []string
 	for i, refusal := range verdict.Refused {
@@ -178,6 +177,58 @@ func (c *Controller) judge(ctx context.Context, ch *change, kind typed.Registrat
 		sentences = append(sentences, refusal.Message)
 	}
 	return strings.Join(sentences, "; "), nil
+}
+
+// accepts reads what an Application is judged by.
+func (c *Controller) accepts(ctx context.Context, app *platformv1.Application) (accept.Facts, error) {
+	facts, err := instance.Facts(ctx, c.client, app, c.Settings.Get())
+	if err != nil {
+		return facts, fmt.Errorf("cannot read what there is of Application %q: %w", app.Name, err)
+	}
+	facts.State, _ = c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
+	return facts, nil
+}
+
+// forecast says what the edits of a dry run would bring about, by step. A refusal is why one of them could not be made.
+func (c *Controller) forecast(ctx context.Context, op *platformv1.Operation, seen *observation) (map[string][]string, *opsflow.Refusal, error) {
+	forecast := map[string][]string{}
+	for step, edit := range opsflow.EditsOf(op, seen.facts) {
+		change, refusal, err := c.think(ctx, seen, edit)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case refusal != "":
+			return nil, &opsflow.Refusal{Reason: opsflow.ReasonStepFailed, Message: refusal}, nil
+		case change.application == nil:
+			forecast[step] = []string{"changes nothing: it is so already"}
+			continue
+		}
+		if forecast[step], err = c.rollOut(ctx, change.application); err != nil {
+			return nil, nil, err
+		}
+	}
+	return forecast, nil, nil
+}
+
+// rollOut says what would be done to the pods of an Application that was found right.
+func (c *Controller) rollOut(ctx context.Context, app *platformv1.Application) ([]string, error) {
+	facts, err := c.accepts(ctx, app)
+	if err != nil || facts.State.Bundle == nil {
+		return nil, err
+	}
+	outputs, _ := accept.Rendered(app, facts)
+	var lines []string
+	for _, output := range outputs {
+		for i := range output.WorkloadSets {
+			set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: output.WorkloadSets[i].Name}, Spec: output.WorkloadSets[i].Spec}
+			steps, err := c.Forecast(ctx, set)
+			if err != nil {
+				return nil, err
+			}
+			lines = append(lines, steps...)
+		}
+	}
+	return lines, nil
 }
 
 // compile returns the Application that an outermost object declares, as the one that is there.

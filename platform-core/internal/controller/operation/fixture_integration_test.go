@@ -396,7 +396,7 @@ func ptr[T any](value T) *T { return &value }
 func (f *fixture) operation(name, template string, change func(*platformv1.Operation)) *platformv1.Operation {
 	f.t.Helper()
 	op := &platformv1.Operation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: map[string]string{platformv1.DomainLabel: testDomain}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: f.labels(nil)}, // as claimed
 		Spec: platformv1.OperationSpec{
 			TemplateRef: template,
 			TargetRef:   platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis", Name: "a"},

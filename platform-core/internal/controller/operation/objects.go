@@ -140,7 +140,7 @@ func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, eff
 	request := platformv1.HandoverRequest{From: wanted.From, To: wanted.To, Request: string(op.UID)}
 	if wanted.From != "" {
 		value = request.String()
-		if set.Spec.Switchover == nil {
+		if set.Spec.Switchover == nil && set.Spec.Failover == nil {
 			return refuse("component %q of plugin %q declares no switchover", set.Spec.Component, set.Spec.Plugin.Name), nil
 		}
 	}

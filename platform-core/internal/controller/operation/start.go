@@ -5,6 +5,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +31,13 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 	if refusal := opsflow.Preconditions(seen.facts); refusal != nil {
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
-	first, err := c.ahead(ctx, c.client, op, seen.application)
+	if err := c.label(ctx, op, seen.application); err != nil {
+		return reconcile.Result{}, ignoreOvertaken(err)
+	}
+	if op.Spec.DryRun {
+		return c.dryRun(ctx, op, seen)
+	}
+	first, err := c.ahead(ctx, op, seen.application)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -56,10 +63,9 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 	return c.carryOut(ctx, op, seen, d)
 }
 
-// startOrWait decides on a live list, as the cache may not yet know of an Operation that was
-// started a moment ago, and records the decision.
+// startOrWait decides on what is there for sure, and records the decision.
 func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, seen *observation, earlier *platformv1.Operation) (opsflow.Decision, error) {
-	first, err := c.ahead(ctx, c.live, op, seen.application)
+	first, err := c.aheadForSure(ctx, op, seen.application)
 	if err != nil {
 		return opsflow.Decision{}, err
 	}
@@ -69,7 +75,30 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 	}
 	err = c.record(ctx, op, d)
 	d.Status = op.Status
+	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
+	switch {
+	case first != nil || opsflow.ParentOf(op) != "":
+		// What a step runs is covered by the Operation that it is a step of.
+	case err != nil:
+		// It may have been written all the same: the next one asks for all of the Application.
+		c.started.forget(key)
+	default:
+		c.started.set(key, op.Name)
+	}
 	return d, err
+}
+
+// dryRun says what an Operation would do. It waits for nobody, as it touches nothing.
+func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
+	forecast, refusal, err := c.forecast(ctx, op, seen)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case refusal != nil:
+		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
+	}
+	seen.facts.Forecast = forecast
+	return c.carryOut(ctx, op, seen, opsflow.Start(op, seen.application, seen.facts, nil))
 }
 
 // earlier reads the Operation that this one tries again; nil for none.
@@ -92,21 +121,70 @@ func (c *Controller) behind(op, first *platformv1.Operation, application string)
 	return opsflow.Wait(op, application, outcome.Waiting(opsflow.ReasonQueued, opsflow.Behind(first, application)), c.Now())
 }
 
-// ahead returns the Operation of the same Application that has to end first; nil when there is none.
-func (c *Controller) ahead(ctx context.Context, reader client.Reader, op *platformv1.Operation, application string) (*platformv1.Operation, error) {
+// ahead returns the Operation of the same Application that has to end first, as the cache knows them; nil when there is none.
+func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation, application string) (*platformv1.Operation, error) {
+	others, err := c.unfinishedBeside(ctx, op, application)
+	return opsflow.Ahead(op, others), err
+}
+
+func (c *Controller) unfinishedBeside(ctx context.Context, op *platformv1.Operation, application string) ([]*platformv1.Operation, error) {
 	var list platformv1.OperationList
-	err := reader.List(ctx, &list, client.InNamespace(op.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain})
-	if err != nil {
+	if err := c.client.List(ctx, &list, client.InNamespace(op.Namespace), client.MatchingFields{unfinishedField: everyone}); err != nil {
 		return nil, fmt.Errorf("cannot list the Operations beside %q: %w", op.Name, err)
 	}
 	var others []*platformv1.Operation
 	for i := range list.Items {
-		other := &list.Items[i]
-		if !opsflow.Finished(other) && c.applicationOf(ctx, other) == application {
-			others = append(others, other)
+		if c.applicationOf(ctx, &list.Items[i]) == application {
+			others = append(others, &list.Items[i])
+		}
+	}
+	return others, nil
+}
+
+// aheadForSure is ahead beyond doubt: the cache may not yet know of an Operation that was started a moment ago. Only this process starts
+// any, so that it asks for the one that it started last; and for all of the Application as long as it has started none, since
+// another process may have.
+func (c *Controller) aheadForSure(ctx context.Context, op *platformv1.Operation, application string) (*platformv1.Operation, error) {
+	others, err := c.unfinishedBeside(ctx, op, application)
+	if err != nil {
+		return nil, err
+	}
+	var live platformv1.OperationList
+	last, known := c.started.last(types.NamespacedName{Namespace: op.Namespace, Name: application})
+	switch {
+	case known && last != op.Name:
+		live.Items = make([]platformv1.Operation, 1)
+		err = client.IgnoreNotFound(c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: last}, &live.Items[0]))
+	case !known:
+		err = c.live.List(ctx, &live, client.InNamespace(op.Namespace), client.MatchingLabels{
+			platformv1.DomainLabel: c.Domain, platformv1.ApplicationLabel: application})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the Operations beside %q: %w", op.Name, err)
+	}
+	for i := range live.Items {
+		fresh := &live.Items[i]
+		others = slices.DeleteFunc(others, func(o *platformv1.Operation) bool { return o.UID == fresh.UID })
+		if fresh.UID != "" {
+			others = append(others, fresh)
 		}
 	}
 	return opsflow.Ahead(op, others), nil
+}
+
+// label says on the Operation whose it is, so that those of an Application can be found.
+func (c *Controller) label(ctx context.Context, op *platformv1.Operation, application string) error {
+	if op.Labels[platformv1.ApplicationLabel] == application {
+		return nil
+	}
+	labelled := op.DeepCopy()
+	labelled.Labels[platformv1.ApplicationLabel] = application
+	if err := c.client.Patch(ctx, labelled, client.MergeFrom(op), client.FieldOwner(owner)); err != nil {
+		return fmt.Errorf("cannot label Operation %q: %w", client.ObjectKeyFromObject(op), err)
+	}
+	c.written.set(labelled)
+	*op = *labelled
+	return nil
 }
 
 // applicationOf returns the Application that an Operation acts on; empty while that is not known.
@@ -149,6 +227,34 @@ func (c *claims) release(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.taken, key)
+}
+
+// started remembers which Operation was started last, by Application. The zero value is ready.
+type started struct {
+	mu   sync.Mutex
+	name map[types.NamespacedName]string
+}
+
+func (s *started) set(application types.NamespacedName, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.name == nil {
+		s.name = map[types.NamespacedName]string{}
+	}
+	s.name[application] = name
+}
+
+func (s *started) forget(application types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.name, application)
+}
+
+func (s *started) last(application types.NamespacedName) (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, known := s.name[application]
+	return name, known
 }
 
 // versions remember what was written last, so that a cache that lags is not acted

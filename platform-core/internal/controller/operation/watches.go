@@ -18,12 +18,30 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 )
 
-// unfinishedField indexes Operations that have not ended by the name of their Application.
-const unfinishedField = "unfinishedOfApplication"
+// Indexes of Operations, so that nobody goes through those that have long ended.
+const (
+	// unfinishedField is for those that have not ended: the name of their Application, as far as it is known, and everyone.
+	unfinishedField = "unfinishedOfApplication"
+	// finishedField is for those that have: the name of their Application.
+	finishedField = "finishedOfApplication"
+	// everyone is the key of all that have not ended. No Application has this name.
+	everyone = "*"
+)
 
-func byApplication(obj client.Object) []string {
+func unfinishedOf(obj client.Object) []string {
 	op := obj.(*platformv1.Operation)
-	if opsflow.Finished(op) || op.Status.Application == "" {
+	switch {
+	case opsflow.Finished(op):
+		return nil
+	case op.Status.Application == "":
+		return []string{everyone}
+	}
+	return []string{everyone, op.Status.Application}
+}
+
+func finishedOf(obj client.Object) []string {
+	op := obj.(*platformv1.Operation)
+	if !opsflow.Finished(op) || op.Status.Application == "" {
 		return nil
 	}
 	return []string{op.Status.Application}

@@ -65,20 +65,21 @@ type Controller struct {
 	writers writers
 }
 
-// Setup registers the controller with a manager.
-func Setup(mgr ctrl.Manager, deps Deps) error {
+// Setup registers the controller with a manager. It returns who forecasts what the controller would do.
+func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 	resizable, err := canResize(mgr)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return setup(mgr, &Controller{
+	c := &Controller{
 		Deps:      deps,
 		client:    mgr.GetClient(),
 		live:      mgr.GetAPIReader(),
 		apply:     apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		events:    event.New(mgr.GetEventRecorder(owner)),
 		resizable: resizable,
-	})
+	}
+	return c.forecast, setup(mgr, c)
 }
 
 func setup(mgr ctrl.Manager, c *Controller) error {

@@ -59,7 +59,7 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 // finishOrder takes an order back that is carried out: it is not to move the writer once more when the pod writes again later.
 func (t *writerTurn) finishOrder(ctx context.Context, d failover.Decision) error {
 	order, found := t.set.Annotations[platformv1.SwitchWriterAnnotation]
-	from, _, _ := strings.Cut(order, "/")
+	from := platformv1.ParseHandoverRequest(order).From
 	if !found || d.State != failover.Steady || primaryOf(t.writer) == "" || from == primaryOf(t.writer) {
 		return nil
 	}
@@ -211,8 +211,8 @@ func (t *writerTurn) ordered() *failover.Order {
 	if writer == "" {
 		return nil
 	}
-	if from, to, _ := strings.Cut(t.set.Annotations[platformv1.SwitchWriterAnnotation], "/"); from == writer {
-		return &failover.Order{To: to}
+	if order := platformv1.ParseHandoverRequest(t.set.Annotations[platformv1.SwitchWriterAnnotation]); order.From == writer {
+		return &failover.Order{To: order.To}
 	}
 	steps := rollout.Plan(t.rollout)
 	if i := slices.IndexFunc(steps, func(s rollout.Step) bool { return s.Action == rollout.SwitchOver && s.Pod == writer }); i >= 0 {

@@ -30,6 +30,9 @@ type podKey struct {
 
 // pod returns the pod with this ordinal of a set, without its owner. It is shared: nobody may change it.
 func (r rendered) pod(set *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, error) {
+	if set.Generation == imagined {
+		return render.Pod(set, ordinal)
+	}
 	key := podKey{set.UID, set.Generation, ordinal}
 	return r.pods.Of(key, func() (*corev1.Pod, error) { return render.Pod(set, ordinal) })
 }

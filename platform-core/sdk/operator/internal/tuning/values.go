@@ -25,12 +25,13 @@ import (
 
 // Keys of the ConfigMap. They are named like the values of the chart.
 const (
-	KeyWorkers       = "workers"
-	KeyQPS           = "kubeApi.qps"
-	KeyBurst         = "kubeApi.burst"
-	KeyImageRegistry = "imageRegistry"
-	KeyClusterDomain = "clusterDomain"
-	KeyLogLevel      = "logLevel"
+	KeyWorkers        = "workers"
+	KeyQPS            = "kubeApi.qps"
+	KeyBurst          = "kubeApi.burst"
+	KeyImageRegistry  = "imageRegistry"
+	KeyClusterDomain  = "clusterDomain"
+	KeyLogLevel       = "logLevel"
+	KeyGitOpsManagers = "gitOpsManagers"
 	// KeyEntityInterval is how often entities are looked at.
 	KeyEntityInterval = "entityInterval"
 	// KeyForce is for the chart's hook before an uninstall; the operator itself does not look at it.
@@ -52,6 +53,8 @@ type Values struct {
 	EntityInterval time.Duration
 	// LogLevel is the least severe level that is written.
 	LogLevel zapcore.Level
+	// GitOpsManagers are field managers, separated by commas, whose fields Operations leave alone; none when empty.
+	GitOpsManagers string
 }
 
 // Bounds of EntityInterval.
@@ -62,6 +65,9 @@ const (
 
 // registry is what an image reference may begin with.
 var registry = regexp.MustCompile(`^([a-zA-Z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?)?$`)
+
+// managers is a list of names of field managers.
+var managers = regexp.MustCompile(`^([^\s,]{1,128}(,[^\s,]{1,128})*)?$`)
 
 // readers set one value each from its text.
 var readers = map[string]func(v *Values, text string) error{
@@ -105,6 +111,12 @@ var readers = map[string]func(v *Values, text string) error{
 	KeyLogLevel: func(v *Values, text string) (err error) {
 		v.LogLevel, err = ParseLevel(text)
 		return err
+	},
+	KeyGitOpsManagers: func(v *Values, text string) error {
+		if v.GitOpsManagers = text; !managers.MatchString(text) {
+			return errors.New("must be names of field managers, separated by commas, or empty")
+		}
+		return nil
 	},
 	KeyForce: func(_ *Values, text string) error {
 		if text != "true" && text != "false" {

@@ -21,9 +21,9 @@ var defaults = Values{Workers: 10, QPS: 200, Burst: 400, ClusterDomain: "cluster
 func TestParse(t *testing.T) {
 	got, err := Parse(map[string]string{
 		KeyWorkers: "3", KeyQPS: "2.5", KeyBurst: "7", KeyImageRegistry: "registry.example.com:5000/mirror",
-		KeyClusterDomain: "corp.example", KeyEntityInterval: "30s", KeyLogLevel: "debug", KeyForce: "true",
+		KeyClusterDomain: "corp.example", KeyEntityInterval: "30s", KeyLogLevel: "debug", KeyGitOpsManagers: "argocd-controller,flux", KeyForce: "true",
 	}, defaults)
-	want := Values{3, 2.5, 7, "registry.example.com:5000/mirror", "corp.example", 30 * time.Second, zapcore.DebugLevel}
+	want := Values{3, 2.5, 7, "registry.example.com:5000/mirror", "corp.example", 30 * time.Second, zapcore.DebugLevel, "argocd-controller,flux"}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}

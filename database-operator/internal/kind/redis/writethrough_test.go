@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+)
+
+// What WriteThrough names of a Redis is what the field of the Application comes from.
+func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
+	samples := map[string]struct{ spec, want string }{
+		"running":                        {`{"running":false}`, `"running":false`},
+		"version":                        {`{"version":"8.0"}`, `"version":"8.0"`},
+		"components[redis].resources":    {`{"resources":{"limits":{"memory":"3Gi"}}}`, `"resources":{"limits":{"memory":"3Gi"}}`},
+		"components[redis].storage.size": {`{"storage":{"size":"7Gi"}}`, `"storage":{"size":"7Gi"}`},
+	}
+	mapping := Kind{}.WriteThrough()
+	if got, want := slices.Sorted(maps.Keys(mapping)), slices.Sorted(maps.Keys(samples)); !slices.Equal(got, want) {
+		t.Fatalf("fields are %v, and samples are for %v", got, want)
+	}
+	for field, sample := range samples {
+		r := &databasev1.Redis{}
+		if err := json.Unmarshal([]byte(sample.spec), &r.Spec); err != nil {
+			t.Fatal(err)
+		}
+		if first := strings.Split(mapping[field], ".")[0]; !strings.Contains(sample.spec, `"`+first+`"`) {
+			t.Errorf("%s comes from %s, and the sample is %s", field, mapping[field], sample.spec)
+		}
+		app, err := Kind{}.Compile(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec, _ := json.Marshal(app.Spec); !strings.Contains(string(spec), sample.want) {
+			t.Errorf("%s of %s is not in %s", field, sample.spec, spec)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/scheduling"
+)
+
+// application reads the one that an Operation acted on from the cache; nil when it is gone or was never known.
+func (c *Controller) application(ctx context.Context, op *platformv1.Operation) (*platformv1.Application, error) {
+	if op.Status.Application == "" {
+		return nil, nil
+	}
+	app := &platformv1.Application{}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: op.Status.Application}, app)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return app, err
+}
+
+// expire deletes a finished Operation whose time to live is over.
+func (c *Controller) expire(ctx context.Context, op *platformv1.Operation) (reconcile.Result, error) {
+	app, err := c.application(ctx, op)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	at, expires := opsflow.Expiry(op, historyOf(app))
+	if !expires {
+		return reconcile.Result{}, nil
+	}
+	if left := at.Sub(c.Now()); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	if !recorded(app, op) {
+		return reconcile.Result{RequeueAfter: unclaimedRetry}, nil
+	}
+	err = c.client.Delete(ctx, op, client.Preconditions{UID: &op.UID})
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// prune deletes the oldest records of an Application that has more than it keeps. It is done when one ends, so that what has long
+// ended costs nothing.
+func (c *Controller) prune(ctx context.Context, op *platformv1.Operation) error {
+	app, err := c.application(ctx, op)
+	if err != nil || historyOf(app) == nil {
+		return err
+	}
+	var list platformv1.OperationList
+	if err := c.client.List(ctx, &list, client.InNamespace(op.Namespace), client.MatchingFields{finishedField: op.Status.Application}); err != nil {
+		return fmt.Errorf("cannot list the Operations of Application %q: %w", app.Name, err)
+	}
+	// The cache may not show yet that this one has ended.
+	all := []*platformv1.Operation{op}
+	for i := range list.Items {
+		if list.Items[i].UID != op.UID {
+			all = append(all, &list.Items[i])
+		}
+	}
+	var failures []error
+	for _, old := range opsflow.Surplus(all, historyOf(app)) {
+		if recorded(app, old) {
+			failures = append(failures, client.IgnoreNotFound(c.client.Delete(ctx, old, client.Preconditions{UID: &old.UID})))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func historyOf(app *platformv1.Application) *platformv1.OperationHistory {
+	if app == nil {
+		return nil
+	}
+	return app.Spec.OperationHistory
+}
+
+// recorded says whether the Application knows of the Operation of its schedule: without that it would be made again.
+func recorded(app *platformv1.Application, op *platformv1.Operation) bool {
+	return op.Labels[platformv1.ScheduleLabel] == "" || app == nil || scheduling.Recorded(app, op)
+}

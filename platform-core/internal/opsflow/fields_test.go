@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+func TestSetField(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec, field string
+		value       any
+		before      any
+		want        string
+	}{
+		"present":       {`{"running":true}`, "running", false, true, `{"running":false}`},
+		"absent":        {`{}`, "storage.size", "2Gi", nil, `{"storage":{"size":"2Gi"}}`},
+		"element":       {`{"components":[{"name":"a"},{"name":"b","replicas":1}]}`, "components[b].replicas", 3, float64(1), `{"components":[{"name":"a"},{"name":"b","replicas":3}]}`},
+		"new element":   {`{"components":[{"name":"a"}]}`, "components[b].storage.size", "1Gi", nil, `{"components":[{"name":"a"},{"name":"b","storage":{"size":"1Gi"}}]}`},
+		"nested lists":  {`{}`, "components[b].sets[x].replicas", 2, nil, `{"components":[{"name":"b","sets":[{"name":"x","replicas":2}]}]}`},
+		"no object":     {`{"storage":"big"}`, "storage.size", "1Gi", nil, ""},
+		"no list":       {`{"components":{}}`, "components[a].replicas", 1, nil, ""},
+		"element alone": {`{}`, "components[a]", 1, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var spec map[string]any
+			if err := json.Unmarshal([]byte(tc.spec), &spec); err != nil {
+				t.Fatal(err)
+			}
+			before, err := SetField(spec, tc.field, tc.value)
+			if tc.want == "" {
+				if err == nil || !strings.Contains(err.Error(), tc.field) {
+					t.Errorf("it gives %v", err)
+				}
+				return
+			}
+			got, _ := json.Marshal(spec)
+			if err != nil || before != tc.before || string(got) != tc.want {
+				t.Errorf("got %s with %v before, %v; want %s with %v", got, before, err, tc.want, tc.before)
+			}
+		})
+	}
+}
+
+func TestWriteThrough(t *testing.T) {
+	mapping := map[string]string{"running": "running", "components[redis].resources": "resources", "components[redis].storage.size": "storage.size"}
+	for field, want := range map[string]string{
+		"running":                              "running",
+		"components[redis].resources.limits.x": "resources.limits.x",
+		"components[redis].storage.size":       "storage.size",
+		"components[redis].replicas":           "",
+		"runningly":                            "",
+		"version":                              "",
+	} {
+		if got, ok := WriteThrough(field, mapping); got != want || ok != (want != "") {
+			t.Errorf("%s comes from %q, %t; want %q", field, got, ok, want)
+		}
+	}
+}
+
+func TestOwnersOf(t *testing.T) {
+	entry := func(manager, subresource, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	entries := []metav1.ManagedFieldsEntry{
+		entry("kubectl", "", `{"f:spec":{"f:running":{},"f:components":{".":{},"k:{\"name\":\"redis\"}":{".":{},"f:name":{},"f:storage":{"f:size":{}}}}}}`),
+		entry("argocd-controller", "", `{"f:spec":{"f:components":{"k:{\"name\":\"redis\"}":{"f:resources":{"f:limits":{"f:memory":{}}}},"k:{\"name\":\"other\"}":{"f:replicas":{}}}}}`),
+		entry("operation", "", `{"f:spec":{"f:running":{}}}`),
+		entry("kubectl", "status", `{"f:spec":{"f:version":{}}}`),
+		entry("atomic", "", `{"f:spec":{"f:tls":{}}}`),
+	}
+	for field, want := range map[string][]string{
+		"running":                        {"kubectl"},
+		"version":                        nil,
+		"components[redis].storage.size": {"kubectl"},
+		"components[redis].resources":    {"argocd-controller"},
+		"components[redis].resources.limits.memory": {"argocd-controller"},
+		"components[redis].resources.limits.cpu":    nil,
+		"components[redis].replicas":                nil,
+		"components[other].replicas":                {"argocd-controller"},
+		"tls.enabled":                               {"atomic"},
+	} {
+		if got := OwnersOf(entries, field, "operation"); !slices.Equal(got, want) {
+			t.Errorf("%s is owned by %v, want %v", field, got, want)
+		}
+	}
+}
+
+func TestVerbs(t *testing.T) {
+	three := int32(3)
+	shop := Facts{Target: `Application "shop"`, Components: []string{"web", "db"}, Application: &platformv1.Application{Spec: platformv1.ApplicationSpec{
+		Version: "7.0.2", Components: []platformv1.ApplicationComponent{{Name: "db", Sets: []platformv1.ComponentSet{{Name: "a", Replicas: &three}, {Name: "b"}}}}}}}
+	web := shop
+	web.Component, web.Target = "web", `Component "shop-web"`
+	set := shop
+	set.Component, set.Set = "db", "b"
+	type values = map[string]string
+	for name, tc := range map[string]struct {
+		facts  Facts
+		verb   plugin.EngineVerb
+		values values
+		want   string
+	}{
+		"stop":                     {shop, plugin.EngineStop, nil, `[{"Field":"running","Value":false}]`},
+		"scale":                    {shop, plugin.EngineScale, values{"component": "web", "replicas": "4"}, `[{"Field":"components[web].replicas","Value":4}]`},
+		"scale sets of their own":  {shop, plugin.EngineScale, values{"component": "db", "replicas": "4"}, `[{"Field":"components[db].replicas","Value":4},{"Field":"components[db].sets[a].replicas","Value":4}]`},
+		"scale the target's set":   {set, plugin.EngineScale, values{"replicas": "4"}, `[{"Field":"components[db].sets[b].replicas","Value":4}]`},
+		"scale another set":        {set, plugin.EngineScale, values{"replicas": "4", "set": "a"}, "leave it out"},
+		"scale the target":         {web, plugin.EngineScale, values{"replicas": "0"}, `[{"Field":"components[web].replicas","Value":0}]`},
+		"scale another component":  {web, plugin.EngineScale, values{"replicas": "1", "component": "db"}, "leave it out"},
+		"scale which":              {shop, plugin.EngineScale, values{"replicas": "1"}, `name one in parameter "component": "web", "db"`},
+		"resize":                   {web, plugin.EngineResize, values{"memory": "1Gi", "memoryRequest": "512Mi"}, `[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"512Mi"}]`},
+		"resize to nothing":        {web, plugin.EngineResize, nil, "no resource is given"},
+		"resize to nonsense":       {web, plugin.EngineResize, values{"cpu": "1.2.3"}, `cpu is "1.2.3": it must be a quantity`},
+		"expand":                   {web, plugin.EngineExpand, values{"size": "2Gi"}, `[{"Field":"components[web].storage.size","Value":"2Gi"}]`},
+		"expand to nonsense":       {web, plugin.EngineExpand, values{"size": "big"}, `size is "big": it must be a quantity`},
+		"upgrade":                  {shop, plugin.EngineUpgrade, values{"version": "7.10"}, `[{"Field":"version","Value":"7.10"}]`},
+		"downgrade":                {shop, plugin.EngineUpgrade, values{"version": "7.0.1"}, "7.0.1 is older"},
+		"a release line is not it": {shop, plugin.EngineUpgrade, values{"version": "7.0"}, "7.0 is older"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fields, err := tc.facts.fields(tc.verb, tc.values)
+			got, _ := json.Marshal(fields)
+			if strings.HasPrefix(tc.want, "[") && (err != nil || string(got) != tc.want) {
+				t.Errorf("got %s, %v; want %s", got, err, tc.want)
+			}
+			if !strings.HasPrefix(tc.want, "[") && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %s, %v; want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestOperationsOfSteps(t *testing.T) {
+	controller := true
+	op := func(name, parent string, phase platformv1.OperationPhase) *platformv1.Operation {
+		o := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Status: platformv1.OperationStatus{Phase: phase}}
+		if parent != "" {
+			o.OwnerReferences = []metav1.OwnerReference{{Kind: "Operation", Name: parent, UID: types.UID(parent), Controller: &controller}}
+		}
+		return o
+	}
+	parent, child, grandchild := op("parent", "", platformv1.OperationRunning), op("child", "parent", platformv1.OperationRunning), op("grandchild", "child", "")
+	older, running := op("a-older", "", platformv1.OperationPending), op("b-running", "", platformv1.OperationRunning)
+	all := []*platformv1.Operation{parent, child, grandchild, older}
+	if first := Ahead(grandchild, all); first != nil {
+		t.Errorf("a step's Operation waits for %s", first.Name)
+	}
+	if first := Ahead(older, all); first == nil {
+		t.Error("another Operation does not wait")
+	}
+	if first := Ahead(grandchild, append(all, running)); first != running {
+		t.Errorf("a step's Operation does not wait for one that runs beside its parent: %v", first)
+	}
+}
