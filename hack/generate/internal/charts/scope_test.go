@@ -88,6 +88,7 @@ func TestSettingsReplaceNoPod(t *testing.T) {
 	wanted := map[string]any{
 		"workers": "3", "kubeApi.qps": "5", "kubeApi.burst": "1000000", "logLevel": "debug",
 		"imageRegistry": "r.example", "clusterDomain": "corp.example", "entityInterval": "5m", "uninstall.force": "true",
+		"gitOpsManagers": "argocd-controller,kustomize-controller,helm-controller",
 	}
 	for _, object := range after["ConfigMap"] {
 		if name(object) == "default/release-database-operator-settings" {
@@ -118,7 +119,11 @@ func TestUserRoles(t *testing.T) {
 			t.Errorf("%s gives more than it should:\n%s", found, role)
 		}
 	}
-	if len(roles) != 3 {
+	approver := roles["/zeroinfra-database-approver"]
+	if !strings.Contains(approver, "- approve\n") || strings.Contains(approver, "aggregate-to-") {
+		t.Errorf("nobody can approve, or everybody:\n%s", approver)
+	}
+	if len(roles) != 4 {
 		t.Errorf("there are %d", len(roles))
 	}
 	if got := namesOf(render(t, "storage-operator", "--set", "userRoles.create=false")["ClusterRole"]); slices.ContainsFunc(got, func(n string) bool { return strings.Contains(n, "zeroinfra-") }) {
