@@ -172,7 +172,7 @@ func (o Outcome) Result() (reconcile.Result, error) {
 }
 
 // Worst sums up outcomes: failed before stalled before waiting before deferred before held before done, the
-// first of the worst kind speaking for all. The clock is the shortest of any, so
+// first of the worst kind that has something to say speaking for all. The clock is the shortest of any, so
 // that a step that waits for a clock is not forgotten beside a stalled one. The
 // errors of all failures are joined.
 func Worst(outcomes ...Outcome) Outcome {
@@ -180,7 +180,8 @@ func Worst(outcomes ...Outcome) Outcome {
 	var after time.Duration
 	var failures []error
 	for _, o := range outcomes {
-		if o.kind > worst.kind {
+		// Done with a reason of its own says more than Done.
+		if o.kind > worst.kind || o.kind == worst.kind && worst.reason == "" {
 			worst = o
 		}
 		if o.after > 0 && (after == 0 || o.after < after) {
