@@ -81,7 +81,7 @@ func (a *Agent) Learn(r Record) {
 // names the agent.
 func (a *Agent) Read(sent time.Duration, r Record) {
 	a.Learn(r)
-	if a.Named() && r.Term == a.state.Term && r.Primary != nil {
+	if a.Named() && r.Term == a.state.Term && r.Primary != nil && *r.Primary == a.self {
 		a.grant(sent)
 	}
 }

@@ -76,6 +76,17 @@ func TestNamesAloneGiveNoPermission(t *testing.T) {
 	}
 }
 
+func TestReadThatNamesAnotherGivesNoPermission(t *testing.T) {
+	agent := permission.NewAgent(one, permission.State{})
+	agent.Learn(named(t, one, 4, one, two))
+	for _, other := range []permission.Member{two, {Name: one.Name, Identity: "new"}} {
+		agent.Read(at, named(t, other, 4, one, two, other))
+		if agent.Valid(at) {
+			t.Errorf("a read that names %v in its term gave it a permission", other)
+		}
+	}
+}
+
 func TestMemberWithAnotherDiskDoesNotCount(t *testing.T) {
 	agent, round := writer(t, one, two)
 	agent.Acknowledged(round, permission.Member{Name: two.Name, Identity: "new"})
