@@ -72,7 +72,8 @@ func (f *Facts) bootstrap() Decision {
 // is there: its data is the latest, and with its term nobody else can have a permission.
 func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
 	next.Term, next.Primary = promised+1, nil
-	former := f.lastNamed()
+	// Who was named in between is not known: none that is promised the term proves then that nobody writes.
+	var former *permission.Member
 	for _, p := range f.Pods {
 		if member, known := p.member(); known && p.Presence == Alive && p.Member.Term == promised && next.Eligible(member) {
 			next.Primary, next.Previous, former = &member, nil, &member
@@ -88,13 +89,6 @@ func (f *Facts) promised() int64 {
 		highest = max(highest, p.Member.Promised, p.Member.Term)
 	}
 	return highest
-}
-
-func (f *Facts) lastNamed() *permission.Member {
-	if f.Record.Primary != nil {
-		return f.Record.Primary
-	}
-	return f.Former
 }
 
 // labelled is a pod with the writer's label, if there is one.
