@@ -20,7 +20,8 @@ const (
 	absence = 30 * time.Second
 	// pausePoll is how soon to look again whether a candidate has all that the paused writer has.
 	pausePoll = 100 * time.Millisecond
-	// pausePatience is how long a candidate may take for that.
+	// pausePatience bounds a pause from before it is asked for until the writer is deposed. A plugin pauses for 5 s: the rest
+	// is for the write of the record, and for what the writer is told then.
 	pausePatience = 3 * time.Second
 	// pauseAgain is how soon a writer that did not hand over is paused again; each time later by as much.
 	pauseAgain = 10 * time.Second
@@ -72,7 +73,7 @@ type measured struct {
 
 type pause struct {
 	attempt int
-	// began is when the writer was asked first, and held since when it takes no writes; 0 before.
+	// began is when it was decided to ask the writer, and held since when it takes no writes; 0 before.
 	began, held time.Duration
 	// failed is when the attempt failed, and why.
 	failed  time.Duration

@@ -44,22 +44,34 @@ func (f *Facts) chosen(m *Memory, d *Decision) (*Pod, string) {
 	return f.candidate(m, d, others...)
 }
 
+// expire gives up a pause that is not over in time: the writer soon takes writes again.
+func (f *Facts) expire(m *Memory, d *Decision) {
+	p := &m.pause
+	switch end := p.began + pausePatience; {
+	case p.attempt == 0 || p.failed != 0:
+	case f.Now < end:
+		d.wakeAt(end)
+	case p.held == 0:
+		m.Paused(p.attempt, f.Now, PauseFailed, "it takes too long to pause")
+	default:
+		m.Paused(p.attempt, f.Now, PauseFailed, fmt.Sprintf("nobody took over within %s", pausePatience))
+	}
+}
+
 // paused says whether the writer takes no writes and the candidate has all that it has.
 func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 	p := &m.pause
 	switch {
 	case p.attempt == 0 || p.failed != 0 && f.Now-p.failed >= p.again():
-		d.Steps = nil
-		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt + 1}, "it hands over to %s", best.Name)
-		return false
+		// The time counts from before the call.
+		*p = pause{attempt: p.attempt + 1, began: f.Now}
+		f.expire(m, d)
 	case p.failed != 0:
 		d.wakeAt(p.failed + p.again())
 		d.Message = fmt.Sprintf("%s did not hand over to %s, and is asked again: %s", writer.Name, best.Name, p.problem)
 		return false
-	case p.held == 0 && f.Now-p.began >= pausePatience:
-		m.Paused(p.attempt, f.Now, PauseFailed, "it takes too long to pause")
-		d.wakeAt(f.Now + p.again())
-		return false
+	}
+	switch {
 	case p.held == 0:
 		d.Steps = nil
 		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt}, "it hands over to %s", best.Name)
@@ -73,17 +85,10 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 
 // caughtUp says whether a candidate has all that the paused writer has.
 func (f *Facts) caughtUp(m *Memory, d *Decision, writer, best *Pod) bool {
-	p := &m.pause
 	have, want := m.measures[best.Name], m.measures[writer.Name]
-	since := p.held
+	since := m.pause.held
 	if want.at >= since && want.Problem == "" && have.at >= since && have.Problem == "" && have.Order >= want.Order {
 		return true
-	}
-	if f.Now-since >= pausePatience {
-		problem := fmt.Sprintf("%s did not catch up within %s", best.Name, pausePatience)
-		m.Paused(p.attempt, f.Now, PauseFailed, problem)
-		d.wakeAt(f.Now + p.again())
-		return false
 	}
 	d.Steps = nil
 	for _, pod := range []*Pod{writer, best} {

@@ -129,8 +129,9 @@ func (f *Facts) reign(m *Memory) Decision {
 // judge says whether the writer stays.
 func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 	d := Decision{State: Steady}
+	f.expire(m, &d)
 	why, at := f.trouble(m, writer, &d)
-	if why != "" && !f.obeys(m) {
+	if why != "" && !f.obeys(m, writer) {
 		d.State, d.Message = Down, why
 		if m.established || at <= f.Now {
 			d.State = Down
@@ -154,8 +155,8 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 }
 
 // obeys says that an order is being carried out on a writer that was paused for it, which looks as if it were down.
-func (f *Facts) obeys(m *Memory) bool {
-	return f.Order != nil && m.pause.held != 0 && m.pause.failed == 0
+func (f *Facts) obeys(m *Memory, writer *Pod) bool {
+	return f.Order != nil && writer != nil && m.pause.held != 0 && m.pause.failed == 0
 }
 
 // howToSwitch says what a person does to have another pod write.
