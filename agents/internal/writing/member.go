@@ -328,7 +328,8 @@ func (m *Member) Status() (*agentv1.MemberStatus, error) {
 	if m.closed {
 		return nil, ErrClosed
 	}
-	state, now := m.agent.State(), Boottime()
+	// What failed to be kept is no promise.
+	state, now := m.kept.State, Boottime()
 	message := m.doing
 	if m.trouble != nil {
 		message = m.trouble.Error()
@@ -337,7 +338,7 @@ func (m *Member) Status() (*agentv1.MemberStatus, error) {
 	}
 	return &agentv1.MemberStatus{
 		Name: m.Pod, Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: state.List.Version,
-		Writing: m.guard.Writing(), Named: m.agent.Named(), PermissionLeftMs: max(0, m.agent.Until()-now).Milliseconds(),
+		Writing: m.guard.Writing(), Named: state.Term != 0 && state.Term == state.Promised, PermissionLeftMs: max(0, m.agent.Until()-now).Milliseconds(),
 		UnaskedMs: (now - max(m.asked.last, m.begun)).Milliseconds(), Message: strings.ToValidUTF8(message, "?"), Primary: m.named(),
 	}, nil
 }

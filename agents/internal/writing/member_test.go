@@ -156,6 +156,11 @@ func TestADiskThatTakesNothingMakesNoPromise(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the writer goes on")
 	}
+	status, err := m.Status()
+	view, _ := m.View()
+	if err != nil || status.GetPromised() != 1 || view.Promised != 1 {
+		t.Errorf("what is not on disk looks like a promise: %v, %+v, %v", status, view, err)
+	}
 	if err := m.Begins(); !errors.Is(err, ErrMemory) {
 		t.Errorf("a writer may begin on a folder without the identity: %v", err)
 	}

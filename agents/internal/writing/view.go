@@ -55,9 +55,9 @@ func (v View) Report() *agentv1.MemberReport {
 // View returns the present view, and a channel that is closed when there is another one.
 func (m *Member) View() (View, <-chan struct{}) { return m.view.get() }
 
-// publish makes the view anew. Called with the lock.
+// publish makes the view anew, of what is on disk. Called with the lock.
 func (m *Member) publish() {
-	state := m.agent.State()
+	state := m.kept.State
 	m.view.set(View{
 		Wanted: m.wanted(Boottime()), Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: state.List.Version,
 		Named: m.named(), Writing: m.guard.Writing(), Unreachable: m.asked.unreachable,
@@ -66,7 +66,7 @@ func (m *Member) publish() {
 
 // named is the pod that is named in the promised term. Called with the lock.
 func (m *Member) named() string {
-	if record := m.memory.Record; record.Primary != nil && record.Term == m.agent.State().Promised {
+	if record := m.kept.Record; record.Primary != nil && record.Term == m.kept.State.Promised {
 		return record.Primary.Name
 	}
 	return ""
