@@ -136,8 +136,12 @@ func (m *Member) acknowledge(pod string, term int64) (*agentv1.AcknowledgeRespon
 		return nil, err
 	}
 	acknowledged, promised := m.agent.Acknowledge(term)
-	if acknowledged {
-		m.asked.by(Boottime())
+	switch now := Boottime(); {
+	case acknowledged:
+		m.asked.by(now)
+	case term > promised && now >= time.Duration(m.wish.id)+Period:
+		// The record says whether there is such a term. However often that is asked, it is not read more often.
+		m.wishNow(now)
 	}
 	if err := m.settle(); err != nil {
 		return nil, err

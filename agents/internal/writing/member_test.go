@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -131,6 +132,37 @@ func TestAPromiseOutlivesTheAgent(t *testing.T) {
 	}
 	if err := again.Guard().Start(func() (Process, error) { t.Error("started"); return newFake(), nil }); !errors.Is(err, ErrNoPermission) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAPeerDoesNotRaiseTheTerm: the record is read, and says what it is.
+func TestAPeerDoesNotRaiseTheTerm(t *testing.T) {
+	m := open(t, t.TempDir())
+	record := named(m, 3)
+	record.Primary = &record.List.Members[1]
+	first := wished(t, m)
+	if err := m.AnswerRead(first, record, ""); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := m.Acknowledge(t.Context(), "set-1", math.MaxInt64)
+	if err != nil || answer.GetAcknowledged() || answer.GetPromised() != 3 {
+		t.Fatalf("the answer is %v, %v", answer, err)
+	}
+	if wanted, _ := m.Reads(); wanted != nil && Boottime() < time.Duration(first)+Period {
+		t.Error("a peer has the record read as often as it likes")
+	}
+	m.mu.Lock()
+	m.wish.id -= uint64(Period)
+	m.mu.Unlock()
+	if answer, err := m.Acknowledge(t.Context(), "set-1", 4); err != nil || answer.GetAcknowledged() {
+		t.Errorf("the answer is %v, %v", answer, err)
+	}
+	record.Term = 4
+	if err := m.AnswerRead(wished(t, m), record, ""); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := m.Acknowledge(t.Context(), "set-1", 4); err != nil || !answer.GetAcknowledged() {
+		t.Errorf("the answer is %v, %v", answer, err)
 	}
 }
 

@@ -52,10 +52,10 @@ func (a *Agent) Promise(term int64) int64 {
 	return a.state.Promised
 }
 
-// Acknowledge answers a writer that asks for the acknowledgement of its term. When refused, promised is why.
+// Acknowledge answers a writer that asks for the acknowledgement of its term. When refused, promised is why. A term that is
+// higher is refused too: it is for the engine and the record to say that there is one, not for a peer.
 func (a *Agent) Acknowledge(term int64) (acknowledged bool, promised int64) {
-	promised = a.Promise(term)
-	return promised == term, promised
+	return term == a.state.Promised, a.state.Promised
 }
 
 // Learn takes over what a record says, wherever it comes from. It gives no permission.
@@ -113,8 +113,13 @@ func (a *Agent) Acknowledged(round *Round, from Member) {
 	a.settle(round)
 }
 
-// Refused takes the answer of a member that promised a higher term: the engine has begun to depose the writer.
-func (a *Agent) Refused(promised int64) { a.Promise(promised) }
+// Refused takes the answer of a member that promised a higher term: the engine has begun to depose the writer. One that is
+// higher by more than MaxJump changes nothing.
+func (a *Agent) Refused(promised int64) {
+	if promised-a.state.Promised <= MaxJump {
+		a.Promise(promised)
+	}
+}
 
 func (a *Agent) settle(round *Round) {
 	if len(round.Members) == 0 && a.Named() && round.Term == a.state.Term && round.version == a.state.List.Version {

@@ -4,6 +4,7 @@ package permission_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -114,6 +115,24 @@ func TestPromiseSurvivesARestart(t *testing.T) {
 	}
 	if ok, _ := member.Acknowledge(5); !ok {
 		t.Error("it refuses the term that it promised")
+	}
+}
+
+func TestPeersDoNotRaiseTheTerm(t *testing.T) {
+	member := permission.NewAgent(two, permission.State{Promised: 4})
+	for _, term := range []int64{5, math.MaxInt64} {
+		if ok, promised := member.Acknowledge(term); ok || promised != 4 || member.State().Promised != 4 {
+			t.Errorf("it acknowledged term %d, which only a peer told it of: %v, %d, %v", term, ok, promised, member.State())
+		}
+	}
+	member.Learn(named(t, one, 5, one, two))
+	if ok, _ := member.Acknowledge(5); !ok {
+		t.Error("it refuses the term that it learned of")
+	}
+	agent := permission.NewAgent(one, permission.State{})
+	agent.Read(at, named(t, one, 4, one, two))
+	if agent.Refused(math.MaxInt64); !agent.Valid(at) || agent.State().Promised != 4 {
+		t.Errorf("a refusal pushed the term to %d", agent.State().Promised)
 	}
 }
 

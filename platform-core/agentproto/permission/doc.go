@@ -43,4 +43,7 @@ const (
 	Validity = 6 * time.Second
 	// Margin that the engine waits beyond it. Clocks may differ in speed by a seventh.
 	Margin = 2 * time.Second
+	// MaxJump is by how much a term that a single pod tells of may be higher than the one that is known. More of them have not
+	// gone by unheard: a pod that says so is wrong, or not to be trusted, and after a term at its ceiling there would be no other.
+	MaxJump = 1000
 )

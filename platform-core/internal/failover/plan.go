@@ -82,11 +82,14 @@ func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
 	d.write(Step{Record: next, Former: former, Unlabel: f.labelled()}, "volumes know of term %d", promised)
 }
 
-// promised is the highest term that a pod has promised.
+// promised is the highest term that a pod has promised. What is beyond reason is not believed where there is a record to say so.
 func (f *Facts) promised() int64 {
 	highest := int64(0)
 	for _, p := range f.Pods {
-		highest = max(highest, p.Member.Promised, p.Member.Term)
+		said := max(p.Member.Promised, p.Member.Term)
+		if f.Record.Term == 0 || said-f.Record.Term <= permission.MaxJump {
+			highest = max(highest, said)
+		}
 	}
 	return highest
 }

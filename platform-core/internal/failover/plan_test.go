@@ -3,6 +3,7 @@
 package failover_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -42,6 +43,17 @@ func TestALaterTermWithoutItsWriterHasNoFormer(t *testing.T) {
 	d = failover.Plan(f, &failover.Memory{})
 	if s := d.Steps[0]; s.Record.Primary == nil || s.Record.Primary.Name != "a-1" || s.Former == nil || *s.Former != *s.Record.Primary {
 		t.Errorf("it writes %v with the former writer %v", s, s.Former)
+	}
+}
+
+// TestATermBeyondReasonIsNotBelieved: no pod can use up the terms.
+func TestATermBeyondReasonIsNotBelieved(t *testing.T) {
+	f := trio()
+	f.Pods[2].Member.Promised = math.MaxInt64
+	for _, s := range failover.Plan(f, &failover.Memory{}).Steps {
+		if s.Action == failover.Write {
+			t.Errorf("it does %v", s)
+		}
 	}
 }
 

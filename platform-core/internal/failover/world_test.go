@@ -202,11 +202,15 @@ func (w *world) round(p *pod) {
 			if q == nil || !q.there || !q.up || q.cut || p.cut || q.self != m {
 				continue
 			}
-			q.asked = w.now
+			if round.Term > q.agent.State().Promised && !w.apiDown {
+				q.agent.Read(w.now, w.record)
+				w.learnt(q, w.record)
+			}
 			acknowledged, promised := q.agent.Acknowledge(round.Term)
 			q.disk = q.agent.State()
 			w.obey(q)
 			if acknowledged {
+				q.asked = w.now
 				p.agent.Acknowledged(round, m)
 			} else {
 				p.agent.Refused(promised)
