@@ -232,6 +232,8 @@ type Decision struct {
 	// State and a sentence on it, empty when steady.
 	State   State
 	Message string
+	// measuring says that there is no candidate yet, since measurements are not there.
+	measuring bool
 }
 
 func (d *Decision) wakeAt(at time.Duration) {

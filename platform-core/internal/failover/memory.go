@@ -44,6 +44,8 @@ type Memory struct {
 	// answers of agents, and measurements, by pod.
 	answers  map[string]Answer
 	measures map[string]measured
+	// failures counts the measurements of a pod in a row that failed.
+	failures map[string]int
 	// told is when each pod was last told the record, and taught who took it in, by pod.
 	told   map[string]time.Duration
 	taught map[string]lesson
@@ -112,9 +114,12 @@ func (m *Memory) Told(pod string, list int64, a Answer) {
 // Measured takes note of what a measurement gave.
 func (m *Memory) Measured(pod string, at time.Duration, result Measurement) {
 	if m.measures == nil {
-		m.measures = map[string]measured{}
+		m.measures, m.failures = map[string]measured{}, map[string]int{}
 	}
 	m.measures[pod] = measured{at, result}
+	if m.failures[pod]++; result.Problem == "" {
+		m.failures[pod] = 0
+	}
 }
 
 // PauseOutcome is what became of the action that pauses the writer.
@@ -161,7 +166,7 @@ func (m *Memory) begin(r permission.Record) {
 	if m.term == r.Term && m.named == named {
 		return
 	}
-	*m = Memory{term: r.Term, named: named, answers: m.answers, measures: m.measures, misses: m.misses, deposal: m.deposal, settled: m.settled}
+	*m = Memory{term: r.Term, named: named, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled}
 }
 
 // answer of a pod, when it is one that counts.

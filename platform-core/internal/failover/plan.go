@@ -317,9 +317,14 @@ func (f *Facts) measure(m *Memory, d *Decision, p *Pod) (have Measurement, pendi
 	at, isDue := due(last.at, known && last.at >= m.settled, f.Now, interval)
 	if isDue {
 		d.add(Step{Action: Measure, Pod: p.Name}, "it may take over")
+	} else {
+		d.wakeAt(at)
+	}
+	// One failure says nothing of its data.
+	if isDue || last.Problem != "" && m.failures[p.Name] < tries {
+		d.measuring = true
 		return Measurement{}, true
 	}
-	d.wakeAt(at)
 	return last.Measurement, false
 }
 

@@ -4,6 +4,7 @@ package failover_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +124,41 @@ func TestAWriterThatIsGoneWhilePausedIsReplaced(t *testing.T) {
 				}
 			}
 			t.Error("the writer is not replaced")
+		})
+	}
+}
+
+// TestOneFailedMeasurementRulesNobodyOut: the pod with the most data is measured again before another takes over, and not for ever.
+func TestOneFailedMeasurementRulesNobodyOut(t *testing.T) {
+	for name, tc := range map[string]struct {
+		failures int
+		want     string
+	}{
+		"once":    {1, "a-2"},
+		"for all": {1000, "a-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var m failover.Memory
+			f := trio()
+			f.Measures = failover.ByAction
+			f.Pods[0].Presence = failover.Leaving
+			for end := f.Now + 10*time.Second; f.Now < end; f.Now += 100 * time.Millisecond {
+				for _, s := range failover.Plan(f, &m).Steps {
+					switch {
+					case s.Action == failover.Write:
+						if want := tc.want + " can take over"; !strings.Contains(s.Reason, want) {
+							t.Errorf("it does %v, want that %s", s, want)
+						}
+						return
+					case s.Action == failover.Measure && s.Pod == "a-2" && tc.failures > 0:
+						tc.failures--
+						m.Measured(s.Pod, f.Now, failover.Measurement{Problem: "it takes too long"})
+					case s.Action == failover.Measure:
+						m.Measured(s.Pod, f.Now, failover.Measurement{Order: int64(s.Pod[2])})
+					}
+				}
+			}
+			t.Error("nobody takes over")
 		})
 	}
 }

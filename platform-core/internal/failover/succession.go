@@ -127,7 +127,7 @@ func (f *Facts) choose(m *Memory, d *Decision) {
 		former = append(former, *f.Former)
 	}
 	best, problem := f.candidate(m, d, former...)
-	if best == nil && !slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Action == Measure }) {
+	if best == nil && !d.measuring {
 		best = f.last(m)
 	}
 	if best == nil {
@@ -166,7 +166,7 @@ func (f *Facts) chosenAgain(m *Memory, d *Decision) bool {
 	}
 	best, _ := f.candidate(m, d, former...)
 	switch {
-	case slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Action == Measure }):
+	case d.measuring:
 		return false
 	case best == nil:
 		// Only the last resort, whose process need not run.
