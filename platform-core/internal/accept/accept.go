@@ -195,7 +195,7 @@ func scheduled(app *platformv1.Application, schedule *platformv1.Schedule, f Fac
 		return &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec, Message: fmt.Sprintf(
 			"template %q waits for somebody else than the author to approve, and a schedule is no author: take another template", template.Name)}
 	}
-	return opsflow.Check(spec, target, "", template)
+	return opsflow.Check(&platformv1.Operation{Spec: spec}, target, "", template)
 }
 
 // members says in words which pods a component has.

@@ -126,6 +126,45 @@ func TestTheAuthorOfAnOperationIsWhoAsks(t *testing.T) {
 	}
 }
 
+// Only an engine makes an Operation a step of another: that is spared the queue and counts as what the other one's author asked for.
+func TestNobodyMakesHisOperationAStepOfAnother(t *testing.T) {
+	if err := prepare(); err != nil {
+		t.Fatal(err)
+	}
+	namespace := env.Namespace(t)
+	ada := as(t, namespace, "ada", "get", "create", "update", "patch")
+	admits(t, namespace, ada)
+	engine, err := client.New(account.Config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "only an operator makes an Operation part of something else"
+	of := func(name, uid string) *platformv1.Operation {
+		op := asked(namespace, "")
+		op.OwnerReferences = []metav1.OwnerReference{{APIVersion: platformv1.GroupVersion.String(), Kind: "Operation", Name: name, UID: types.UID(uid), Controller: new(true)}}
+		return op
+	}
+	forbidden(t, "a forged step", ada.Create(t.Context(), of("parent", "1")), text)
+	nested := of("parent", "1")
+	if err := engine.Create(t.Context(), nested); err != nil {
+		t.Fatalf("an engine cannot make a step's Operation: %v", err)
+	}
+	owners := func(uid string) client.Patch {
+		return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":"Operation","name":"parent","uid":%q,"controller":true}]}}`,
+			platformv1.GroupVersion.String(), uid))
+	}
+	forbidden(t, "another parent", ada.Patch(t.Context(), nested.DeepCopy(), owners("2")), text)
+	if err := ada.Patch(t.Context(), nested.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+		t.Errorf("a step's Operation cannot be cancelled: %v", err)
+	}
+	alone := asked(namespace, "")
+	alone.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "release", UID: "3"}}
+	if err := ada.Create(t.Context(), alone); err != nil {
+		t.Errorf("an owner that is no controller is refused: %v", err)
+	}
+	forbidden(t, "a parent afterwards", ada.Patch(t.Context(), alone, owners("1")), text)
+}
+
 // Whoever has steps act as an account must be able to do so himself: nobody is lent rights.
 func TestAnOperationActsAsWhomItsAuthorMayActAs(t *testing.T) {
 	if err := prepare(); err != nil {

@@ -68,27 +68,30 @@ func Fail(op *platformv1.Operation, refusal *Refusal, now time.Time) Decision {
 	return r.finish(platformv1.OperationFailed, refusal.Message, outcome.Stalled(refusal.Reason, refusal.Message))
 }
 
-// Wait leaves an Operation that has not started pending, with the reason why. One that is cancelled ends instead.
+// Wait leaves an Operation that has done nothing yet pending, with the reason why. One that is cancelled ends instead.
 func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now time.Time) Decision {
 	r := &run{op: op, facts: Facts{Now: now}, status: op.Status.DeepCopy()}
 	r.status.Application = application
 	if op.Spec.Cancel {
+		r.stopSteps("it was cancelled", platformv1.OperationCancelled)
 		return r.finish(platformv1.OperationCancelled, "", outcome.Stalled(ReasonCancelled, "it was cancelled before it began"))
 	}
 	r.status.Phase, r.status.Trigger, r.status.Progress = platformv1.OperationPending, TriggerOf(op), "waiting"
+	r.status.Steps, r.status.CurrentStep, r.status.StartTime = nil, 0, nil
 	return Decision{Status: *r.status, Outcome: o}
 }
 
 // Start begins the run of an Operation, and decides on its first steps at once. Steps that succeeded in an earlier run, which this one
-// tries again, are taken over from there; earlier is nil for none.
+// tries again, are taken over from there, but for an approval, which was given to that run only; earlier is nil for none.
 func Start(op *platformv1.Operation, application string, facts Facts, earlier *platformv1.Operation) Decision {
 	begun := op.DeepCopy()
 	status := &begun.Status
+	status.Steps = nil
 	at := metav1.NewTime(facts.Now)
 	status.Phase, status.Application, status.Trigger, status.StartTime = platformv1.OperationRunning, application, TriggerOf(op), &at
 	for _, name := range facts.Template.Order() {
 		step := platformv1.StepStatus{Name: name, Phase: platformv1.OperationPending}
-		if earlier != nil && !facts.Template.Compensates(name) {
+		if t, known := facts.Template.Step(name); earlier != nil && known && t.Approval == nil && !facts.Template.Compensates(name) {
 			step = stepOf(earlier, name)
 		}
 		status.Steps = append(status.Steps, step)

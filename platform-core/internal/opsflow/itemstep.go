@@ -151,6 +151,7 @@ func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one
 	child := &Child{Name: r.childName(step, one), Spec: platformv1.OperationSpec{
 		TemplateRef: t.Operation.TemplateRef, TargetRef: r.op.Spec.TargetRef, Parameters: parameters,
 		Timeout: r.op.Spec.Timeout, Force: r.op.Spec.Force, Author: r.op.Spec.Author,
+		ServiceAccountName: r.op.Spec.ServiceAccountName, Retry: r.op.Spec.Retry,
 	}}
 	waiting := fmt.Sprintf("Operation %s to end", child.Name)
 	answer, v := r.answer(&Effect{Key: one.key, Child: child}, waiting)

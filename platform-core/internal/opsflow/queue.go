@@ -15,16 +15,16 @@ import (
 
 // Ahead returns the Operation that has to end before op can start, out of those of the
 // same Application; nil when it is op's turn. One that runs comes before all others,
-// then it goes by creation time and by name. What a step of another Operation runs waits neither for that one nor for those
+// then it goes by creation time and by name. One that stands aside keeps nobody waiting. What a step of another Operation runs waits neither for that one nor for those
 // that wait for it.
 func Ahead(op *platformv1.Operation, others []*platformv1.Operation) *platformv1.Operation {
 	var first *platformv1.Operation
 	above := ancestors(op, others)
 	for _, other := range others {
-		if other.UID == op.UID || Finished(other) || !other.DeletionTimestamp.IsZero() || before(op, other) < 0 {
+		if other.UID == op.UID || Finished(other) || StandsAside(other) && !decided(other) || !other.DeletionTimestamp.IsZero() || before(op, other) < 0 {
 			continue
 		}
-		if slices.Contains(above, other.UID) || len(above) > 0 && !Running(other) {
+		if slices.Contains(above, other.UID) || len(above) > 0 && waiting(other) > 0 {
 			continue
 		}
 		if first == nil || before(other, first) < 0 {
@@ -71,11 +71,26 @@ func before(a, b *platformv1.Operation) int {
 }
 
 func waiting(op *platformv1.Operation) int {
-	if Running(op) {
+	if Running(op) && !StandsAside(op) {
 		return 0
 	}
 	return 1
 }
+
+// StandsAside says whether an Operation has done nothing yet and waits for an approval, which may take days: others run in the meantime.
+func StandsAside(op *platformv1.Operation) bool {
+	return op.Status.Phase == platformv1.OperationAwaitingApproval && op.Status.Ending == "" &&
+		!slices.ContainsFunc(op.Status.Steps, func(step platformv1.StepStatus) bool {
+			return step.Phase == platformv1.OperationSucceeded || step.Phase == platformv1.OperationFailed
+		})
+}
+
+// TakesTurn says whether an Operation has to wait for its turn before it goes on: it has yet to begin, or stood aside and no longer does.
+func TakesTurn(op *platformv1.Operation, facts Facts) bool {
+	return !Running(op) || StandsAside(op) && (decided(op) || facts.ParentEnded)
+}
+
+func decided(op *platformv1.Operation) bool { return op.Spec.Approval != nil }
 
 // Behind is the sentence of an Operation that waits for another.
 func Behind(first *platformv1.Operation, application string) string {

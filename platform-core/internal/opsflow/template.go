@@ -100,7 +100,8 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 }
 
 // Check refuses what a spec asks for and its template does not offer.
-func Check(spec platformv1.OperationSpec, target Target, component string, template plugin.OperationTemplate) *Refusal {
+func Check(op *platformv1.Operation, target Target, component string, template plugin.OperationTemplate) *Refusal {
+	spec := op.Spec
 	if _, err := ParametersOf(spec, template); err != nil {
 		return refuse(platformv1.ReasonInvalidParameters, "%v", err)
 	}
@@ -110,7 +111,8 @@ func Check(spec platformv1.OperationSpec, target Target, component string, templ
 	if spec.Retry != nil && spec.Retry.Backoff != nil && spec.Retry.Backoff.Duration <= 0 {
 		return refuse(platformv1.ReasonInvalidSpec, "retry.backoff %s is not allowed: it must be greater than 0", spec.Retry.Backoff.Duration)
 	}
-	if spec.ServiceAccountName != "" && !slices.ContainsFunc(template.Steps, writesObjects) {
+	// What a step runs has the account of its parent, whatever it does.
+	if spec.ServiceAccountName != "" && ParentOf(op) == "" && !slices.ContainsFunc(template.Steps, writesObjects) {
 		return refuse(platformv1.ReasonInvalidSpec, "template %q has no step that writes objects, and serviceAccountName is for those only: leave it out", template.Name)
 	}
 	if component != "" && len(template.Targets) > 0 && !slices.Contains(template.Targets, component) {
@@ -177,16 +179,20 @@ func ParametersOf(spec platformv1.OperationSpec, template plugin.OperationTempla
 }
 
 // Retryable says why an Operation cannot go on where an earlier one stopped; nil when it can.
-func Retryable(op, earlier *platformv1.Operation, template plugin.OperationTemplate) *Refusal {
+func Retryable(op, earlier *platformv1.Operation, facts Facts) *Refusal {
 	a, b := op.Spec, earlier.Spec
 	switch {
 	case earlier.Status.Phase != platformv1.OperationFailed && earlier.Status.Phase != platformv1.OperationCancelled:
 		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which is %s: only one that failed or was cancelled can be tried again", earlier.Name, earlier.Status.Phase)
 	case a.TemplateRef != b.TemplateRef || a.TargetRef != b.TargetRef || !maps.Equal(a.Parameters, b.Parameters):
 		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which has another template, target or parameters: what succeeded there says nothing here", earlier.Name)
+	case a.Author != "" && a.Author != b.Author:
+		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which is not of %s: create the Operation without retryOf", earlier.Name, a.Author)
+	case facts.Application != nil && earlier.Status.CompletionTime.Before(&facts.Application.CreationTimestamp):
+		return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, which ended before %s was made: create the Operation without retryOf", earlier.Name, facts.Target)
 	}
 	for _, step := range earlier.Status.Steps {
-		if template.Compensates(step.Name) && step.Attempts > 0 {
+		if facts.Template.Compensates(step.Name) && step.Attempts > 0 {
 			return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, whose step %q undid what was done: create the Operation without retryOf", earlier.Name, step.Name)
 		}
 	}

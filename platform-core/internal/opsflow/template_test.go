@@ -96,9 +96,16 @@ func TestCheck(t *testing.T) {
 		"wrong component": {component: "sentinel", reason: platformv1.ReasonInvalidSpec, text: `it can act on: "redis"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, Check(tc.spec, target, tc.component, restricted), tc.reason, tc.text)
+			expect(t, Check(&platformv1.Operation{Spec: tc.spec}, target, tc.component, restricted), tc.reason, tc.text)
 		})
 	}
+}
+
+func TestCheckOfAnAccount(t *testing.T) {
+	op := &platformv1.Operation{Spec: platformv1.OperationSpec{ServiceAccountName: "deployer"}}
+	expect(t, Check(op, Target{}, "", restartTemplate()), platformv1.ReasonInvalidSpec, "has no step that writes objects")
+	op.OwnerReferences = []metav1.OwnerReference{{Kind: "Operation", Name: "parent", UID: "1", Controller: new(true)}}
+	expect(t, Check(op, Target{}, "", restartTemplate()), "", "")
 }
 
 func TestParseTarget(t *testing.T) {

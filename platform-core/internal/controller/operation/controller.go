@@ -24,6 +24,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -118,6 +119,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	case opsflow.Finished(op):
 		c.Traces.Ended(op)
 		return c.expire(ctx, op)
+	case op.Spec.Cancel && (!opsflow.Running(op) || opsflow.StandsAside(op)):
+		// Nothing was done: whatever is wrong with its target does not matter.
+		return c.carryOut(ctx, op, nil, opsflow.Wait(op, c.applicationOf(ctx, op), outcome.Done(), c.Now()))
 	}
 	seen, refusal, err := c.observe(ctx, op)
 	switch {
@@ -127,7 +131,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	case refusal != nil:
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
-	case opsflow.Running(op):
+	case !opsflow.TakesTurn(op, seen.facts):
 		return c.carryOut(ctx, op, seen, opsflow.Next(op, seen.facts))
 	}
 	return c.start(ctx, op, seen)

@@ -134,7 +134,8 @@ func (ch *change) respect(object, field string, ownership opsflow.Ownership, git
 	return ""
 }
 
-// declared reads the outermost object that declares the Application, and its kind; nil when that is the Application itself.
+// declared reads the outermost object that declares the Application, and its kind; nil when that is the Application itself. The error is a
+// Refusal when it is of a kind that this operator does not serve.
 func (c *Controller) declared(ctx context.Context, seen *observation) (*unstructured.Unstructured, typed.Registration, error) {
 	app := seen.facts.Application
 	object := &unstructured.Unstructured{}
@@ -147,7 +148,9 @@ func (c *Controller) declared(ctx context.Context, seen *observation) (*unstruct
 		key.Name = above.Name
 		kind = c.Kinds[gvk.GroupKind()]
 		if kind == nil {
-			return nil, nil, fmt.Errorf("this operator serves no kind %s", gvk.GroupKind())
+			return nil, nil, &opsflow.Refusal{Reason: opsflow.ReasonNotSupported, Message: fmt.Sprintf(
+				"Application %q is controlled by %s %q, a kind that this operator does not serve: change that object, or remove its owner reference from the Application",
+				app.Name, gvk.GroupKind(), above.Name)}
 		}
 	}
 	if err := c.live.Get(ctx, key, object); err != nil {

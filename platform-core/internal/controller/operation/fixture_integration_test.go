@@ -132,8 +132,18 @@ func testBundle() *plugin.Bundle {
 			"Twice":   {Name: "Twice", Steps: []plugin.OperationStep{step("first", plugin.AgentRestart), step("second", plugin.AgentRestart)}},
 			"Sentinels": {Name: "Sentinels", Targets: []string{"sentinel"},
 				Steps: []plugin.OperationStep{step("restart", plugin.AgentRestart)}},
+			"Ask":    parsed("name: Ask\nsteps:\n  - {name: ask, approval: {message: restart it}}\n  - {name: restart, agent: {call: Restart}}\n"),
+			"Within": parsed("name: Within\nsteps:\n  - {name: tell, operation: {templateRef: Restart}}\n"),
 		},
 	}
+}
+
+func parsed(text string) plugin.OperationTemplate {
+	template, err := plugin.ParseOperation(text)
+	if err != nil {
+		panic(err)
+	}
+	return template
 }
 
 func (f *fixture) create(obj client.Object) {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -15,6 +17,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
 )
+
+// neededRetry is when a record is looked at again whose time is over while the Operation that it is a step of runs.
+const neededRetry = 2 * time.Second
 
 // application reads the one that an Operation acted on from the cache; nil when it is gone or was never known.
 func (c *Controller) application(ctx context.Context, op *platformv1.Operation) (*platformv1.Application, error) {
@@ -45,6 +50,9 @@ func (c *Controller) expire(ctx context.Context, op *platformv1.Operation) (reco
 	if !recorded(app, op) {
 		return reconcile.Result{RequeueAfter: unclaimedRetry}, nil
 	}
+	if needed, err := c.needed(ctx, op); needed || err != nil {
+		return reconcile.Result{RequeueAfter: neededRetry}, err
+	}
 	err = c.client.Delete(ctx, op, client.Preconditions{UID: &op.UID})
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
@@ -67,13 +75,38 @@ func (c *Controller) prune(ctx context.Context, op *platformv1.Operation) error 
 			all = append(all, &list.Items[i])
 		}
 	}
+	var spare []*platformv1.Operation
+	for _, one := range all {
+		needed, err := c.needed(ctx, one)
+		if err != nil {
+			return err
+		}
+		if !needed || opsflow.ParentOf(one) == op.UID {
+			spare = append(spare, one)
+		}
+	}
 	var failures []error
-	for _, old := range opsflow.Surplus(all, historyOf(app)) {
+	for _, old := range opsflow.Surplus(spare, historyOf(app)) {
 		if recorded(app, old) {
 			failures = append(failures, client.IgnoreNotFound(c.client.Delete(ctx, old, client.Preconditions{UID: &old.UID})))
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// needed says whether the Operation whose step a finished one is has yet to end: it reads there what became of its step, and would make
+// it again.
+func (c *Controller) needed(ctx context.Context, op *platformv1.Operation) (bool, error) {
+	uid := opsflow.ParentOf(op)
+	if uid == "" {
+		return false, nil
+	}
+	parent := &platformv1.Operation{}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: metav1.GetControllerOf(op).Name}, parent)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && parent.UID == uid && !opsflow.Finished(parent), err
 }
 
 func historyOf(app *platformv1.Application) *platformv1.OperationHistory {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,9 @@ func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wa
 		if err == nil && !metav1.IsControlledBy(child, parent) {
 			return refuse("there is an Operation %q that is not of this one: delete it", child.Name), nil
 		}
+		if err == nil && !asMade(child.Spec, wanted.Spec) {
+			return refuse("there is an Operation %q that asks for something else than this step: delete it", child.Name), nil
+		}
 	}
 	switch {
 	case refused(err):
@@ -52,6 +56,18 @@ func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wa
 		return nil, fmt.Errorf("cannot make Operation %q: %w", wanted.Name, err)
 	}
 	return &opsflow.Answer{Child: child.Status}, nil
+}
+
+// asMade says whether a step could have made an Operation with this spec. What people add later does not count, and neither do parameters,
+// which follow from how the target was at that moment.
+func asMade(present, wanted platformv1.OperationSpec) bool {
+	present.Cancel, present.Approval, present.Parameters = false, nil, nil
+	wanted.Parameters = nil
+	if wanted.Timeout == nil {
+		// The API server fills it in.
+		wanted.Timeout = present.Timeout
+	}
+	return equality.Semantic.DeepEqual(present, wanted)
 }
 
 // object reads, applies, patches or deletes an object in the namespace of the Operation.

@@ -81,8 +81,8 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if seen.facts.ParentEnded, err = c.parentEnded(ctx, op); err != nil {
 		return nil, nil, err
 	}
-	if err := c.observeDeclared(ctx, seen); err != nil {
-		return nil, nil, err
+	if refusal, err := c.observeDeclared(ctx, seen); refusal != nil || err != nil {
+		return nil, refusal, err
 	}
 	return seen, nil, c.observePods(ctx, app, target, component, seen)
 }
@@ -101,8 +101,9 @@ func (c *Controller) parentEnded(ctx context.Context, op *platformv1.Operation) 
 	return err == nil && (opsflow.Finished(parent) || parent.Status.Ending != "" || parent.Spec.Cancel), err
 }
 
-// observeDeclared reads what the outermost object says of itself, where a step of the engine asks for that.
-func (c *Controller) observeDeclared(ctx context.Context, seen *observation) error {
+// observeDeclared reads what the outermost object says of itself, where a step of the engine asks for that. It refuses one of a kind that
+// nobody here could change.
+func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*opsflow.Refusal, error) {
 	app := seen.facts.Application
 	d := &seen.facts.Declared
 	d.Object = fmt.Sprintf("Application %q", app.Name)
@@ -111,26 +112,29 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) err
 		d.Object = fmt.Sprintf("%s %q", above.Kind, above.Name)
 	}
 	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool { return s.Engine != nil }) {
-		return nil
+		return nil, nil
 	}
 	d.ObservedGeneration = app.Status.ObservedGeneration
 	d.Ready, d.Stalled = conditionOf(app.Status.Conditions, platformv1.ReadyCondition), conditionOf(app.Status.Conditions, platformv1.StalledCondition)
 	if above == nil {
-		return nil
+		return nil, nil
 	}
 	object, kind, err := c.declared(ctx, seen)
+	if refusal := (*opsflow.Refusal)(nil); errors.As(err, &refusal) {
+		return refusal, nil
+	}
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", d.Object, err)
+		return nil, fmt.Errorf("cannot read %s: %w", d.Object, err)
 	}
 	source := kind.Object()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, source); err != nil {
-		return fmt.Errorf("cannot read %s: %w", d.Object, err)
+		return nil, fmt.Errorf("cannot read %s: %w", d.Object, err)
 	}
 	d.ObservedGeneration, _, _ = unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	if reported, ok := source.(platformv1.Conditioned); ok {
 		d.Ready, d.Stalled = conditionOf(reported.GetConditions(), platformv1.ReadyCondition), conditionOf(reported.GetConditions(), platformv1.StalledCondition)
 	}
-	return nil
+	return nil, nil
 }
 
 func conditionOf(list []metav1.Condition, of string) opsflow.Condition {
@@ -211,7 +215,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, app *platformv1.Appl
 		facts.Parameters = opsflow.ParametersInForce(op.Spec, facts.Template)
 		return nil
 	}
-	if refusal := opsflow.Check(op.Spec, target, component, facts.Template); refusal != nil {
+	if refusal := opsflow.Check(op, target, component, facts.Template); refusal != nil {
 		return refusal
 	}
 	facts.Parameters = opsflow.ParametersInForce(op.Spec, facts.Template)

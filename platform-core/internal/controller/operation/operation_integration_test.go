@@ -334,7 +334,7 @@ func TestWhatCannotRunFailsWithASentence(t *testing.T) {
 		reason string
 		text   string
 	}{
-		"unknown-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Explode" }, platformv1.ReasonTemplateNotFound, `it has: "HorizontalScale", "Reload", "Restart"`},
+		"unknown-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Explode" }, platformv1.ReasonTemplateNotFound, `it has: "Ask", "HorizontalScale", "Reload", "Restart"`},
 		"foreign-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "kafka@1.0.0/Restart" }, platformv1.ReasonTemplateNotFound, "another plugin"},
 		"unknown-name":     {func(s *platformv1.OperationSpec) { s.TargetRef.Name = "b" }, platformv1.ReasonTargetNotFound, `no Redis "b" of group database.zeroinfra.github.com`},
 		"unknown-kind":     {func(s *platformv1.OperationSpec) { s.TargetRef.Kind = "Toaster" }, platformv1.ReasonTargetNotFound, `no Toaster "a"`},
@@ -349,7 +349,8 @@ func TestWhatCannotRunFailsWithASentence(t *testing.T) {
 		"other-domain": {func(s *platformv1.OperationSpec) {
 			s.TargetRef.APIVersion, s.TargetRef.Kind, s.TargetRef.Name = core, "Application", "foreign"
 		}, platformv1.ReasonTargetNotFound, `not of domain "database"`},
-		"nothing-to-act-on": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Sentinels" }, opsflow.ReasonStepFailed, "no pods"},
+		"foreign-controller": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Stop" }, opsflow.ReasonNotSupported, "a kind that this operator does not serve"},
+		"nothing-to-act-on":  {func(s *platformv1.OperationSpec) { s.TemplateRef = "Sentinels" }, opsflow.ReasonStepFailed, "no pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.t = t

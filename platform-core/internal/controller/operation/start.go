@@ -25,9 +25,6 @@ const startRetry = 100 * time.Millisecond
 
 // start begins an Operation when it is its turn, else leaves it pending.
 func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
-	if op.Spec.Cancel {
-		return c.carryOut(ctx, op, seen, opsflow.Wait(op, seen.application, outcome.Done(), c.Now()))
-	}
 	if refusal := opsflow.Preconditions(seen.facts); refusal != nil {
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
@@ -114,7 +111,7 @@ func (c *Controller) earlier(ctx context.Context, op *platformv1.Operation, seen
 	if err != nil {
 		return nil, nil, err
 	}
-	return earlier, opsflow.Retryable(op, earlier, seen.facts.Template), nil
+	return earlier, opsflow.Retryable(op, earlier, seen.facts), nil
 }
 
 func (c *Controller) behind(op, first *platformv1.Operation, application string) opsflow.Decision {

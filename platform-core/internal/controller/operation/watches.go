@@ -90,12 +90,13 @@ func (c *Controller) unfinished(ctx context.Context, namespace, application stri
 	return requests
 }
 
-// ended passes Operations that others can have waited for and that no longer stand in the way.
+// ended passes Operations that others can have waited for and that no longer stand in the way, if only for now.
 var ended = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*platformv1.Operation), e.ObjectNew.(*platformv1.Operation)
-		return opsflow.Finished(is) && !opsflow.Finished(was) || is.Status.Ending != was.Status.Ending
+		return opsflow.Finished(is) && !opsflow.Finished(was) || is.Status.Ending != was.Status.Ending ||
+			opsflow.StandsAside(is) && !opsflow.StandsAside(was)
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	GenericFunc: func(event.GenericEvent) bool { return false },

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package operation
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+func (f *fixture) patch(obj client.Object, body string) {
+	f.t.Helper()
+	if err := env.Client.Patch(f.t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// stepOf makes an Operation a step of another.
+func stepOf(parent *platformv1.Operation) func(*platformv1.Operation) {
+	return func(op *platformv1.Operation) {
+		op.OwnerReferences = []metav1.OwnerReference{{APIVersion: platformv1.GroupVersion.String(), Kind: "Operation", Name: parent.Name, UID: parent.UID, Controller: ptr(true)}}
+	}
+}
+
+// An approval may take days: others run in the meantime, and what was approved takes its turn again.
+func TestOthersRunWhileAnApprovalIsAwaited(t *testing.T) {
+	f := newFixture(t, 1)
+	f.healthy(0)
+	f.controller(nil)
+	ask := f.operation("ask", "Ask", func(op *platformv1.Operation) { op.Spec.Author = "ada" })
+	f.waitPhase(ask, platformv1.OperationAwaitingApproval)
+	f.waitPhase(f.operation("second", "Restart", nil), platformv1.OperationSucceeded)
+	f.stopAgents(0)
+	third := f.operation("third", "Restart", nil)
+	f.waitPhase(third, platformv1.OperationRunning)
+	f.patch(ask, `{"spec":{"approval":{"by":"bob","decision":"Approved"}}}`)
+	f.waitPhase(ask, platformv1.OperationPending)
+	f.startAgents(0)
+	f.waitPhase(third, platformv1.OperationSucceeded)
+	f.waitPhase(ask, platformv1.OperationSucceeded)
+	if ask.Status.StartTime.Before(third.Status.CompletionTime) || ask.Status.Steps[0].Outputs["by"] != "bob" || len(ask.Status.Steps) != 2 {
+		t.Errorf("it went on at %v, the other ended at %v: %+v", ask.Status.StartTime, third.Status.CompletionTime, ask.Status.Steps)
+	}
+	other := f.operation("other", "Ask", func(op *platformv1.Operation) { op.Spec.Author = "ada" })
+	f.waitPhase(other, platformv1.OperationAwaitingApproval)
+	f.patch(other, `{"spec":{"cancel":true}}`)
+	f.waitPhase(other, platformv1.OperationCancelled)
+}
+
+// What has not begun can be cancelled, whatever is wrong with its target.
+func TestCancelNeedsNoTarget(t *testing.T) {
+	f := newFixture(t, 1)
+	f.create(testkit.BuildApplication(f.namespace, "unclaimed").Build())
+	f.controller(nil)
+	op := f.operation("waits", "Restart", func(op *platformv1.Operation) {
+		op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: "unclaimed"}
+	})
+	f.patch(op, `{"spec":{"cancel":true}}`)
+	f.waitPhase(op, platformv1.OperationCancelled)
+}
+
+// What an Operation finds under the name of its step is not taken for its own unless it could have made it.
+func TestAStepTakesNoOtherOperationForItsOwn(t *testing.T) {
+	f := newFixture(t, 1)
+	parent := f.operation("parent", "Within", nil)
+	f.operation("parent-tell", "Reload", stepOf(parent))
+	f.controller(nil)
+	f.waitPhase(parent, platformv1.OperationFailed)
+	if !strings.Contains(parent.Status.Error, `there is an Operation "parent-tell" that asks for something else than this step`) {
+		t.Errorf("error is %q", parent.Status.Error)
+	}
+	right := f.operation("right", "Within", func(op *platformv1.Operation) {
+		op.Spec.ServiceAccountName, op.Spec.Author, op.Spec.Retry = "deployer", "ada", &platformv1.OperationRetry{Limit: 1}
+	})
+	f.waitPhase(right, platformv1.OperationSucceeded)
+	child := &platformv1.Operation{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "right-tell"}, child); err != nil {
+		t.Fatal(err)
+	}
+	if child.Spec.ServiceAccountName != "deployer" || child.Spec.Retry == nil || child.Spec.Retry.Limit != 1 {
+		t.Errorf("the step made %+v", child.Spec)
+	}
+}
+
+// The record of a step is kept as long as the Operation that reads it there runs.
+func TestRecordsOfStepsOutliveTheirOperation(t *testing.T) {
+	f := newFixture(t, 1)
+	f.healthy(0)
+	f.stopAgents(0)
+	f.patch(&platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a"}}, `{"spec":{"operationHistory":{"limit":1}}}`)
+	f.controller(nil)
+	parent := f.operation("parent", "Restart", nil)
+	f.waitPhase(parent, platformv1.OperationRunning)
+	brief := func(op *platformv1.Operation) { op.Spec.DryRun, op.Spec.TTLSecondsAfterFinished = true, ptr(int32(1)) }
+	step := f.operation("step", "Restart", func(op *platformv1.Operation) { brief(op); stepOf(parent)(op) })
+	f.waitPhase(step, platformv1.OperationSucceeded)
+	// These came later, and are deleted for their time and for the limit.
+	testkit.WaitGone(t, env.Client, f.operation("brief", "Restart", brief))
+	earlier := f.operation("earlier", "Restart", func(op *platformv1.Operation) { op.Spec.DryRun = true })
+	f.waitPhase(earlier, platformv1.OperationSucceeded)
+	f.operation("latest", "Restart", func(op *platformv1.Operation) { op.Spec.DryRun = true })
+	testkit.WaitGone(t, env.Client, earlier)
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(step), step); err != nil {
+		t.Fatalf("the record of the step is gone: %v", err)
+	}
+	f.startAgents(0)
+	testkit.WaitGone(t, env.Client, step)
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+func TestRetryable(t *testing.T) {
+	made, later := metav1.NewTime(epoch), metav1.NewTime(epoch.Add(time.Hour))
+	facts := Facts{Template: restartTemplate(), Target: `Redis "a"`, Application: &platformv1.Application{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: made}}}
+	failed := func(author string, at metav1.Time) *platformv1.Operation {
+		return &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: platformv1.OperationSpec{Author: author},
+			Status: platformv1.OperationStatus{Phase: platformv1.OperationFailed, CompletionTime: &at}}
+	}
+	for name, tc := range map[string]struct {
+		author  string
+		earlier *platformv1.Operation
+		text    string
+	}{
+		"same author":        {"ada", failed("ada", later), ""},
+		"no author":          {"", failed("ada", later), ""},
+		"another author":     {"ada", failed("bob", later), "is not of ada"},
+		"nobody's":           {"ada", failed("", later), "is not of ada"},
+		"at the same second": {"ada", failed("ada", made), ""},
+		"of one before":      {"ada", failed("ada", metav1.NewTime(epoch.Add(-time.Second))), `ended before Redis "a" was made`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reason := ""
+			if tc.text != "" {
+				reason = platformv1.ReasonInvalidSpec
+			}
+			expect(t, Retryable(&platformv1.Operation{Spec: platformv1.OperationSpec{Author: tc.author}}, tc.earlier, facts), reason, tc.text)
+		})
+	}
+}
+
+// An approval was given to one run: another one asks again, and goes on from there.
+func TestRetryAsksForAnApprovalAgain(t *testing.T) {
+	w := worldOf(approved, pod(0, platformv1.RoleReadWrite))
+	at := metav1.NewTime(epoch)
+	earlier := &platformv1.Operation{Status: platformv1.OperationStatus{Phase: platformv1.OperationFailed, CompletionTime: &at, Steps: []platformv1.StepStatus{
+		{Name: "ask", Phase: platformv1.OperationSucceeded, Outputs: map[string]string{"by": "bob"}}, {Name: "restart", Phase: platformv1.OperationFailed}}}}
+	w.op.Spec.Author = "ada"
+	d := Start(w.op, "redis-a", w.facts, earlier)
+	if d.Status.Phase != platformv1.OperationAwaitingApproval || d.Effect != nil || d.Status.Steps[0].Outputs["by"] != "" {
+		t.Errorf("it goes on without an approval of its own: %+v", d.Status)
+	}
+}
+
+// What a step runs has the account and the retry of the Operation that it is a step of.
+func TestANestedOperationHasTheAccountAndTheRetry(t *testing.T) {
+	w := worldOf("name: Nest\nsteps:\n  - {name: tell, operation: {templateRef: Restart}}\n")
+	w.op.Spec.ServiceAccountName, w.op.Spec.Author = "deployer", "ada"
+	w.op.Spec.Retry = &platformv1.OperationRetry{Limit: 2}
+	d := Start(w.op, "redis-a", w.facts, nil)
+	if d.Effect == nil || d.Effect.Child == nil {
+		t.Fatalf("no Operation is made: %+v", d)
+	}
+	if spec := d.Effect.Child.Spec; spec.ServiceAccountName != "deployer" || spec.Retry == nil || spec.Retry.Limit != 2 {
+		t.Errorf("it is made with %+v", spec)
+	}
+}
+
+// An Operation that waits for an approval before it does anything stands aside, and takes its turn again once that is given.
+func TestAnApprovalStandsAside(t *testing.T) {
+	w := worldOf(approved, pod(0, platformv1.RoleReadWrite))
+	w.op.Spec.Author = "ada"
+	w.op.CreationTimestamp = metav1.NewTime(epoch)
+	w.op.Status = Start(w.op, "redis-a", w.facts, nil).Status
+	if !StandsAside(w.op) || TakesTurn(w.op, w.facts) {
+		t.Fatalf("it does not stand aside: %+v", w.op.Status)
+	}
+	other := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other", CreationTimestamp: metav1.NewTime(epoch.Add(time.Minute))}}
+	both := []*platformv1.Operation{w.op, other}
+	if first := Ahead(other, both); first != nil {
+		t.Errorf("another one waits for %s", first.Name)
+	}
+	w.op.Spec.Approval = &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}
+	if first := Ahead(other, both); first != w.op || !TakesTurn(w.op, w.facts) {
+		t.Errorf("once approved it does not take its turn: ahead of the other is %v", first)
+	}
+	other.Status.Phase = platformv1.OperationRunning
+	if first := Ahead(w.op, both); first != other {
+		t.Errorf("it does not wait for the one that runs in the meantime: %v", first)
+	}
+	w.op.Status = Wait(w.op, "redis-a", outcome.Waiting(ReasonQueued, "x"), w.facts.Now).Status
+	if w.op.Status.Phase != platformv1.OperationPending || w.op.Status.StartTime != nil || len(w.op.Status.Steps) != 0 {
+		t.Errorf("while it waits its status is %+v", w.op.Status)
+	}
+	w.facts.Now = epoch.Add(24 * time.Hour)
+	d := Start(w.op, "redis-a", w.facts, nil)
+	if len(d.Status.Steps) != 2 || d.Status.Steps[0].Phase != platformv1.OperationSucceeded || d.Effect == nil || StandsAside(&platformv1.Operation{Status: d.Status}) {
+		t.Errorf("it does not go on: %+v", d.Status)
+	}
+	// One that did something before it asks holds what it has.
+	w.op.Status = platformv1.OperationStatus{Phase: platformv1.OperationAwaitingApproval, Steps: []platformv1.StepStatus{
+		{Name: "note", Phase: platformv1.OperationSucceeded}, {Name: "ask", Phase: platformv1.OperationRunning}}}
+	if StandsAside(w.op) {
+		t.Error("one that has begun stands aside")
+	}
+}
