@@ -11,9 +11,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +35,8 @@ const (
 	driverTimeout = 15 * time.Second
 	// maxProblems bounds the sentences that are kept with a call, in bytes.
 	maxProblems = 16 << 10
+	// ellipsis stands for the rest of a sentence.
+	ellipsis = "…"
 )
 
 // Errors that a caller gets to see, beside those of package action.
@@ -138,13 +140,25 @@ func (k *Keeper) change(ctx context.Context, by driver.Driver, kind string, chan
 	case err != nil:
 		return callrecord.Outcome{Phase: callrecord.Failed, Message: err.Error()}
 	}
+	shorten(problems)
+	return callrecord.Outcome{Phase: callrecord.Succeeded, Outputs: problems}
+}
+
+// shorten cuts sentences down to equal shares of what is kept. None goes: what has no problem counts as done.
+func shorten(problems driver.Problems) {
 	size := 0
-	for _, name := range slices.Sorted(maps.Keys(problems)) {
-		if size += len(name) + len(problems[name]); size > maxProblems {
-			delete(problems, name)
+	for _, sentence := range problems {
+		size += len(sentence)
+	}
+	if size <= maxProblems {
+		return
+	}
+	share := maxProblems/len(problems) - len(ellipsis)
+	for name, sentence := range problems {
+		if len(sentence) > share+len(ellipsis) {
+			problems[name] = strings.ToValidUTF8(sentence[:share], "") + ellipsis
 		}
 	}
-	return callrecord.Outcome{Phase: callrecord.Succeeded, Outputs: problems}
 }
 
 // resolve returns who keeps a type, and what it is called there.

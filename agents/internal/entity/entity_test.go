@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/zeroinfra/agents/internal/action"
 	"github.com/zeroinfra/agents/internal/callrecord"
@@ -125,6 +126,29 @@ func TestActionsKeepEntities(t *testing.T) {
 	p.change(k, "2", topic("a", driver.Update, "5"), topic("b", driver.Delete, ""), topic("c", driver.Delete, ""))
 	if got, want := observe(), "[{a map[partitions:5] Same}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// However many have one: who is left out counts as done.
+func TestEveryProblemIsTold(t *testing.T) {
+	p := newPod(t)
+	if err := os.RemoveAll(p.topics); err != nil {
+		t.Fatal(err)
+	}
+	changes := make([]driver.Change, 200)
+	for i := range changes {
+		changes[i] = topic(fmt.Sprintf("%d-%s", i, strings.Repeat("é", 40)), driver.Create, "1")
+	}
+	got := p.change(p.keeper(), "1", changes...)
+	size := 0
+	for _, change := range changes {
+		problem := got.Outputs[change.Name]
+		if size += len(problem); problem == "" || !utf8.ValidString(problem) {
+			t.Errorf("%s: got %q", change.Name, problem)
+		}
+	}
+	if got.Phase != callrecord.Succeeded || len(got.Outputs) != len(changes) || size > 16<<10 {
+		t.Errorf("%s with %d problems of %d bytes", got.Phase, len(got.Outputs), size)
 	}
 }
 

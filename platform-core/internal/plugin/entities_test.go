@@ -76,7 +76,7 @@ func TestEntities(t *testing.T) {
 		{topic, platformv1.Parameters{"partitions": "7"}, "map[partitions:7]"},
 		{topic, platformv1.Parameters{"partitions": "700"}, `parameter "partitions" has value "700": it must be a whole number from 1 to 100`},
 		{topic, platformv1.Parameters{"partition": "7"}, `did you mean "partitions"?`},
-		{user, platformv1.Parameters{"commands": "+@read -keys +config|get"}, "map[commands:+@read -keys +config|get enabled:yes]"},
+		{user, platformv1.Parameters{"commands": "+@read -keys +client|list"}, "map[commands:+@read -keys +client|list enabled:yes]"},
 		{user, platformv1.Parameters{"keys": "~a %R~b"}, "map[enabled:yes keys:~a %R~b]"},
 		{user, platformv1.Parameters{"keys": "allkeys"}, `parameter "keys" has value "allkeys": it must be patterns`},
 		{user, platformv1.Parameters{"commands": "+@all (~x)"}, `parameter "commands" has value`},

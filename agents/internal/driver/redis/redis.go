@@ -69,20 +69,27 @@ func (d *Driver) Observe(ctx context.Context, kind string, queries []driver.Quer
 		if err != nil {
 			return fmt.Errorf("cannot list the users: %w", err)
 		}
-		states, err = statesOf(lines, queries)
-		return err
+		if states, err = statesOf(lines, queries); err != nil {
+			return err
+		}
+		return d.noteNotKept(states, queries)
 	})
 	return states, err
 }
 
-// Change implements driver.Driver. All changes go in one pipeline.
+// Change implements driver.Driver. All changes go in one pipeline. While it is not known what came of one, its user is not kept, which
+// Observe tells: a Redis that starts then has too few users, never one that is gone or may do more than it should.
 func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Change) (driver.Problems, error) {
 	if kind != KindUser {
 		return nil, unknown(kind)
 	}
+	before, err := d.kept()
+	if err != nil {
+		return nil, err
+	}
 	problems := driver.Problems{}
-	kept := map[string]string{}
-	err := d.with(ctx, func(client *goredis.Client) error {
+	kept, unsure := map[string]string{}, map[string]string{}
+	err = d.with(ctx, func(client *goredis.Client) error {
 		pipeline, answers := client.Pipeline(), map[string]*goredis.Cmd{}
 		for _, change := range changes {
 			command, directive, err := commandOf(change)
@@ -90,7 +97,10 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 				problems[change.Name] = err.Error()
 				continue
 			}
-			answers[change.Name], kept[change.Name] = pipeline.Do(ctx, command...), directive
+			answers[change.Name], kept[change.Name], unsure[change.Name] = pipeline.Do(ctx, command...), directive, ""
+		}
+		if err := d.keep(unsure); err != nil {
+			return err
 		}
 		// An error of one command is that of its answer, too.
 		_, err := pipeline.Exec(ctx)
@@ -100,7 +110,7 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 			case answer.Err() == nil:
 			case errors.As(answer.Err(), &refused):
 				problems[name] = "Redis refuses it: " + withoutDigests(refused.Error())
-				delete(kept, name)
+				kept[name] = before[name]
 			default:
 				return fmt.Errorf("cannot change users: %w", err)
 			}

@@ -181,6 +181,88 @@ func TestUsersSurviveAKill(t *testing.T) {
 	}
 }
 
+// Whatever its commands say, a user cannot reach past the engine; what somebody gives it by hand is seen.
+func TestNobodyReachesPastTheEngine(t *testing.T) {
+	s := newServer(t)
+	kill := s.start()
+	query := driver.Query{Name: "alice", Password: "secret"}
+	for _, commands := range []string{"+@all", "+@admin +@dangerous", "+acl +config +replicaof +slaveof +failover +module +debug +shutdown +save +bgsave +bgrewriteaof", "+acl|setuser +config|set +config|get +module|load"} {
+		s.change(user("alice", "secret", driver.Update, map[string]string{"enabled": "yes", "keys": "~*", "commands": commands}))
+		for _, command := range []string{"ACL SETUSER alice nopass", "ACL WHOAMI", "CONFIG GET requirepass", "CONFIG SET maxmemory 1", "REPLICAOF no one", "SLAVEOF no one", "FAILOVER ABORT",
+			"MODULE LIST", "MODULE LOAD /x", "DEBUG SLEEP 0", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE"} {
+			said := s.cli("default", "hunter2", append([]string{"ACL", "DRYRUN", "alice"}, strings.Fields(command)...)...)
+			if !strings.Contains(said, "has no permissions to run") {
+				t.Errorf("with %s, %s says %q", commands, command, said)
+			}
+		}
+		before := s.observe(query)["alice"]
+		s.cli("default", "hunter2", "ACL", "SETUSER", "alice", "+config")
+		if after := s.observe(query)["alice"]; fmt.Sprint(before) == fmt.Sprint(after) {
+			t.Errorf("with %s, a command that was given by hand is not seen: %+v", commands, after)
+		}
+	}
+	kill()
+	s.start()
+	if said := s.cli("alice", "secret", "CONFIG", "GET", "requirepass"); !strings.Contains(said, "NOPERM") {
+		t.Errorf("after a restart: %s", said)
+	}
+}
+
+// Until it is known what came of a change, the file does not have its user, and that is told.
+func TestFileIsNeverBehind(t *testing.T) {
+	s := newServer(t)
+	s.start()
+	for _, name := range []string{"alice", "bob", "carol"} {
+		s.change(user(name, "secret", driver.Create, reader))
+	}
+	queries := []driver.Query{{Name: "alice", Password: "secret"}, {Name: "bob", Password: "secret"}, {Name: "carol", Password: "secret"}}
+	s.cli("default", "hunter2", "CLIENT", "PAUSE", "1000", "ALL")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Change(ctx, redis.KindUser, []driver.Change{user("alice", "", driver.Delete, nil), user("bob", "secret", driver.Update, map[string]string{"enabled": "no"})})
+		ended <- err
+	}()
+	file := func() string {
+		data, err := os.ReadFile(s.users)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for end := time.Now().Add(patience); strings.Contains(file(), "user alice") || strings.Contains(file(), "user bob"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the file says %q", file())
+		}
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a call that was cut off succeeds")
+	}
+	if !strings.HasPrefix(file(), "user carol ") {
+		t.Errorf("the file says %q", file())
+	}
+	for name, state := range s.observe(queries...) {
+		if told := strings.Contains(state.Parameters["commands"], "not kept"); told != (name != "carol") {
+			t.Errorf("%s reads back as %+v", name, state)
+		}
+	}
+	// The next call puts it right; one that is refused leaves what was there.
+	s.change(user("alice", "", driver.Delete, nil), user("bob", "secret", driver.Update, reader))
+	s.change(user("carol", "secret", driver.Update, map[string]string{"commands": "+nonsense"}))
+	got := s.observe(queries...)
+	if len(got) != 2 || strings.Contains(fmt.Sprint(got), "not kept") || strings.Count(file(), "\n") != 2 {
+		t.Errorf("got %+v, the file says %q", got, file())
+	}
+	// A password that the file has and Redis has not is told, too.
+	if err := os.WriteFile(s.users, []byte(strings.ReplaceAll(file(), "#", "#0")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.observe(queries...); strings.Count(fmt.Sprint(got), "not kept") != 2 {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestRefusalsAreOfOneUser(t *testing.T) {
 	s := newServer(t)
 	s.start()

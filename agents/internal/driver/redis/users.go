@@ -34,6 +34,15 @@ const (
 // nothing is how Redis says that a user may run no command; what is allowed is added after it.
 const nothing = "-@all"
 
+// denied is what no user may run, whatever its commands say: with these it would be past the engine, which sets the users, the configuration,
+// who copies from whom, and when there is a snapshot.
+var denied = []string{
+	"-acl", "-config", "-replicaof", "-slaveof", "-failover", "-module", "-debug", "-shutdown", "-bgrewriteaof", "-save", "-bgsave",
+}
+
+// notKept stands among the commands of a user whom a restarted Redis would not have as it is.
+const notKept = "(not kept for a restart)"
+
 // defaultUser is the one that the plugin's own password is of.
 const defaultUser = "default"
 
@@ -168,29 +177,63 @@ func rulesOf(change driver.Change) ([]string, error) {
 	if change.Password != "" {
 		first = append(first, digestOf(change.Password))
 	}
-	return append(first, rules...), nil
+	return slices.Concat(first, rules, denied), nil
 }
 
 func rank(rule string) int { return strings.IndexByte("~%&+-", rule[0]) / 3 }
+
+// kept returns the directives of the users that are kept, by name.
+func (d *Driver) kept() (map[string]string, error) {
+	kept := map[string]string{}
+	if d.options.UsersFile == "" {
+		return kept, nil
+	}
+	data, err := os.ReadFile(d.options.UsersFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("cannot read the users that are kept: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if words := strings.Fields(line); len(words) > 1 {
+			kept[words[1]] = strings.TrimSuffix(line, "\n")
+		}
+	}
+	return kept, nil
+}
+
+// noteNotKept tells of users whom a restarted Redis would not have, or with another password or more than they may have.
+func (d *Driver) noteNotKept(states []driver.State, queries []driver.Query) error {
+	if d.options.UsersFile == "" {
+		return nil
+	}
+	kept, err := d.kept()
+	if err != nil {
+		return err
+	}
+	passwords := make(map[string]string, len(queries))
+	for _, query := range queries {
+		passwords[query.Name] = query.Password
+	}
+	for _, state := range states {
+		directive, password := kept[state.Name], passwords[state.Name]
+		// Where the user has another password, so may the file: that is one thing to tell, not two.
+		stale := password != "" && state.Password == driver.SamePassword && !strings.Contains(directive, " "+digestOf(password)+" ")
+		if stale || !strings.HasSuffix(directive, " "+strings.Join(denied, " ")) {
+			state.Parameters[parameterCommands] = strings.TrimSpace(state.Parameters[parameterCommands] + " " + notKept)
+		}
+	}
+	return nil
+}
 
 // keep writes down what the users are made of at the next start. The directives are by name; empty for one that is gone.
 func (d *Driver) keep(directives map[string]string) error {
 	if d.options.UsersFile == "" || len(directives) == 0 {
 		return nil
 	}
-	data, err := os.ReadFile(d.options.UsersFile)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("cannot read the users that are kept: %w", err)
+	kept, err := d.kept()
+	if err != nil {
+		return err
 	}
-	kept := map[string]string{}
-	for line := range strings.Lines(string(data)) {
-		if words := strings.Fields(line); len(words) > 1 {
-			kept[words[1]] = strings.TrimSuffix(line, "\n")
-		}
-	}
-	for name, directive := range directives {
-		kept[name] = directive
-	}
+	maps.Copy(kept, directives)
 	var file bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		if kept[name] != "" {

@@ -116,7 +116,7 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 		for _, it := range batch {
 			it.attempt = g.attempts[base]
 		}
-		call, err := agent.Change(ctx, fmt.Sprintf("%s/%d", base, g.attempts[base]), g.entityType, changes)
+		call, err := agent.Change(ctx, g.keyOf(base), g.entityType, changes)
 		log.FromContext(ctx).Info("Changed entities", "type", g.entityType, "count", len(batch), "phase", call.Phase, "problems", len(call.Problems))
 		o := outcome.Done()
 		switch {
@@ -126,6 +126,7 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 			o = unanswered(err)
 		case call.Phase == report.CallRunning:
 			o = outcome.WaitingFor(callPoll, platformv1.ReasonProgressing, "the middleware is at work on it")
+			g.underWay(batch)
 		case call.Phase != report.CallSucceeded:
 			g.attempts[base]++
 			o = outcome.WaitingFor(callRetry, platformv1.ReasonRefusedByMiddleware, call.Message)
@@ -148,15 +149,42 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 	return ended
 }
 
-// key names what a batch does by the Entities, the generations of their specs, the versions of their passwords, the process that it is done to and what was
-// found there, so that a repeated call does nothing again.
+// keyOf is the key of the next attempt. From the second on it is of this controller alone: an earlier one may have come as far with the same batch, and
+// what is asked for anew is not to be answered with what was known then.
+func (g *group) keyOf(base string) string {
+	if g.attempts[base] == 0 {
+		return base + "/0"
+	}
+	return fmt.Sprintf("%s/%d/%s", base, g.attempts[base], g.self)
+}
+
+// key names what a batch does by the Entities, the generations of their specs, the versions of their passwords, since when they were settled, the process
+// that it is done to and what was found there, so that a repeated call does nothing again, and the next one of the kind does.
 func (g *group) key(batch []*item) string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, g.instance.now)
 	for _, it := range batch {
-		fmt.Fprintln(hash, it.entity.UID, it.entity.Generation, it.secret, it.intent, it.entity.Status.DriftRepairs, it.there, it.found)
+		fmt.Fprintln(hash, it.entity.UID, it.entity.Generation, it.secret, it.intent, it.entity.Status.DriftRepairs, g.since(it), it.there, it.found)
 	}
 	return "entities/" + g.entityType + "/" + hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+// since is what an Entity was settled at before its change; empty for one that was not.
+func (g *group) since(it *item) string {
+	if since, ok := g.running[it.entity.UID]; ok {
+		return since
+	}
+	if !it.settled() {
+		return ""
+	}
+	return conditions.Get(it.before, platformv1.ReadyCondition).LastTransitionTime.UTC().Format(time.RFC3339)
+}
+
+// underWay keeps the key of a batch as it is while it is asked how its call stands, though the Entities are not settled meanwhile.
+func (g *group) underWay(batch []*item) {
+	for _, it := range batch {
+		it.since = new(g.since(it))
+	}
 }
 
 // readBack says what became of the changes.

@@ -120,6 +120,26 @@ func TestDriftIsRepairedAndCounted(t *testing.T) {
 	f.says("NOPERM", "alice", "secret", "SET", "app:x", "1")
 }
 
+// What is removed by hand looks as it did before it was made: that call is not repeated for it.
+func TestFirstDriftIsRepairedAtOnce(t *testing.T) {
+	f := newFixture(t)
+	f.secret("users", map[string]string{"alice": "secret"})
+	alice := f.entity("alice", nil)
+	f.create(alice)
+	f.run(-1)
+	f.ready(alice)
+	begin := time.Now()
+	f.admin("ACL", "DELUSER", "alice")
+	f.repaired(alice, 1, "it was gone")
+	if took := time.Since(begin); took > refusedRetry/2 {
+		t.Errorf("it took %v", took)
+	}
+	f.says("PONG", "alice", "secret", "PING")
+	// One that a restarted process would not have is put right before there is a restart.
+	f.write(nil, "config", "users", "entities.conf")
+	f.repaired(alice, 2, "not kept for a restart")
+}
+
 func (f *fixture) repaired(entity *platformv1.Entity, times int64, says string) {
 	f.Helper()
 	testkit.WaitFor(f.T, env.Client, entity, "repaired", func() error {

@@ -3,6 +3,8 @@
 package entity
 
 import (
+	"crypto/rand"
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +17,7 @@ import (
 // memory is what a turn leaves for the next one. It is lost with the process, which costs a look more and nothing else.
 type memory struct {
 	mu           sync.Mutex
+	self         string
 	applications map[types.NamespacedName]*remembered
 }
 
@@ -28,6 +31,18 @@ type remembered struct {
 	secrets map[types.UID]string
 	// attempts counts how often a batch was tried that is not settled, by its type and key.
 	attempts map[string]map[string]int
+	// running is what Entities whose change is under way were settled at.
+	running map[types.UID]string
+}
+
+// name is this memory's own, which no other process has.
+func (m *memory) name() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.self == "" {
+		m.self = rand.Text()
+	}
+	return m.self
 }
 
 func (m *memory) of(application types.NamespacedName) *remembered {
@@ -38,7 +53,7 @@ func (m *memory) of(application types.NamespacedName) *remembered {
 	}
 	r := m.applications[application]
 	if r == nil {
-		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}}
+		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}, running: map[types.UID]string{}}
 		m.applications[application] = r
 	}
 	return r
@@ -67,6 +82,10 @@ func (r *remembered) latest(cached *platformv1.Entity) *platformv1.Entity {
 func (r *remembered) remember(g *group) {
 	settled := g.instance.now != ""
 	for _, it := range g.items {
+		delete(r.running, it.entity.UID)
+		if it.since != nil {
+			r.running[it.entity.UID] = *it.since
+		}
 		if it.mine {
 			r.written[it.entity.UID] = it.before
 		}
@@ -84,14 +103,7 @@ func (r *remembered) remember(g *group) {
 
 // keepOnly forgets Entities that are gone.
 func (r *remembered) keepOnly(there map[types.UID]bool) {
-	for uid := range r.written {
-		if !there[uid] {
-			delete(r.written, uid)
-		}
-	}
-	for uid := range r.secrets {
-		if !there[uid] {
-			delete(r.secrets, uid)
-		}
-	}
+	maps.DeleteFunc(r.written, func(uid types.UID, _ *platformv1.Entity) bool { return !there[uid] })
+	maps.DeleteFunc(r.secrets, func(uid types.UID, _ string) bool { return !there[uid] })
+	maps.DeleteFunc(r.running, func(uid types.UID, _ string) bool { return !there[uid] })
 }

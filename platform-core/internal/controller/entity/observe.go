@@ -128,7 +128,7 @@ func (c *Controller) agentOf(ctx context.Context, seen *observation, g *group) (
 	if seen.attempts[g.entityType] == nil {
 		seen.attempts[g.entityType] = map[string]int{}
 	}
-	g.attempts = seen.attempts[g.entityType]
+	g.attempts, g.running, g.self = seen.attempts[g.entityType], seen.running, c.memory.name()
 	agent, err := c.Dialer.DialEntities(ctx, pod)
 	if err != nil {
 		return nil, unanswered(err)

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
@@ -48,6 +49,8 @@ type item struct {
 	mine bool
 	// attempt is how often the change was asked for before.
 	attempt int
+	// since is that of a change that is under way; nil where none is.
+	since *string
 }
 
 func newItem(entity *platformv1.Entity) *item {
@@ -164,6 +167,10 @@ type group struct {
 	items                 []*item
 	instance              instance
 	attempts              map[string]int
+	// running is what Entities whose change was under way in the last turn were settled at.
+	running map[types.UID]string
+	// self is this very controller.
+	self string
 }
 
 // instance is the process that is asked: another one than before may have forgotten what it had.
@@ -264,6 +271,11 @@ func (it *item) fits(state agentclient.EntityState) bool {
 	if state.OtherPassword && it.wanted.Type.Password != "" && it.password != "" {
 		return false
 	}
+	return it.has(state)
+}
+
+// has says whether the parameters of an object are as wanted.
+func (it *item) has(state agentclient.EntityState) bool {
 	applied := it.before.Status.Applied == it.digest()
 	return applied && it.same(state, it.before.Status.Observed) || (applied || !it.versioned()) && it.same(state, it.wanted.Parameters)
 }
@@ -331,8 +343,9 @@ func (it *item) readBackProblem(state agentclient.EntityState, there bool) strin
 	return ""
 }
 
-// unchanged says that an object is exactly as it was before its change, which was asked for once so far: the answer may have been that of an earlier
-// call, made for the same reason by a controller that died.
+// unchanged says that an object whose parameters were to change is exactly as it was before, at the first time of asking: the answer may have been that
+// of an earlier call, made for the same reason by a controller that died. At the second it is this controller's own, so that the middleware has but
+// one form for what was there and what is asked for, as with rules that say the same.
 func (it *item) unchanged(state agentclient.EntityState) bool {
-	return it.intent == agentclient.EntityUpdate && it.attempt == 0 && it.there && it.same(state, it.found.Parameters) && !it.same(state, it.wanted.Parameters)
+	return it.intent == agentclient.EntityUpdate && it.attempt == 0 && it.there && it.same(state, it.found.Parameters) && !it.has(it.found)
 }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package entity
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+func userOf(ready metav1.ConditionStatus, since time.Time) *item {
+	entity := &platformv1.Entity{ObjectMeta: metav1.ObjectMeta{UID: "1", Generation: 1}}
+	entity.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Status: ready, ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(since)}}
+	return newItem(entity)
+}
+
+// One key for one change, however often it is asked how it stands, and another for the next of the kind.
+func TestKeysOfChanges(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	g := &group{entityType: "acl-user", attempts: map[string]int{}, running: map[types.UID]string{}, self: "me"}
+	key := func(it *item) string { return g.key([]*item{it}) }
+	created := key(userOf(metav1.ConditionFalse, begin))
+	if again := key(userOf(metav1.ConditionFalse, begin.Add(time.Minute))); again != created {
+		t.Error("a creation that is not settled has another key the next time")
+	}
+	settled := userOf(metav1.ConditionTrue, begin)
+	first := key(settled)
+	if first == created || key(userOf(metav1.ConditionTrue, begin.Add(time.Minute))) == first {
+		t.Error("what was gone after it was made has the key that it was made with")
+	}
+	// It is not settled while its change is under way, and the key stays.
+	g.underWay([]*item{settled})
+	r := &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, running: g.running}
+	g.items = []*item{settled}
+	r.remember(g)
+	if key(userOf(metav1.ConditionFalse, begin.Add(time.Second))) != first {
+		t.Error("a change that is under way is asked for with another key")
+	}
+	g.items = []*item{userOf(metav1.ConditionFalse, begin)}
+	if r.remember(g); len(g.running) > 0 {
+		t.Errorf("a change that has ended is remembered: %v", g.running)
+	}
+	other := &group{attempts: map[string]int{first: 1}, self: "another"}
+	g.attempts[first] = 1
+	if g.keyOf(first) == other.keyOf(first) || g.keyOf(created) != other.keyOf(created) {
+		t.Error("the first attempt is anybody's, and later ones are not")
+	}
+}
+
+func TestUpdateThatChangedNothing(t *testing.T) {
+	state := func(commands string) agentclient.EntityState {
+		return agentclient.EntityState{Parameters: map[string]string{"commands": commands}}
+	}
+	for name, test := range map[string]struct {
+		observed, found, after string
+		attempt                int
+		want                   bool
+	}{
+		"as before":                          {"+get -acl", "+set", "+set", 0, true},
+		"put right":                          {"+get -acl", "+set", "+get -acl", 0, false},
+		"only the password was another one":  {"+get -acl", "+get -acl", "+get -acl", 0, false},
+		"the same by other words, once more": {"", "+get -acl", "+get -acl", 1, false},
+	} {
+		it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
+		it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "redis"}, Parameters: map[string]string{"commands": "+get"}}
+		it.intent, it.there, it.found, it.attempt = agentclient.EntityUpdate, true, state(test.found), test.attempt
+		if test.observed != "" {
+			it.before.Status.Applied, it.before.Status.Observed = it.digest(), state(test.observed).Parameters
+		}
+		if got := it.unchanged(state(test.after)); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
