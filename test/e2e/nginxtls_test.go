@@ -84,7 +84,7 @@ func (n *nginx) startHTTPS(address string) *httpsClient {
 	roots.AppendCertsFromPEM(n.ca())
 	ctx, cancel := context.WithCancel(n.ctx)
 	c := &httpsClient{nginx: n, cancel: cancel, done: make(chan error, 1), serials: map[string]bool{}}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{RootCAs: roots, ServerName: n.host(), MinVersion: tls.VersionTLS12},
 	}}

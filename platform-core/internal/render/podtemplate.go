@@ -28,6 +28,9 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	c.injectMeta(t)
 	spec := &t.Spec
 	names := map[string]string{plugin.StatusContainer: c.declared.Images[c.spec.Version]}
+	if c.needsOps() {
+		names[plugin.OpsContainer] = c.declared.Images[c.spec.Version]
+	}
 	spec.ServiceAccountName = c.name
 	spec.AutomountServiceAccountToken = new(false)
 	spec.EnableServiceLinks = new(false)

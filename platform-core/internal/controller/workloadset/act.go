@@ -125,6 +125,9 @@ func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet,
 	}
 	for _, volume := range set.Spec.Volumes {
 		claim := f.claims[platformv1.ClaimNameFor(volume.Name, step.Pod)]
+		if claim != nil && claim.DeletionTimestamp != nil {
+			return outcome.Waiting(platformv1.ReasonPodsNotReady, fmt.Sprintf("claim %s is being deleted: pod %s is made when it is gone", claim.Name, step.Pod))
+		}
 		if refused := refuseClaim(set, f, step.Ordinal, volume, claim); refused != nil && !sizeIsRefused(refused) {
 			return *refused
 		}

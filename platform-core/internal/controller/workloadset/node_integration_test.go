@@ -47,6 +47,8 @@ type node struct {
 	answer string
 	// answeredAt is when it gave that answer.
 	answeredAt metav1.Time
+	// full says that there is no room for a pod that is not there yet.
+	full bool
 	// cut are the UIDs of pods that nothing is heard of any more.
 	cut map[string]bool
 	// refuseReload has every reload fail, since a restart is needed.
@@ -165,10 +167,18 @@ func (n *node) set(change func()) {
 	change()
 }
 
+func (n *node) isFull() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.full
+}
+
 func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return env.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	case pod.Spec.NodeName == "" && n.isFull():
+		return nil
 	case pod.Spec.NodeName == "":
 		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: n.namespace}})
 	}

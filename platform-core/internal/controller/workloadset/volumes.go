@@ -150,10 +150,20 @@ func (c *Controller) ensureClaims(ctx context.Context, set *platformv1.WorkloadS
 	return nil
 }
 
-// tendClaims asks for the wanted size where a claim is smaller and may grow, and keeps on each claim whose data it holds.
+// unplaced says whether a pod is there that has no node yet: a claim of it that was deleted is not kept for it.
+func unplaced(pod *corev1.Pod) bool {
+	return pod != nil && pod.DeletionTimestamp == nil && pod.Spec.NodeName == ""
+}
+
+// tendClaims makes the claims that a pod waits for, asks for the wanted size where a claim is smaller and may grow, and keeps on
+// each claim whose data it holds.
 func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	var failed error
 	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
+		if failed == nil && claim == nil && unplaced(f.pods[platformv1.PodNameFor(set.Name, ordinal)]) {
+			failed = c.ensureClaims(ctx, set, f, ordinal)
+			return
+		}
 		if failed != nil || claim == nil || !ours(set, claim) || claim.DeletionTimestamp != nil {
 			return
 		}

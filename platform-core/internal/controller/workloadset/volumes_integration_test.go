@@ -192,3 +192,28 @@ func TestVolumesThatAreNoLongerMountedGoWithTheSet(t *testing.T) {
 		return client.IgnoreNotFound(err)
 	})
 }
+
+// Nobody keeps the claim of a pod that has no node yet: one that is deleted then is made anew.
+func TestClaimOfAPodThatWaitsForANodeIsMadeAnew(t *testing.T) {
+	h := newHarness(t)
+	h.node.set(func() { h.node.full = true })
+	h.start(-1)
+	h.create(1, func(*platformv1.WorkloadSet) {})
+	testkit.Eventually(h, "the pod waits for a node", func(ctx context.Context) error {
+		return env.Client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: platformv1.PodNameFor(setName, 0)}, &corev1.Pod{})
+	})
+	before := h.claim(0)
+	if err := env.Client.Delete(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(h, "there is another claim", func(ctx context.Context) error {
+		claim := &corev1.PersistentVolumeClaim{}
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(before), claim); err != nil {
+			return err
+		}
+		if claim.UID == before.UID {
+			return fmt.Errorf("it is the one before")
+		}
+		return nil
+	})
+}
