@@ -42,6 +42,11 @@ const (
 	SchedulesAnnotation = "platform.zeroinfra.github.com/schedules"
 	// ScheduledForAnnotation is the time of its schedule that an Operation was made for, in the zone of that.
 	ScheduledForAnnotation = "platform.zeroinfra.github.com/scheduled-for"
+	// ChangesAnnotation is on an Operation with trigger Spec and says what changed in the spec that it has take effect: in each line
+	// the generation and, in words, one change.
+	ChangesAnnotation = "platform.zeroinfra.github.com/changes"
+	// PreemptsAnnotation is on an Operation with trigger Spec that stops the instance.
+	PreemptsAnnotation = "platform.zeroinfra.github.com/preempts"
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 

@@ -19,7 +19,10 @@ type OperationTemplate struct {
 	Parameters map[string]OperationParameter `json:"parameters,omitempty"`
 	// Preconditions must hold before anything is touched. They see parameters and target.
 	Preconditions []ParameterRule `json:"preconditions,omitempty"`
-	Steps         []OperationStep `json:"steps"`
+	// Preempts says that an Operation of it waits for no other in the queue, and that the one that runs ends for it at its next safe
+	// point, as if it were cancelled.
+	Preempts bool            `json:"preempts,omitempty"`
+	Steps    []OperationStep `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 }
@@ -162,6 +165,8 @@ const (
 	EngineUpgrade EngineVerb = "Upgrade"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
+	// EngineApply changes nothing, and waits until the instance is as its spec asks.
+	EngineApply EngineVerb = "Apply"
 )
 
 // EngineValues are the names that With may have, by verb.
@@ -172,6 +177,7 @@ var EngineValues = map[EngineVerb][]string{
 	EngineExpand:     {"component", "size"},
 	EngineUpgrade:    {"version"},
 	EngineSwitchover: {"component", "to"},
+	EngineApply:      nil,
 }
 
 // ObjectReference names an object in the namespace of the target, with placeholders in its name.

@@ -18,6 +18,9 @@ import (
 // seen may be nil for a decision that ends the Operation.
 func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, seen *observation, d opsflow.Decision) (reconcile.Result, error) {
 	for {
+		if wait := c.hold(op, d); wait > 0 {
+			return d.Outcome.Within(wait).Result()
+		}
 		if d.Effect == nil || !equality.Semantic.DeepEqual(d.Status, op.Status) {
 			if err := c.record(ctx, op, d); err != nil {
 				return reconcile.Result{}, ignoreOvertaken(err)
