@@ -166,6 +166,8 @@ func (d *Driver) with(ctx context.Context, do func(*goredis.Client) error) error
 		Protocol: 2, DisableIdentity: true, PoolSize: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
 	})
 	defer client.Close()
+	// The library takes notice of a deadline while it waits for an answer, and of nothing else.
+	defer context.AfterFunc(ctx, func() { client.Close() })()
 	return do(client)
 }
 

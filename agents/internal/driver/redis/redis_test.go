@@ -216,7 +216,7 @@ func TestFileIsNeverBehind(t *testing.T) {
 		s.change(user(name, "secret", driver.Create, reader))
 	}
 	queries := []driver.Query{{Name: "alice", Password: "secret"}, {Name: "bob", Password: "secret"}, {Name: "carol", Password: "secret"}}
-	s.cli("default", "hunter2", "CLIENT", "PAUSE", "5000", "ALL")
+	s.cli("default", "hunter2", "CLIENT", "PAUSE", "2000", "ALL")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
