@@ -3,10 +3,10 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
@@ -62,18 +62,25 @@ func (p *prospect) print(out io.Writer) {
 func (p *prospect) steps(out io.Writer) {
 	action, object := 0, 0
 	for _, change := range p.Changes {
-		action, object = max(action, len(change.Action)), max(object, len(objectOf(change)))
+		action, object = max(action, len(change.Action)), max(object, utf8.RuneCountInString(objectOf(change)))
 	}
 	number, component := 0, "\x00"
 	for _, change := range p.Changes {
 		if change.Component != component {
 			component = change.Component
-			fmt.Fprintf(out, "  %s\n", cmp.Or("component "+component, "the Application"))
+			fmt.Fprintf(out, "  %s\n", whose(component))
 		}
 		number++
 		line := fmt.Sprintf("  %4d. %-*s  %-*s  %s", number, action, change.Action, object, objectOf(change), change.Reason)
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
+}
+
+func whose(component string) string {
+	if component == "" {
+		return "the Application"
+	}
+	return "component " + component
 }
 
 func objectOf(change platformv1.PlannedChange) string {
