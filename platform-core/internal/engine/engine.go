@@ -119,11 +119,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() (err error) {
-			objects, err := component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
-			forecast.Component = func(ctx context.Context, c *platformv1.Component) (operation.Prospect, error) {
-				p, err := objects(ctx, c)
-				return operation.Prospect(p), err
-			}
+			whole, err := component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+			forecast.Component = prospects(whole)
 			return err
 		},
 		func() (err error) {
@@ -154,6 +151,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return admission.Setup(mgr, *o.Admission, admission.Deps{
 		Domain: o.Domain, Namespace: o.Namespace, Index: index, Loaded: loader.Loaded, Settings: o.Settings,
 	})
+}
+
+// prospects has the controller of Operations see what that of Components forecasts.
+func prospects(forecast component.Forecast) func(context.Context, *platformv1.Component) (operation.Prospect, error) {
+	return func(ctx context.Context, c *platformv1.Component) (operation.Prospect, error) {
+		p, err := forecast(ctx, c)
+		return operation.Prospect(p), err
+	}
 }
 
 // kindsOf returns the kinds by what an owner reference calls them.
