@@ -151,3 +151,10 @@ func decided(op *platformv1.Operation) bool { return op.Spec.Approval != nil }
 func Behind(first *platformv1.Operation, application string) string {
 	return fmt.Sprintf("waiting for Operation %q of Application %q to end: one Operation runs at a time", first.Name, application)
 }
+
+// AtWork says whether an Operation works through pods now: a step calls agents in one after the other.
+func AtWork(op *platformv1.Operation) bool {
+	return Running(op) && slices.ContainsFunc(op.Status.Steps, func(step platformv1.StepStatus) bool {
+		return step.Phase == platformv1.OperationRunning && len(step.Targets) > 0 && step.Targets[0].UID != ""
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,6 +29,9 @@ const (
 	// maxEdits is how many edits are told that one Operation takes up: the first, and the last ones.
 	maxEdits = 20
 )
+
+// noTimeout is what the spec of a record says of its deadline.
+const noTimeout = 10 * 365 * 24 * time.Hour
 
 // Change is one edit of a spec.
 type Change struct {
@@ -63,7 +67,8 @@ func SpecOperation(app *platformv1.Application, change Change) *platformv1.Opera
 		Spec: platformv1.OperationSpec{
 			TemplateRef: TemplateApply,
 			TargetRef:   platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: app.Name},
-			Timeout:     &metav1.Duration{},
+			// The engine does not give up, and Records says that there is no deadline; the default in its place would be wrong.
+			Timeout: &metav1.Duration{Duration: noTimeout},
 		},
 	}
 	Amend(op, change)

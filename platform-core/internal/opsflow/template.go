@@ -105,7 +105,7 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 	if _, err := ParametersOf(spec, template); err != nil {
 		return refuse(platformv1.ReasonInvalidParameters, "%v", err)
 	}
-	if spec.Timeout != nil && spec.Timeout.Duration <= 0 && !Records(op) {
+	if spec.Timeout != nil && spec.Timeout.Duration <= 0 {
 		return refuse(platformv1.ReasonInvalidSpec, "timeout %s is not allowed: it must be greater than 0", spec.Timeout.Duration)
 	}
 	if spec.Retry != nil && spec.Retry.Backoff != nil && spec.Retry.Backoff.Duration <= 0 {

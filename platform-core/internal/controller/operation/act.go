@@ -48,7 +48,7 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 	case effect.Call != nil && effect.Call.Action != "":
 		return c.act(ctx, seen.pods[effect.Call.Pod], effect), nil
 	case effect.Call != nil:
-		return c.call(ctx, seen.pods[effect.Call.Pod], effect), nil
+		return c.callInTurn(ctx, seen, effect)
 	case effect.Child != nil:
 		return c.child(ctx, op, effect.Child)
 	case effect.Edit != nil:

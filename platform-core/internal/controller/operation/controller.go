@@ -24,6 +24,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
@@ -48,6 +49,8 @@ type Deps struct {
 	Settings *settings.Live
 	// Forecast says what would be done, for dry runs.
 	Forecast Forecasts
+	// Turns of those who take pods out.
+	Turns *turns.Turns
 	// Domain that this operator serves.
 	Domain string
 	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when nil.
@@ -67,7 +70,7 @@ type Controller struct {
 	live     client.Reader
 	config   *rest.Config
 	events   *event.Recorder
-	starting claims
+	starting turns.Turns
 	started  started
 	written  versions
 	// pace of what is written of records while the instance is on its way.

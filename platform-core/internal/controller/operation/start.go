@@ -53,11 +53,12 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
 	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
-	if !c.starting.take(key) {
+	giveBack, taken := c.starting.Take(key)
+	if !taken {
 		return reconcile.Result{RequeueAfter: startRetry}, nil
 	}
 	d, err := c.startOrWait(ctx, op, seen, earlier)
-	c.starting.release(key)
+	giveBack()
 	if err != nil {
 		return reconcile.Result{}, ignoreOvertaken(err)
 	}
@@ -229,31 +230,6 @@ func (c *Controller) applicationOf(ctx context.Context, op *platformv1.Operation
 		return ""
 	}
 	return application
-}
-
-// claims are the Applications of which an Operation is being started. The zero value is ready.
-type claims struct {
-	mu    sync.Mutex
-	taken map[types.NamespacedName]struct{}
-}
-
-func (c *claims) take(key types.NamespacedName) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, is := c.taken[key]; is {
-		return false
-	}
-	if c.taken == nil {
-		c.taken = map[types.NamespacedName]struct{}{}
-	}
-	c.taken[key] = struct{}{}
-	return true
-}
-
-func (c *claims) release(key types.NamespacedName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.taken, key)
 }
 
 // started remembers which Operation was started last, by Application. The zero value is ready.
