@@ -160,6 +160,8 @@ const (
 	EngineExpand EngineVerb = "Expand"
 	// EngineUpgrade sets the version of the middleware: version.
 	EngineUpgrade EngineVerb = "Upgrade"
+	// EngineUpgradePlugin sets the version of the plugin: version.
+	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
 )
@@ -167,11 +169,12 @@ const (
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
 	EngineStop: nil, EngineStart: nil,
-	EngineScale:      {"component", "replicas", "set"},
-	EngineResize:     {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
-	EngineExpand:     {"component", "size"},
-	EngineUpgrade:    {"version"},
-	EngineSwitchover: {"component", "to"},
+	EngineScale:         {"component", "replicas", "set"},
+	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
+	EngineExpand:        {"component", "size"},
+	EngineUpgrade:       {"version"},
+	EngineUpgradePlugin: {"version"},
+	EngineSwitchover:    {"component", "to"},
 }
 
 // ObjectReference names an object in the namespace of the target, with placeholders in its name.
