@@ -87,7 +87,7 @@ func TestUpgradeApp(t *testing.T) {
 		parts["components"]["components.yaml"] += "# Another remark.\n"
 	})
 	derived(t, "1.2.0", "1.1.0", func(parts map[string]map[string]string) {
-		replaced(t, parts, "components", "components.yaml", "          - key: daemonize\n", "          - key: hz\n            args: [\"11\"]\n          - key: daemonize\n")
+		replaced(t, parts, "components", "components.yaml", `args: ["*", "-::*"]`, `args: ["*"]`)
 	})
 	namespace := env.Namespace(t)
 	run(t, -1)
@@ -116,7 +116,7 @@ func TestUpgradeApp(t *testing.T) {
 
 	second := operate(t, app, "two", "UpgradeApp", nil, "version", "1.2.0")
 	testkit.WaitFor(t, env.Client, set, "asks for what the plugin changed", func() error {
-		if !strings.Contains(string(set.Spec.Plan.Raw), `"hz"`) {
+		if set.Spec.Plugin.Version != "1.2.0" || strings.Contains(string(set.Spec.Plan.Raw), "-::*") {
 			return fmt.Errorf("the plan is %s", set.Spec.Plan.Raw)
 		}
 		return nil
@@ -157,7 +157,11 @@ func byHand(t *testing.T, app *platformv1.Application) {
 // What cannot take over is refused with the reason before anything is touched.
 func TestUpgradeAppRefusesWhatDoesNotFit(t *testing.T) {
 	derived(t, "1.3.0", "", nil)
-	derived(t, "1.4.0", "1.0.0", func(parts map[string]map[string]string) { parts["manifest"]["supported-versions"] = "8.0" })
+	derived(t, "1.4.0", "1.0.0", func(parts map[string]map[string]string) {
+		parts["manifest"]["supported-versions"] = "8.0"
+		replaced(t, parts, "components", "components.yaml", "      \"7.0\": zeroinfra/redis:7.0\n", "")
+		replaced(t, parts, "params", "redis.cue", "#Parameters_7_0", "#Former")
+	})
 	derived(t, "1.5.0", "1.0.0", func(parts map[string]map[string]string) {
 		replaced(t, parts, "params", "redis.cue", "\tmaxclients?:                   int & >=1 & <=4294967295\n", "")
 	})

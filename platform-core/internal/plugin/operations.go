@@ -34,7 +34,7 @@ type OperationParameter struct {
 	Default *string `json:"default,omitempty"`
 }
 
-// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, apply, patch or
+// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, job, apply, patch or
 // delete.
 type OperationStep struct {
 	// Name by which other steps and the record call it. In expressions, dashes are underscores.
@@ -60,6 +60,7 @@ type OperationStep struct {
 	Wait      *WaitStep     `json:"wait,omitempty"`
 	Operation *NestedStep   `json:"operation,omitempty"`
 	Approval  *ApprovalStep `json:"approval,omitempty"`
+	Job       *JobStep      `json:"job,omitempty"`
 	// Apply is an object that is applied; it may be made by it.
 	Apply *ObjectStep `json:"apply,omitempty"`
 	// Patch is merged into an object that is there.
