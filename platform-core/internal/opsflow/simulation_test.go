@@ -63,10 +63,10 @@ func restartTemplate() plugin.OperationTemplate {
 
 func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
 	w := &world{
-		op:       &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "op", UID: "op-uid"}},
-		facts:    Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},
-		agents:   map[types.UID]*agent{},
-		jobs: map[string]*JobState{}, made: map[string]int{},
+		op:     &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "op", UID: "op-uid"}},
+		facts:  Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},
+		agents: map[types.UID]*agent{},
+		jobs:   map[string]*JobState{}, made: map[string]int{},
 		children: map[string]*platformv1.OperationStatus{}, objects: map[string]map[string]any{}, fields: map[string]any{}, refuse: map[string]string{},
 	}
 	for _, pod := range pods {

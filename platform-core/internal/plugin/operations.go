@@ -165,11 +165,13 @@ const (
 	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
+	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
+	EnginePlan EngineVerb = "Plan"
 )
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
-	EngineStop: nil, EngineStart: nil,
+	EngineStop: nil, EngineStart: nil, EnginePlan: nil,
 	EngineScale:         {"component", "replicas", "set"},
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},
