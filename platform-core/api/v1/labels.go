@@ -47,6 +47,9 @@ const (
 	ChangesAnnotation = "platform.zeroinfra.github.com/changes"
 	// PreemptsAnnotation is on an Operation with trigger Spec that stops the instance.
 	PreemptsAnnotation = "platform.zeroinfra.github.com/preempts"
+	// PluginVersionAnnotation is on a typed object whose kind has no field for the version of the plugin, and names the one that an Operation
+	// brought its instance to. An admission policy lets only the engine change it.
+	PluginVersionAnnotation = "platform.zeroinfra.github.com/plugin-version"
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 

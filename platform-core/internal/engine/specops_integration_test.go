@@ -369,3 +369,45 @@ func TestUsersOperationsWaitForAnEditButNotForItsWindow(t *testing.T) {
 	ends(t, operate(t, app, "stop", "Stop", nil), platformv1.OperationSucceeded)
 	ends(t, waits, platformv1.OperationSucceeded)
 }
+
+// No pod that serves is taken out for an edit while an Operation works through the pods, and it goes on as soon as that has ended.
+func TestAnEditWaitsForAnOperationThatWorksThroughPods(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app := application(namespace)
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	pod := onlyPod(t, namespace)
+	// Nobody answers for the agent of this pod, so that it goes on trying.
+	restart := operate(t, app, "restart", "Restart", nil)
+	ends(t, restart, platformv1.OperationRunning)
+	testkit.WaitFor(t, env.Client, restart, "works through the pods", func() error {
+		if len(restart.Status.Steps[0].Targets) == 0 {
+			return fmt.Errorf("it is %+v", restart.Status.Steps)
+		}
+		return nil
+	})
+	change(t, app, placed("fast"))
+	testkit.WaitFor(t, env.Client, app, "waits for the Operation", func() error {
+		if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonOperationAtWork ||
+			!strings.Contains(ready.Message, `waits for Operation "restart" to have gone through the pods: pod redis-a-redis-main-0 is to be replaced`) {
+			return fmt.Errorf("it says %+v", ready)
+		}
+		return nil
+	})
+	op := onlyRecord(t, app, app.Generation)
+	ends(t, op, platformv1.OperationRunning)
+	if now := onlyPod(t, namespace); now.UID != pod.UID {
+		t.Error("the pod was replaced under the Operation")
+	}
+	if err := env.Client.Patch(t.Context(), restart, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, restart, platformv1.OperationCancelled)
+	testkit.WaitForReady(t, env.Client, app)
+	ends(t, op, platformv1.OperationSucceeded)
+	if now := onlyPod(t, namespace); now.UID == pod.UID {
+		t.Error("the pod was not replaced")
+	}
+}

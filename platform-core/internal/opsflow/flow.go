@@ -259,6 +259,10 @@ func (r *run) left() (time.Duration, bool) {
 	if Records(r.op) || r.awaitsOnlyApproval() {
 		return 0, false
 	}
+	return r.deadline().Sub(r.facts.Now), true
+}
+
+func (r *run) deadline() time.Time {
 	from := r.status.StartTime.Time
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
@@ -266,7 +270,7 @@ func (r *run) left() (time.Duration, bool) {
 			from = step.CompletionTime.Time
 		}
 	}
-	return from.Add(r.timeout()).Sub(r.facts.Now), true
+	return from.Add(r.timeout())
 }
 
 func (r *run) succeed() Decision {

@@ -41,7 +41,7 @@ func later(problem string) *opsflow.Answer {
 	return &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: problem}
 }
 
-// replaced names another pod of the same set that is on its way out at this moment; empty for none.
+// replaced names another pod of the same set that is on its way out at this moment, or has yet to come back; empty for none.
 func (c *Controller) replaced(ctx context.Context, seen *observation, pod *corev1.Pod) (string, error) {
 	var list corev1.PodList
 	labels := client.MatchingLabels{}
@@ -51,20 +51,17 @@ func (c *Controller) replaced(ctx context.Context, seen *observation, pod *corev
 	if err := c.live.List(ctx, &list, client.InNamespace(pod.Namespace), labels); err != nil {
 		return "", fmt.Errorf("cannot list the pods of Application %q: %w", seen.application, err)
 	}
+	there := map[string]struct{}{}
 	for i := range list.Items {
-		if other := &list.Items[i]; other.Name != pod.Name && seen.wants(other.Name) && !other.DeletionTimestamp.IsZero() {
+		if list.Items[i].DeletionTimestamp.IsZero() {
+			there[list.Items[i].Name] = struct{}{}
+		}
+	}
+	for i := range seen.facts.Pods {
+		other := &seen.facts.Pods[i]
+		if _, is := there[other.Name]; !is && other.Component == pod.Labels[platformv1.ComponentLabel] && other.Set == pod.Labels[platformv1.SetLabel] {
 			return other.Name, nil
 		}
 	}
 	return "", nil
-}
-
-// wants says whether a pod is one that its set is to have.
-func (o *observation) wants(name string) bool {
-	for i := range o.facts.Pods {
-		if o.facts.Pods[i].Name == name {
-			return true
-		}
-	}
-	return false
 }
