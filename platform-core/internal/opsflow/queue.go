@@ -128,11 +128,11 @@ func (q Queue) rank(op *platformv1.Operation) int {
 }
 
 // StandsAside says whether an Operation waits for what may take days, and others run in the meantime: for an approval before it has done
-// anything, or, as the record of an edited spec, for a maintenance window or for somebody to take suspend back or to mend the spec.
+// anything, or, as the record of an edited spec, for a maintenance window or for somebody to take suspend back, or to mend the spec or a pod.
 func StandsAside(op *platformv1.Operation) bool {
 	if recordsSpec(op) {
 		ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)
-		return Running(op) && ready != nil && slices.Contains([]string{platformv1.ReasonWaitingForMaintenance, platformv1.ReasonSuspended, ReasonSpecRefused}, ready.Reason)
+		return Running(op) && ready != nil && (lasts(ready.Reason) || stuck(ready.Reason))
 	}
 	return op.Status.Phase == platformv1.OperationAwaitingApproval && op.Status.Ending == "" &&
 		!slices.ContainsFunc(op.Status.Steps, func(step platformv1.StepStatus) bool {

@@ -202,7 +202,7 @@ func OnlyProgress(op *platformv1.Operation, d Decision) bool {
 		return false
 	}
 	ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)
-	if ready == nil || ready.Reason != d.Outcome.Reason() || ready.Message == d.Outcome.Message() {
+	if ready == nil || ready.Message == d.Outcome.Message() || ready.Reason != d.Outcome.Reason() && (lasts(ready.Reason) || lasts(d.Outcome.Reason())) {
 		return false
 	}
 	return equality.Semantic.DeepEqual(silent(op.Status), silent(d.Status))

@@ -99,6 +99,16 @@ func TestARecordFollowsItsSpec(t *testing.T) {
 		f.Now = epoch.Add(365 * 24 * time.Hour)
 		return f
 	}()), platformv1.OperationRunning, "", "1 of 3 updated")
+	expect("a pod does not start", Next(op, reports(app, outcome.Waiting(platformv1.ReasonImageUnavailable, "no image"))), platformv1.OperationRunning, platformv1.ReasonImageUnavailable, "no image")
+	if !StandsAside(op) {
+		t.Error("it does not let others mend a pod")
+	}
+	if d := Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "2 of 3 updated"))); !OnlyProgress(op, d) {
+		t.Error("that a pod starts after all is more than progress")
+	}
+	if d := Next(op, reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))); OnlyProgress(op, d) {
+		t.Error("that it waits for a window is only progress")
+	}
 	expect("waiting for a window", Next(op, reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))), platformv1.OperationRunning,
 		platformv1.ReasonWaitingForMaintenance, "next at two")
 	if !StandsAside(op) {
