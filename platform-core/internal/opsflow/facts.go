@@ -145,6 +145,19 @@ func (f Facts) pod(name string) *Pod {
 	return nil
 }
 
+// Beside returns the names of the other pods of the set of a pod.
+func (f Facts) Beside(name string) []string {
+	var others []string
+	if one := f.pod(name); one != nil {
+		for i := range f.Pods {
+			if other := &f.Pods[i]; other.Name != name && other.Component == one.Component && other.Set == one.Set {
+				others = append(others, other.Name)
+			}
+		}
+	}
+	return others
+}
+
 // hasSetOf says whether the set that a pod is of is there.
 func (f Facts) hasSetOf(pod string) bool {
 	return slices.Contains(f.Sets, setOf(pod))
