@@ -15,7 +15,6 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.persistence) || !has(self.persistence.mode) || self.persistence.mode in ['AOF', 'Both']",message="replicas need persistence.mode AOF or Both: a primary that starts again without its data would empty its replicas too"
 // +kubebuilder:validation:XValidation:rule="!has(self.failover) || has(self.replicas)",message="failover needs replicas: nobody takes over from a server that is alone"
 // +kubebuilder:validation:XValidation:rule="!has(self.durability) || has(self.replicas) && self.durability.minReplicas <= self.replicas",message="durability.minReplicas cannot be above replicas: no write would ever be taken"
-// +kubebuilder:validation:XValidation:rule="self.pluginVersion == oldSelf.pluginVersion",message="pluginVersion is immutable"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxmemory) || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.maxmemory)).compareTo(quantity(string(self.resources.limits['memory']))) <= 0",message="maxmemory cannot be above resources.limits.memory: the kernel would end the process before Redis makes room"
 type RedisSpec struct {
 	// version of Redis: a release line such as 7.0. The plugin lists those that it
@@ -113,7 +112,8 @@ type RedisSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// pluginVersion is the version of the plugin redis that runs this server. Immutable. Default 1.0.0.
+	// pluginVersion is the version of the plugin redis that runs this server. Immutable but through an Operation of template
+	// UpgradeApp. Default 1.0.0.
 	// +optional
 	// +kubebuilder:default="1.0.0"
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`

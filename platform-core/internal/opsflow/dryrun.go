@@ -72,18 +72,13 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		}
 		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom], cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
 	case t.Engine != nil:
-		edit, why := r.edit(t)
-		if why != "" {
-			return nil, why
-		}
-		for _, field := range edit.Fields {
-			lines = append(lines, fmt.Sprintf("sets %s to %v", field.Field, field.Value))
-		}
-		return append(lines, r.facts.Forecast[t.Name]...), ""
+		return r.describeEdit(t)
 	case t.Approval != nil:
 		return []string{"waits for somebody else than the author to approve"}, ""
 	case t.Wait != nil:
 		return []string{fmt.Sprintf("waits until %s of %s %s", t.Wait.Until, t.Wait.Kind, r.shown(t, t.Wait.Name))}, ""
+	case t.Job != nil:
+		return r.describeJob(t)
 	case t.Operation != nil:
 		return []string{"runs Operation " + t.Operation.TemplateRef}, ""
 	}
@@ -92,6 +87,29 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 			lines = append(lines, fmt.Sprintf("%s %s %s", verb, object.Kind, r.shown(t, object.Name)))
 		}
 	}
+	return lines, ""
+}
+
+// describeEdit says what a step of the engine would change, and what the engine would do for that.
+func (r *run) describeEdit(t *plugin.OperationStep) (lines []string, why string) {
+	edit, why := r.edit(t)
+	if why != "" {
+		return nil, why
+	}
+	for _, field := range edit.Fields {
+		lines = append(lines, fmt.Sprintf("sets %s to %v", field.Field, field.Value))
+	}
+	forecast, known := r.facts.Forecast[t.Name]
+	if edit.Spec != nil {
+		lines = append(lines, forecast.Fields...)
+	}
+	if known && len(forecast.Fields) == 0 {
+		lines = append(lines, "changes nothing: it is so already")
+	}
+	for _, change := range forecast.Changes {
+		lines = append(lines, change.String())
+	}
+	r.status.Changes = append(r.status.Changes, forecast.Changes...)
 	return lines, ""
 }
 
@@ -113,6 +131,19 @@ func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string
 		what = "runs action " + t.Agent.Action
 	}
 	return []string{fmt.Sprintf("%s in %s", what, strings.Join(pods, ", then "))}, ""
+}
+
+func (r *run) describeJob(t *plugin.OperationStep) (lines []string, why string) {
+	if t.Job.Component == "" {
+		if _, err := r.facts.componentFor(""); err != nil {
+			return nil, err.Error()
+		}
+	}
+	words := make([]string, 0, len(t.Job.Command))
+	for _, word := range t.Job.Command {
+		words = append(words, r.shown(t, word))
+	}
+	return []string{"runs in a pod of its own: " + strings.Join(words, " ")}, ""
 }
 
 // shown is a text as it is known now.

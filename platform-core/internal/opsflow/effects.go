@@ -24,6 +24,8 @@ type Effect struct {
 	Edit *Edit
 	// Handover that a set is to be asked for.
 	Handover *Handover
+	// Job is a pod that runs to completion.
+	Job *Job
 }
 
 // Call is a call to an agent of one pod.
@@ -67,9 +69,11 @@ const (
 	ObjectDelete ObjectVerb = "delete"
 )
 
-// Edit sets fields of the Application's spec, at the outermost object that declares them.
+// Edit sets fields of the Application's spec, at the outermost object that declares them, or all of that object's own spec.
 type Edit struct {
 	Fields []FieldEdit
+	// Spec is the whole spec of the outermost object in place of fields; nil for none.
+	Spec map[string]any
 	// Ownership says what becomes of fields that a GitOps manager owns.
 	Ownership Ownership
 }
@@ -116,6 +120,8 @@ type Answer struct {
 	Object map[string]any
 	// Child is the state of the Operation.
 	Child platformv1.OperationStatus
+	// Job is how a Job stands.
+	Job JobState
 }
 
 // Failure says how an effect failed.
