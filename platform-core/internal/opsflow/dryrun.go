@@ -19,7 +19,7 @@ func EditsOf(op *platformv1.Operation, facts Facts) map[string]*Edit {
 	edits := map[string]*Edit{}
 	for i := range facts.Template.Steps {
 		t := &facts.Template.Steps[i]
-		if t.Engine == nil || t.Engine.Do == plugin.EngineSwitchover {
+		if t.Engine == nil || !t.Engine.Do.Edits() {
 			continue
 		}
 		if edit, why := r.edit(t); why == "" {
@@ -71,6 +71,8 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 			return nil, v.failed
 		}
 		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom], cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
+	case t.Engine != nil && !t.Engine.Do.Edits():
+		return r.describeWriting(t)
 	case t.Engine != nil:
 		edit, why := r.edit(t)
 		if why != "" {
@@ -93,6 +95,25 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		}
 	}
 	return lines, ""
+}
+
+// describeWriting says what becomes of the pod that writes, or of one that follows it.
+func (r *run) describeWriting(t *plugin.OperationStep) (lines []string, why string) {
+	step := &platformv1.StepStatus{Name: t.Name, Phase: platformv1.OperationPending}
+	values, why := r.values(t)
+	if why != "" {
+		return nil, why
+	}
+	if t.Engine.Do == plugin.EngineRebuild {
+		if v := (rebuildStep{}).begin(r, step, values); !v.done() {
+			return nil, v.failed
+		}
+		return []string{fmt.Sprintf("deletes pod %s and its volumes %s, and makes them anew", step.Outputs[outputPod], step.Outputs[outputClaims])}, ""
+	}
+	if v := (failoverStep{}).begin(r, step, values); !v.done() {
+		return nil, v.failed
+	}
+	return []string{fmt.Sprintf("%s takes over from pod %s", cmp.Or(step.Outputs[outputTo], "another pod"), step.Outputs[outputFrom])}, ""
 }
 
 func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string) {

@@ -16,12 +16,15 @@ import (
 // Ahead returns the Operation that has to end before op can start, out of those of the
 // same Application; nil when it is op's turn. One that runs comes before all others,
 // then it goes by creation time and by name. One that stands aside keeps nobody waiting. What a step of another Operation runs waits neither for that one nor for those
-// that wait for it.
+// that wait for it. A record of what the engine does anyhow waits for nobody, and nobody for it.
 func Ahead(op *platformv1.Operation, others []*platformv1.Operation) *platformv1.Operation {
+	if IsRecord(op) {
+		return nil
+	}
 	var first *platformv1.Operation
 	above := ancestors(op, others)
 	for _, other := range others {
-		if other.UID == op.UID || Finished(other) || StandsAside(other) && !decided(other) || !other.DeletionTimestamp.IsZero() || before(op, other) < 0 {
+		if other.UID == op.UID || IsRecord(other) || Finished(other) || StandsAside(other) && !decided(other) || !other.DeletionTimestamp.IsZero() || before(op, other) < 0 {
 			continue
 		}
 		if slices.Contains(above, other.UID) || len(above) > 0 && waiting(other) > 0 {
@@ -33,6 +36,9 @@ func Ahead(op *platformv1.Operation, others []*platformv1.Operation) *platformv1
 	}
 	return first
 }
+
+// IsRecord says whether an Operation does nothing but to record a failover that the engine decided on.
+func IsRecord(op *platformv1.Operation) bool { return TriggerOf(op) == platformv1.TriggerFailover }
 
 // ancestors are the Operations whose steps run this one, directly or not.
 func ancestors(op *platformv1.Operation, others []*platformv1.Operation) []types.UID {

@@ -162,7 +162,17 @@ const (
 	EngineUpgrade EngineVerb = "Upgrade"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
+	// EngineFailover has another pod take over from the one that takes writes, whatever that says: component, to; with term it
+	// only records what the engine did in that term.
+	EngineFailover EngineVerb = "Failover"
+	// EngineRebuild makes a pod and its volumes anew, which then copies the data of the others: pod.
+	EngineRebuild EngineVerb = "Rebuild"
 )
+
+// Edits says whether the verb sets fields of the outermost declared object.
+func (v EngineVerb) Edits() bool {
+	return v != EngineSwitchover && v != EngineFailover && v != EngineRebuild
+}
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
@@ -172,6 +182,8 @@ var EngineValues = map[EngineVerb][]string{
 	EngineExpand:     {"component", "size"},
 	EngineUpgrade:    {"version"},
 	EngineSwitchover: {"component", "to"},
+	EngineFailover:   {"component", "term", "to"},
+	EngineRebuild:    {"pod"},
 }
 
 // ObjectReference names an object in the namespace of the target, with placeholders in its name.

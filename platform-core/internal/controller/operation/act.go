@@ -52,6 +52,8 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 		return c.edit(ctx, seen, effect.Edit)
 	case effect.Handover != nil:
 		return c.handOver(ctx, op, effect)
+	case effect.Rebuild != nil:
+		return c.rebuild(ctx, op, effect.Rebuild)
 	}
 	return c.object(ctx, op, effect.Object)
 }

@@ -31,8 +31,12 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 	if err := c.label(ctx, op, seen.application); err != nil {
 		return reconcile.Result{}, ignoreOvertaken(err)
 	}
-	if op.Spec.DryRun {
+	switch {
+	case op.Spec.DryRun:
 		return c.dryRun(ctx, op, seen)
+	case opsflow.IsRecord(op):
+		// It waits for nobody, and what is remembered of those that take turns does not know it.
+		return c.carryOut(ctx, op, seen, opsflow.Start(op, seen.application, seen.facts, nil))
 	}
 	first, err := c.ahead(ctx, op, seen.application)
 	if err != nil {

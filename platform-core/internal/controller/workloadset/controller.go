@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -95,6 +96,7 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 		Watches(&rbacv1.Role{}, made).
 		Watches(&rbacv1.RoleBinding{}, made).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofOperation), builder.WithPredicates(over)).
 		WithOptions(c.Options).
 		Complete(c)
 }
@@ -124,10 +126,15 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)
 	}
+	asking, err := c.asks(ctx, set)
+	if err != nil {
+		return outcome.Failed(err)
+	}
 	f, err := c.observe(ctx, set)
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	f.asking = asking
 	changing, err := c.tendWriter(ctx, set, f)
 	if err != nil {
 		return outcome.Failed(err)
