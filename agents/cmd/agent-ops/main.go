@@ -88,7 +88,7 @@ func ops(o opsOptions, log *slog.Logger) error {
 	go follow.Process(ctx, o.socket, statuses, log)
 	runner := action.New(o.dirs, secrets.Lookup, reap, store, log)
 	defer runner.Close()
-	opsserver.Server{Runner: runner, Entities: entity.New(o.dirs, secrets.Lookup, runner), Version: version}.Run(ctx,
+	opsserver.Server{Runner: runner, Entities: entity.New(runner), Version: version}.Run(ctx,
 		server.Endpoint{Address: o.listen, Certificates: mutualtls.New(o.tlsDir, log), Reflection: server.NoReflection, Log: log})
 	return nil
 }

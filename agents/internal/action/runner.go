@@ -18,6 +18,7 @@ import (
 	"github.com/zeroinfra/agents/internal/command"
 	"github.com/zeroinfra/agents/internal/expression"
 	"github.com/zeroinfra/agents/internal/planfile"
+	"github.com/zeroinfra/agents/internal/protocol"
 	"github.com/zeroinfra/platform-core/agentproto/configfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
@@ -58,6 +59,7 @@ func (c Call) method() string {
 type Runner struct {
 	dirs    planfile.Dirs
 	secret  configfile.Lookup
+	drivers *protocol.Drivers
 	starter command.Starter
 	log     *slog.Logger
 
@@ -72,7 +74,7 @@ type Runner struct {
 
 // New returns a Runner that keeps its calls in the store.
 func New(dirs planfile.Dirs, secret configfile.Lookup, starter command.Starter, store *callrecord.Store, log *slog.Logger) *Runner {
-	r := &Runner{dirs: dirs, secret: secret, starter: starter, store: store, log: log, running: map[string]*Run{}}
+	r := &Runner{dirs: dirs, secret: secret, drivers: protocol.New(dirs.Certificates, secret), starter: starter, store: store, log: log, running: map[string]*Run{}}
 	r.ending, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -84,6 +86,9 @@ func (r *Runner) Close() {
 	r.mu.Unlock()
 	r.runs.Wait()
 }
+
+// Drivers of the pod.
+func (r *Runner) Drivers() *protocol.Drivers { return r.drivers }
 
 // Plan is the present one as it is for this pod.
 func (r *Runner) Plan() (*plan.Plan, error) {
@@ -166,6 +171,10 @@ func (r *Runner) Once(intent Intent, prepare func() (Work, error)) (*Run, error)
 // job is what a call comes to.
 type job struct {
 	*compiled
+	// filled has the parameters in their places.
+	filled   *plan.Action
+	drivers  *protocol.Drivers
+	driver   *plan.Driver
 	spec     command.Spec
 	redacted func(string) string
 }
@@ -186,8 +195,8 @@ func (r *Runner) prepare(call Call) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: action %q: %w", ErrPlan, call.Action, err)
 	}
-	argv, env := declared.Fill(call.Parameters)
-	environ, redacted, err := planfile.PrepareAction(env, r.secret)
+	filled := declared.Fill(call.Parameters)
+	environ, redacted, err := planfile.PrepareAction(filled.Env, r.secret)
 	if err != nil {
 		return nil, fmt.Errorf("%w: action %q: %w", ErrPlan, call.Action, err)
 	}
@@ -195,7 +204,8 @@ func (r *Runner) prepare(call Call) (*job, error) {
 	if call.Timeout > 0 {
 		timeout = min(timeout, call.Timeout)
 	}
-	return &job{compiled: c, redacted: redacted, spec: command.Spec{Command: argv, Env: environ, Timeout: timeout}}, nil
+	return &job{compiled: c, filled: filled, drivers: r.drivers, driver: p.Driver, redacted: redacted,
+		spec: command.Spec{Command: filled.Command, Env: environ, Timeout: timeout}}, nil
 }
 
 // carryOut does the work to its end and records what came of it.
@@ -228,10 +238,15 @@ func (r *Runner) Execute(ctx context.Context, name string, parameters map[string
 	return outcome, result.Stdout
 }
 
-// run runs the command and judges it.
-func (j *job) run(ctx context.Context, starter command.Starter) (callrecord.Outcome, command.Result) {
-	result, err := command.Run(ctx, starter, j.spec)
-	outcome := j.judge(result, err)
+// run runs the command, or the query, and judges it.
+func (j *job) run(ctx context.Context, starter command.Starter) (outcome callrecord.Outcome, result command.Result) {
+	var err error
+	if j.filled.Query != nil {
+		result, err = j.query(ctx)
+	} else {
+		result, err = command.Run(ctx, starter, j.spec)
+	}
+	outcome = j.judge(result, err)
 	outcome.Message = j.redacted(outcome.Message)
 	return outcome, result
 }

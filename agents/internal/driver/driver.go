@@ -65,3 +65,35 @@ type Driver interface {
 	// not, is no problem. Calls come one at a time. The error says that nothing is known of what was changed.
 	Change(ctx context.Context, kind string, changes []Change) (Problems, error)
 }
+
+// Statement is what a Querier is asked, in the words of the middleware's protocol.
+type Statement struct {
+	// Text of it; arguments are no part of the text.
+	Text string
+	// Arguments in order.
+	Arguments []string
+	// Database that it is for; the middleware's own when empty.
+	Database string
+	// Access: ReadOnly has the middleware refuse what would change something.
+	Access Access
+}
+
+// Access says what a Statement may do.
+type Access string
+
+// Values of Access.
+const (
+	ReadWrite Access = "ReadWrite"
+	ReadOnly  Access = "ReadOnly"
+)
+
+// Table is what a Statement gives: rows of texts by column, nil for a value that is not there.
+type Table struct {
+	Columns []string
+	Rows    [][]*string
+}
+
+// Querier is a Driver that can be asked. Calls have the deadline of their context, at which the middleware is told to stop.
+type Querier interface {
+	Query(ctx context.Context, statement Statement) (Table, error)
+}

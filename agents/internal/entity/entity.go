@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,10 +19,6 @@ import (
 	"github.com/zeroinfra/agents/internal/action"
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/driver"
-	"github.com/zeroinfra/agents/internal/driver/redis"
-	"github.com/zeroinfra/agents/internal/planfile"
-	"github.com/zeroinfra/platform-core/agentproto/configfile"
-	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 const (
@@ -51,17 +46,13 @@ var (
 
 // Keeper keeps the objects of a pod. It is safe for concurrent use.
 type Keeper struct {
-	dirs   planfile.Dirs
-	secret configfile.Lookup
 	runner *action.Runner
 	// changing has the changes of one call after those of another.
 	changing sync.Mutex
 }
 
 // New returns a Keeper whose changes are calls of the runner.
-func New(dirs planfile.Dirs, secret configfile.Lookup, runner *action.Runner) *Keeper {
-	return &Keeper{dirs: dirs, secret: secret, runner: runner}
-}
+func New(runner *action.Runner) *Keeper { return &Keeper{runner: runner} }
 
 // Observe returns those of the objects that are there.
 func (k *Keeper) Observe(ctx context.Context, name string, queries []driver.Query) ([]driver.State, error) {
@@ -173,27 +164,15 @@ func (k *Keeper) resolve(name string) (driver.Driver, string, error) {
 		return nil, "", fmt.Errorf("%w: %q", ErrUnknown, name)
 	case declared.Actions != nil:
 		return &byActions{runner: k.runner, actions: *declared.Actions, plan: p}, name, nil
-	case p.Driver == nil || p.Driver.Protocol != plan.ProtocolRedis:
-		return nil, "", fmt.Errorf("%w: this agent has no driver for %q", ErrUnknown, name)
 	}
-	by := k.redis(p.Driver)
+	by, err := k.runner.Drivers().Open(p.Driver)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %q: %w", ErrUnknown, name, err)
+	}
 	if !slices.Contains(by.Kinds(), declared.Kind) {
 		return nil, "", fmt.Errorf("%w: the driver for %s knows no %q", ErrUnknown, p.Driver.Protocol, declared.Kind)
 	}
 	return by, declared.Kind, nil
-}
-
-func (k *Keeper) redis(d *plan.Driver) *redis.Driver {
-	options := redis.Options{Address: d.Address, Username: d.Username, UsersFile: d.EntitiesFile, Password: func() (string, error) {
-		if d.Password == nil {
-			return "", nil
-		}
-		return k.secret(*d.Password)
-	}}
-	if d.TLS {
-		options.CAFile = filepath.Join(k.dirs.Certificates, plan.CAFile)
-	}
-	return redis.New(options)
 }
 
 func checkNames[T any](all []T, most int, name func(T) string) error {

@@ -85,7 +85,7 @@ func (p *pod) keeper() *entity.Keeper {
 	}
 	runner := action.New(p.dirs, p.dirs.Secret, r, store, slog.New(slog.DiscardHandler))
 	p.Cleanup(runner.Close)
-	return entity.New(p.dirs, p.dirs.Secret, runner)
+	return entity.New(runner)
 }
 
 func (p *pod) change(k *entity.Keeper, key string, changes ...driver.Change) callrecord.Record {

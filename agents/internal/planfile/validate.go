@@ -208,7 +208,12 @@ func validateAction(action plan.Action) error {
 	for _, v := range action.Env {
 		words = append(words, v.Value)
 	}
-	err := errors.Join(validateCommand(action.Command), validateEnv(action.Env), notNegative(map[string]int{"timeoutSeconds": action.TimeoutSeconds}))
+	run := validateCommand(action.Command)
+	if action.Query != nil {
+		words = append(words, action.Query.Arguments...)
+		run = validateQuery(action)
+	}
+	err := errors.Join(run, validateEnv(action.Env), notNegative(map[string]int{"timeoutSeconds": action.TimeoutSeconds}))
 	for _, word := range words {
 		name, ok := plan.ParameterOf(word)
 		if _, declared := action.Parameters[name]; ok && !declared {
@@ -216,6 +221,16 @@ func validateAction(action plan.Action) error {
 		}
 	}
 	return err
+}
+
+func validateQuery(action plan.Action) error {
+	switch {
+	case len(action.Command) > 0 || len(action.Env) > 0:
+		return errors.New("it has a query and a command with its environment; give one")
+	case action.Query.Statement == "":
+		return errors.New("the statement of the query is empty")
+	}
+	return nil
 }
 
 func validateCommand(command []string) error {

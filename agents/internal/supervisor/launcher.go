@@ -56,8 +56,8 @@ func (l System) Renew(ctx context.Context, p *planfile.Prepared) error {
 
 // Act runs an action; its exit code must be 0. The error has no secrets in it.
 func (l System) Act(ctx context.Context, p *planfile.Prepared, a Act) error {
-	argv, env := a.Action.Fill(a.Parameters)
-	environ, redact, err := planfile.PrepareAction(env, a.Secret)
+	filled := a.Action.Fill(a.Parameters)
+	environ, redact, err := planfile.PrepareAction(filled.Env, a.Secret)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (l System) Act(ctx context.Context, p *planfile.Prepared, a Act) error {
 	if seconds == 0 {
 		seconds = plan.DefaultActionSeconds
 	}
-	return l.run(ctx, p, job{argv, environ, seconds, redact})
+	return l.run(ctx, p, job{filled.Command, environ, seconds, redact})
 }
 
 // job is a command to be run beside the process.

@@ -16,8 +16,10 @@ type Action struct {
 	// Description in one line.
 	Description string `json:"description,omitempty"`
 	// Command and arguments; never through a shell. A word that is just ${parameters.NAME} is that parameter, whose value then
-	// must not begin with a dash.
-	Command []string `json:"command"`
+	// must not begin with a dash. Either it or Query is there.
+	Command []string `json:"command,omitempty"`
+	// Query is a statement that the driver runs in place of a command.
+	Query *Query `json:"query,omitempty"`
 	// Env is added to the container's environment. A value may be just ${parameters.NAME}, too.
 	Env []EnvVar `json:"env,omitempty"`
 	// Parameters by name: the CUE constraint that the engine checks a value with before it calls. Each must be given.
@@ -28,6 +30,18 @@ type Action struct {
 	Success string `json:"success,omitempty"`
 	// Outputs are string expressions by name, evaluated when it succeeded.
 	Outputs map[string]string `json:"outputs,omitempty"`
+}
+
+// Query is a statement in the words of the middleware's protocol. Its result takes the place of what a command writes to standard output:
+// a JSON list with an object for each row, with the values as texts, or null, by column. What the middleware says when it refuses is on
+// standard error, and the exit code is 1 then.
+type Query struct {
+	// Statement is one; it is fixed text.
+	Statement string `json:"statement"`
+	// Arguments of the statement, in order. One that is just ${parameters.NAME} is that parameter.
+	Arguments []string `json:"arguments,omitempty"`
+	// Database that it is for; the middleware's own when empty.
+	Database string `json:"database,omitempty"`
 }
 
 var parameterForm = regexp.MustCompile(`^\$\{parameters\.([a-z][A-Za-z0-9]*)\}$`)
@@ -41,22 +55,33 @@ func ParameterOf(word string) (name string, ok bool) {
 	return match[1], true
 }
 
-// Fill returns the command and the environment with the parameters in their places. Values are not checked.
-func (a *Action) Fill(parameters map[string]string) (command []string, env []EnvVar) {
+// Fill returns the action with the parameters in their places. Values are not checked.
+func (a *Action) Fill(parameters map[string]string) *Action {
 	value := func(text string) string {
 		if name, ok := ParameterOf(text); ok {
 			return parameters[name]
 		}
 		return text
 	}
-	for _, word := range a.Command {
-		command = append(command, value(word))
+	all := func(words []string) []string {
+		var filled []string
+		for _, word := range words {
+			filled = append(filled, value(word))
+		}
+		return filled
 	}
+	filled := *a
+	filled.Command, filled.Env = all(a.Command), nil
 	for _, v := range a.Env {
 		v.Value = value(v.Value)
-		env = append(env, v)
+		filled.Env = append(filled.Env, v)
 	}
-	return command, env
+	if a.Query != nil {
+		query := *a.Query
+		query.Arguments = all(query.Arguments)
+		filled.Query = &query
+	}
+	return &filled
 }
 
 // Action returns the action with the name.

@@ -2,8 +2,19 @@
 
 package plan
 
-// ProtocolRedis is the protocol of Redis, which the ops agent has a driver for.
-const ProtocolRedis = "redis"
+import (
+	"maps"
+	"slices"
+)
+
+// Protocols that the ops agent has a driver for.
+const (
+	ProtocolPostgreSQL = "postgresql"
+	ProtocolRedis      = "redis"
+)
+
+// Protocols are all that there is a driver for.
+func Protocols() []string { return slices.Sorted(maps.Keys(driverKinds)) }
 
 // EntityKind is what a driver knows of one kind of objects.
 type EntityKind struct {
@@ -15,6 +26,14 @@ type EntityKind struct {
 
 // driverKinds are by protocol and name.
 var driverKinds = map[string]map[string]EntityKind{
+	ProtocolPostgreSQL: {
+		"database": {Parameters: []string{"owner", "encoding", "locale", "connection-limit"}},
+		"role":     {Parameters: []string{"login", "inherit", "attributes", "connection-limit", "valid-until", "member-of"}, Password: true},
+		// Within a database, whose name is a part of its own: <database>/<extension>.
+		"extension": {Parameters: []string{"version", "schema"}},
+		// <role>/<database>, and below that a schema and a table.
+		"grant": {Parameters: []string{"privileges"}},
+	},
 	ProtocolRedis: {
 		// A user of the access control list.
 		"acl-user": {Parameters: []string{"enabled", "keys", "channels", "commands"}, Password: true},
@@ -26,7 +45,7 @@ func DriverKinds(protocol string) map[string]EntityKind { return driverKinds[pro
 
 // Driver has the ops agent speak the middleware's own protocol, where that is better than its command line.
 type Driver struct {
-	// Protocol, for example redis.
+	// Protocol is one of Protocols.
 	Protocol string `json:"protocol"`
 	// Address of the process in its pod: host and port.
 	Address string `json:"address"`

@@ -68,6 +68,11 @@ func (r *rewriter) action(a Action) Action {
 	where := fmt.Sprintf("action %q", a.Name)
 	a.Command = inner.list(where+": command", a.Command)
 	a.Env = inner.env(where, a.Env)
+	if a.Query != nil {
+		query := *a.Query
+		query.Arguments = inner.list(where+": arguments", query.Arguments)
+		a.Query = &query
+	}
 	r.err = inner.err
 	return a
 }

@@ -26,7 +26,8 @@ func every() *plan.Plan {
 			{Key: "SETTING", Args: []string{"one", "two"}, Secret: secret, Dynamic: true}, {Key: "BARE"}}}},
 		Probe: plan.Probe{Command: []string{"the probe"}, Env: []plan.EnvVar{{Name: "PROBE", Value: "probe value"}},
 			Healthy: "HEALTHY", Role: "ROLE", Version: "VERSION", Attributes: map[string]string{"ATTRIBUTE": "EXPRESSION"}, IntervalSeconds: 5},
-		TLS: &plan.TLS{Reload: &plan.Reload{Command: []string{"the renewal"}, Env: []plan.EnvVar{{Name: "RENEWAL", Value: "renewal value"}}}},
+		TLS:     &plan.TLS{Reload: &plan.Reload{Command: []string{"the renewal"}, Env: []plan.EnvVar{{Name: "RENEWAL", Value: "renewal value"}}}},
+		Actions: []plan.Action{{Name: "ACTION", Query: &plan.Query{Statement: "STATEMENT", Arguments: []string{"an argument"}, Database: "DATABASE"}}},
 		Writing: &plan.Writing{Set: "SET", WriterArgs: []string{"the writer"}, FollowerArgs: []string{"FOLLOWER ${primary.fqdn}"},
 			Promote: &plan.Action{Name: "PROMOTE", Command: []string{"the promotion"}},
 			Follow:  &plan.Action{Name: "FOLLOW", Command: []string{"the following", "${parameters.primary}"}, Parameters: map[string]string{"primary": "CUE"}},
@@ -58,7 +59,7 @@ func TestRewriteReachesEachTextAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "one", "two", "the renewal", "renewal value",
-		"the writer", "the promotion", "the following", "the return", "return value", "the probe", "probe value"}
+		"an argument", "the writer", "the promotion", "the following", "the return", "return value", "the probe", "probe value"}
 	if !reflect.DeepEqual(seen, want) {
 		t.Errorf("texts are %q, want %q", seen, want)
 	}

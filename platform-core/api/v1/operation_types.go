@@ -3,12 +3,14 @@
 package v1
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // OperationSpec asks for one run of a named procedure. It is immutable but for cancel and approval.
-// +kubebuilder:validation:XValidation:rule="self.templateRef == oldSelf.templateRef && self.targetRef == oldSelf.targetRef && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.timeout) == has(oldSelf.timeout) && (!has(self.timeout) || self.timeout == oldSelf.timeout) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished) && (!has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == oldSelf.ttlSecondsAfterFinished) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry) && has(self.retryOf) == has(oldSelf.retryOf) && (!has(self.retryOf) || self.retryOf == oldSelf.retryOf) && has(self.dryRun) == has(oldSelf.dryRun) && (!has(self.dryRun) || self.dryRun == oldSelf.dryRun) && has(self.force) == has(oldSelf.force) && (!has(self.force) || self.force == oldSelf.force) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName) && has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author)",message="the spec of an Operation is immutable but for cancel and approval: create another Operation"
+// +kubebuilder:validation:XValidation:rule="self.templateRef == oldSelf.templateRef && self.targetRef == oldSelf.targetRef && has(self.parameters) == has(oldSelf.parameters) && (!has(self.parameters) || self.parameters == oldSelf.parameters) && has(self.targetSpec) == has(oldSelf.targetSpec) && (!has(self.targetSpec) || self.targetSpec == oldSelf.targetSpec) && has(self.timeout) == has(oldSelf.timeout) && (!has(self.timeout) || duration(self.timeout) == duration(oldSelf.timeout)) && has(self.ttlSecondsAfterFinished) == has(oldSelf.ttlSecondsAfterFinished) && (!has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == oldSelf.ttlSecondsAfterFinished) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry.limit == oldSelf.retry.limit && has(self.retry.backoff) == has(oldSelf.retry.backoff) && (!has(self.retry.backoff) || duration(self.retry.backoff) == duration(oldSelf.retry.backoff))) && has(self.retryOf) == has(oldSelf.retryOf) && (!has(self.retryOf) || self.retryOf == oldSelf.retryOf) && has(self.dryRun) == has(oldSelf.dryRun) && (!has(self.dryRun) || self.dryRun == oldSelf.dryRun) && has(self.force) == has(oldSelf.force) && (!has(self.force) || self.force == oldSelf.force) && has(self.serviceAccountName) == has(oldSelf.serviceAccountName) && (!has(self.serviceAccountName) || self.serviceAccountName == oldSelf.serviceAccountName) && has(self.author) == has(oldSelf.author) && (!has(self.author) || self.author == oldSelf.author)",message="the spec of an Operation is immutable but for cancel and approval: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="cancel cannot be taken back: create another Operation"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.approval) || has(self.approval) && self.approval == oldSelf.approval",message="approval is given once and cannot be changed"
 type OperationSpec struct {
@@ -24,9 +26,17 @@ type OperationSpec struct {
 	// parameters of the procedure, checked against its template.
 	// +optional
 	Parameters Parameters `json:"parameters,omitempty"`
+	// targetSpec is the whole spec that the target would have, as YAML or JSON, for a template that takes one, such as Plan.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=262144
+	TargetSpec string `json:"targetSpec,omitempty"`
 	// timeout of the whole run. Default 10m.
 	// +optional
 	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="timeout must be greater than 0"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// ttlSecondsAfterFinished is how long the record is kept after its end; for ever when left out.
 	// +optional
@@ -75,6 +85,9 @@ type OperationRetry struct {
 	Limit int32 `json:"limit"`
 	// backoff before the first of them; it doubles with each, up to 5m. Default 5s.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="backoff must be greater than 0"
 	Backoff *metav1.Duration `json:"backoff,omitempty"`
 }
 
@@ -193,10 +206,67 @@ type OperationStatus struct {
 	// +optional
 	// +listType=atomic
 	Plan []string `json:"plan,omitempty"`
+	// changes are what the engine would do to objects for what a dry run edits, in order.
+	// +optional
+	// +listType=atomic
+	Changes []PlannedChange `json:"changes,omitempty"`
 	// ending is why a run that ends goes on with the steps that compensate; empty for one that does not.
 	// +optional
 	Ending OperationEnding `json:"ending,omitempty"`
 }
+
+// PlannedChange is one thing that the engine would do to an object, and why.
+type PlannedChange struct {
+	// component that the object is part of; empty for one of the Application as a whole.
+	// +optional
+	Component string `json:"component,omitempty"`
+	// kind of the object, for example Pod.
+	Kind string `json:"kind"`
+	// name of the object.
+	Name string `json:"name"`
+	// action that is taken: Create, Update or Delete; Grow of a volume; Recreate, Restart, Resize, Reload or SwitchOver of a pod.
+	Action PlannedAction `json:"action"`
+	// to is the pod that takes over, for SwitchOver.
+	// +optional
+	To string `json:"to,omitempty"`
+	// reason in words.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// String returns the change as prose.
+func (c PlannedChange) String() string {
+	text := fmt.Sprintf("%s %s %s", c.Action, c.Kind, c.Name)
+	if c.To != "" {
+		text += " to " + c.To
+	}
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	return text
+}
+
+// PlannedAction is what would be done to an object.
+type PlannedAction string
+
+// Actions.
+const (
+	PlannedCreate PlannedAction = "Create"
+	PlannedUpdate PlannedAction = "Update"
+	PlannedDelete PlannedAction = "Delete"
+	// PlannedGrow: a volume gets larger.
+	PlannedGrow PlannedAction = "Grow"
+	// PlannedRecreate: another pod takes the place of this one.
+	PlannedRecreate PlannedAction = "Recreate"
+	// PlannedRestart: the process restarts in the pod, where need be with another image.
+	PlannedRestart PlannedAction = "Restart"
+	// PlannedResize: the pod gets other resources while it runs on.
+	PlannedResize PlannedAction = "Resize"
+	// PlannedReload: the process takes its configuration over while it runs on.
+	PlannedReload PlannedAction = "Reload"
+	// PlannedSwitchOver: the pod, which takes writes, hands over.
+	PlannedSwitchOver PlannedAction = "SwitchOver"
+)
 
 // OperationEnding is how a run ends that has yet to compensate.
 type OperationEnding string

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command zictl is the tool of plugin authors: it checks, renders, tests and
-// packages a plugin without a cluster.
+// Command zictl is the tool of plugin authors and of users: it checks, renders, tests and
+// packages a plugin without a cluster, and says what an edited object would do in one.
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,11 +23,17 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(pluginCommand())
-	if err := root.Execute(); err != nil {
-		if !errors.Is(err, errReported) {
-			fmt.Fprintln(os.Stderr, "zictl:", err)
-		}
-		os.Exit(1)
+	root.AddCommand(pluginCommand(), planCommand())
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return
 	}
+	if !errors.Is(err, errReported) {
+		fmt.Fprintln(os.Stderr, "zictl:", err)
+	}
+	code := 1
+	if end, ok := errors.AsType[exit](err); ok {
+		code = end.code
+	}
+	os.Exit(code)
 }

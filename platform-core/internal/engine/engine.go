@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/admission"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
@@ -113,16 +114,18 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	gate := func(next reconcile.Reconciler) reconcile.Reconciler { return loadedFirst{loader, next} }
-	var forecast workloadset.Forecast
+	var forecast operation.Forecasts
 	setups := []func() error{
 		func() error {
 			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
-		func() error {
-			return component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+		func() (err error) {
+			whole, err := component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+			forecast.Component = prospects(whole)
+			return err
 		},
 		func() (err error) {
-			forecast, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
 			return err
 		},
 		func() error {
@@ -150,6 +153,14 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return admission.Setup(mgr, *o.Admission, admission.Deps{
 		Domain: o.Domain, Namespace: o.Namespace, Index: index, Loaded: loader.Loaded, Settings: o.Settings,
 	})
+}
+
+// prospects has the controller of Operations see what that of Components forecasts.
+func prospects(forecast component.Forecast) func(context.Context, *platformv1.Component) (operation.Prospect, error) {
+	return func(ctx context.Context, c *platformv1.Component) (operation.Prospect, error) {
+		p, err := forecast(ctx, c)
+		return operation.Prospect(p), err
+	}
 }
 
 // kindsOf returns the kinds by what an owner reference calls them.

@@ -37,6 +37,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
+	"github.com/zeroinfra/platform-core/sdk/testkit/example"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 const system = "zeroinfra-system"
@@ -54,7 +56,8 @@ var rendering = engine.NewSettings("zeroinfra/agent:test")
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, After: rightsFit})
+	testkit.Main(m, &env, testkit.EnvOptions{
+		AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}, CRDs: []fs.FS{crd.FS, example.CRDs}, After: rightsFit})
 }
 
 // prepare makes what is there before any instance: namespace, plugin and class.
@@ -166,7 +169,7 @@ func runAt(t *testing.T, writes int, clock func() time.Time) (f *fuse, done <-ch
 	return f, ended, stop
 }
 
-func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time) error {
+func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time, kinds ...typed.Registration) error {
 	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:     env.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -180,7 +183,10 @@ func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time) er
 	if err != nil {
 		return err
 	}
-	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: rendering, Now: clock}); err != nil {
+	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: rendering, Now: clock, Kinds: kinds}); err != nil {
+		return err
+	}
+	if err := typed.Setup(mgr, typed.Settings{Domain: "database"}, kinds...); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

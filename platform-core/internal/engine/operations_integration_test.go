@@ -178,7 +178,7 @@ func TestDryRunsTouchNothing(t *testing.T) {
 		"stop":    {"Stop", nil, "stop: sets running to false"},
 		"restart": {"Restart", nil, "restart: calls Restart in redis-a-redis-main-0"},
 		"resize":  {"VerticalScaleResource", []string{"memory", "768Mi"}, "resize: sets components[redis].resources.limits.memory to 768Mi"},
-		"upgrade": {"UpgradePaaS", []string{"version", "8.0"}, "upgrade: UpdateImage redis-a-redis-main-0: its image changed"},
+		"upgrade": {"UpgradePaaS", []string{"version", "8.0"}, "upgrade: Restart Pod redis-a-redis-main-0: its image changed"},
 	} {
 		status := ends(t, operate(t, app, name, tc.template, dry, tc.parameters...), platformv1.OperationSucceeded)
 		if !slices.Contains(status.Plan, tc.want) {

@@ -74,14 +74,7 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 	case t.Engine != nil && !t.Engine.Do.Edits():
 		return r.describeWriting(t)
 	case t.Engine != nil:
-		edit, why := r.edit(t)
-		if why != "" {
-			return nil, why
-		}
-		for _, field := range edit.Fields {
-			lines = append(lines, fmt.Sprintf("sets %s to %v", field.Field, field.Value))
-		}
-		return append(lines, r.facts.Forecast[t.Name]...), ""
+		return r.describeEdit(t)
 	case t.Approval != nil:
 		return []string{"waits for somebody else than the author to approve"}, ""
 	case t.Wait != nil:
@@ -114,6 +107,29 @@ func (r *run) describeWriting(t *plugin.OperationStep) (lines []string, why stri
 		return nil, v.failed
 	}
 	return []string{fmt.Sprintf("%s takes over from pod %s", cmp.Or(step.Outputs[outputTo], "another pod"), step.Outputs[outputFrom])}, ""
+}
+
+// describeEdit says what a step of the engine would change, and what the engine would do for that.
+func (r *run) describeEdit(t *plugin.OperationStep) (lines []string, why string) {
+	edit, why := r.edit(t)
+	if why != "" {
+		return nil, why
+	}
+	for _, field := range edit.Fields {
+		lines = append(lines, fmt.Sprintf("sets %s to %v", field.Field, field.Value))
+	}
+	forecast, known := r.facts.Forecast[t.Name]
+	if edit.Spec != nil {
+		lines = append(lines, forecast.Fields...)
+	}
+	if known && len(forecast.Fields) == 0 {
+		lines = append(lines, "changes nothing: it is so already")
+	}
+	for _, change := range forecast.Changes {
+		lines = append(lines, change.String())
+	}
+	r.status.Changes = append(r.status.Changes, forecast.Changes...)
+	return lines, ""
 }
 
 func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string) {

@@ -69,9 +69,11 @@ const (
 	ObjectDelete ObjectVerb = "delete"
 )
 
-// Edit sets fields of the Application's spec, at the outermost object that declares them.
+// Edit sets fields of the Application's spec, at the outermost object that declares them, or all of that object's own spec.
 type Edit struct {
 	Fields []FieldEdit
+	// Spec is the whole spec of the outermost object in place of fields; nil for none.
+	Spec map[string]any
 	// Ownership says what becomes of fields that a GitOps manager owns.
 	Ownership Ownership
 }

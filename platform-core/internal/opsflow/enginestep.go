@@ -92,11 +92,15 @@ func (r *run) edit(t *plugin.OperationStep) (edit *Edit, why string) {
 	if why != "" {
 		return nil, why
 	}
-	fields, err := r.facts.fields(t.Engine.Do, values)
-	if err != nil {
+	var err error
+	edit = &Edit{}
+	if t.Engine.Do == plugin.EnginePlan {
+		edit.Spec, why = r.planned()
+		return edit, why
+	}
+	if edit.Fields, err = r.facts.fields(t.Engine.Do, values); err != nil {
 		return nil, err.Error()
 	}
-	edit = &Edit{Fields: fields}
 	if r.op.Spec.Force {
 		edit.Ownership = OverrideOwner
 	}

@@ -50,7 +50,15 @@ type Facts struct {
 	// ParentEnded says that the Operation whose step this one is has ended or is about to.
 	ParentEnded bool
 	// Forecast says what the engine would do for an edit, by step, for a dry run.
-	Forecast map[string][]string
+	Forecast map[string]Forecast
+}
+
+// Forecast is what an edit would bring about.
+type Forecast struct {
+	// Fields that it changes, in words; none when all is so already.
+	Fields []string
+	// Changes that the engine makes for them, in order.
+	Changes []platformv1.PlannedChange
 }
 
 // Writing is a WorkloadSet whose writer the engine names.

@@ -111,6 +111,9 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 	if spec.Retry != nil && spec.Retry.Backoff != nil && spec.Retry.Backoff.Duration <= 0 {
 		return refuse(platformv1.ReasonInvalidSpec, "retry.backoff %s is not allowed: it must be greater than 0", spec.Retry.Backoff.Duration)
 	}
+	if refusal := checkTargetSpec(spec, template); refusal != nil {
+		return refusal
+	}
 	// What a step runs has the account of its parent, whatever it does.
 	if spec.ServiceAccountName != "" && ParentOf(op) == "" && !slices.ContainsFunc(template.Steps, writesObjects) {
 		return refuse(platformv1.ReasonInvalidSpec, "template %q has no step that writes objects, and serviceAccountName is for those only: leave it out", template.Name)

@@ -87,24 +87,43 @@ func (l *loader) checkAction(path document.Path, c *Component, a *plan.Action) {
 	for i, word := range a.Command {
 		use(path.With("command").Index(i), word)
 	}
+	if a.Query != nil {
+		for i, word := range a.Query.Arguments {
+			use(path.With("query").With("arguments").Index(i), word)
+		}
+	}
 	for i, v := range a.Env {
 		use(path.With("env").Index(i).With("value"), v.Value)
 	}
-	if _, ok := plan.ParameterOf(a.Command[0]); ok {
-		l.wrong(path.With("command").Index(0), "is a parameter: what is run is never for the caller to say")
-	}
+	l.checkRun(path, c, a)
 	for _, name := range slices.Sorted(maps.Keys(a.Parameters)) {
 		at := path.With("parameters").With(name)
 		if err := constraint.CheckTextConstraint(a.Parameters[name]); err != nil {
 			l.wrong(at, "%v", err)
 		}
 		if !used[name] {
-			l.wrong(at, "is used nowhere: put ${parameters.%s} as a whole word into the command, or as a whole value into env", name)
+			l.wrong(at, "is used nowhere: put ${parameters.%s} as a whole word into the command or the arguments of the query, or as a whole value into env", name)
 		}
 	}
 	l.checkResultExpression(path.With("success"), a.Success, cel.BoolType)
 	for _, name := range slices.Sorted(maps.Keys(a.Outputs)) {
 		l.checkResultExpression(path.With("outputs").With(name), a.Outputs[name], cel.StringType)
+	}
+}
+
+// checkRun: what is run is a command or a query, and never for the caller to say.
+func (l *loader) checkRun(path document.Path, c *Component, a *plan.Action) {
+	switch {
+	case (len(a.Command) == 0) == (a.Query == nil):
+		l.wrong(path, "must have either a command or a query")
+	case a.Query == nil:
+		if _, ok := plan.ParameterOf(a.Command[0]); ok {
+			l.wrong(path.With("command").Index(0), "is a parameter: what is run is never for the caller to say")
+		}
+	case c.Driver == nil:
+		l.wrong(path.With("query"), "needs a driver of component %q: add it there", c.Name)
+	case len(a.Env) > 0:
+		l.wrong(path.With("env"), "is for a command: a query has none, take it out")
 	}
 }
 

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,66 @@ func TestBrokenActions(t *testing.T) {
 		"value is missing":         c(`, why: "because of ${source.name}"}`, "}", "parameters: {to", `lacks "why"`),
 		"value too many":           c(`{to: `, `{of: a, to: `, "parameters: {of", `is no parameter of action "hand-over"`),
 	})
+}
+
+const queried = `    actions:
+      - name: count
+        query:
+          statement: SELECT count(*) AS roles FROM pg_roles WHERE rolname = $1
+          arguments: ["${parameters.role}", "${pod.name}"]
+          database: postgres
+        parameters: {role: string}
+        outputs: {roles: "json[0].roles"}
+`
+
+func TestBrokenQueries(t *testing.T) {
+	c := func(old, new, at, says string) broken {
+		return broken{part: PartComponents, key: components, old: probeLine, new: strings.Replace(queried, old, new, 1) + probeLine, at: at, says: says}
+	}
+	run(t, map[string]broken{
+		"a command, too":         c("        query:", "        command: [a]\n        query:", "- name: count", "must have either a command or a query"),
+		"neither":                c("        query:\n          statement: SELECT count(*) AS roles FROM pg_roles WHERE rolname = $1\n          arguments: [\"${parameters.role}\", \"${pod.name}\"]\n          database: postgres\n        parameters: {role: string}\n", "", "- name: count", "must have either a command or a query"),
+		"a statement that grows": c("rolname = $1", "rolname = '${app.name}'", "statement:", "a placeholder is not allowed here"),
+		"no statement":           c("          statement: SELECT count(*) AS roles FROM pg_roles WHERE rolname = $1\n", "", "query:", "statement is missing"),
+		"an argument unknown":    c("parameters.role", "parameters.rule", "arguments:", `stands for the parameter "rule", which is not declared`),
+		"an argument not used":   c(`["${parameters.role}", "${pod.name}"]`, "[]", "parameters: {role", "the arguments of the query"),
+		"an environment":         c("        parameters:", "        env: [{name: A, value: b}]\n        parameters:", "env: [{name: A", "a query has none"),
+	})
+}
+
+// A query needs somebody to ask.
+func TestQueryOfNobody(t *testing.T) {
+	for name, tc := range map[string]struct{ old, new, says string }{
+		"no driver":  {"    driver:\n      protocol: redis\n      address: 127.0.0.1:6379\n      tls: true\n      credential: default\n      entitiesFile: /zeroinfra/config/users/entities.conf\n", "", "needs a driver of component \"redis\": add it there"},
+		"other file": {"protocol: redis\n", "protocol: postgresql\n", "is for a middleware that forgets"},
+	} {
+		sources := redisSources(t)
+		edit(t, sources, PartComponents, components, probeLine, strings.Replace(queried, "        parameters: {role: string}\n", "", 1)+probeLine)
+		edit(t, sources, PartComponents, components, "${parameters.role}", "role")
+		edit(t, sources, PartComponents, components, tc.old, tc.new)
+		_, errs := Load(sources)
+		if !slices.ContainsFunc(errs, func(e LoadError) bool { return strings.Contains(e.Message, tc.says) }) {
+			t.Errorf("%s: got %v; want %q", name, errs, tc.says)
+		}
+	}
+}
+
+func TestQueryInAPlan(t *testing.T) {
+	sources := redisSources(t)
+	edit(t, sources, PartComponents, components, probeLine, queried+probeLine)
+	b, errs := Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	c, _ := b.Component("redis")
+	p, err := b.RenderPlan("redis", sampleValues(c, "standalone", "7.0", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	action, _ := p.Action("count")
+	if got := strings.Join(action.Query.Arguments, " "); got != "${parameters.role} ${pod.name}" || action.Query.Database != "postgres" {
+		t.Errorf("got %+v", action.Query)
+	}
 }
 
 // What the agents get of an action is ready but for the pod and the parameters.

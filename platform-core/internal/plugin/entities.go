@@ -17,7 +17,7 @@ import (
 
 // Driver has the ops agent speak the middleware's own protocol.
 type Driver struct {
-	// Protocol, for example redis.
+	// Protocol is one of plan.Protocols.
 	Protocol string `json:"protocol"`
 	// Address of the process within its pod: host and port.
 	Address string `json:"address"`
@@ -150,8 +150,13 @@ func (l *loader) checkDriver(path document.Path, c *Component) {
 	if d.TLS && c.TLS == nil {
 		l.wrong(path.With("tls"), "is for a component that can speak TLS: add tls, or take it out")
 	}
-	if !slices.ContainsFunc(l.components.Entities, func(e Entity) bool { return e.Component == c.Name && e.Driver != "" }) {
-		l.wrong(path, "is used by no entity: add one of component %q with a driver, or take it out", c.Name)
+	kept := slices.ContainsFunc(l.components.Entities, func(e Entity) bool { return e.Component == c.Name && e.Driver != "" })
+	asked := slices.ContainsFunc(c.Actions, func(a plan.Action) bool { return a.Query != nil })
+	if !kept && !asked {
+		l.wrong(path, "is used by no entity and no action: add an entity of component %q with a driver, or an action with a query, or take it out", c.Name)
+	}
+	if d.EntitiesFile != "" && d.Protocol != plan.ProtocolRedis {
+		l.wrong(path.With("entitiesFile"), "is for a middleware that forgets what it had when it is restarted, and this one does not: take it out")
 	}
 }
 
@@ -278,6 +283,9 @@ func (l *loader) checkEntityActions(path document.Path, c *Component, e *Entity,
 			if _, takes := action.Parameters[name]; !takes {
 				l.wrong(here, "names the action %q, which does not take %q: it would come to nothing", one.name, name)
 			}
+		}
+		if one.key == "list" && action.Query != nil {
+			l.wrong(here, "names the action %q, which is a query: it gives rows, and what is listed is an object by name, make it a command", one.name)
 		}
 		if isWordOf(action.Command, plan.EntityPassword) {
 			l.wrong(here, "names the action %q, which has the password on its command line, where others can see it: put it into env", one.name)

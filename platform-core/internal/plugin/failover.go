@@ -149,6 +149,9 @@ func (l *loader) checkWritingAction(path document.Path, c *Component, name strin
 	if key := path[len(path)-1]; key != "measure" && key != "handover" && (action.Success != "" || len(action.Outputs) > 0) {
 		l.wrong(path, "names the action %q, which has success or outputs: the process manager runs it and goes by its exit code alone, take them out", name)
 	}
+	if key := path[len(path)-1]; key != "measure" && key != "handover" && action.Query != nil {
+		l.wrong(path, "names the action %q, which is a query: the process manager runs it and has no driver, make it a command", name)
+	}
 	for _, parameter := range slices.Sorted(maps.Keys(action.Parameters)) {
 		if !slices.Contains(allowed, parameter) {
 			l.wrong(path, "names the action %q, which takes the parameter %q: nobody would give it one", name, parameter)

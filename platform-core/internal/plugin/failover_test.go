@@ -70,6 +70,7 @@ func TestBrokenFailover(t *testing.T) {
 		"follow":             {"follow: follow", "follow: lift", `names the action of component "redis" "lift"`},
 		"rejoin":             {"follow: follow", "follow: follow\n      rejoin: lift", `names the action of component "redis" "lift"`},
 		"parameter":          {"{name: promote, command: [a]}", `{name: promote, command: [a, "${parameters.force}"], parameters: {force: string}}`, `takes the parameter "force": nobody would give it one`},
+		"promote by query":   {"{name: promote, command: [a]}", "{name: promote, query: {statement: a}}", "which is a query: the process manager runs it and has no driver"},
 		"judged action":      {"{name: promote, command: [a]}", "{name: promote, command: [a], success: exitCode == 1}", "goes by its exit code alone"},
 		"ordered":            {"    failover:\n", "    podManagementPolicy: OrderedReady\n    failover:\n", "podManagementPolicy Parallel"},
 		"switchover":         {"    failover:\n", "    switchover: {action: drop-user, roles: [replica]}\n    failover:\n", "cannot both be there"},

@@ -83,7 +83,7 @@ func inPlan(path document.Path) bool {
 	case "probe":
 		return path[3] == "command" || path[3] == "env"
 	case "actions":
-		return len(path) > 5 && (path[4] == "command" || path[4] == "env")
+		return len(path) > 5 && (path[4] == "command" || path[4] == "env" || path[4] == "query" && path[5] == "arguments")
 	case "monitoring":
 		return path[3] == "env"
 	}
@@ -131,7 +131,7 @@ func perPod(path document.Path) bool {
 	case len(at) == 2:
 		return at[0] == "command" || at[0] == "each"
 	case len(at) == 3:
-		return at[0] == "env" && at[2] == "value"
+		return at[0] == "env" && at[2] == "value" || at[0] == "query" && at[1] == "arguments"
 	}
 	return false
 }

@@ -167,6 +167,8 @@ const (
 	EngineFailover EngineVerb = "Failover"
 	// EngineRebuild makes a pod and its volumes anew, which then copies the data of the others: pod.
 	EngineRebuild EngineVerb = "Rebuild"
+	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
+	EnginePlan EngineVerb = "Plan"
 )
 
 // Edits says whether the verb sets fields of the outermost declared object.
@@ -176,7 +178,7 @@ func (v EngineVerb) Edits() bool {
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
-	EngineStop: nil, EngineStart: nil,
+	EngineStop: nil, EngineStart: nil, EnginePlan: nil,
 	EngineScale:      {"component", "replicas", "set"},
 	EngineResize:     {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:     {"component", "size"},

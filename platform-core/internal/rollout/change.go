@@ -65,7 +65,7 @@ func (f Facts) Held() []Step {
 
 // waits says whether a step has to wait for a window: it takes a pod out that serves.
 func (f Facts) waits(p Pod, step Step) bool {
-	return f.Window == Closed && step.Action.outage() && !halfway(p)
+	return f.Window == Closed && step.Action.Outage() && !halfway(p)
 }
 
 // needNow is what a pod needs and can have now. While the rest waits for a window, it gets what it can take over as it runs:

@@ -55,14 +55,14 @@ const (
 	CanTakeOver Candidacy = "CanTakeOver"
 )
 
-// outages are the actions that take the process of a pod out for a while.
-func (a Action) outage() bool { return a == DeletePod || a == UpdateImage || a == PushPlan }
+// Outage says whether an action takes the process of a pod out for a while.
+func (a Action) Outage() bool { return a == DeletePod || a == UpdateImage || a == PushPlan }
 
 // spare puts a switchover before a step that takes the writer out, as long as another pod could take over. Without it nothing
 // is done to a writer that works; one that is out anyway is changed at once.
 func (f Facts) spare(step Step) Step {
 	p := f.podOf(step.Ordinal)
-	if f.Switchover == NoSwitchover || !step.Action.outage() || p.Life != Alive || halfway(p) {
+	if f.Switchover == NoSwitchover || !step.Action.Outage() || p.Life != Alive || halfway(p) {
 		return step
 	}
 	writers := f.writers()

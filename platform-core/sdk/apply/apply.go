@@ -125,6 +125,29 @@ func (a *Applier) ApplyWithout(ctx context.Context, obj client.Object, path ...s
 	return a.update(ctx, live, want)
 }
 
+// Would says what ApplyWithout would do, and writes nothing.
+func (a *Applier) Would(ctx context.Context, obj client.Object, without ...string) (Change, error) {
+	live, err := a.find(ctx, obj)
+	if err != nil {
+		return Unchanged, fmt.Errorf("cannot compare %s: %w", describe(obj), err)
+	}
+	if live == nil {
+		return Created, nil
+	}
+	want, err := a.desired(obj, without...)
+	if err != nil {
+		return Unchanged, fmt.Errorf("cannot compare %s: %w", describe(obj), err)
+	}
+	if err := checkOwner(a.client.Scheme(), want.object, live); err != nil || live.GetDeletionTimestamp() != nil {
+		return Unchanged, err
+	}
+	same, err := a.shows(live, want)
+	if err != nil || same {
+		return Unchanged, err
+	}
+	return Updated, nil
+}
+
 // Handover gives one field of a live object, with the value that it has there, to another field owner, so that ApplyWithout
 // does not remove it. It is refused with a conflict when the object has changed since live was read.
 func (a *Applier) Handover(ctx context.Context, live client.Object, to string, path ...string) error {
@@ -248,11 +271,11 @@ func (a *Applier) update(ctx context.Context, live client.Object, want *desired)
 	if live.GetDeletionTimestamp() != nil {
 		return Unchanged, nil
 	}
-	current, err := contentOf(live)
+	same, err := a.shows(live, want)
 	if err != nil {
-		return Unchanged, fmt.Errorf("cannot compare %s with the live one: %w", want, err)
+		return Unchanged, err
 	}
-	if want.isDigestOf(live) && (contains(current, want.content) || a.isSettled(live, current, want)) {
+	if same {
 		a.checked.Add(live.GetUID(), check{given: want.given, stamp: stampOf(live)})
 		return Unchanged, nil
 	}
@@ -265,6 +288,15 @@ func (a *Applier) update(ctx context.Context, live client.Object, want *desired)
 	}
 	a.settle(patch, want)
 	return Updated, nil
+}
+
+// shows says whether a live object is as wanted.
+func (a *Applier) shows(live client.Object, want *desired) (bool, error) {
+	current, err := contentOf(live)
+	if err != nil {
+		return false, fmt.Errorf("cannot compare %s with the live one: %w", want, err)
+	}
+	return want.isDigestOf(live) && (contains(current, want.content) || a.isSettled(live, current, want)), nil
 }
 
 // find returns the live object, from the cache when that has it; nil when there is none as far as is known.

@@ -5,6 +5,7 @@ package operator
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -18,7 +19,7 @@ const (
 	// worthBytes is how much unused memory has to be held for giving it back to be worth a collection.
 	worthBytes = 16 << 20
 	// roomBytes is how much garbage a large operator may hold before it is collected; more only when roomShare is more.
-	roomBytes = 64 << 20
+	roomBytes = 40 << 20
 	// roomShare of what is in use may be garbage in any case, or a very large operator would do nothing but collect.
 	roomShare = 4
 	// gcVariable is set by who decides on it himself.
@@ -34,8 +35,9 @@ func percentFor(inUse uint64) int {
 	return int(max(roomBytes, inUse/roomShare) * 100 / inUse)
 }
 
-// givesBack keeps the operator's memory near what it has in use: it limits the garbage of a large one, and returns memory to the
-// node once the operator has come to rest. Go would keep for minutes what a rush of work took, and an operator is at rest most of its life.
+// givesBack keeps the operator's memory near what it has in use: after each collection it limits the garbage until the next one, and it
+// returns memory to the node once the operator has come to rest. Go would keep for minutes what a rush of work took, and an operator is at rest
+// most of its life.
 type givesBack struct {
 	allocated uint64
 	percent   int
@@ -61,6 +63,9 @@ func newGivesBack() *givesBack {
 
 // Start implements manager.Runnable.
 func (g *givesBack) Start(ctx context.Context) error {
+	if g.limit != nil {
+		afterEachCollection(ctx, g.bound)
+	}
 	tick := time.NewTicker(restCheck)
 	defer tick.Stop()
 	for {
@@ -76,17 +81,36 @@ func (g *givesBack) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: those that wait to lead hold memory, too.
 func (*givesBack) NeedLeaderElection() bool { return false }
 
+// look gives memory back when nothing happened since the last look.
 func (g *givesBack) look() {
 	now := g.read()
 	atRest := now.allocated-g.allocated < restBytes
 	g.allocated = now.allocated
-	if percent := percentFor(now.inUse); g.limit != nil && percent != g.percent {
-		g.limit(percent)
-		g.percent = percent
-	}
 	if atRest && now.unused >= worthBytes {
 		g.free()
 	}
+}
+
+// bound limits the garbage by what is in use now.
+func (g *givesBack) bound() {
+	if percent := percentFor(g.read().inUse); percent != g.percent {
+		g.limit(percent)
+		g.percent = percent
+	}
+}
+
+// collected is an object that nothing refers to: that it is cleaned up tells of a collection. It is large enough to stand alone.
+type collected struct{ _ [64]byte }
+
+// afterEachCollection calls do after each collection of garbage, one call at a time, until the context ends.
+func afterEachCollection(ctx context.Context, do func()) {
+	if ctx.Err() != nil {
+		return
+	}
+	runtime.AddCleanup(new(collected), func(struct{}) {
+		do()
+		afterEachCollection(ctx, do)
+	}, struct{}{})
 }
 
 func readUsage() usage {

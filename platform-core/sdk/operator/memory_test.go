@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"context"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -33,15 +34,38 @@ func TestGarbageIsLimitedWhereMuchIsInUse(t *testing.T) {
 	g := &givesBack{percent: 100, free: func() {}, read: func() usage { return now }, limit: func(percent int) { limits = append(limits, percent) }}
 	for _, mebibytes := range []uint64{20, 64, 128, 128, 256, 1024, 20} {
 		now.inUse = mebibytes << 20
-		g.look()
+		g.bound()
 	}
-	if want := []int{50, 25, 100}; !slices.Equal(limits, want) {
+	if want := []int{62, 31, 25, 100}; !slices.Equal(limits, want) {
 		t.Errorf("limits were %v, want %v", limits, want)
 	}
 	t.Setenv(gcVariable, "75")
 	if newGivesBack().limit != nil {
 		t.Error("what somebody decided on is changed")
 	}
+}
+
+func TestEachCollectionIsFollowedByAnother(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := make(chan struct{})
+	afterEachCollection(ctx, func() {
+		select {
+		case calls <- struct{}{}:
+		case <-ctx.Done():
+		}
+	})
+	for range 3 {
+		for seen := false; !seen; {
+			runtime.GC()
+			select {
+			case <-calls:
+				seen = true
+			default:
+				runtime.Gosched()
+			}
+		}
+	}
+	cancel()
 }
 
 func TestGivesBackRealMemory(t *testing.T) {

@@ -10,13 +10,10 @@ package redis
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
-	"time"
+	"slices"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -24,14 +21,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver"
 )
 
-const (
-	// KindUser is a user of the ACL.
-	KindUser = "acl-user"
-	// maxReply is how many bytes of answers one call takes.
-	maxReply = 8 << 20
-	// dialTimeout of the connection, which never leaves the pod.
-	dialTimeout = 2 * time.Second
-)
+// KindUser is a user of the ACL.
+const KindUser = "acl-user"
 
 // Options of a driver.
 type Options struct {
@@ -102,6 +93,7 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 		if err := d.keep(unsure); err != nil {
 			return err
 		}
+		there := pipeline.Do(ctx, "ACL", "USERS")
 		// An error of one command is that of its answer, too.
 		_, err := pipeline.Exec(ctx)
 		for name, answer := range answers {
@@ -115,7 +107,7 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 				return fmt.Errorf("cannot change users: %w", err)
 			}
 		}
-		return nil
+		return keepOnly(kept, before, there)
 	})
 	if err != nil {
 		return nil, err
@@ -123,79 +115,50 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 	return problems, d.keep(kept)
 }
 
+// keepOnly has users no longer be kept that the process does not have: it was started as another one than that which they were kept for.
+func keepOnly(kept, before map[string]string, there *goredis.Cmd) error {
+	names, err := there.StringSlice()
+	if err != nil {
+		return fmt.Errorf("cannot list the users: %w", err)
+	}
+	for name := range before {
+		if !slices.Contains(names, name) {
+			kept[name] = ""
+		}
+	}
+	return nil
+}
+
 func unknown(kind string) error { return fmt.Errorf("the driver for redis knows no %q", kind) }
 
-// with calls do with a connection of its own.
+// with calls do with a connection of its own, which ends with the context.
 func (d *Driver) with(ctx context.Context, do func(*goredis.Client) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	password, err := d.options.Password()
 	if err != nil {
 		return err
 	}
-	config, err := d.tls()
+	config, err := driver.TLS(d.options.CAFile)
 	if err != nil {
 		return err
 	}
 	client := goredis.NewClient(&goredis.Options{
 		Network: "tcp", Addr: d.options.Address, Username: d.options.Username, Password: password,
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			connection, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+		Dialer: func(dialing context.Context, network, address string) (net.Conn, error) {
+			connection, err := driver.Dial(dialing, network, address)
 			if err != nil {
 				return nil, err
 			}
-			if config != nil {
-				connection = tls.Client(connection, config)
+			// The library looks at the deadline of a call, and not at its end.
+			context.AfterFunc(ctx, func() { _ = connection.Close() })
+			if config == nil {
+				return connection, nil
 			}
-			return &bounded{Conn: connection, left: maxReply}, nil
+			return tls.Client(connection, config), nil
 		},
 		Protocol: 2, DisableIdentity: true, PoolSize: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
 	})
 	defer client.Close()
 	return do(client)
-}
-
-// tls returns nil where the process does not speak it. The name in the certificate is that of the Service, which nobody asks for
-// within the pod: what counts is who issued it.
-func (d *Driver) tls() (*tls.Config, error) {
-	if d.options.CAFile == "" {
-		return nil, nil
-	}
-	data, err := os.ReadFile(d.options.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the CA of the process: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("file %q holds no certificate", d.options.CAFile)
-	}
-	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, // The chain is verified below.
-		VerifyConnection: func(state tls.ConnectionState) error {
-			between := x509.NewCertPool()
-			for _, certificate := range state.PeerCertificates[1:] {
-				between.AddCert(certificate)
-			}
-			_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
-			return err
-		},
-	}, nil
-}
-
-// errTooMuch ends a call whose answer would fill the memory.
-var errTooMuch = fmt.Errorf("redis answered with more than %d MiB", maxReply>>20)
-
-// bounded is a connection from which only so much can be read.
-type bounded struct {
-	net.Conn
-	left int64
-}
-
-// Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooMuch
-	}
-	n, err := io.LimitReader(b.Conn, b.left).Read(p)
-	b.left -= int64(n)
-	return n, err
 }

@@ -71,8 +71,8 @@ type Controller struct {
 	rendered rendered
 }
 
-// Setup registers the controller with a manager.
-func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+// Setup registers the controller with a manager. It returns who forecasts what the controller would do.
+func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) (Forecast, error) {
 	c := &Controller{
 		Deps:   deps,
 		client: mgr.GetClient(),
@@ -83,10 +83,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	}
 	c.frame, c.rendered = frame.New(c.client, c.work, finish), newRendered()
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Component{}, pluginField, byPlugin); err != nil {
-		return err
+		return nil, err
 	}
 	made := queue.Made(mgr, &platformv1.Component{}, nil)
-	return ctrl.NewControllerManagedBy(mgr).
+	return c.forecast, ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.Component{}).
 		Watches(&platformv1.WorkloadSet{}, queue.OwnerOf(mgr, &platformv1.Component{})).

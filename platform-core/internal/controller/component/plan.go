@@ -10,6 +10,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -17,6 +18,13 @@ import (
 
 // plan renders the component, or says why it cannot. A refusal leaves what runs alone.
 func (c *Controller) plan(component *platformv1.Component, f *facts) (*render.ComponentOutput, *outcome.Outcome) {
+	return c.planWith(component, f, func(bundle *plugin.Bundle, settings render.Settings, owner render.Meta) (*render.ComponentOutput, *render.Refusal) {
+		return c.rendered.component(bundle, settings, owner, component, f)
+	})
+}
+
+// planWith is plan with who renders.
+func (c *Controller) planWith(component *platformv1.Component, f *facts, renders func(*plugin.Bundle, render.Settings, render.Meta) (*render.ComponentOutput, *render.Refusal)) (*render.ComponentOutput, *outcome.Outcome) {
 	pinned := component.Spec.Plugin
 	bundle := f.state.Bundle
 	if bundle == nil {
@@ -31,12 +39,12 @@ func (c *Controller) plan(component *platformv1.Component, f *facts) (*render.Co
 	}
 	settings := c.Settings.Get()
 	settings.OperatorNamespace = c.Namespace
-	output, refusal := c.rendered.component(bundle, settings, render.Meta{
+	output, refusal := renders(bundle, settings, render.Meta{
 		Application: component.Spec.Application,
 		Namespace:   component.Namespace,
 		UID:         types.UID(component.Labels[platformv1.ApplicationUIDLabel]),
 		Domain:      component.Labels[platformv1.DomainLabel],
-	}, component, f)
+	})
 	if refusal != nil {
 		o := outcome.Stalled(refusal.Reason, refusal.Message)
 		return nil, &o

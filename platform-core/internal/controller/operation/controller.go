@@ -44,8 +44,8 @@ type Deps struct {
 	Kinds map[schema.GroupKind]typed.Registration
 	// Settings that pods would be rendered with.
 	Settings *settings.Live
-	// Forecast says in prose what would be done to the pods of a set with another spec, for dry runs.
-	Forecast func(ctx context.Context, set *platformv1.WorkloadSet) ([]string, error)
+	// Forecast says what would be done, for dry runs.
+	Forecast Forecasts
 	// Domain that this operator serves.
 	Domain string
 	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when nil.

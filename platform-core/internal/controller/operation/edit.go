@@ -4,6 +4,7 @@ package operation
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,6 +82,12 @@ func (c *Controller) think(ctx context.Context, seen *observation, edit *opsflow
 	spec, ok := ch.after.Object["spec"].(map[string]any)
 	if !ok {
 		return nil, fmt.Sprintf("%s has no spec", seen.facts.Declared.Object), nil
+	}
+	if edit.Spec != nil {
+		ch.after.Object["spec"] = edit.Spec
+		for _, difference := range opsflow.Differences(spec, edit.Spec) {
+			ch.changed = append(ch.changed, "spec."+difference)
+		}
 	}
 	for _, field := range edit.Fields {
 		name := field.Field
@@ -192,59 +198,26 @@ func (c *Controller) accepts(ctx context.Context, app *platformv1.Application) (
 	return facts, nil
 }
 
-// forecast says what the edits of a dry run would bring about, by step. A refusal is why one of them could not be made.
-func (c *Controller) forecast(ctx context.Context, op *platformv1.Operation, seen *observation) (map[string][]string, *opsflow.Refusal, error) {
-	forecast := map[string][]string{}
-	for step, edit := range opsflow.EditsOf(op, seen.facts) {
-		change, refusal, err := c.think(ctx, seen, edit)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case refusal != "":
-			return nil, &opsflow.Refusal{Reason: opsflow.ReasonStepFailed, Message: refusal}, nil
-		case change.application == nil:
-			forecast[step] = []string{"changes nothing: it is so already"}
-			continue
-		}
-		if forecast[step], err = c.rollOut(ctx, change.application); err != nil {
-			return nil, nil, err
-		}
+// decode reads an object into its Go type by way of JSON: some fields take text or a number, which only their own decoding knows.
+func decode(object *unstructured.Unstructured, into client.Object) error {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return err
 	}
-	return forecast, nil, nil
-}
-
-// rollOut says what would be done to the pods of an Application that was found right.
-func (c *Controller) rollOut(ctx context.Context, app *platformv1.Application) ([]string, error) {
-	facts, err := c.accepts(ctx, app)
-	if err != nil || facts.State.Bundle == nil {
-		return nil, err
-	}
-	outputs, _ := accept.Rendered(app, facts)
-	var lines []string
-	for _, output := range outputs {
-		for i := range output.WorkloadSets {
-			set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: output.WorkloadSets[i].Name}, Spec: output.WorkloadSets[i].Spec}
-			steps, err := c.Forecast(ctx, set)
-			if err != nil {
-				return nil, err
-			}
-			lines = append(lines, steps...)
-		}
-	}
-	return lines, nil
+	return json.Unmarshal(data, into)
 }
 
 // compile returns the Application that an outermost object declares, as the one that is there.
 func (c *Controller) compile(object *unstructured.Unstructured, kind typed.Registration, live *platformv1.Application) (*platformv1.Application, error) {
 	app := &platformv1.Application{}
 	if kind == nil {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, app); err != nil {
+		if err := decode(object, app); err != nil {
 			return nil, err
 		}
 		return app, nil
 	}
 	source := kind.Object()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, source); err != nil {
+	if err := decode(object, source); err != nil {
 		return nil, err
 	}
 	app, err := kind.Compile(source, c.Domain)

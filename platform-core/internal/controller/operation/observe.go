@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -127,7 +126,7 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 		return nil, fmt.Errorf("cannot read %s: %w", d.Object, err)
 	}
 	source := kind.Object()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, source); err != nil {
+	if err := decode(object, source); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", d.Object, err)
 	}
 	d.ObservedGeneration, _, _ = unstructured.NestedInt64(object.Object, "status", "observedGeneration")
