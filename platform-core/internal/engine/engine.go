@@ -90,15 +90,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
-	if err != nil {
-		return err
-	}
-	certificates, err := others.Kinds(mgr, certmanager.Kinds...)
-	if err != nil {
-		return err
-	}
-	monitors, err := others.Kinds(mgr, render.PodMonitorKind)
+	certificates, monitors, err := foreignKinds(mgr, o)
 	if err != nil {
 		return err
 	}
@@ -153,6 +145,19 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return admission.Setup(mgr, *o.Admission, admission.Deps{
 		Domain: o.Domain, Namespace: o.Namespace, Index: index, Loaded: loader.Loaded, Settings: o.Settings,
 	})
+}
+
+// foreignKinds watches what others define, where that is installed: certificates, and who is asked for metrics.
+func foreignKinds(mgr ctrl.Manager, o Options) (certificates, monitors *foreign.Kinds, err error) {
+	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
+	if err != nil {
+		return nil, nil, err
+	}
+	if certificates, err = others.Kinds(mgr, certmanager.Kinds...); err != nil {
+		return nil, nil, err
+	}
+	monitors, err = others.Kinds(mgr, render.PodMonitorKind)
+	return certificates, monitors, err
 }
 
 // prospects has the controller of Operations see what that of Components forecasts.
