@@ -9,7 +9,6 @@ import (
 
 // ApplicationSpec describes one instance of a middleware.
 // +kubebuilder:validation:XValidation:rule="self.plugin == oldSelf.plugin",message="plugin is immutable"
-// +kubebuilder:validation:XValidation:rule="self.pluginVersion == oldSelf.pluginVersion",message="pluginVersion is immutable here"
 // +kubebuilder:validation:XValidation:rule="self.topology == oldSelf.topology",message="topology is immutable"
 type ApplicationSpec struct {
 	// plugin that knows the middleware, for example redis. Immutable.
@@ -17,7 +16,8 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=40
 	Plugin string `json:"plugin"`
-	// pluginVersion is the semantic version of the plugin, for example 1.0.0. Immutable.
+	// pluginVersion is the semantic version of the plugin, for example 1.0.0. Immutable but through an
+	// Operation of template UpgradeApp.
 	// +required
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40

@@ -35,6 +35,8 @@ const (
 	ReasonPluginMissing = "PluginMissing"
 	// ReasonPluginChanged: the bundle has another digest than the one pinned.
 	ReasonPluginChanged = "PluginChanged"
+	// ReasonUpgradeNotAllowed: the plugin's version does not take over from the one that the instance is made from.
+	ReasonUpgradeNotAllowed = "UpgradeNotAllowed"
 	// ReasonVersionNotSupported: the plugin does not support this version of the middleware.
 	ReasonVersionNotSupported = "VersionNotSupported"
 	// ReasonTopologyNotFound: the plugin has no such topology.

@@ -79,6 +79,8 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		return []string{"waits for somebody else than the author to approve"}, ""
 	case t.Wait != nil:
 		return []string{fmt.Sprintf("waits until %s of %s %s", t.Wait.Until, t.Wait.Kind, r.shown(t, t.Wait.Name))}, ""
+	case t.Job != nil:
+		return r.describeJob(t)
 	case t.Operation != nil:
 		return []string{"runs Operation " + t.Operation.TemplateRef}, ""
 	}
@@ -150,6 +152,19 @@ func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string
 		what = "runs action " + t.Agent.Action
 	}
 	return []string{fmt.Sprintf("%s in %s", what, strings.Join(pods, ", then "))}, ""
+}
+
+func (r *run) describeJob(t *plugin.OperationStep) (lines []string, why string) {
+	if t.Job.Component == "" {
+		if _, err := r.facts.componentFor(""); err != nil {
+			return nil, err.Error()
+		}
+	}
+	words := make([]string, 0, len(t.Job.Command))
+	for _, word := range t.Job.Command {
+		words = append(words, r.shown(t, word))
+	}
+	return []string{"runs in a pod of its own: " + strings.Join(words, " ")}, ""
 }
 
 // shown is a text as it is known now.

@@ -26,6 +26,8 @@ type Effect struct {
 	Handover *Handover
 	// Rebuild of a pod.
 	Rebuild *Rebuild
+	// Job is a pod that runs to completion.
+	Job *Job
 }
 
 // Call is a call to an agent of one pod.
@@ -138,6 +140,8 @@ type Answer struct {
 	Object map[string]any
 	// Child is the state of the Operation.
 	Child platformv1.OperationStatus
+	// Job is how a Job stands.
+	Job JobState
 }
 
 // Failure says how an effect failed.

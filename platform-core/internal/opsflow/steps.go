@@ -47,6 +47,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return itemsStep{waitItem}
 	case step.Operation != nil:
 		return itemsStep{childItem}
+	case step.Job != nil:
+		return itemsStep{jobItem}
 	case step.Apply != nil, step.Patch != nil, step.Delete != nil:
 		return itemsStep{objectItem}
 	}
@@ -248,6 +250,13 @@ func (r *run) compensate() {
 			continue
 		}
 		wanted = append(wanted, t.Compensate...)
+		if t.Job != nil {
+			if v := r.withdrawJobs(t, step); !v.done() {
+				v.step = t.Name
+				r.waits = append(r.waits, v)
+				return
+			}
+		}
 		if t.Engine == nil || t.Engine.Do.Edits() {
 			continue
 		}

@@ -34,7 +34,7 @@ type OperationParameter struct {
 	Default *string `json:"default,omitempty"`
 }
 
-// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, apply, patch or
+// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, job, apply, patch or
 // delete.
 type OperationStep struct {
 	// Name by which other steps and the record call it. In expressions, dashes are underscores.
@@ -60,6 +60,7 @@ type OperationStep struct {
 	Wait      *WaitStep     `json:"wait,omitempty"`
 	Operation *NestedStep   `json:"operation,omitempty"`
 	Approval  *ApprovalStep `json:"approval,omitempty"`
+	Job       *JobStep      `json:"job,omitempty"`
 	// Apply is an object that is applied; it may be made by it.
 	Apply *ObjectStep `json:"apply,omitempty"`
 	// Patch is merged into an object that is there.
@@ -160,6 +161,8 @@ const (
 	EngineExpand EngineVerb = "Expand"
 	// EngineUpgrade sets the version of the middleware: version.
 	EngineUpgrade EngineVerb = "Upgrade"
+	// EngineUpgradePlugin sets the version of the plugin: version.
+	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
 	// EngineFailover has another pod take over from the one that takes writes, whatever that says: component, to; with term it
@@ -179,13 +182,14 @@ func (v EngineVerb) Edits() bool {
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
 	EngineStop: nil, EngineStart: nil, EnginePlan: nil,
-	EngineScale:      {"component", "replicas", "set"},
-	EngineResize:     {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
-	EngineExpand:     {"component", "size"},
-	EngineUpgrade:    {"version"},
-	EngineSwitchover: {"component", "to"},
-	EngineFailover:   {"component", "term", "to"},
-	EngineRebuild:    {"pod"},
+	EngineScale:         {"component", "replicas", "set"},
+	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
+	EngineExpand:        {"component", "size"},
+	EngineUpgrade:       {"version"},
+	EngineUpgradePlugin: {"version"},
+	EngineSwitchover:    {"component", "to"},
+	EngineFailover:      {"component", "term", "to"},
+	EngineRebuild:       {"pod"},
 }
 
 // ObjectReference names an object in the namespace of the target, with placeholders in its name.

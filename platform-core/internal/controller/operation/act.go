@@ -50,6 +50,8 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 		return c.child(ctx, op, effect.Child)
 	case effect.Edit != nil:
 		return c.edit(ctx, seen, effect.Edit)
+	case effect.Job != nil:
+		return c.job(ctx, op, seen, effect.Job)
 	case effect.Handover != nil:
 		return c.handOver(ctx, op, effect)
 	case effect.Rebuild != nil:
