@@ -35,6 +35,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
+	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -107,6 +108,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	gate := func(next reconcile.Reconciler) reconcile.Reconciler { return loadedFirst{loader, next} }
 	var forecast operation.Forecasts
+	taking := &turns.Turns{}
 	setups := []func() error{
 		func() error {
 			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
@@ -117,11 +119,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		},
 		func() (err error) {
-			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Turns: taking, Now: time.Now, Options: queue.Options(o.Workers)})
 			return err
 		},
 		func() error {
-			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
+			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Turns: taking, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
 		},
 		func() error { return failoverrecord.Setup(mgr, queue.Options(o.Workers)) },
 		func() error {
@@ -147,7 +149,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	})
 }
 
-// foreignKinds watches what others define, where that is installed: certificates, and who is asked for metrics.
+// foreignKinds are the ways to what others define: certificates, and PodMonitors.
 func foreignKinds(mgr ctrl.Manager, o Options) (certificates, monitors *foreign.Kinds, err error) {
 	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
 	if err != nil {

@@ -134,7 +134,7 @@ func (failoverStep) begin(r *run, step *platformv1.StepStatus, values map[string
 func (failoverStep) follow(r *run, step *platformv1.StepStatus, text string) verdict {
 	term, err := strconv.ParseInt(text, 10, 64)
 	switch {
-	case !IsRecord(r.op):
+	case !RecordsFailover(r.op):
 		return failedf("parameter %q is for the records of the engine: leave it out", ParameterTerm)
 	case err != nil:
 		return failedf("parameter %q is %q: it must be a number", ParameterTerm, text)

@@ -36,7 +36,18 @@ func (s rebuildStep) advance(r *run, t *plugin.OperationStep, step *platformv1.S
 			return v
 		}
 		r.begin(step)
+		// The rollout takes out no other pod meanwhile.
+		step.Targets = []platformv1.StepTarget{{Name: step.Outputs[outputPod], UID: types.UID(step.Outputs[outputUID]), Phase: platformv1.OperationRunning}}
 	}
+	v := s.settle(r, step)
+	if v.done() {
+		step.Targets[0].Phase = platformv1.OperationSucceeded
+	}
+	return v
+}
+
+// settle says how far the pod is, or what to delete.
+func (s rebuildStep) settle(r *run, step *platformv1.StepStatus) verdict {
 	name := step.Outputs[outputPod]
 	pod := r.facts.pod(name)
 	if pod == nil {

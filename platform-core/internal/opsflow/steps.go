@@ -39,6 +39,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return failoverStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineRebuild:
 		return rebuildStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineApply:
+		return applyStep{}
 	case step.Engine != nil:
 		return engineStep{}
 	case step.Approval != nil:
@@ -257,7 +259,7 @@ func (r *run) compensate() {
 				return
 			}
 		}
-		if t.Engine == nil || t.Engine.Do.Edits() {
+		if t.Engine == nil || !t.Engine.Do.OnPods() {
 			continue
 		}
 		if v := withdraw(r, step); !v.done() {

@@ -117,7 +117,6 @@ func (w *world) rebuild(r *Rebuild) *Answer {
 func recordWorld() *world {
 	w := writingWorld(TemplateFailover, map[string]string{ParameterTerm: "3"})
 	w.op.Labels = map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerFailover)}
-	w.op.Spec.Timeout = &metav1.Duration{Duration: 10 * 365 * 24 * time.Hour}
 	return w
 }
 
@@ -251,13 +250,16 @@ func TestARecordTakesNoTurn(t *testing.T) {
 	record := op("record", platformv1.OperationRunning, map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerFailover)})
 	user := op("user", platformv1.OperationRunning, nil)
 	next := op("next", platformv1.OperationPending, nil)
-	if first := Ahead(record, []*platformv1.Operation{user}); first != nil {
+	ahead := func(op *platformv1.Operation, others ...*platformv1.Operation) *platformv1.Operation {
+		return Queue{Operations: others}.Ahead(op)
+	}
+	if first := ahead(record, user); first != nil {
 		t.Errorf("the record waits for %s", first.Name)
 	}
-	if first := Ahead(next, []*platformv1.Operation{record}); first != nil {
+	if first := ahead(next, record); first != nil {
 		t.Errorf("%s is waited for", first.Name)
 	}
-	if first := Ahead(next, []*platformv1.Operation{record, user}); first != user {
+	if first := ahead(next, record, user); first != user {
 		t.Errorf("it waits for %v", first)
 	}
 }

@@ -19,7 +19,10 @@ type OperationTemplate struct {
 	Parameters map[string]OperationParameter `json:"parameters,omitempty"`
 	// Preconditions must hold before anything is touched. They see parameters and target.
 	Preconditions []ParameterRule `json:"preconditions,omitempty"`
-	Steps         []OperationStep `json:"steps"`
+	// Preempts says that an Operation of it waits for no other in the queue, and that the one that runs ends for it at its next safe
+	// point, as if it were cancelled.
+	Preempts bool            `json:"preempts,omitempty"`
+	Steps    []OperationStep `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 }
@@ -170,18 +173,20 @@ const (
 	EngineFailover EngineVerb = "Failover"
 	// EngineRebuild makes a pod and its volumes anew, which then copies the data of the others: pod.
 	EngineRebuild EngineVerb = "Rebuild"
+	// EngineApply changes nothing, and waits until the instance is as its spec asks.
+	EngineApply EngineVerb = "Apply"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
 
-// Edits says whether the verb sets fields of the outermost declared object.
-func (v EngineVerb) Edits() bool {
-	return v != EngineSwitchover && v != EngineFailover && v != EngineRebuild
+// OnPods says whether the verb is about who writes or what a pod has, and not about what is declared.
+func (v EngineVerb) OnPods() bool {
+	return v == EngineSwitchover || v == EngineFailover || v == EngineRebuild
 }
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
-	EngineStop: nil, EngineStart: nil, EnginePlan: nil,
+	EngineStop: nil, EngineStart: nil, EngineApply: nil, EnginePlan: nil,
 	EngineScale:         {"component", "replicas", "set"},
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},

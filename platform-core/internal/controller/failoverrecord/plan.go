@@ -5,16 +5,12 @@ package failoverrecord
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 )
-
-// timeout of a record: until somebody takes writes again, it says what is waited for.
-const timeout = 10 * 365 * 24 * time.Hour
 
 // due are the terms of a set that have yet to be put on record.
 func due(set *platformv1.WorkloadSet) []int64 {
@@ -54,7 +50,6 @@ func operation(set *platformv1.WorkloadSet, term int64) *platformv1.Operation {
 			TemplateRef: opsflow.TemplateFailover,
 			TargetRef:   platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: set.Name},
 			Parameters:  map[string]platformv1.ParameterValue{opsflow.ParameterTerm: platformv1.ParameterValue(strconv.FormatInt(term, 10))},
-			Timeout:     &metav1.Duration{Duration: timeout},
 		},
 	}
 }

@@ -126,7 +126,7 @@ func (c *Controller) recorded(ctx context.Context, app *platformv1.Application, 
 	switch {
 	case op.Labels[platformv1.ScheduleLabel] != "":
 		return app == nil || scheduling.Recorded(app, op), nil
-	case !opsflow.IsRecord(op):
+	case !opsflow.RecordsFailover(op):
 		return true, nil
 	}
 	set := &platformv1.WorkloadSet{}

@@ -76,6 +76,25 @@ func handingOver(set *platformv1.WorkloadSet, request platformv1.HandoverRequest
 	return &opsflow.Answer{Outputs: map[string]string{"progress": progress}}
 }
 
+// rebuildInTurn deletes a pod while no other one of its set is being replaced.
+func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
+	giveBack, taken := c.Turns.Take(types.NamespacedName{Namespace: op.Namespace, Name: seen.application})
+	if !taken {
+		return later("another pod of it is being changed"), nil
+	}
+	defer giveBack()
+	if pod := seen.pods[wanted.Pod]; pod != nil {
+		out, err := c.replaced(ctx, seen, pod)
+		switch {
+		case err != nil:
+			return nil, err
+		case out != "" && out != wanted.Pod:
+			return later(fmt.Sprintf("pod %s is being replaced", out)), nil
+		}
+	}
+	return c.rebuild(ctx, op, wanted)
+}
+
 // rebuild deletes a pod and its volumes, each only while it is the very one that was meant: the volumes first, which stay until the pod
 // has ended.
 func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
