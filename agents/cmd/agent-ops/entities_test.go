@@ -10,11 +10,11 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
@@ -41,16 +41,13 @@ func (p *pod) withRedis(password string) {
 		p.Fatal(err)
 	}
 	p.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	testpod.Eventually(p.T, func() error {
 		connection, err := net.Dial("tcp", address)
 		if err == nil {
 			connection.Close()
-			return
 		}
-		if time.Now().After(end) {
-			p.Fatal(err)
-		}
-	}
+		return err
+	})
 }
 
 func must(data []byte, err error) []byte {

@@ -25,12 +25,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroinfra/agents/internal/testpki"
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
 // patience bounds every wait for a condition.
-const patience = 30 * time.Second
+const patience = testpod.Patience
 
 // asAgent has the test program be the agent.
 const asAgent = "AGENT_OPS_TEST_AS_AGENT"

@@ -34,14 +34,22 @@ const (
 	// (agentproto/v1.Report as JSON), only when something changes.
 	ReportAnnotation = "platform.zeroinfra.github.com/report"
 	// SwitchWriterAnnotation asks a WorkloadSet to have the pod that takes writes hand over: "<pod>" names the one that is to stop writing,
-	// "<pod>/<other>" the one that is to take over, too. It does nothing while that pod takes no writes.
+	// "<pod>/<other>" the one that is to take over, too. It does nothing while that pod takes no writes. What an
+	// Operation asks for ends with "#<name>/<UID>" of that, and is taken back when it is gone.
 	SwitchWriterAnnotation = "platform.zeroinfra.github.com/switch-writer"
+	// RecordedTermAnnotation is the latest term of a WorkloadSet whose failover is on record as an Operation.
+	RecordedTermAnnotation = "platform.zeroinfra.github.com/recorded-term"
 	// PasswordFromAnnotation is on the Secret of a credential whose password the user supplies, and names where that is: "<Secret>/<key>".
 	PasswordFromAnnotation = "platform.zeroinfra.github.com/password-from"
 	// SchedulesAnnotation is where the engine keeps how far each schedule of an Application is.
 	SchedulesAnnotation = "platform.zeroinfra.github.com/schedules"
 	// ScheduledForAnnotation is the time of its schedule that an Operation was made for, in the zone of that.
 	ScheduledForAnnotation = "platform.zeroinfra.github.com/scheduled-for"
+	// ChangesAnnotation is on an Operation with trigger Spec and says what changed in the spec that it has take effect: in each line
+	// the generation and, in words, one change.
+	ChangesAnnotation = "platform.zeroinfra.github.com/changes"
+	// PreemptsAnnotation is on an Operation with trigger Spec that stops the instance.
+	PreemptsAnnotation = "platform.zeroinfra.github.com/preempts"
 	// PluginVersionAnnotation is on a typed object whose kind has no field for the version of the plugin, and names the one that an Operation
 	// brought its instance to. An admission policy lets only the engine change it.
 	PluginVersionAnnotation = "platform.zeroinfra.github.com/plugin-version"
