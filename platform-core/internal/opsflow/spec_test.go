@@ -223,6 +223,21 @@ func TestPreempts(t *testing.T) {
 	}
 }
 
+// What somebody has to approve first ends nothing before that.
+func TestUrgentOnceApproved(t *testing.T) {
+	failover := func(accept platformv1.ParameterValue, approval *platformv1.OperationApproval) *platformv1.Operation {
+		return &platformv1.Operation{Spec: platformv1.OperationSpec{TemplateRef: "Failover", Parameters: platformv1.Parameters{"acceptDataLoss": accept}, Approval: approval}}
+	}
+	template := Defaults()["Failover"]
+	if !Urgent(failover("false", nil), template) || Urgent(failover("true", nil), template) ||
+		!Urgent(failover("true", &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}), template) {
+		t.Error("a failover is urgent before it is approved, or is not afterwards")
+	}
+	if !Urgent(&platformv1.Operation{}, Defaults()["Stop"]) || Urgent(&platformv1.Operation{}, Defaults()["Restart"]) {
+		t.Error("it is not the template that says it")
+	}
+}
+
 // In random histories of edits, turns and crashes there is one open record at most, no edit is on none or on two, and none succeeds before
 // the instance is Ready with its last edit.
 func TestRecordsInRandomHistories(t *testing.T) {

@@ -138,7 +138,7 @@ func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation, seen *
 func (c *Controller) queueOf(operations []*platformv1.Operation, seen *observation) opsflow.Queue {
 	return opsflow.Queue{Operations: operations, Urgent: func(op *platformv1.Operation) bool {
 		template, refusal := opsflow.FindTemplate(op.Spec, seen.bundle)
-		return refusal == nil && template.Preempts
+		return refusal == nil && opsflow.Urgent(op, template)
 	}}
 }
 
