@@ -39,6 +39,13 @@ func placed(spec *databasev1.RedisSpec) {
 	spec.NetworkPolicy = &platformv1.NetworkPolicy{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}}
 }
 
+// withUser has one user who may read, with the password of the key "password" of the Secret "users".
+func withUser(name string) setting {
+	return func(spec *databasev1.RedisSpec) {
+		spec.Users = []databasev1.RedisUser{{Name: name, PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~k:*", Channels: "&news", Commands: "+@read +ping"}}
+	}
+}
+
 // at is the account for one pod, by its own name.
 func (i *instance) at(pod string) account {
 	i.Helper()
@@ -114,8 +121,40 @@ func TestRedisWithReplicas(t *testing.T) {
 	if got := i.object().Status.Durability; got != platformv1.DurabilityAsynchronous {
 		t.Errorf("status.durability is %q", got)
 	}
+	i.hasUsers()
 	i.losesItsPrimary()
+	i.wantSays("PONG", "Ops@shop", "first", "PING")
 	i.scales()
+}
+
+// hasUsers declares a user, who is waited for, let in, changed, and removed for another one.
+func (i *instance) hasUsers() {
+	i.Helper()
+	i.update(withUser("app"))
+	i.stalled(stall{reason: platformv1.ReasonSecretNotFound, texts: []string{`acl-user "app"`, "users"}})
+	i.secret("users", "password", "first")
+	i.ready()
+	i.wantSays("77", "app", "first", "GET", "k:77")
+	i.wantSays("NOPERM", "app", "first", "SET", "k:77", "1")
+	i.wantSays("NOPERM", "app", "first", "GET", "other")
+	rules := i.must("ACL", "GETUSER", "app")
+	for _, want := range []string{"~k:*", "&news"} {
+		if !strings.Contains(rules, want) {
+			i.Errorf("the user app has not %s: %s", want, rules)
+		}
+	}
+	i.update(func(spec *databasev1.RedisSpec) { spec.Users[0].Enabled = ptr.To(false) })
+	i.ready()
+	i.wantSays("WRONGPASS", "app", "first", "PING")
+	i.update(withUser("Ops@shop"))
+	i.ready()
+	i.wantSays("PONG", "Ops@shop", "first", "PING")
+	i.eventually(settleIn, "the user that is declared no more is gone", func() error {
+		if users := i.must("ACL", "USERS"); strings.Contains(users, "app") {
+			return fmt.Errorf("there are %s", users)
+		}
+		return nil
+	})
 }
 
 // checkPlaced reads back where the pods run.

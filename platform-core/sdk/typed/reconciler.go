@@ -88,7 +88,12 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		o := apply.Outcome(err)
 		return report(obj, phaseOf(o), o)
 	}
-	return r.mirror(ctx, obj, wanted.Name, change)
+	entities, err := r.keepEntities(ctx, obj, wanted.Name)
+	if err != nil {
+		o := apply.Outcome(err)
+		return report(obj, phaseOf(o), o)
+	}
+	return reportEntities(obj, r.mirror(ctx, obj, wanted.Name, change), entities)
 }
 
 // mirror copies what the Application says of itself, once it speaks of what was asked.
