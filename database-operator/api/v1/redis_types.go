@@ -200,12 +200,12 @@ type RedisUser struct {
 	// keys that it may read and write: patterns as in ACL SETUSER with blanks between them, such as "~app:* %R~shared:*". None when left out.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
-	// +kubebuilder:validation:Pattern=`^((~|%(R|W|RW)~)[^ "'\]+( (~|%(R|W|RW)~)[^ "'\]+)*)?$`
+	// +kubebuilder:validation:Pattern=`^((~|%(R|W|RW)~)[^ "'\\]+( (~|%(R|W|RW)~)[^ "'\\]+)*)?$`
 	Keys string `json:"keys,omitempty"`
 	// channels that it may subscribe to and publish on, such as "&news.* &chat". None when left out.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
-	// +kubebuilder:validation:Pattern=`^(&[^ "'\]+( &[^ "'\]+)*)?$`
+	// +kubebuilder:validation:Pattern=`^(&[^ "'\\]+( &[^ "'\\]+)*)?$`
 	Channels string `json:"channels,omitempty"`
 	// commands and categories in order, of which later ones count, such as "+@read +@write -keys". None when left out.
 	// +optional
