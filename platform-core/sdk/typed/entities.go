@@ -115,14 +115,10 @@ func worse(a, b outcome.Outcome) outcome.Outcome {
 	return a
 }
 
-// reportEntities has an object whose Application is ready be so only when its Entities are.
-func reportEntities[T Object](obj T, application, entities outcome.Outcome) outcome.Outcome {
-	if application.Kind() != outcome.KindDone || entities.Kind() == outcome.KindDone || !conditions.IsTrue(obj, platformv1.ReadyCondition) {
-		return application
-	}
-	phase := platformv1.PhaseUpdating
+// phaseWith is that of an object whose Application is ready and whose Entities are not.
+func phaseWith(entities outcome.Outcome) platformv1.Phase {
 	if entities.Kind() == outcome.KindStalled {
-		phase = platformv1.PhaseStalled
+		return platformv1.PhaseStalled
 	}
-	return report(obj, phase, entities)
+	return platformv1.PhaseUpdating
 }

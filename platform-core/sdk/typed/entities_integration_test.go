@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +63,22 @@ func TestEntitiesOfATypedObject(t *testing.T) {
 	says(platformv1.ReconcilingCondition, `acl-user "app"`)
 	tell(t, second, outcome.Stalled(platformv1.ReasonSecretNotFound, "Secret \"x\" is absent"))
 	says(platformv1.StalledCondition, `acl-user "Ops@shop": Secret "x" is absent`)
+	// What waits is at rest too: another look at it writes nothing.
+	stop()
+	earlier := s.DeepCopy()
+	for i := range s.Status.Conditions {
+		s.Status.Conditions[i].LastTransitionTime = metav1.NewTime(s.CreationTimestamp.Add(-time.Hour))
+	}
+	if err := patch.Status(t.Context(), env.Client, earlier, s); err != nil {
+		t.Fatal(err)
+	}
+	waiting := s.ResourceVersion
+	stop = start(t)
+	other := create(t, "other", example.SampleSpec{Version: "7.0"})
+	testkit.WaitForCondition(t, env.Client, other, platformv1.ReconcilingCondition, metav1.ConditionTrue)
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil || s.ResourceVersion != waiting {
+		t.Errorf("the status of what waits was written anew: %v", err)
+	}
 	tell(t, first, outcome.Done())
 	tell(t, second, outcome.Done())
 	testkit.WaitForReady(t, env.Client, s)
