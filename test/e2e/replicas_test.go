@@ -171,8 +171,8 @@ func (i *instance) checkPlaced() {
 	var budgets policyv1.PodDisruptionBudgetList
 	if err := world.client.List(i.ctx, &budgets, client.InNamespace(i.space.name)); err != nil || len(budgets.Items) != 1 {
 		i.Errorf("there are %d budgets, want 1: %v", len(budgets.Items), err)
-	} else if got := ptr.Deref(budgets.Items[0].Spec.MaxUnavailable, intstr.FromInt32(-1)); got.IntValue() != 0 {
-		i.Errorf("the budget lets %s pods go, want 0", got.String())
+	} else if stay := ptr.Deref(budgets.Items[0].Spec.MinAvailable, intstr.FromInt32(-1)); stay.IntValue() != 3 {
+		i.Errorf("the budget has %s pods stay, want all 3", stay.String())
 	}
 	var policies networkingv1.NetworkPolicyList
 	if err := world.client.List(i.ctx, &policies, client.InNamespace(i.space.name)); err != nil || len(policies.Items) == 0 {
