@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect. The tests
@@ -63,9 +65,18 @@ func TestFailover(t *testing.T) {
 			r.deletePod(primary, graceZero)
 			r.changed(primary, settleIn)
 		}},
-		{"switched over", failoverGap, func(r *replicated, primary string) {
-			r.switchTo(primary, "")
+		{"switched over", failoverGap, func(r *replicated, primary string) { r.switchTo(primary, r.follower()) }},
+		{"taken over", failoverGap, func(r *replicated, primary string) {
+			r.ask("Failover", nil)
 			r.changed(primary, settleIn)
+		}},
+		{"member made anew", inPlaceGap, func(r *replicated, _ string) {
+			name := r.follower()
+			uid := r.uids()[name]
+			r.ask("RebuildMember", platformv1.Parameters{"pod": platformv1.ParameterValue(name)})
+			if r.uids()[name] == uid {
+				r.Errorf("pod %s is the same as before", name)
+			}
 		}},
 		{"operator killed", failoverGap, func(r *replicated, primary string) {
 			r.deleteOperator()
@@ -87,6 +98,10 @@ func TestFailover(t *testing.T) {
 			fault.does(r, primary)
 			now, after := r.whole()
 			trial.judge(fault.name, before, after, fault.limit)
+			asked := fault.name == "switched over" || fault.name == "taken over"
+			if n := r.recorded(before, after); asked && n > 0 || !asked && after > before && n == 0 {
+				t.Errorf("%d failovers are on record", n)
+			}
 			if fault.limit == inPlaceGap && (now != primary || after != before || r.uids()[primary] != uids[primary]) {
 				t.Errorf("pod %s wrote in term %d and %s in term %d: it was to go on in place", primary, before, now, after)
 			}
@@ -120,7 +135,6 @@ func (r *replicated) awayFrom(node string) {
 	for _, pod := range r.pods() {
 		if pod.Spec.NodeName != node {
 			r.switchTo(primary, pod.Name)
-			r.changed(primary, settleIn)
 			return
 		}
 	}
@@ -142,6 +156,9 @@ func (r *replicated) nodeIsCutOff() {
 	heal()
 	_, after := r.whole()
 	trial.judge("node cut off", before, after, expiryGap)
+	if r.recorded(before, after) == 0 {
+		r.Error("the failover is not on record")
+	}
 }
 
 func (r *replicated) deletePod(name string, options ...client.DeleteOption) {
