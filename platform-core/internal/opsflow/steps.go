@@ -35,6 +35,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return agentStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineSwitchover:
 		return switchoverStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineApply:
+		return applyStep{}
 	case step.Engine != nil:
 		return engineStep{}
 	case step.Approval != nil:

@@ -19,7 +19,10 @@ type OperationTemplate struct {
 	Parameters map[string]OperationParameter `json:"parameters,omitempty"`
 	// Preconditions must hold before anything is touched. They see parameters and target.
 	Preconditions []ParameterRule `json:"preconditions,omitempty"`
-	Steps         []OperationStep `json:"steps"`
+	// Preempts says that an Operation of it waits for no other in the queue, and that the one that runs ends for it at its next safe
+	// point, as if it were cancelled.
+	Preempts bool            `json:"preempts,omitempty"`
+	Steps    []OperationStep `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 }
@@ -165,13 +168,15 @@ const (
 	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
+	// EngineApply changes nothing, and waits until the instance is as its spec asks.
+	EngineApply EngineVerb = "Apply"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
-	EngineStop: nil, EngineStart: nil, EnginePlan: nil,
+	EngineStop: nil, EngineStart: nil, EngineApply: nil, EnginePlan: nil,
 	EngineScale:         {"component", "replicas", "set"},
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},
