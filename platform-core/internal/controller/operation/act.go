@@ -57,6 +57,8 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 		return c.job(ctx, op, seen, effect.Job)
 	case effect.Handover != nil:
 		return c.handOver(ctx, op, effect)
+	case effect.Rebuild != nil:
+		return c.rebuildInTurn(ctx, op, seen, effect.Rebuild)
 	}
 	return c.object(ctx, op, effect.Object)
 }
