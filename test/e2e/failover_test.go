@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
@@ -25,19 +27,17 @@ const (
 	expiryGap   = 45 * time.Second
 )
 
-// TestFailover proves, for each fault of a primary, that another one takes over when it should, that never two take writes, and
-// that no write is lost that was acknowledged with a replica. It runs alone because it measures.
-func TestFailover(t *testing.T) {
-	s := newSpace(t, "failover")
-	r := s.replicatedRedis("db")
-	r.ready()
-	r.whole()
+// fault is one thing that goes wrong, and the gap at which its test fails.
+type fault struct {
+	name  string
+	limit time.Duration
+	does  func(r *replicated, primary string)
+}
+
+// faultMatrix are the faults of one round. The API server is away for long in the first round only.
+func faultMatrix() []fault {
 	away := set.apiAway
-	matrix := []struct {
-		name  string
-		limit time.Duration
-		does  func(r *replicated, primary string)
-	}{
+	return []fault{
 		{"process killed", inPlaceGap, func(r *replicated, primary string) { r.signal(primary, "KILL", 0) }},
 		{"process does not come back", failoverGap, func(r *replicated, primary string) {
 			r.signal(primary, "KILL", 6)
@@ -84,10 +84,25 @@ func TestFailover(t *testing.T) {
 			r.changed(primary, readyIn)
 		}},
 		{"API server away", inPlaceGap, func(r *replicated, _ string) {
+			before := r.runs()
 			r.apiServerAway(away)
 			away = min(away, shortAway)
+			r.whole()
+			if after := r.runs(); !maps.Equal(before, after) {
+				r.Errorf("what ran were %v, and are %v now", before, after)
+			}
 		}},
 	}
+}
+
+// TestFailover proves, for each fault of a primary, that another one takes over when it should, that never two take writes, and
+// that no write is lost that was acknowledged with a replica. It runs alone because it measures.
+func TestFailover(t *testing.T) {
+	s := newSpace(t, "failover")
+	r := s.replicatedRedis("db")
+	r.ready()
+	r.whole()
+	matrix := faultMatrix()
 	for n := range set.faultRounds * len(matrix) {
 		fault := matrix[n%len(matrix)]
 		t.Run(fault.name, func(t *testing.T) {
@@ -159,6 +174,20 @@ func (r *replicated) nodeIsCutOff() {
 	if r.recorded(before, after) == 0 {
 		r.Error("the failover is not on record")
 	}
+}
+
+// runs says of each pod which one it is, and how often its containers and its process were started.
+func (r *replicated) runs() map[string]string {
+	r.Helper()
+	all := map[string]string{}
+	for _, pod := range r.pods() {
+		told, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+		if err != nil {
+			r.Fatal(err)
+		}
+		all[pod.Name] = fmt.Sprintf("%s, containers %v, process started %d times", pod.UID, restarts(&pod), told.Starts)
+	}
+	return all
 }
 
 func (r *replicated) deletePod(name string, options ...client.DeleteOption) {
