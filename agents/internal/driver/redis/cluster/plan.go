@@ -218,10 +218,18 @@ func (p *picture) slotsOfGhost(g ghost) string {
 	return ""
 }
 
-// agreement of all members about who owns what.
+// agreement of all members about who owns what, and who is a primary.
 func (p *picture) agreement() *Plan {
 	if sentence := p.agree(); sentence != "" {
 		return waiting("%s", sentence)
+	}
+	for _, v := range p.counted() {
+		for _, o := range p.counted() {
+			// Right after they met, a node is neither.
+			if n := v.node(o.ID); n != nil && (n.Is("master") != o.primary() || n.Is("slave") == o.primary()) {
+				return waiting("%s has not yet heard what %s is", v.Member, o.Member)
+			}
+		}
 	}
 	return nil
 }

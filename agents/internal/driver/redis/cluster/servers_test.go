@@ -199,6 +199,9 @@ func (g *group) bring(want cluster.Phase) cluster.Result {
 	g.Helper()
 	b, network := g.bringer()
 	defer network.Close()
+	if want == cluster.Waiting {
+		b.Patience = time.Second
+	}
 	ctx, cancel := context.WithTimeout(g.Context(), 2*patience)
 	defer cancel()
 	begin := time.Now()

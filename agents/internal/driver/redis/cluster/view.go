@@ -193,3 +193,29 @@ func number(fields map[string]string, name string) int64 {
 	value, _ := strconv.ParseInt(fields[name], 10, 64)
 	return value
 }
+
+// Summary of what a member says of itself.
+type Summary struct {
+	// Role is primary or replica; empty for one that was not seen.
+	Role string
+	// Primary is the id of the node that a replica copies from.
+	Primary string
+	// Slots that it owns, and such as are open.
+	Slots, Open int
+}
+
+// Summary of a view.
+func (v *View) Summary() Summary {
+	if !v.seen() {
+		return Summary{}
+	}
+	own := v.own()
+	s := Summary{Role: "replica", Primary: own.Primary, Open: len(own.Migrating) + len(own.Importing)}
+	if v.primary() {
+		s.Role = "primary"
+	}
+	for _, r := range own.Slots {
+		s.Slots += r.Last - r.First + 1
+	}
+	return s
+}
