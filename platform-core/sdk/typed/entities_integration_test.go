@@ -36,6 +36,28 @@ func tell(t *testing.T, entity *platformv1.Entity, o outcome.Outcome) {
 	}
 }
 
+// restsWhileItWaits proves that another look at what waits writes nothing. It starts the frame, and returns what stops it.
+func restsWhileItWaits(t *testing.T, s *example.Sample) (stop func()) {
+	t.Helper()
+	earlier := s.DeepCopy()
+	for i := range s.Status.Conditions {
+		s.Status.Conditions[i].LastTransitionTime = metav1.NewTime(s.CreationTimestamp.Add(-time.Hour))
+	}
+	if err := patch.Status(t.Context(), env.Client, earlier, s); err != nil {
+		t.Fatal(err)
+	}
+	stop = start(t)
+	other := create(t, "other", example.SampleSpec{Version: "7.0"})
+	testkit.WaitForCondition(t, env.Client, other, platformv1.ReconcilingCondition, metav1.ConditionTrue)
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+		t.Fatal(err)
+	}
+	if stalled := conditions.Get(s, platformv1.StalledCondition); stalled == nil || !stalled.LastTransitionTime.Before(&s.CreationTimestamp) {
+		t.Errorf("the status of what waits was written anew: %+v", stalled)
+	}
+	return stop
+}
+
 func TestEntitiesOfATypedObject(t *testing.T) {
 	stop := start(t)
 	s := create(t, "u", example.SampleSpec{Version: "7.0", Users: []string{"app", "Ops@shop"}})
@@ -63,24 +85,8 @@ func TestEntitiesOfATypedObject(t *testing.T) {
 	says(platformv1.ReconcilingCondition, `acl-user "app"`)
 	tell(t, second, outcome.Stalled(platformv1.ReasonSecretNotFound, "Secret \"x\" is absent"))
 	says(platformv1.StalledCondition, `acl-user "Ops@shop": Secret "x" is absent`)
-	// What waits is at rest too: another look at it writes nothing.
 	stop()
-	earlier := s.DeepCopy()
-	for i := range s.Status.Conditions {
-		s.Status.Conditions[i].LastTransitionTime = metav1.NewTime(s.CreationTimestamp.Add(-time.Hour))
-	}
-	if err := patch.Status(t.Context(), env.Client, earlier, s); err != nil {
-		t.Fatal(err)
-	}
-	stop = start(t)
-	other := create(t, "other", example.SampleSpec{Version: "7.0"})
-	testkit.WaitForCondition(t, env.Client, other, platformv1.ReconcilingCondition, metav1.ConditionTrue)
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
-		t.Fatal(err)
-	}
-	if stalled := conditions.Get(s, platformv1.StalledCondition); stalled == nil || !stalled.LastTransitionTime.Before(&s.CreationTimestamp) {
-		t.Errorf("the status of what waits was written anew: %+v", stalled)
-	}
+	stop = restsWhileItWaits(t, s)
 	tell(t, first, outcome.Done())
 	tell(t, second, outcome.Done())
 	testkit.WaitForReady(t, env.Client, s)
