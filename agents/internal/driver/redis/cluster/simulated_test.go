@@ -15,7 +15,7 @@ import (
 )
 
 // histories are how many are played, each from a seed of its own.
-const histories = uint64(3)
+const histories = uint64(2)
 
 // keysOfWorld are spread over the slots.
 const keysOfWorld = 400
