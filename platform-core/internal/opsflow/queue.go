@@ -93,8 +93,11 @@ func Urgent(op *platformv1.Operation, template plugin.OperationTemplate) bool {
 }
 
 func (q Queue) preempts(op *platformv1.Operation) bool {
-	if RecordsSpec(op) {
+	switch {
+	case RecordsSpec(op):
 		return op.Annotations[platformv1.PreemptsAnnotation] != ""
+	case RecordsFailover(op):
+		return false
 	}
 	return q.Urgent != nil && !op.Spec.DryRun && q.Urgent(op)
 }

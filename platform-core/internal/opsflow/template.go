@@ -20,10 +20,10 @@ type Refusal struct {
 	Message string
 }
 
-// ReasonNotSupported: the plugin of the target cannot do what the template asks.
+// ReasonNotSupported says that the plugin of the target cannot do what the template asks.
 const ReasonNotSupported = "NotSupported"
 
-// ReasonPreconditionFailed: something that the template asks for first does not hold.
+// ReasonPreconditionFailed says that something that the template asks for first does not hold.
 const ReasonPreconditionFailed = "PreconditionFailed"
 
 // Error returns the message.
