@@ -45,6 +45,8 @@ const (
 	// PluginVersionAnnotation is on a typed object whose kind has no field for the version of the plugin, and names the one that an Operation
 	// brought its instance to. An admission policy lets only the engine change it.
 	PluginVersionAnnotation = "platform.zeroinfra.github.com/plugin-version"
+	// MadeByAnnotation is the UID of the Operation that made an object.
+	MadeByAnnotation = "platform.zeroinfra.github.com/made-by"
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 

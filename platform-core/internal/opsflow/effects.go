@@ -26,6 +26,8 @@ type Effect struct {
 	Handover *Handover
 	// Job is a pod that runs to completion.
 	Job *Job
+	// Life makes or deletes the target.
+	Life *Life
 }
 
 // Call is a call to an agent of one pod.

@@ -39,6 +39,10 @@ type Facts struct {
 	Actions map[string][]plan.Action
 	// Declared is the outermost object, whose spec says what the Application is to be.
 	Declared Declared
+	// Self is the outermost object for a template that makes or deletes it; nil when it is absent. Remains is what is left of one that was deleted,
+	// in words.
+	Self    *Self
+	Remains []string
 	// Sets are the names of the WorkloadSets of the target that are there.
 	Sets []string
 	// Pods that those sets are to have now, those that are absent included, in any order.

@@ -166,6 +166,7 @@ func TestStories(t *testing.T) {
 	all := maps.Clone(stories)
 	maps.Copy(all, graphStories)
 	maps.Copy(all, jobStories)
+	maps.Copy(all, lifeStories)
 	for name, story := range all {
 		t.Run(name, func(t *testing.T) {
 			w := story()

@@ -165,13 +165,16 @@ const (
 	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
+	// EngineCreate and EngineDelete make and delete the target itself. They are for templates of the engine only.
+	EngineCreate EngineVerb = "Create"
+	EngineDelete EngineVerb = "Delete"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
-	EngineStop: nil, EngineStart: nil, EnginePlan: nil,
+	EngineStop: nil, EngineStart: nil, EnginePlan: nil, EngineCreate: nil, EngineDelete: nil,
 	EngineScale:         {"component", "replicas", "set"},
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},

@@ -47,6 +47,9 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if refusal != nil {
 		return nil, refusal, nil
 	}
+	if opsflow.MakesOrRemoves(op.Spec.TemplateRef) {
+		return c.observeLife(ctx, op, target)
+	}
 	application, component, err := c.resolve(ctx, op.Namespace, target)
 	if apierrors.IsNotFound(err) {
 		return nil, target.Absent(op.Namespace), nil
