@@ -169,6 +169,10 @@ type ApplicationStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// takenUpGeneration is the generation of the spec that the instance is driven to, where that is not observedGeneration: a spec
+	// that is refused, or comes while suspend is true, is not taken up. 0 when none was yet.
+	// +optional
+	TakenUpGeneration *int64 `json:"takenUpGeneration,omitempty"`
 	// phase is one word for printing.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
@@ -284,6 +288,14 @@ type ApplicationList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Application `json:"items"`
+}
+
+// TakenUp is the generation of the spec that the instance is driven to; 0 for none.
+func (s *ApplicationStatus) TakenUp() int64 {
+	if s.TakenUpGeneration != nil {
+		return *s.TakenUpGeneration
+	}
+	return max(s.ObservedGeneration, 0)
 }
 
 // IsRunning says whether pods are wanted at all: running is true when left out.

@@ -99,6 +99,8 @@ const (
 	ReasonStopped = "Stopped"
 	// ReasonSuspended: the engine does nothing since suspend is true.
 	ReasonSuspended = "Suspended"
+	// ReasonOperationAtWork: an Operation works through the pods, and what an edited spec changes of those that serve waits for that.
+	ReasonOperationAtWork = "OperationAtWork"
 	// ReasonWaitingForMaintenance: all pods serve, and some are to be restarted or replaced in the next maintenance window.
 	ReasonWaitingForMaintenance = "WaitingForMaintenance"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.

@@ -141,6 +141,11 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 		} else {
 			d.State = Starting
 		}
+		if f.alone(writer) {
+			// Nobody could take over: what is wrong with the pod is told by itself.
+			d.Message = ""
+			return d
+		}
 		if f.Mode == Manual && f.Order == nil {
 			d.Message += "; failover.mode is Manual, so that another pod takes over only when you say so: " + howToSwitch
 			return d
@@ -155,6 +160,11 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 		return f.obey(m, d, writer)
 	}
 	return d
+}
+
+// alone says whether no other pod is wanted than the one that writes, which is there with its volume.
+func (f *Facts) alone(writer *Pod) bool {
+	return writer != nil && writer.Presence == Alive && writer.is(*f.Record.Primary) && len(f.Wanted) == 1 && f.Wanted[0] == writer.Name
 }
 
 // obeys says that an order is being carried out on a writer that was paused for it, which looks as if it were down.

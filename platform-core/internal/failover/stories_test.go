@@ -103,6 +103,16 @@ func TestStories(t *testing.T) {
 		event{"the follower breaks", breaks("a-1"), 5 * time.Second},
 		event{"the writer breaks too", breaks("a-0"), 10 * time.Second},
 		event{"the writer can run again", func(w *world) { w.find("a-0").breaks = false }, 10 * time.Second})
+	play(t, "alone", 1,
+		event{"neither API server nor operator are there, and the process is killed", func(w *world) { w.apiDown = true; kill("a-0")(w) }, 10 * time.Minute},
+		event{"they are back", func(w *world) { w.apiDown = false }, 10 * time.Second},
+		event{"two more pods are wanted", func(w *world) {
+			for _, name := range []string{"a-1", "a-2"} {
+				w.wanted, w.pods = append(w.wanted, name), append(w.pods, &pod{name: name})
+				w.make(w.find(name))
+			}
+		}, 10 * time.Second},
+		event{"the first one does not come back", breaks("a-0"), 10 * time.Second})
 	play(t, "status-is-lost", 3, event{"the API server lost all records", func(w *world) {
 		w.record, w.former, w.history, w.version = permission.Record{}, nil, nil, w.version+1
 		w.named = map[int64]permission.Member{}

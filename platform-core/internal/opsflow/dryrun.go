@@ -19,7 +19,7 @@ func EditsOf(op *platformv1.Operation, facts Facts) map[string]*Edit {
 	edits := map[string]*Edit{}
 	for i := range facts.Template.Steps {
 		t := &facts.Template.Steps[i]
-		if t.Engine == nil || t.Engine.Do == plugin.EngineSwitchover {
+		if !editsSpec(t) {
 			continue
 		}
 		if edit, why := r.edit(t); why == "" {
@@ -73,6 +73,8 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom], cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
 	case livesOn(*t):
 		return r.describeLife(t)
+	case t.Engine != nil && t.Engine.Do == plugin.EngineApply:
+		return []string{"waits until the instance is as its spec asks"}, ""
 	case t.Engine != nil:
 		return r.describeEdit(t)
 	case t.Approval != nil:

@@ -39,6 +39,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return createStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineDelete:
 		return deleteStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineApply:
+		return applyStep{}
 	case step.Engine != nil:
 		return engineStep{}
 	case step.Approval != nil:

@@ -19,7 +19,10 @@ type OperationTemplate struct {
 	Parameters map[string]OperationParameter `json:"parameters,omitempty"`
 	// Preconditions must hold before anything is touched. They see parameters and target.
 	Preconditions []ParameterRule `json:"preconditions,omitempty"`
-	Steps         []OperationStep `json:"steps"`
+	// Preempts says that an Operation of it waits for no other in the queue, and that the one that runs ends for it at its next safe
+	// point, as if it were cancelled.
+	Preempts bool            `json:"preempts,omitempty"`
+	Steps    []OperationStep `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 }
@@ -168,13 +171,15 @@ const (
 	// EngineCreate and EngineDelete make and delete the target itself. They are for templates of the engine only.
 	EngineCreate EngineVerb = "Create"
 	EngineDelete EngineVerb = "Delete"
+	// EngineApply changes nothing, and waits until the instance is as its spec asks.
+	EngineApply EngineVerb = "Apply"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
-	EngineStop: nil, EngineStart: nil, EnginePlan: nil, EngineCreate: nil, EngineDelete: nil,
+	EngineStop: nil, EngineStart: nil, EngineApply: nil, EnginePlan: nil, EngineCreate: nil, EngineDelete: nil,
 	EngineScale:         {"component", "replicas", "set"},
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},

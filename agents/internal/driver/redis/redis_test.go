@@ -16,10 +16,8 @@ import (
 
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/redis"
+	"github.com/zeroinfra/agents/internal/testpod"
 )
-
-// patience bounds every wait for a condition.
-const patience = 30 * time.Second
 
 // server is a real Redis whose configuration includes what the driver keeps.
 type server struct {
@@ -68,11 +66,12 @@ func (s *server) start() (kill func()) {
 		}
 	}
 	s.Cleanup(kill)
-	for end := time.Now().Add(patience); s.cli("default", "hunter2", "PING") != "PONG"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatal("redis-server does not answer")
+	testpod.Eventually(s.T, func() error {
+		if said := s.cli("default", "hunter2", "PING"); said != "PONG" {
+			return fmt.Errorf("redis-server says %q", said)
 		}
-	}
+		return nil
+	})
 	return kill
 }
 
@@ -230,11 +229,12 @@ func TestFileIsNeverBehind(t *testing.T) {
 		}
 		return string(data)
 	}
-	for end := time.Now().Add(patience); strings.Contains(file(), "user alice") || strings.Contains(file(), "user bob"); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the file says %q", file())
+	testpod.Eventually(t, func() error {
+		if said := file(); strings.Contains(said, "user alice") || strings.Contains(said, "user bob") {
+			return fmt.Errorf("the file says %q", said)
 		}
-	}
+		return nil
+	})
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("a call that was cut off succeeds")

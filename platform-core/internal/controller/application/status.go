@@ -51,6 +51,16 @@ func report(app *platformv1.Application, f *facts) {
 	}
 }
 
+// takenUp returns the generation that the instance was driven to before this turn, and says so in the status until this turn has taken up the
+// present one.
+func takenUp(app *platformv1.Application) int64 {
+	taken := app.Status.TakenUp()
+	if app.Status.TakenUpGeneration = nil; taken != app.Generation {
+		app.Status.TakenUpGeneration = &taken
+	}
+	return taken
+}
+
 // reportWriter says in which term the one writer is, and what it means for a write that it is lost, where the engine decides who writes.
 func reportWriter(app *platformv1.Application, f *facts) {
 	app.Status.Term, app.Status.Durability = 0, ""

@@ -39,6 +39,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -55,6 +56,7 @@ type fixture struct {
 	t         *testing.T
 	namespace string
 	authority *pki.Authority
+	turns     turns.Turns
 	port      int
 	index     *plugin.Index
 	// token of the status agents' ServiceAccount.
@@ -381,7 +383,7 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Dialer: dialer, Domain: testDomain, Settings: settings.New(render.Settings{})}); err != nil {
+	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain, Settings: settings.New(render.Settings{})}); err != nil {
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(f.t.Context())
