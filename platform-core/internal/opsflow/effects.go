@@ -26,6 +26,8 @@ type Effect struct {
 	Handover *Handover
 	// Job is a pod that runs to completion.
 	Job *Job
+	// Rotation makes a password anew.
+	Rotation *Rotation
 	// Life makes or deletes the target.
 	Life *Life
 }

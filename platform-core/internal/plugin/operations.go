@@ -166,6 +166,8 @@ const (
 	EngineUpgrade EngineVerb = "Upgrade"
 	// EngineUpgradePlugin sets the version of the plugin: version.
 	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
+	// EngineRotate makes generated passwords anew: credential.
+	EngineRotate EngineVerb = "RotateCredentials"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
 	// EngineCreate and EngineDelete make and delete the target itself. They are for templates of the engine only.
@@ -185,6 +187,7 @@ var EngineValues = map[EngineVerb][]string{
 	EngineExpand:        {"component", "size"},
 	EngineUpgrade:       {"version"},
 	EngineUpgradePlugin: {"version"},
+	EngineRotate:        {"credential"},
 	EngineSwitchover:    {"component", "to"},
 }
 

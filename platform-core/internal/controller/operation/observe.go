@@ -216,6 +216,15 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 	if refusal != nil {
 		return refusal
 	}
+	for _, declared := range bundle.Components.Credentials {
+		credential := opsflow.Credential{Name: declared.Name}
+		for _, supplied := range app.Spec.Credentials {
+			if supplied.Name == declared.Name {
+				credential.Supplied = supplied.PasswordFrom.Name
+			}
+		}
+		facts.Credentials = append(facts.Credentials, credential)
+	}
 	facts.Actions = map[string][]plan.Action{}
 	for _, declared := range bundle.Components.Components {
 		facts.Actions[declared.Name] = declared.Actions
