@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect. The tests
@@ -73,8 +77,13 @@ func TestFailover(t *testing.T) {
 			r.changed(primary, readyIn)
 		}},
 		{"API server away", inPlaceGap, func(r *replicated, _ string) {
+			before := r.runs()
 			r.apiServerAway(away)
 			away = min(away, shortAway)
+			r.whole()
+			if after := r.runs(); !maps.Equal(before, after) {
+				r.Errorf("what ran were %v, and are %v now", before, after)
+			}
 		}},
 	}
 	for n := range set.faultRounds * len(matrix) {
@@ -142,6 +151,20 @@ func (r *replicated) nodeIsCutOff() {
 	heal()
 	_, after := r.whole()
 	trial.judge("node cut off", before, after, expiryGap)
+}
+
+// runs says of each pod which one it is, and how often its containers and its process were started.
+func (r *replicated) runs() map[string]string {
+	r.Helper()
+	all := map[string]string{}
+	for _, pod := range r.pods() {
+		told, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+		if err != nil {
+			r.Fatal(err)
+		}
+		all[pod.Name] = fmt.Sprintf("%s, containers %v, process started %d times", pod.UID, restarts(&pod), told.Starts)
+	}
+	return all
 }
 
 func (r *replicated) deletePod(name string, options ...client.DeleteOption) {

@@ -4,6 +4,7 @@ package render
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,7 +154,7 @@ func TestServicesAndBinding(t *testing.T) {
 	if Binding(b, "cache", nil, "u", "p", nil) != nil {
 		t.Error("there is a binding without an endpoint")
 	}
-	replicas := append(output.Endpoints, platformv1.Endpoint{Name: "cache-replica", Host: "cache-replica.shop.svc", Port: 6379, Role: "replica"})
+	replicas := slices.Concat(output.Endpoints, []platformv1.Endpoint{{Name: "cache-replica", Host: "cache-replica.shop.svc", Port: 6379, Role: "replica"}})
 	b.Components.Binding.ReadOnlyService = "replica"
 	data = Binding(b, "cache", replicas, "default", "p", nil)
 	if string(data["host-ro"]) != "cache-replica.shop.svc" || string(data["uri-ro"]) != "redis://default:p@cache-replica.shop.svc:6379" {

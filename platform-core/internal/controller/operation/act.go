@@ -61,6 +61,8 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 		return c.life(ctx, op, seen, effect.Life)
 	case effect.Handover != nil:
 		return c.handOver(ctx, op, effect)
+	case effect.Rebuild != nil:
+		return c.rebuildInTurn(ctx, op, seen, effect.Rebuild)
 	}
 	return c.object(ctx, op, effect.Object)
 }

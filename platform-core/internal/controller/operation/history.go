@@ -47,8 +47,8 @@ func (c *Controller) expire(ctx context.Context, op *platformv1.Operation) (reco
 	if left := at.Sub(c.Now()); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	if !recorded(app, op) {
-		return reconcile.Result{RequeueAfter: unclaimedRetry}, nil
+	if recorded, err := c.recorded(ctx, app, op); !recorded || err != nil {
+		return reconcile.Result{RequeueAfter: unclaimedRetry}, err
 	}
 	if needed, err := c.needed(ctx, op); needed || err != nil {
 		return reconcile.Result{RequeueAfter: neededRetry}, err
@@ -87,7 +87,11 @@ func (c *Controller) prune(ctx context.Context, op *platformv1.Operation) error 
 	}
 	var failures []error
 	for _, old := range opsflow.Surplus(spare, historyOf(app)) {
-		if recorded(app, old) {
+		recorded, err := c.recorded(ctx, app, old)
+		if err != nil {
+			return err
+		}
+		if recorded {
 			failures = append(failures, client.IgnoreNotFound(c.client.Delete(ctx, old, client.Preconditions{UID: &old.UID})))
 		}
 	}
@@ -116,7 +120,19 @@ func historyOf(app *platformv1.Application) *platformv1.OperationHistory {
 	return app.Spec.OperationHistory
 }
 
-// recorded says whether the Application knows of the Operation of its schedule: without that it would be made again.
-func recorded(app *platformv1.Application, op *platformv1.Operation) bool {
-	return op.Labels[platformv1.ScheduleLabel] == "" || app == nil || scheduling.Recorded(app, op)
+// recorded says whether the Application knows of the Operation of its schedule, and the WorkloadSet of the record of its failover:
+// without that it would be made again.
+func (c *Controller) recorded(ctx context.Context, app *platformv1.Application, op *platformv1.Operation) (bool, error) {
+	switch {
+	case op.Labels[platformv1.ScheduleLabel] != "":
+		return app == nil || scheduling.Recorded(app, op), nil
+	case !opsflow.RecordsFailover(op):
+		return true, nil
+	}
+	set := &platformv1.WorkloadSet{}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: op.Spec.TargetRef.Name}, set)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && opsflow.Noted(set, op), err
 }
