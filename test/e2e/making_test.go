@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,9 @@ import (
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
+
+// rotateIn is how long a new password takes until every process has it.
+const rotateIn = 4 * time.Minute
 
 // lentBy is an Operation of who runs the tests, who lends it an account.
 func (s *space) lentBy(account string, op *platformv1.Operation) *platformv1.Operation {
@@ -50,7 +54,10 @@ func TestMakeRotateDelete(t *testing.T) {
 
 	before, password := i.footprint(), i.account().password
 	s.create(operation("rotate", "RotateCredentials", i.reference()))
-	s.succeeded("rotate")
+	// The kubelet takes its time to bring the Secret into the pod.
+	if ended := s.finished("rotate", rotateIn); ended.Status.Phase != platformv1.OperationSucceeded {
+		t.Fatalf("it is %s: %s", ended.Status.Phase, ended.Status.Error)
+	}
 	if err := before.restartedInPlace(i.footprint()); err != nil {
 		t.Error(err)
 	}
