@@ -14,8 +14,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// rotateIn is how long a new password takes until every process has it.
-const rotateIn = 4 * time.Minute
+// rotationIn is how long a new password takes until every process has it.
+const rotationIn = 4 * time.Minute
 
 // lentBy is an Operation of who runs the tests, who lends it an account.
 func (s *space) lentBy(account string, op *platformv1.Operation) *platformv1.Operation {
@@ -55,7 +55,7 @@ func TestMakeRotateDelete(t *testing.T) {
 	before, password := i.footprint(), i.account().password
 	s.create(operation("rotate", "RotateCredentials", i.reference()))
 	// The kubelet takes its time to bring the Secret into the pod.
-	if ended := s.finished("rotate", rotateIn); ended.Status.Phase != platformv1.OperationSucceeded {
+	if ended := s.finished("rotate", rotationIn); ended.Status.Phase != platformv1.OperationSucceeded {
 		t.Fatalf("it is %s: %s", ended.Status.Phase, ended.Status.Error)
 	}
 	if err := before.restartedInPlace(i.footprint()); err != nil {
