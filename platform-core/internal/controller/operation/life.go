@@ -18,6 +18,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
@@ -26,7 +27,8 @@ func (c *Controller) observeLife(ctx context.Context, op *platformv1.Operation, 
 	if target.Application == "" {
 		return nil, opsflow.CheckLife(op, target, nil), nil
 	}
-	seen := &observation{application: target.Application, facts: opsflow.Facts{
+	// Whether others pre-empt it, or it them, is for the templates of the engine to say.
+	seen := &observation{application: target.Application, bundle: &plugin.Bundle{}, facts: opsflow.Facts{
 		Now: c.Now(), Target: target.String(), Reference: op.Spec.TargetRef, Template: opsflow.Defaults()[op.Spec.TemplateRef], Answers: map[string]*opsflow.Answer{},
 	}}
 	object, _, err := c.outermost(ctx, op, seen)
