@@ -290,7 +290,9 @@ func (p *postgresql) checkKill() {
 	if _, err := run(p.ctx, p.space.name, p.pod(), postgresqlComponent, "", "sh", "-c", "kill -9 $(head -n 1 /data/pgdata/postmaster.pid)"); err != nil {
 		p.Fatal(err)
 	}
+	begin := time.Now()
 	p.kept()
+	p.Logf("kill -9 to the first answer: %s", seconds(time.Since(begin)))
 	now, same := p.server()
 	if now == since || same != system || !maps.Equal(p.uids(), uids) {
 		p.Errorf("the server runs since %s, before %s; its data is %s, before %s", now, since, same, system)

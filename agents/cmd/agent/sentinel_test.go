@@ -21,7 +21,7 @@ import (
 )
 
 // heldUp is how long after its permission a writer may go on where PID 1 is held up.
-const heldUp = permission.Validity + 700*time.Millisecond
+const heldUp = permission.Validity + time.Second
 
 func stop(t *testing.T, pid int) {
 	t.Helper()

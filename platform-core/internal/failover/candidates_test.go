@@ -128,6 +128,11 @@ func TestOrdersAreRefused(t *testing.T) {
 			f.Order = &failover.Order{Way: failover.TakeOver}
 			f.Pods[1].Health, f.Pods[2].Health = report.Unhealthy, report.Unhealthy
 		}, "no other can take over: a-1 is not healthy; a-2 is not healthy"},
+		"there is no other": {func(f *failover.Facts) {
+			f.Order = &failover.Order{Way: failover.TakeOver}
+			f.Wanted, f.Pods = f.Wanted[:1], f.Pods[:1]
+			f.Pods[0].Health = report.Unhealthy
+		}, "no other pod can take over: there is none"},
 		"all are too far behind": {func(f *failover.Facts) {
 			f.Order, f.MaxLag = &failover.Order{Way: failover.TakeOver}, new(int64(10))
 			f.Pods[1].Measurement, f.Pods[2].Measurement = far, far

@@ -145,7 +145,7 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 		} else {
 			d.State = Starting
 		}
-		if f.alone(writer) {
+		if f.alone(writer) && !f.takesOver() {
 			// Nobody could take over: what is wrong with the pod is told by itself.
 			d.Message = ""
 			return d

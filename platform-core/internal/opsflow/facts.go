@@ -164,6 +164,14 @@ func (f Facts) pod(name string) *Pod {
 	return nil
 }
 
+// TermOf is the term of the set that a pod is of; 0 where nobody names its writer.
+func (f Facts) TermOf(pod string) int64 {
+	if record := f.Writing[SetOf(pod)].Record; record != nil {
+		return record.Term
+	}
+	return 0
+}
+
 // hasSetOf says whether the set that a pod is of is there.
 func (f Facts) hasSetOf(pod string) bool {
 	return slices.Contains(f.Sets, SetOf(pod))

@@ -74,8 +74,11 @@ func (q Queue) urgent(op *platformv1.Operation) bool {
 }
 
 func (q Queue) preempts(op *platformv1.Operation) bool {
-	if RecordsSpec(op) {
+	switch {
+	case RecordsSpec(op):
 		return op.Annotations[platformv1.PreemptsAnnotation] != ""
+	case RecordsFailover(op):
+		return false
 	}
 	return q.Urgent != nil && !op.Spec.DryRun && q.Urgent(op)
 }

@@ -262,6 +262,18 @@ func TestARecordTakesNoTurn(t *testing.T) {
 	if first := ahead(next, record, user); first != user {
 		t.Errorf("it waits for %v", first)
 	}
+	// One that somebody asked for ends what runs; a record ends nothing.
+	asked := op("asked", platformv1.OperationPending, nil)
+	asked.Status.Application = "redis-a"
+	q := Queue{Operations: []*platformv1.Operation{record, user, asked}, Urgent: func(op *platformv1.Operation) bool {
+		return (op == asked || op == record) && Defaults()[TemplateFailover].Preempts
+	}}
+	if by := q.Preempts(user); by != asked {
+		t.Errorf("it is ended for %v", by)
+	}
+	if q.Operations = q.Operations[:2]; q.Preempts(user) != nil || q.Preempts(record) != nil {
+		t.Error("a record ends others, or is ended")
+	}
 }
 
 // TestALossIsAcceptedByTwo: the author alone is not enough.

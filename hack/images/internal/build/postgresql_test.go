@@ -82,7 +82,7 @@ func TestPostgreSQL(t *testing.T) {
 func checkPostgreSQLStarts(t *testing.T, root, version string) {
 	t.Helper()
 	const user = 999
-	settings := "listen_addresses = ''\nunix_socket_directories = '/zeroinfra/run'\ndata_directory = '/data/pgdata'\nhba_file = '/zeroinfra/config/pg_hba.conf'\nlog_statement = all\n"
+	settings := "listen_addresses = ''\nunix_socket_directories = '/zeroinfra/run'\ndata_directory = '/data/pgdata'\nhba_file = '/zeroinfra/config/pg_hba.conf'\nlog_statement = all\nrecovery_init_sync_method = syncfs\n"
 	var errs []error
 	for _, folder := range []string{"dev/shm", "tmp", "data", "zeroinfra", "zeroinfra/run", "zeroinfra/config", "zeroinfra/secrets", "zeroinfra/secrets/superuser"} {
 		path := filepath.Join(root, folder)

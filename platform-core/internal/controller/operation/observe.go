@@ -202,7 +202,7 @@ func (c *Controller) available(app *platformv1.Application, target opsflow.Targe
 func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Target, component string, seen *observation) *opsflow.Refusal {
 	app, facts := seen.facts.Application, &seen.facts
 	if opsflow.RecordsFailover(op) {
-		// What the engine did depends on no plugin.
+		// What the engine did depends on no plugin, and takes turns with nobody.
 		facts.Template = opsflow.Defaults()[opsflow.TemplateFailover]
 		facts.Parameters = opsflow.ParametersInForce(op.Spec, facts.Template)
 		return nil

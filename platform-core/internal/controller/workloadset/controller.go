@@ -143,6 +143,7 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	ctx = agentclient.Within(ctx, recordOf(f.writer).Term)
 	steps := rollout.Plan(f.rollout)
 	if rollout.Careful(f.rollout, steps) {
 		if err := c.observePods(ctx, c.live, set, f); err != nil {

@@ -215,7 +215,7 @@ func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.Pa
 }
 
 func (t *writerTurn) await(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall, error) {
-	ctx, cancel := context.WithTimeout(ctx, actionPatience)
+	ctx, cancel := context.WithTimeout(agentclient.Within(ctx, t.writer.Term), actionPatience)
 	defer cancel()
 	ops, err := t.Ops.DialOps(ctx, pod)
 	if err != nil {
