@@ -39,6 +39,12 @@ type Facts struct {
 	Actions map[string][]plan.Action
 	// Declared is the outermost object, whose spec says what the Application is to be.
 	Declared Declared
+	// Credentials that the plugin declares.
+	Credentials []Credential
+	// Self is the outermost object for a template that makes or deletes it; nil when it is absent. Remains is what is left of one that was deleted,
+	// in words.
+	Self    *Self
+	Remains []string
 	// Sets are the names of the WorkloadSets of the target that are there.
 	Sets []string
 	// Writing has those of them whose writer the engine names, by name.
