@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,7 +16,7 @@ import (
 )
 
 // histories are how many are played, each from a seed of its own.
-const histories = uint64(2)
+var histories = flag.Uint64("histories", 1, "how many random histories are played")
 
 // keysOfWorld are spread over the slots.
 const keysOfWorld = 400
@@ -351,7 +352,7 @@ func TestRandomHistories(t *testing.T) {
 	once, open := atOnce, batch
 	atOnce, batch = 1, 512
 	t.Cleanup(func() { atOnce, batch = once, open })
-	for seed := range histories {
+	for seed := range *histories {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := &world{T: t, random: rand.New(rand.NewPCG(seed, 5)), members: map[string]*node{}}
 			for i := range 3 {
