@@ -111,8 +111,8 @@ func TestFailover(t *testing.T) {
 			uids := r.uids()
 			trial := r.begin()
 			fault.does(r, primary)
-			now, after := r.whole()
-			trial.judge(fault.name, before, after, fault.limit)
+			r.whole()
+			now, after := trial.judge(fault.name, before, fault.limit)
 			asked := fault.name == "switched over" || fault.name == "taken over"
 			if n := r.recorded(before, after); asked && n > 0 || !asked && after > before && n == 0 {
 				t.Errorf("%d failovers are on record", n)
@@ -169,8 +169,8 @@ func (r *replicated) nodeIsCutOff() {
 	defer heal()
 	r.changed(primary, readyIn)
 	heal()
-	_, after := r.whole()
-	trial.judge("node cut off", before, after, expiryGap)
+	r.whole()
+	_, after := trial.judge("node cut off", before, expiryGap)
 	if r.recorded(before, after) == 0 {
 		r.Error("the failover is not on record")
 	}

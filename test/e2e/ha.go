@@ -264,10 +264,12 @@ func longest(list []stamped) time.Duration {
 }
 
 // judge says what a trial showed, and what of it must never be: a write lost that a replica had, or two that take writes, which shows
-// as more changes between members than there were terms.
-func (t *trial) judge(name string, before, after int64, limit time.Duration) {
+// as more changes between members than there were terms. It returns who writes, and in which term, since the trial has ended: before that
+// a writer may be deposed for what was done to it a moment ago.
+func (t *trial) judge(name string, before int64, limit time.Duration) (primary string, after int64) {
 	t.Helper()
 	v := t.end()
+	primary, after = t.whole()
 	faults.add(name, v)
 	t.Logf("%s: term %d to %d, %d writes acknowledged with a replica, lost %d, longest gap %s through the Service and %s at any member",
 		name, before, after, v.acknowledged, v.lost, seconds(v.gap), seconds(v.vacancy))
@@ -280,6 +282,7 @@ func (t *trial) judge(name string, before, after int64, limit time.Duration) {
 	if v.gap > limit {
 		t.Errorf("%s: the longest gap is %s, want at most %s", name, seconds(v.gap), seconds(limit))
 	}
+	return primary, after
 }
 
 // tellChanges logs when the engine deposed and named writers.
