@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -245,24 +244,7 @@ func TestJobSurvivesTheEngine(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	stop()
 	op := operate(t, app, "once", "Count", nil)
-	for writes := 1; writes < 60 && op.Status.Phase != platformv1.OperationSucceeded; writes++ {
-		_, done, stop := run(t, writes%4)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		for ctx.Err() == nil && op.Status.Phase != platformv1.OperationSucceeded {
-			select {
-			case <-done:
-				cancel()
-			case <-time.After(50 * time.Millisecond):
-				refresh(t, op)
-			case <-ctx.Done():
-			}
-		}
-		cancel()
-		stop()
-		if op.Status.Phase == platformv1.OperationFailed {
-			t.Fatal(op.Status.Error)
-		}
-	}
+	crashing{times: 60, writes: 4}.until(t, op)
 	if op.Status.Phase != platformv1.OperationSucceeded || op.Status.Steps[0].Attempts != 1 || !strings.HasPrefix(played.only(t).Name, "once-count") {
 		t.Errorf("it is %+v", op.Status)
 	}

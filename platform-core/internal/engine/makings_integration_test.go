@@ -5,12 +5,10 @@
 package engine_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -98,27 +96,11 @@ func TestCreateSurvivesTheEngine(t *testing.T) {
 	app := application(namespace)
 	op := operate(t, app, "make", "Create", lent("able", standalone))
 	uids := map[types.UID]bool{}
-	for writes := 1; writes < 80 && op.Status.Phase != platformv1.OperationSucceeded; writes++ {
-		_, done, stop := run(t, writes%6)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		for ctx.Err() == nil && op.Status.Phase != platformv1.OperationSucceeded {
-			select {
-			case <-done:
-				cancel()
-			case <-time.After(50 * time.Millisecond):
-				refresh(t, op)
-			case <-ctx.Done():
-			}
-		}
-		cancel()
-		stop()
+	crashing{times: 80, writes: 6, after: func() {
 		if env.Client.Get(t.Context(), client.ObjectKeyFromObject(app), app) == nil {
 			uids[app.UID] = true
 		}
-		if op.Status.Phase == platformv1.OperationFailed {
-			t.Fatal(op.Status.Error)
-		}
-	}
+	}}.until(t, op)
 	if op.Status.Phase != platformv1.OperationSucceeded || op.Status.Steps[0].Attempts != 1 || len(uids) != 1 {
 		t.Errorf("it is %+v, and there were %v", op.Status, uids)
 	}

@@ -68,14 +68,59 @@ func refresh(t *testing.T, obj client.Object) {
 	}
 }
 
-// What the engine's own templates change is in the spec of the Application, and done when it is Ready with that.
-func TestOperationsChangeAnApplication(t *testing.T) {
+// served is an Application that is Ready, under an engine that runs until the test ends.
+func served(t *testing.T) *platformv1.Application {
+	t.Helper()
 	namespace := env.Namespace(t)
 	run(t, -1)
 	node(t, namespace)
 	app := application(namespace)
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
+	return app
+}
+
+// crashing has an engine die again and again while an Operation runs: each time after another number of API writes.
+type crashing struct {
+	// times is before which engine the Operation has to succeed; writes is more than any of them makes.
+	times, writes int
+	// while is called as long as an engine runs, after once it has died; nil for nothing.
+	while, after func()
+}
+
+// until runs engines until the Operation has succeeded or there were as many of them. One that fails ends the test.
+func (c crashing) until(t *testing.T, op *platformv1.Operation) {
+	t.Helper()
+	for n := 1; n < c.times && op.Status.Phase != platformv1.OperationSucceeded; n++ {
+		_, done, stop := run(t, n%c.writes)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		for ctx.Err() == nil && op.Status.Phase != platformv1.OperationSucceeded {
+			select {
+			case <-done:
+				cancel()
+			case <-time.After(50 * time.Millisecond):
+				refresh(t, op)
+				if c.while != nil {
+					c.while()
+				}
+			case <-ctx.Done():
+			}
+		}
+		cancel()
+		stop()
+		if c.after != nil {
+			c.after()
+		}
+		if op.Status.Phase == platformv1.OperationFailed {
+			t.Fatal(op.Status.Error)
+		}
+	}
+}
+
+// What the engine's own templates change is in the spec of the Application, and done when it is Ready with that.
+func TestOperationsChangeAnApplication(t *testing.T) {
+	app := served(t)
+	namespace := app.Namespace
 
 	stop := ends(t, operate(t, app, "stop", "Stop", nil), platformv1.OperationSucceeded)
 	if pods := podNames(t, namespace); len(pods) != 0 {
@@ -100,12 +145,7 @@ func TestOperationsChangeAnApplication(t *testing.T) {
 
 // What cannot be had is refused before anything is touched.
 func TestOperationsRefuseWhatCannotBe(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
 	generation := app.Generation
 	for name, tc := range map[string]struct {
 		template   string
@@ -143,12 +183,7 @@ func TestOperationsRefuseWhatCannotBe(t *testing.T) {
 
 // A field that a GitOps tool writes is left to it, unless somebody insists.
 func TestOperationsRespectGitOps(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
 	body := []byte(`{"apiVersion":"platform.zeroinfra.github.com/v1","kind":"Application","spec":{"running":true}}`)
 	if err := env.Client.Patch(t.Context(), app, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner("argocd-controller"), client.ForceOwnership); err != nil {
 		t.Fatal(err)
@@ -162,12 +197,8 @@ func TestOperationsRespectGitOps(t *testing.T) {
 
 // A dry run says what would be done, and touches nothing.
 func TestDryRunsTouchNothing(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
+	namespace := app.Namespace
 	generation, pod := app.Generation, onlyPod(t, namespace)
 	dry := func(s *platformv1.OperationSpec) { s.DryRun = true }
 	for name, tc := range map[string]struct {

@@ -154,12 +154,8 @@ func untouched(t *testing.T, app *platformv1.Application) func() {
 
 // What an edited Application would do to its pods is said by who would do it, and not done.
 func TestPlanOfAnApplication(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
+	namespace := app.Namespace
 	c := cluster{t, env.Kubeconfig(t), namespace}
 	check := untouched(t, app)
 	component := func(fields map[string]any) func(*unstructured.Unstructured) {
@@ -216,12 +212,8 @@ func TestPlanOfSeveralComponents(t *testing.T) {
 
 // What cannot be had is refused in the words of the webhook, and so is what cannot be planned.
 func TestPlanRefusals(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
+	namespace := app.Namespace
 	check := untouched(t, app)
 	c := cluster{t, env.Kubeconfig(t), namespace}
 	ask := func(change func(*unstructured.Unstructured)) string { return edited(t, app, "Application", change) }
@@ -255,12 +247,7 @@ func TestPlanRefusals(t *testing.T) {
 
 // A plan is for a dry run only: an operator applies nothing that its author could not.
 func TestNobodyAppliesByAPlan(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
 	for name, tc := range map[string]struct {
 		template string
 		change   func(*platformv1.OperationSpec)

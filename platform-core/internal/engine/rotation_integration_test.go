@@ -5,10 +5,8 @@
 package engine_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,12 +23,7 @@ func passwordIn(t *testing.T, app *platformv1.Application, secret string) string
 
 // A generated password is made anew, taken over in place, and told to clients when the processes have it.
 func TestRotateCredentials(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
 	pod, first, old := podOf(t, app), planned(t, app, ""), passwordIn(t, app, "redis-a-default")
 	dry := ends(t, operate(t, app, "dry", "RotateCredentials", func(s *platformv1.OperationSpec) { s.DryRun = true }), platformv1.OperationSucceeded)
 	if len(dry.Plan) != 1 || !strings.Contains(dry.Plan[0], `makes the password of credential "default" anew`) || passwordIn(t, app, "redis-a-default") != old {
@@ -88,29 +81,14 @@ func TestRotationSurvivesTheEngine(t *testing.T) {
 	first, passwords := planned(t, app, ""), map[string]bool{passwordIn(t, app, "redis-a-default"): true}
 	op := operate(t, app, "rotate", "RotateCredentials", nil)
 	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis-a-redis-main"}}
-	for writes := 1; writes < 80 && op.Status.Phase != platformv1.OperationSucceeded; writes++ {
-		_, done, stop := run(t, writes%5)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		for ctx.Err() == nil && op.Status.Phase != platformv1.OperationSucceeded {
-			select {
-			case <-done:
-				cancel()
-			case <-time.After(50 * time.Millisecond):
-				refresh(t, op)
-				refresh(t, set)
-				if p, err := render.Plan(set); err == nil && p.Credentials["default"] != first.Credentials["default"] {
-					takesOver(t, app, p)
-				}
-			case <-ctx.Done():
-			}
+	crashing{times: 80, writes: 5, while: func() {
+		refresh(t, set)
+		if p, err := render.Plan(set); err == nil && p.Credentials["default"] != first.Credentials["default"] {
+			takesOver(t, app, p)
 		}
-		cancel()
-		stop()
+	}, after: func() {
 		passwords[passwordIn(t, app, "redis-a-default")] = true
-		if op.Status.Phase == platformv1.OperationFailed {
-			t.Fatal(op.Status.Error)
-		}
-	}
+	}}.until(t, op)
 	if op.Status.Phase != platformv1.OperationSucceeded || len(passwords) != 2 || op.Status.Steps[0].Attempts != 1 {
 		t.Errorf("there were %d passwords: %+v", len(passwords), op.Status)
 	}

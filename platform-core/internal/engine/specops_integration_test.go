@@ -176,12 +176,8 @@ func TestEditsDuringARolloutAreOneRecord(t *testing.T) {
 
 // An edit that stalls fails with the sentence, and the edit that mends it is a record of its own that waits for nobody.
 func TestAFailedEditAndItsMend(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
+	namespace := app.Namespace
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Scheduling: &platformv1.Scheduling{PriorityClassName: "absent"}}}
 	})
@@ -376,12 +372,8 @@ func TestUsersOperationsWaitForAnEditButNotForItsWindow(t *testing.T) {
 
 // No pod that serves is taken out for an edit while an Operation works through the pods, and it goes on as soon as that has ended.
 func TestAnEditWaitsForAnOperationThatWorksThroughPods(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
+	namespace := app.Namespace
 	pod := onlyPod(t, namespace)
 	// Nobody answers for the agent of this pod, so that it goes on trying.
 	restart := operate(t, app, "restart", "Restart", nil)

@@ -89,12 +89,8 @@ func TestUpgradeApp(t *testing.T) {
 	derived(t, "1.2.0", "1.1.0", func(parts map[string]map[string]string) {
 		replaced(t, parts, "components", "components.yaml", `args: ["*", "-::*"]`, `args: ["*"]`)
 	})
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
+	namespace := app.Namespace
 	loaded(t, "1.1.0")
 	loaded(t, "1.2.0")
 	pod, digest := podOf(t, app), app.Status.Plugin.Digest
@@ -201,12 +197,7 @@ func TestUpgradeAppDryRun(t *testing.T) {
 	derived(t, "1.6.0", "1.0.0", func(parts map[string]map[string]string) {
 		replaced(t, parts, "components", "components.yaml", `"7.0": zeroinfra/redis:7.0`, `"7.0": zeroinfra/redis:7.0.1`)
 	})
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	app := application(namespace)
-	create(t, app)
-	testkit.WaitForReady(t, env.Client, app)
+	app := served(t)
 	loaded(t, "1.6.0")
 	status := ends(t, operate(t, app, "dry", "UpgradeApp", func(s *platformv1.OperationSpec) { s.DryRun = true }, "version", "1.6.0"), platformv1.OperationSucceeded)
 	if want := "upgrade: Restart Pod redis-a-redis-main-0: its image changed"; !slices.Contains(status.Plan, want) || status.Plan[0] != "upgrade: sets pluginVersion to 1.6.0" {
