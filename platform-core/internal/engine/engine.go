@@ -70,6 +70,9 @@ type Admission = admission.Options
 // TrimPod is the transform of the cache that the engine reads pods from: it leaves what the engine reads of them.
 func TrimPod(obj any) (any, error) { return trim.Pod(obj) }
 
+// TrimOperation is the same for Operations: of one that has ended it leaves what the engine reads of a record.
+func TrimOperation(obj any) (any, error) { return trim.Operation(obj) }
+
 // Setup registers every controller of the engine with the manager.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Now == nil {
@@ -145,6 +148,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
+	return validate(mgr, o, index, loader)
+}
+
+// validate has every replica serve the webhook, where there is one.
+func validate(mgr ctrl.Manager, o Options, index *plugin.Index, loader *plugincontroller.Loader) error {
 	if o.Admission == nil {
 		return nil
 	}

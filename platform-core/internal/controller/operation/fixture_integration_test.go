@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +40,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/internal/trim"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -52,11 +54,14 @@ const (
 // fixture is one Application with its pods in a namespace of its own. There is no kubelet: each
 // pod is a real process manager and a real status agent on a loopback address of its own.
 type fixture struct {
-	t         *testing.T
+	t         testing.TB
 	namespace string
 	authority *pki.Authority
 	port      int
 	index     *plugin.Index
+	// config and settings of the controller.
+	config   *rest.Config
+	settings *settings.Live
 	// token of the status agents' ServiceAccount.
 	token string
 
@@ -87,7 +92,7 @@ func buildAgent(dir string) (string, error) {
 	return path, nil
 }
 
-func newFixture(t *testing.T, replicas int) *fixture {
+func newFixture(t testing.TB, replicas int) *fixture {
 	t.Helper()
 	data, err := pki.Generate(testDomain, time.Now())
 	if err != nil {
@@ -98,7 +103,7 @@ func newFixture(t *testing.T, replicas int) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, namespace: env.Namespace(t), authority: authority, port: freePort(t),
-		index: plugin.NewIndex(), agents: map[string]*podAgents{}}
+		index: plugin.NewIndex(), config: env.Config, settings: settings.New(render.Settings{}), agents: map[string]*podAgents{}}
 	f.index.Set("redis", "1.0.0", testBundle(), nil)
 	f.token = f.serviceAccount()
 	f.createApplication(replicas)
@@ -109,7 +114,7 @@ func newFixture(t *testing.T, replicas int) *fixture {
 	return f
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -364,13 +369,14 @@ func (f *fixture) healthy(ordinal int) {
 // controller runs the controller until the returned function is called, which waits for its end.
 func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 	f.t.Helper()
-	manager, err := ctrl.NewManager(env.Config, ctrl.Options{
+	manager, err := ctrl.NewManager(f.config, ctrl.Options{
 		Scheme:     env.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr(true)},
 		Cache: cache.Options{
 			DefaultNamespaces:    map[string]cache.Config{f.namespace: {}},
 			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: testDomain}),
+			ByObject:             map[client.Object]cache.ByObject{&platformv1.Operation{}: {Transform: trim.Operation}},
 		},
 	})
 	if err != nil {
@@ -381,7 +387,7 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Dialer: dialer, Domain: testDomain, Settings: settings.New(render.Settings{})}); err != nil {
+	if err := Setup(manager, Deps{Index: f.index, Dialer: dialer, Domain: testDomain, Settings: f.settings}); err != nil {
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(f.t.Context())

@@ -91,7 +91,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := c.client.Get(ctx, request.NamespacedName, app); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	plan, err := c.plan(ctx, c.client, app)
+	plan, err := c.plan(ctx, c.known, app)
 	if err != nil || settled(app, plan) {
 		return c.sleep(plan), err
 	}
@@ -99,7 +99,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := c.live.Get(ctx, request.NamespacedName, app); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if plan, err = c.plan(ctx, c.live, app); err != nil || settled(app, plan) {
+	if plan, err = c.plan(ctx, c.present, app); err != nil || settled(app, plan) {
 		return c.sleep(plan), err
 	}
 	err = c.carryOut(ctx, app, plan)
@@ -109,12 +109,12 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return c.sleep(plan), client.IgnoreNotFound(err)
 }
 
-// plan decides on what a reader has.
-func (c *Controller) plan(ctx context.Context, reader client.Reader, app *platformv1.Application) (scheduling.Plan, error) {
+// plan decides on the Operations that a lister has.
+func (c *Controller) plan(ctx context.Context, list lister, app *platformv1.Application) (scheduling.Plan, error) {
 	if !app.DeletionTimestamp.IsZero() || len(app.Spec.Schedules) == 0 {
 		return scheduling.Plan{}, nil
 	}
-	made, err := observe(ctx, reader, app)
+	made, err := observe(ctx, list, app)
 	if err != nil {
 		return scheduling.Plan{}, err
 	}
