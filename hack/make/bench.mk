@@ -19,3 +19,7 @@ bench: deps tool-kwok ## Measure 100 and 1,000 Applications on simulated nodes (
 	@cd test && $(BENCH_BIN)/bench -sizes $(BENCH_N) -out $(BENCH_OUT) -assets "$$($(DEVCLUSTER) bin)" -kwok $(BIN)/kwok \
 	  -operator $(BENCH_BIN)/database-operator -zictl $(BENCH_BIN)/zictl \
 	  -commit "$$(git -C $(ROOT) describe --always --dirty)" $(BENCH_FLAGS)
+
+.PHONY: bench-agents
+bench-agents: deps ## Measure agents on a dev cluster: round trip of calls, memory and CPU at rest (root)
+	@hack/cluster/e2e.sh -run '^TestAgent(Calls|sAtRest)$$' -v

@@ -33,6 +33,10 @@ test-api-versions: $(DEVCLUSTER) ## Controllers against the oldest and the newes
 test-e2e: deps ## The suite on a real cluster with real middleware
 	@hack/cluster/e2e.sh
 
+# Rounds of test-fault, and how long the API server is away in the first of them.
+ROUNDS ?= 10
+AWAY ?= 10m
+
 .PHONY: test-fault
-test-fault: deps ## Many rounds of every fault of a primary, alone on the cluster
-	@E2E_FAULT_ROUNDS=10 E2E_TIMEOUT=120m hack/cluster/e2e.sh -run '^TestFailover' -v
+test-fault: deps ## Many rounds of every fault of a primary, alone on the cluster, and a table of them (ROUNDS=1 AWAY=40s for less)
+	@E2E_FAULT_ROUNDS=$(ROUNDS) E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=240m hack/cluster/e2e.sh -run '^TestFailover' -v

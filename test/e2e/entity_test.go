@@ -27,12 +27,17 @@ const (
 
 // user is an Entity for a user who may read, with the password of the key of its name in the Secret "users".
 func (i *instance) user(name string, changes ...func(*platformv1.EntitySpec)) *platformv1.Entity {
+	return i.userOf(i.application(), name, changes...)
+}
+
+// userOf is the same for an Application.
+func (s *space) userOf(application, name string, changes ...func(*platformv1.EntitySpec)) *platformv1.Entity {
 	entity := &platformv1.Entity{ObjectMeta: named(name), Spec: platformv1.EntitySpec{
-		ApplicationRef: platformv1.ApplicationReference{Name: i.application()}, Type: "acl-user", Name: name,
+		ApplicationRef: platformv1.ApplicationReference{Name: application}, Type: "acl-user", Name: name,
 		Parameters:   platformv1.Parameters{"keys": "~app:*", "commands": "+@read +ping"},
 		PasswordFrom: &platformv1.SecretKeyReference{Name: "users", Key: name}, DeletionPolicy: platformv1.EntityDelete,
 	}}
-	entity.Namespace = i.space.name
+	entity.Namespace = s.name
 	for _, change := range changes {
 		change(&entity.Spec)
 	}
@@ -57,9 +62,14 @@ func (s *space) entityIs(name, reason string) *platformv1.Entity {
 // saysAs runs a command as one of the users; its output has what Redis refuses, too.
 func (i *instance) saysAs(user, password string, arguments ...string) string {
 	i.Helper()
-	a := i.account()
+	return i.saysTo(i.account(), user, password, arguments...)
+}
+
+// saysTo is the same for who is reached as an account.
+func (s *space) saysTo(a account, user, password string, arguments ...string) string {
+	s.Helper()
 	a.username, a.password = user, password
-	out, err := i.redisCLI(a, arguments...)
+	out, err := s.redisCLI(a, arguments...)
 	if err != nil {
 		return out + err.Error()
 	}
@@ -170,14 +180,13 @@ func (i *instance) refusesUsers() {
 }
 
 // removes deletes Entities, whose users go first.
-func (i *instance) removes(names ...string) {
-	i.Helper()
-	s := i.space
+func (s *space) removes(names ...string) {
+	s.Helper()
 	for _, name := range names {
 		entity := &platformv1.Entity{ObjectMeta: named(name)}
 		entity.Namespace = s.name
 		if err := world.client.Delete(s.ctx, entity); err != nil {
-			i.Fatal(err)
+			s.Fatal(err)
 		}
 		s.eventually(entityReady, name+" is gone", func() error {
 			err := world.client.Get(s.ctx, client.ObjectKeyFromObject(entity), entity)

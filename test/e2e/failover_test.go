@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,7 +30,8 @@ func TestFailover(t *testing.T) {
 	r := s.replicatedRedis("db")
 	r.ready()
 	r.whole()
-	faults := []struct {
+	away := set.apiAway
+	matrix := []struct {
 		name  string
 		limit time.Duration
 		does  func(r *replicated, primary string)
@@ -69,10 +72,13 @@ func TestFailover(t *testing.T) {
 			r.signal(primary, "KILL", 6)
 			r.changed(primary, readyIn)
 		}},
-		{"API server away", inPlaceGap, func(r *replicated, _ string) { r.apiServerAway(40 * time.Second) }},
+		{"API server away", inPlaceGap, func(r *replicated, _ string) {
+			r.apiServerAway(away)
+			away = min(away, shortAway)
+		}},
 	}
-	for n := range set.faultRounds * len(faults) {
-		fault := faults[n%len(faults)]
+	for n := range set.faultRounds * len(matrix) {
+		fault := matrix[n%len(matrix)]
 		t.Run(fault.name, func(t *testing.T) {
 			r := &replicated{&application{space: s.in(t), name: r.name}}
 			primary, before := r.whole()
@@ -93,34 +99,48 @@ func TestFailoverOfANode(t *testing.T) {
 	s := newSpace(t, "fencing")
 	r := s.replicatedRedis("db")
 	r.ready()
+	r.whole()
+	for n := range set.faultRounds {
+		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
+			r := &replicated{&application{space: s.in(t), name: r.name}}
+			r.awayFrom(s.node(s.clientPod()))
+			r.nodeIsCutOff()
+		})
+	}
+	r.tellChanges()
+}
+
+// awayFrom has a pod be the primary that is on another node.
+func (r *replicated) awayFrom(node string) {
+	r.Helper()
 	primary, _ := r.whole()
-	judge := s.node(s.clientPod())
-	if s.node(primary) == judge {
-		for _, pod := range r.pods() {
-			if pod.Spec.NodeName != judge {
-				r.switchTo(primary, pod.Name)
-				r.changed(primary, settleIn)
-				break
-			}
+	if r.node(primary) != node {
+		return
+	}
+	for _, pod := range r.pods() {
+		if pod.Spec.NodeName != node {
+			r.switchTo(primary, pod.Name)
+			r.changed(primary, settleIn)
+			return
 		}
 	}
+	r.Fatalf("all pods are on node %s", node)
+}
+
+// nodeIsCutOff is one trial of that.
+func (r *replicated) nodeIsCutOff() {
+	r.Helper()
 	primary, before := r.whole()
-	node := s.node(primary)
-	s.vacate(node)
+	node := r.node(primary)
+	r.vacate(node)
 	trial := r.begin()
-	t.Logf("%s node %s is cut off", time.Now().Format("15:04:05.000"), node)
-	devcluster(t, "node", "cut", node)
-	healed := false
-	defer func() {
-		if !healed {
-			devcluster(t, "node", "heal", node)
-		}
-	}()
+	r.Logf("%s node %s is cut off", time.Now().Format("15:04:05.000"), node)
+	devcluster(r.T, "node", "cut", node)
+	heal := sync.OnceFunc(func() { devcluster(r.T, "node", "heal", node) })
+	defer heal()
 	r.changed(primary, readyIn)
-	devcluster(t, "node", "heal", node)
-	healed = true
+	heal()
 	_, after := r.whole()
-	r.tellChanges()
 	trial.judge("node cut off", before, after, expiryGap)
 }
 

@@ -270,6 +270,7 @@ func longest(list []stamped) time.Duration {
 func (t *trial) judge(name string, before, after int64, limit time.Duration) {
 	t.Helper()
 	v := t.end()
+	faults.add(name, v)
 	t.Logf("%s: term %d to %d, %d writes acknowledged with a replica, lost %d, longest gap %s through the Service and %s at any member",
 		name, before, after, v.acknowledged, v.lost, seconds(v.gap), seconds(v.vacancy))
 	if v.lost != 0 {

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 	}
 	cancel()
 	code := m.Run()
+	fmt.Print(&faults)
 	if err := awaitRemovals(context.Background()); err != nil {
 		fmt.Fprintf(os.Stderr, "e2e: %v\n", err)
 		code = 1

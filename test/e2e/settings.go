@@ -24,6 +24,9 @@ const (
 	redisImage = "zeroinfra/redis:7.0"
 )
 
+// shortAway is how long the API server is away where nothing else is said: longer than any lease in the cluster.
+const shortAway = 40 * time.Second
+
 // settings are what the environment says.
 type settings struct {
 	// kubeconfig names the cluster (KUBECONFIG).
@@ -46,6 +49,8 @@ type settings struct {
 	killRounds int
 	// faultRounds is how often each fault of a primary is tried (E2E_FAULT_ROUNDS).
 	faultRounds int
+	// apiAway is how long the API server is away the first time; later 40 s at most (E2E_API_AWAY).
+	apiAway time.Duration
 	// processKills is how often redis-server is killed under load (E2E_PROCESS_KILLS).
 	processKills int
 	// parallel is how many tests run at the same time (E2E_PARALLEL).
@@ -110,6 +115,9 @@ func readSettings() (settings, error) {
 	}
 	if s.faultRounds, err = strconv.Atoi(orDefault(os.Getenv("E2E_FAULT_ROUNDS"), "1")); err != nil {
 		return s, fmt.Errorf("cannot read E2E_FAULT_ROUNDS: %w", err)
+	}
+	if s.apiAway, err = time.ParseDuration(orDefault(os.Getenv("E2E_API_AWAY"), shortAway.String())); err != nil {
+		return s, fmt.Errorf("cannot read E2E_API_AWAY: %w", err)
 	}
 	return s, nil
 }

@@ -4,18 +4,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
@@ -30,35 +29,25 @@ func (p *pod) withRedis(password string) {
 	address := listener.Addr().String()
 	listener.Close()
 	_, port, _ := net.SplitHostPort(address)
-	for file, content := range map[string][]byte{
-		p.path("redis.conf"):                     []byte(fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass %s\n", port, p.root, password)),
-		p.path("secrets", "default", "password"): []byte(password),
-		p.path("plan", "plan.json"): must(json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"true"}},
-			Driver:   &plan.Driver{Protocol: plan.ProtocolRedis, Address: address, Password: &plan.SecretRef{Credential: "default", Key: "password"}, EntitiesFile: p.path("config", "users", "entities.conf")},
-			Entities: []plan.EntityType{{Type: "acl-user", Kind: "acl-user"}}})),
-	} {
-		if err := os.MkdirAll(p.path("secrets", "default"), 0o750); err != nil {
-			p.Fatal(err)
-		}
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			p.Fatal(err)
-		}
+	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass %s\n", port, p.root, password)
+	if err := os.WriteFile(p.path("redis.conf"), []byte(conf), 0o600); err != nil {
+		p.Fatal(err)
 	}
+	p.password("default", password)
+	p.plan(plan.Plan{Entities: []plan.EntityType{{Type: "acl-user", Kind: "acl-user"}},
+		Driver: &plan.Driver{Protocol: plan.ProtocolRedis, Address: address, Password: &plan.SecretRef{Credential: "default", Key: "password"}, EntitiesFile: p.path("config", "users", "entities.conf")}})
 	cmd := exec.Command("redis-server", p.path("redis.conf"))
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
 	}
 	p.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	testpod.Eventually(p.T, func() error {
 		connection, err := net.Dial("tcp", address)
 		if err == nil {
 			connection.Close()
-			return
 		}
-		if time.Now().After(end) {
-			p.Fatal(err)
-		}
-	}
+		return err
+	})
 }
 
 func must(data []byte, err error) []byte {
@@ -124,9 +113,7 @@ func TestEntitiesOfRedis(t *testing.T) {
 func TestMiddlewareThatRefuses(t *testing.T) {
 	p := newPod(t)
 	p.withRedis("hunter2")
-	if err := os.WriteFile(p.path("secrets", "default", "password"), []byte("wrong"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	p.password("default", "wrong")
 	p.start()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent-ops runs the actions that a plugin declares, in a container of its own with the middleware's image.
+// Command agent-ops runs the actions that a plugin declares, and tells its metrics, in containers of their own with the middleware's image.
 package main
 
 import (
@@ -36,7 +36,7 @@ var version = "dev"
 func main() { os.Exit(execute()) }
 
 func execute() int {
-	root := program.Root("agent-ops", "Run the actions that a plugin declares", version, opsCommand())
+	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version, opsCommand(), metricsCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintf(os.Stderr, "agent-ops: %v\n", err)
 		return 1
@@ -83,12 +83,18 @@ func ops(o opsOptions, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	secrets, statuses := action.NewSecrets(o.dirs), make(chan *agentv1.ProcessStatus)
-	go secrets.Follow(statuses)
-	go follow.Process(ctx, o.socket, statuses, log)
+	secrets := followed(ctx, o.dirs, o.socket, log)
 	runner := action.New(o.dirs, secrets.Lookup, reap, store, log)
 	defer runner.Close()
 	opsserver.Server{Runner: runner, Entities: entity.New(runner), Version: version}.Run(ctx,
 		server.Endpoint{Address: o.listen, Certificates: mutualtls.New(o.tlsDir, log), Reflection: server.NoReflection, Log: log})
 	return nil
+}
+
+// followed are the secrets that the process was started with.
+func followed(ctx context.Context, dirs planfile.Dirs, socket string, log *slog.Logger) *action.Secrets {
+	secrets, statuses := action.NewSecrets(dirs), make(chan *agentv1.ProcessStatus)
+	go secrets.Follow(statuses)
+	go follow.Process(ctx, socket, statuses, log)
+	return secrets
 }

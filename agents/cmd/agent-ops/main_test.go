@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,12 +25,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroinfra/agents/internal/testpki"
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
 // patience bounds every wait for a condition.
-const patience = 30 * time.Second
+const patience = testpod.Patience
 
 // asAgent has the test program be the agent.
 const asAgent = "AGENT_OPS_TEST_AS_AGENT"
@@ -63,14 +65,28 @@ func newPod(t *testing.T, actions ...plan.Action) *pod {
 		}
 	}
 	p.ca.Mount(t, p.path("tls"), p.ca)
-	data, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"true"}}, Actions: actions})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p.path("plan", "plan.json"), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	p.plan(plan.Plan{Actions: actions})
 	return p
+}
+
+// plan has the pod mount a plan.
+func (p *pod) plan(declared plan.Plan) {
+	p.Helper()
+	declared.Version, declared.Digest, declared.Process.Command = 1, "sha256:"+strings.Repeat("0", 64), []string{"true"}
+	if err := os.WriteFile(p.path("plan", "plan.json"), must(json.Marshal(declared)), 0o600); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// password has the pod mount one.
+func (p *pod) password(credential, password string) {
+	p.Helper()
+	if err := os.MkdirAll(p.path("secrets", credential), 0o750); err != nil {
+		p.Fatal(err)
+	}
+	if err := os.WriteFile(p.path("secrets", credential, "password"), []byte(password), 0o600); err != nil {
+		p.Fatal(err)
+	}
 }
 
 func (p *pod) path(parts ...string) string {
@@ -247,17 +263,29 @@ func residentOf(t *testing.T, program, listen string) int {
 		if err != nil || !bytes.HasPrefix(line, []byte(program+"\x00ops")) || !bytes.Contains(line, []byte(listen)) {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(filepath.Dir(path), "status"))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for text := range strings.Lines(string(data)) {
-			var kib int
-			if n, _ := fmt.Sscanf(text, "VmRSS: %d kB", &kib); n == 1 {
-				return kib
-			}
-		}
+		return memoryOf(t, pid)
 	}
 	t.Fatal("the agent is not among the processes")
+	return 0
+}
+
+// memoryOf reads VmRSS of a process.
+func memoryOf(t *testing.T, pid int) int {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.Lines(string(data)) {
+		var kib int
+		if n, _ := fmt.Sscanf(text, "VmRSS: %d kB", &kib); n == 1 {
+			return kib
+		}
+	}
+	t.Fatalf("process %d is no more", pid)
 	return 0
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,30 +18,20 @@ import (
 )
 
 // withPostgreSQL has the pod's plan declare what a driver for PostgreSQL keeps and is asked, and starts a real server.
-func (p *pod) withPostgreSQL(actions ...plan.Action) *testpostgres.Server {
+func (p *pod) withPostgreSQL(actions ...plan.Action) (*testpostgres.Server, *os.Process) {
 	p.Helper()
 	s := testpostgres.New(p.T)
-	s.Start()
-	if err := os.MkdirAll(p.path("secrets", "postgres"), 0o750); err != nil {
-		p.Fatal(err)
-	}
-	for file, content := range map[string][]byte{
-		p.path("secrets", "postgres", "password"): []byte(testpostgres.Password),
-		p.path("plan", "plan.json"): must(json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"true"}},
-			Driver:   &plan.Driver{Protocol: plan.ProtocolPostgreSQL, Address: s.Address, Username: "postgres", Password: &plan.SecretRef{Credential: "postgres", Key: "password"}},
-			Entities: []plan.EntityType{{Type: "role", Kind: "role"}, {Type: "database", Kind: "database"}}, Actions: actions})),
-	} {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			p.Fatal(err)
-		}
-	}
-	return s
+	_, process := s.Start()
+	p.password("postgres", testpostgres.Password)
+	p.plan(plan.Plan{Actions: actions, Entities: []plan.EntityType{{Type: "role", Kind: "role"}, {Type: "database", Kind: "database"}},
+		Driver: &plan.Driver{Protocol: plan.ProtocolPostgreSQL, Address: s.Address, Username: "postgres", Password: &plan.SecretRef{Credential: "postgres", Key: "password"}}})
+	return s, process
 }
 
 // A thousand roles are observed and changed in a few calls; the agent stays small.
 func TestEntitiesOfPostgreSQL(t *testing.T) {
 	p := newPod(t)
-	s := p.withPostgreSQL()
+	s, _ := p.withPostgreSQL()
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +88,7 @@ func TestEntitiesOfPostgreSQL(t *testing.T) {
 
 func TestQueriesAreActions(t *testing.T) {
 	p := newPod(t)
-	s := p.withPostgreSQL(
+	s, _ := p.withPostgreSQL(
 		plan.Action{Name: "count", Query: &plan.Query{Statement: "SELECT count(*) AS roles, $1::text AS said FROM pg_roles WHERE rolname = $1", Arguments: []string{"${parameters.role}"}},
 			Parameters: map[string]string{"role": "string"}, Outputs: map[string]string{"roles": "json[0].roles", "said": "json[0].said"}},
 		plan.Action{Name: "settings", Query: &plan.Query{Statement: "SELECT name FROM pg_settings WHERE pending_restart"}, Outputs: map[string]string{"pending": "stdout"}},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,9 @@ const (
 	// idleFor is long against what a round costs.
 	idleFor = 20 * time.Second
 )
+
+// maxSentinel is what a sentinel adds: memory that it does not share with its process manager, in KiB.
+const maxSentinel = 2560
 
 // TestIdleMembersCostLittle measures the binary as it is built for an image, with three members whose writer asks every 2 s.
 func TestIdleMembersCostLittle(t *testing.T) {
@@ -38,11 +42,13 @@ func TestIdleMembersCostLittle(t *testing.T) {
 	s.members[1].says("follower " + s.members[0].fqdn())
 	s.members[2].says("follower " + s.members[0].fqdn())
 	type cost struct{ begun, spent time.Duration }
-	before := map[*memberPod]cost{}
+	before, stood := map[*memberPod]cost{}, map[*memberPod]time.Duration{}
 	// What belongs to the start is over then.
 	awaitTime(t, writing.Boottime()+5*time.Second)
 	for _, m := range s.members {
 		before[m] = cost{writing.Boottime(), spentBy(t, m.process.inner())}
+		_, sentinel := m.below()
+		stood[m] = spentBy(t, sentinel)
 	}
 	awaitTime(t, writing.Boottime()+idleFor)
 	for _, m := range s.members {
@@ -52,6 +58,12 @@ func TestIdleMembersCostLittle(t *testing.T) {
 		t.Logf("%s: %d KiB resident, %.2f mCPU", m.name, resident, 1000*share)
 		if resident > maxResident || share > maxProcessor {
 			t.Errorf("%s costs %d KiB and %.2f mCPU; at most %d KiB and %.2f mCPU are allowed", m.name, resident, 1000*share, maxResident, 1000*maxProcessor)
+		}
+		_, sentinel := m.below()
+		private, stood := privateOf(t, sentinel), spentBy(t, sentinel)-stood[m]
+		t.Logf("its sentinel: %d KiB of its own, %v of a processor in %v", private, stood, idleFor)
+		if private > maxSentinel || stood > idleFor/10000 {
+			t.Errorf("the sentinel of %s costs %d KiB and %v; at most %d KiB and %v are allowed", m.name, private, stood, maxSentinel, idleFor/10000)
 		}
 	}
 }
@@ -79,19 +91,34 @@ func spentBy(t *testing.T, pid int) time.Duration {
 // residentOf is what a process has in memory, in KiB.
 func residentOf(t *testing.T, pid int) int {
 	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return sumOf(t, pid, "status", "VmRSS:")
+}
+
+// privateOf is what no other process has in memory as well, in KiB.
+func privateOf(t *testing.T, pid int) int {
+	t.Helper()
+	return sumOf(t, pid, "smaps_rollup", "Private_")
+}
+
+// sumOf adds up the lines of a file in /proc that begin so, in KiB.
+func sumOf(t *testing.T, pid int, file, begins string) int {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	if err != nil {
 		t.Fatal(err)
 	}
+	sum := 0
 	for line := range strings.Lines(string(data)) {
-		if rest, found := strings.CutPrefix(line, "VmRSS:"); found {
-			var kib int
-			if _, err := fmt.Sscan(rest, &kib); err != nil {
-				t.Fatal(err)
+		if strings.HasPrefix(line, begins) {
+			kib, err := strconv.Atoi(strings.Fields(line)[1])
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
 			}
-			return kib
+			sum += kib
 		}
 	}
-	t.Fatal("no VmRSS")
-	return 0
+	if sum == 0 {
+		t.Fatalf("process %d has no %s in %s", pid, begins, file)
+	}
+	return sum
 }

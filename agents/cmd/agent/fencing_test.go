@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -239,18 +238,17 @@ func TestAPromiseEndsTheWriter(t *testing.T) {
 	}
 }
 
-// TestAStoppedPID1KillsBeforeItAnswers: the first answer after a pause that outlasts the permission is that nothing writes any more.
+// TestAStoppedPID1KillsBeforeItAnswers: the first answer after a pause of everybody that outlasts the permission is that nothing writes any more.
 func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, 2)
 	s.bootstrap()
 	writer := s.members[0]
 	writer.says("writer")
-	pid, server := writer.process.inner(), writer.server()
-	for _, stopped := range []int{pid, server} {
-		if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+	pid := writer.process.inner()
+	server, sentinel := writer.below()
+	for _, stopped := range []int{pid, sentinel, server} {
+		stop(t, stopped)
 	}
 	paused := writing.Boottime()
 	// Called while nobody answers, and so waiting when PID 1 goes on.
@@ -274,27 +272,6 @@ func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	if writer.server() == server {
 		t.Error("the server goes on")
 	}
-}
-
-// isZombie says whether a process has ended and was not collected yet, or is about to end by SIGKILL.
-func isZombie(pid int) bool {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return true
-	}
-	for line := range strings.Lines(string(data)) {
-		if state, found := strings.CutPrefix(line, "State:"); found && strings.Contains(state, "Z") {
-			return true
-		}
-		// Bit 8 is SIGKILL.
-		if pending, found := strings.CutPrefix(line, "ShdPnd:"); found {
-			mask, err := strconv.ParseUint(strings.TrimSpace(pending), 16, 64)
-			if err == nil && mask&(1<<8) != 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // TestWhatCannotBeReadIsNeverBegunAnew: a file that is broken keeps the process down, and another identity is made on an empty
@@ -365,4 +342,50 @@ func TestAChangeOfTheRoleIsTriedUntilItSucceeds(t *testing.T) {
 	}
 	next.says("writer")
 	next.awaits("nothing in the way", func(status *agentv1.MemberStatus) bool { return status.GetMessage() == "" })
+}
+
+// TestEntitiesLastAsLongAsTheTermOfTheirWriter: in a later one they are kept in another pod, and what was removed there must not come back.
+func TestEntitiesLastAsLongAsTheTermOfTheirWriter(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	first, second := s.members[0], s.members[1]
+	wantKept := func(m *memberPod, want bool) {
+		t.Helper()
+		if _, err := os.Stat(m.path(entitiesFile)); (err == nil) != want {
+			t.Errorf("%s keeps entities: %v, want %v", m.name, err == nil, want)
+		}
+	}
+	name := func(m *memberPod) {
+		t.Helper()
+		s.promise(m)
+		s.put(s.get().Name(m.member()))
+		s.tell(s.members...)
+	}
+	second.write(entitiesFile, "")
+	s.bootstrap()
+	first.says("writer")
+	second.says("follower " + first.fqdn())
+	wantKept(second, false)
+
+	// A process that is started anew in the same term is the same writer.
+	first.write(entitiesFile, "")
+	if err := syscall.Kill(first.server(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	first.starts(2)
+	wantKept(first, true)
+
+	s.put(s.get().Depose(), nil)
+	s.promise(first)
+	name(second)
+	second.says("writer")
+	first.says("follower " + second.fqdn())
+	wantKept(first, false)
+
+	// The same pod in the next term: who knows what was in between.
+	second.write(entitiesFile, "")
+	s.put(s.get().Depose(), nil)
+	name(second)
+	second.starts(2)
+	wantKept(second, false)
 }

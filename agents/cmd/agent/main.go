@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/zeroinfra/agents/internal/program"
+	"github.com/zeroinfra/agents/internal/writing"
 )
 
 // version is set when the binary is built.
@@ -26,6 +27,9 @@ func main() {
 }
 
 func execute() int {
+	if len(os.Args) == 2 && os.Args[1] == writing.SentinelCommand {
+		return sentinel()
+	}
 	root := program.Root("agent", "Run and watch one middleware process in a pod", version, initCommand(), runCommand(), statusCommand())
 	err := root.Execute()
 	var code exitCode

@@ -23,12 +23,13 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/zeroinfra/agents/internal/testpki"
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
 // patience bounds every wait for a condition.
-const patience = 30 * time.Second
+const patience = testpod.Patience
 
 // asAgent has the test program be the agent.
 const asAgent = "AGENT_TEST_AS_AGENT"
@@ -226,21 +227,7 @@ func (p *pod) callDone(client agentv1.ProcessServiceClient, key string) *agentv1
 }
 
 // eventually waits until the condition holds; it returns an error while it does not.
-func eventually(t *testing.T, holds func() error) {
-	t.Helper()
-	timeout := time.After(patience)
-	for tick := time.NewTicker(2 * time.Millisecond); ; {
-		err := holds()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatal(err)
-		}
-	}
-}
+var eventually = testpod.Eventually
 
 // output collects what a container writes.
 type output struct {

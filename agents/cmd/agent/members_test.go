@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/zeroinfra/agents/internal/testpki"
+	"github.com/zeroinfra/agents/internal/writing"
 	"github.com/zeroinfra/platform-core/agentproto/permission"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
@@ -37,6 +38,8 @@ const (
 	// podDomain leads nowhere, as when the cluster's DNS is down: the agents know the addresses from before.
 	podDomain  = "kv.shop.svc.invalid"
 	writesPort = "6400"
+	// entitiesFile is where the driver of a pod keeps entities.
+	entitiesFile = "config/entities.conf"
 )
 
 // set is some pods of one WorkloadSet on addresses of their own, and what stands between them.
@@ -117,6 +120,7 @@ func (m *memberPod) plan() *plan.Plan {
 			Follow:  &plan.Action{Name: "follow", Command: []string{ownPath(m.T), "follower", "${parameters.primary}"}, Env: as, Parameters: primary},
 			Rejoin:  &plan.Action{Name: "rejoin", Command: []string{ownPath(m.T), "rejoined", "${parameters.primary}"}, Env: as, Parameters: primary},
 		},
+		Driver: &plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:1", EntitiesFile: m.path(entitiesFile)},
 	}
 }
 
@@ -216,10 +220,28 @@ func (m *memberPod) member() permission.Member {
 // server is the process as seen from outside of its namespace; 0 when there is none.
 func (m *memberPod) server() int {
 	m.Helper()
-	if below := children(m.T, m.process.inner()); len(below) == 1 {
-		return below[0]
+	server, _ := m.below()
+	return server
+}
+
+// below are the process and the sentinel; 0 where there is none, or more than one.
+func (m *memberPod) below() (server, sentinel int) {
+	m.Helper()
+	var servers, sentinels []int
+	for _, child := range children(m.T, m.process.inner()) {
+		if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); err == nil && strings.Contains(string(args), "\x00"+writing.SentinelCommand) {
+			sentinels = append(sentinels, child)
+		} else {
+			servers = append(servers, child)
+		}
 	}
-	return 0
+	only := func(pids []int) int {
+		if len(pids) == 1 {
+			return pids[0]
+		}
+		return 0
+	}
+	return only(servers), only(sentinels)
 }
 
 // cut has everything that the pod sends to other pods, and the API server sends, get lost; open connections stay open. mend ends that.

@@ -111,7 +111,8 @@ func newAPIServer(t *testing.T, s *set, m *memberPod) *apiServer {
 			return
 		}
 		if r.Method == http.MethodPatch {
-			a.report.Store(new(string(body)))
+			text := string(body)
+			a.report.Store(&text)
 			io.WriteString(w, "{}")
 			return
 		}

@@ -77,7 +77,7 @@ func run(o runOptions, log *slog.Logger) error {
 	}
 	defer output.Close(flushTimeout)
 	certificates := mutualtls.New(o.tlsDir, log)
-	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap, Stdout: output.Stdout, Stderr: output.Stderr}, store, o.member(certificates, log), log)
+	sup := supervisor.New(o.dirs, supervisor.System{Reaper: reap, Stdout: output.Stdout, Stderr: output.Stderr}, store, o.member(certificates, reap, log), log)
 	// Before the process is started, which would inherit that a signal is ignored here, as it is under nohup.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH)
@@ -105,10 +105,15 @@ func run(o runOptions, log *slog.Logger) error {
 }
 
 // member opens the pod's part in who may write.
-func (o runOptions) member(certificates *mutualtls.Certificates, log *slog.Logger) supervisor.OpenMember {
+func (o runOptions) member(certificates *mutualtls.Certificates, reap *reaper.Reaper, log *slog.Logger) supervisor.OpenMember {
+	var start writing.StartSentinel
+	// Another program than PID 1 of a container has others beside it that are not its own.
+	if os.Getpid() == 1 {
+		start = sentinelStarter(reap)
+	}
 	return func(p *plan.Plan) (*writing.Member, error) {
 		peers := writing.NewAgents(certificates, p.Domain, o.dirs.Run, log)
-		return writing.Open(writing.Config{Pod: o.dirs.PodName, Set: p.Writing.Set, Dir: p.Process.Dir, Peers: peers, Log: log})
+		return writing.Open(writing.Config{Pod: o.dirs.PodName, Set: p.Writing.Set, Dir: p.Process.Dir, Peers: peers, StartSentinel: start, Log: log})
 	}
 }
 

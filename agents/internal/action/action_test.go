@@ -3,16 +3,13 @@
 package action_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,14 +18,9 @@ import (
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/command"
 	"github.com/zeroinfra/agents/internal/planfile"
-	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
-
-// patience bounds every wait for a condition.
-const patience = 30 * time.Second
-
-var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(slog.New(slog.DiscardHandler)) })
 
 // pod has the folders of a pod.
 type pod struct {
@@ -38,55 +30,24 @@ type pod struct {
 
 func newPod(t *testing.T, actions ...plan.Action) *pod {
 	t.Helper()
-	root := t.TempDir()
-	p := &pod{T: t, dirs: planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"), Run: filepath.Join(root, "run"),
-		Secrets: filepath.Join(root, "secrets"), PodName: "etcd-0"}}
-	for _, dir := range []string{p.dirs.Plan, p.dirs.Run, filepath.Join(p.dirs.Secrets, "root")} {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"true"}}, Actions: actions})
-	if err != nil {
+	p := &pod{T: t, dirs: testpod.Dirs(t, "etcd-0", plan.Plan{Actions: actions})}
+	if err := os.MkdirAll(filepath.Join(p.dirs.Secrets, "root"), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	for path, content := range map[string]string{p.dirs.MountedPath(): string(data), filepath.Join(p.dirs.Secrets, "root", "password"): "hunter2"} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(p.dirs.Secrets, "root", "password"), []byte("hunter2"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return p
 }
 
 // runner is the ops agent of one container.
-func (p *pod) runner() *action.Runner {
-	p.Helper()
-	r, err := shared()
-	if err != nil {
-		p.Fatal(err)
-	}
-	store, err := callrecord.OpenActions(p.dirs.Run)
-	if err != nil {
-		p.Fatal(err)
-	}
-	runner := action.New(p.dirs, p.dirs.Secret, r, store, slog.New(slog.DiscardHandler))
-	p.Cleanup(runner.Close)
-	return runner
-}
+func (p *pod) runner() *action.Runner { return testpod.Runner(p.T, p.dirs) }
 
 // run runs an action to its end.
 func (p *pod) run(r *action.Runner, call action.Call) callrecord.Record {
 	p.Helper()
 	run, err := r.Run(call)
-	if err != nil {
-		p.Fatal(err)
-	}
-	select {
-	case <-run.Done():
-	case <-time.After(patience):
-		p.Fatal("the action does not end")
-	}
-	return run.Record()
+	return testpod.Ended(p.T, run, err)
 }
 
 func sh(name, script string, more ...func(*plan.Action)) plan.Action {
@@ -198,11 +159,12 @@ func gone(t *testing.T, pidFile string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("process %d is still there", pid)
+	testpod.Eventually(t, func() error {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("process %d is still there: %v", pid, err)
 		}
-	}
+		return nil
+	})
 }
 
 func TestListenersHearIt(t *testing.T) {
@@ -223,7 +185,7 @@ func TestListenersHearIt(t *testing.T) {
 		select {
 		case piece := <-pieces:
 			heard[piece.Stream] += string(piece.Data)
-		case <-time.After(patience):
+		case <-time.After(testpod.Patience):
 			t.Fatalf("heard %v", heard)
 		}
 	}

@@ -3,31 +3,21 @@
 package entity_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 	"unicode/utf8"
 
-	"github.com/zeroinfra/agents/internal/action"
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/entity"
 	"github.com/zeroinfra/agents/internal/planfile"
-	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
-
-// patience bounds every wait for a condition.
-const patience = 30 * time.Second
-
-var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(slog.New(slog.DiscardHandler)) })
 
 // pod is a middleware that keeps its topics as files, whose commands are the actions.
 type pod struct {
@@ -38,13 +28,9 @@ type pod struct {
 
 func newPod(t *testing.T) *pod {
 	t.Helper()
-	root := t.TempDir()
-	p := &pod{T: t, topics: filepath.Join(root, "topics"), dirs: planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"),
-		Run: filepath.Join(root, "run"), Secrets: filepath.Join(root, "secrets"), PodName: "kafka-0"}}
-	for _, dir := range []string{p.dirs.Plan, p.dirs.Run, p.topics} {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			t.Fatal(err)
-		}
+	p := &pod{T: t, topics: filepath.Join(t.TempDir(), "topics")}
+	if err := os.Mkdir(p.topics, 0o750); err != nil {
+		t.Fatal(err)
 	}
 	script := func(name, text string, parameters ...string) plan.Action {
 		a := plan.Action{Name: name, Command: []string{"sh", "-c", text}, Env: []plan.EnvVar{{Name: "TOPICS", Value: p.topics}}, Parameters: map[string]string{}}
@@ -55,7 +41,7 @@ func newPod(t *testing.T) *pod {
 		return a
 	}
 	write := `echo "$NAME" >>"$TOPICS/../log"; [ "$NAME" != broken ] || { echo "no $PASSWORD" >&2; exit 1; }; printf %s "$PARTITIONS" >"$TOPICS/$NAME"`
-	data, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"true"}},
+	p.dirs = testpod.Dirs(t, "kafka-0", plan.Plan{
 		Actions: []plan.Action{
 			script("list", `cd "$TOPICS" || exit 1; printf '{'; sep=; for f in *; do [ -e "$f" ] || continue; printf '%s"%s":{"partitions":"%s"}' "$sep" "$f" "$(cat "$f")"; sep=,; done; printf '}'`),
 			script("set", write, "name", "partitions", "password"), script("drop", `rm -f "$TOPICS/$NAME"`, "name"),
@@ -63,43 +49,16 @@ func newPod(t *testing.T) *pod {
 		Entities: []plan.EntityType{{Type: "topic", Actions: &plan.EntityActions{List: "list", Create: "set", Update: "set", Delete: "drop"}},
 			{Type: "ghost", Kind: "ghost"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p.dirs.MountedPath(), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	return p
 }
 
 // keeper is the ops agent of one container.
-func (p *pod) keeper() *entity.Keeper {
-	p.Helper()
-	r, err := shared()
-	if err != nil {
-		p.Fatal(err)
-	}
-	store, err := callrecord.OpenActions(p.dirs.Run)
-	if err != nil {
-		p.Fatal(err)
-	}
-	runner := action.New(p.dirs, p.dirs.Secret, r, store, slog.New(slog.DiscardHandler))
-	p.Cleanup(runner.Close)
-	return entity.New(runner)
-}
+func (p *pod) keeper() *entity.Keeper { return entity.New(testpod.Runner(p.T, p.dirs)) }
 
 func (p *pod) change(k *entity.Keeper, key string, changes ...driver.Change) callrecord.Record {
 	p.Helper()
 	run, err := k.Change(entity.Call{Key: key, Type: "topic", Changes: changes})
-	if err != nil {
-		p.Fatal(err)
-	}
-	select {
-	case <-run.Done():
-	case <-time.After(patience):
-		p.Fatal("the changes do not end")
-	}
-	return run.Record()
+	return testpod.Ended(p.T, run, err)
 }
 
 func topic(name string, intent driver.Intent, partitions string) driver.Change {

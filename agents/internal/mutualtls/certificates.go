@@ -144,6 +144,20 @@ func (c *Certificates) Server(admit func(Caller) error) *tls.Config {
 	}
 }
 
+// Public shows the present certificate at each handshake to anybody.
+func (c *Certificates) Public() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			now, err := c.load()
+			if err != nil {
+				return nil, err
+			}
+			return &now.own, nil
+		},
+	}
+}
+
 // Client is for one connection to the agent of another pod in the same namespace.
 func (c *Certificates) Client(pod string) (*tls.Config, error) {
 	now, err := c.load()

@@ -23,7 +23,7 @@ const (
 )
 
 // gone says whether the family of a collected leader has ended, and ends what has come to light since it was asked last.
-// Called with the lock.
+// Called with births.
 func (r *Reaper) gone(p *Process) bool {
 	if !groupGone(p.pid) {
 		return false
@@ -33,7 +33,7 @@ func (r *Reaper) gone(p *Process) bool {
 
 // endStrays kills all own children that belong to nobody else and returns how many there are. A child that is killed leaves its
 // own children to this program, and each is collected with a notice, so that asking again after each notice reaches them all.
-// The number of an own child is nobody else's before it is collected, which the lock prevents.
+// The number of an own child is nobody else's before it is collected, which births prevents.
 func (r *Reaper) endStrays() int {
 	strays := 0
 	for _, child := range children() {

@@ -48,14 +48,17 @@ type Spec struct {
 type Reaper struct {
 	log *slog.Logger
 
-	// mu is held around fork and registration and around wait and delivery: a child
-	// that ends at once is registered before it is collected, and a signal never
-	// reaches a process number that was given to somebody else.
-	mu sync.Mutex
-	// leaders are the running processes that Start started.
-	leaders map[int]*Process
-	// ending are collected leaders whose family is not gone yet.
+	// births is held around fork and registration, and around collecting: a child that ends at once is registered before it
+	// is collected. A program that is slow to load holds it for as long as that takes.
+	births sync.Mutex
+	// ending are collected leaders whose family is not gone yet. Guarded by births.
 	ending map[int]*Process
+
+	// mu is held around a wait and what follows for leaders, and around a signal: it never reaches a process number that
+	// was given to somebody else. Nothing that could block is done with it, so that who is to be killed is killed now.
+	mu sync.Mutex
+	// leaders are the running processes that Start started. It changes with births and mu held, so that either is enough to read it.
+	leaders map[int]*Process
 }
 
 // New makes this program the parent of its orphaned descendants, as PID 1 is
@@ -99,13 +102,15 @@ func (r *Reaper) Start(spec Spec) (*Process, error) {
 	if spec.Inherited != nil {
 		attr.Files = append(attr.Files, spec.Inherited.Fd())
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.births.Lock()
+	defer r.births.Unlock()
 	pid, err := syscall.ForkExec(path, spec.Command, attr)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %q: %w", path, err)
 	}
 	p := &Process{reaper: r, pid: pid, family: spec.Family, done: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.leaders[pid] = p
 	return p, nil
 }
@@ -119,20 +124,9 @@ func descriptor(file, null *os.File) uintptr {
 
 // collect waits for all children that have ended.
 func (r *Reaper) collect() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for {
-		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil || pid <= 0 {
-			break
-		}
-		if p := r.leaders[pid]; p != nil {
-			r.leaderEnded(p, status)
-		}
+	r.births.Lock()
+	defer r.births.Unlock()
+	for r.collectOne() {
 	}
 	for _, p := range r.ending {
 		if r.gone(p) {
@@ -141,17 +135,35 @@ func (r *Reaper) collect() {
 	}
 }
 
-// leaderEnded kills the rest of the group; gone does so with the rest of the family. Called with the lock, right after the wait.
+// collectOne waits for one child that has ended, and says whether there was one. Called with births.
+func (r *Reaper) collectOne() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var status unix.WaitStatus
+	pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+	if errors.Is(err, unix.EINTR) {
+		return true
+	}
+	if err != nil || pid <= 0 {
+		return false
+	}
+	if p := r.leaders[pid]; p != nil {
+		delete(r.leaders, pid)
+		r.leaderEnded(p, status)
+	}
+	return true
+}
+
+// leaderEnded kills the rest of the group; gone does so with the rest of the family. Called with births, right after the wait.
 func (r *Reaper) leaderEnded(p *Process, status unix.WaitStatus) {
-	delete(r.leaders, p.pid)
 	r.ending[p.pid] = p
 	p.exit = exitOf(status)
 	if err := unix.Kill(-p.pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		r.log.Warn("cannot end the rest of a process group", "pid", p.pid, "error", err.Error())
 	}
 	time.AfterFunc(groupTimeout, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+		r.births.Lock()
+		defer r.births.Unlock()
 		if r.ending[p.pid] == p {
 			r.log.Warn("what a process has started outlives it", "pid", p.pid)
 			r.finish(p)

@@ -5,6 +5,7 @@ package reaper_test
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/agents/internal/testexec"
 )
 
 // shared is the one reaper of the test program, as there is one in a real program.
@@ -207,15 +209,24 @@ func TestDoneDoesNotWaitForeverForAGroup(t *testing.T) {
 // awaitSession waits until the process leads a session of its own.
 func awaitSession(t *testing.T, pid int) {
 	t.Helper()
+	wait(t, fmt.Sprintf("a session of process %d", pid), func() bool {
+		sid, err := unix.Getsid(pid)
+		return err == nil && sid == pid
+	})
+}
+
+// wait waits until a condition holds.
+func wait(t *testing.T, what string, holds func() bool) {
+	t.Helper()
 	deadline := time.After(20 * time.Second)
 	for tick := time.NewTicker(time.Millisecond); ; {
-		if sid, err := unix.Getsid(pid); err == nil && sid == pid {
+		if holds() {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("process %d has no session of its own", pid)
+			t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }
@@ -240,17 +251,7 @@ func TestOrphansLeaveNoZombies(t *testing.T) {
 	if exit := start(t, reaper.Spec{Command: []string{"sh", "-c", script}}).Exit(); exit.Code != 0 {
 		t.Fatalf("got %s", exit)
 	}
-	deadline := time.After(60 * time.Second)
-	for tick := time.NewTicker(10 * time.Millisecond); ; {
-		if left := children(t); left == 0 {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%d children are left", children(t))
-		}
-	}
+	wait(t, "the end of all children", func() bool { return children(t) == 0 })
 }
 
 // children counts the children of this program, zombies included.
@@ -269,4 +270,48 @@ func children(t *testing.T) int {
 		count += len(strings.Fields(string(data)))
 	}
 	return count
+}
+
+// TestSignalsDoNotWaitForACommandToLoad: a process is killed while another one is being started, which takes as long as its disk.
+func TestSignalsDoNotWaitForACommandToLoad(t *testing.T) {
+	lines, writer := pipe(t)
+	p := start(t, reaper.Spec{Command: []string{"sh", "-c", "echo $$; exec sleep 1000"}, Stdout: writer})
+	number(t, lines)
+	slow := testexec.Hold(t)
+	r, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() {
+		_, err := r.Start(reaper.Spec{Command: []string{slow.Path}})
+		started <- err
+	}()
+	wait(t, "the command to be loaded", slow.Wanted)
+	if err := p.SignalGroup(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, p.PID(), 'Z')
+	select {
+	case err := <-started:
+		t.Errorf("the command was not held: %v", err)
+	default:
+	}
+	slow.Release()
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+	p.Exit()
+}
+
+// awaitState waits until a process is in a state of proc(5).
+func awaitState(t *testing.T, pid int, state byte) {
+	t.Helper()
+	wait(t, "the state of the process", func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stat[strings.LastIndexByte(string(stat), ')')+2] == state
+	})
 }

@@ -5,6 +5,8 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
@@ -178,13 +180,30 @@ func (s *Supervisor) cast(next *planfile.Prepared) (part, error) {
 	switch view.Role {
 	case writing.Writer:
 		next.Args = f.plan.Writing.WriterArgs
+		if !f.member.Continues() {
+			if err := dropEntities(next.Plan); err != nil {
+				return part{}, err
+			}
+		}
 		return part{role: writing.Writer}, f.member.Begins()
 	case writing.Follower:
 		args, err := s.dirs.FollowerArgs(f.plan, view.Primary)
 		next.Args = args
-		return part{role: writing.Follower, primary: view.Primary}, err
+		return part{role: writing.Follower, primary: view.Primary}, errors.Join(err, dropEntities(next.Plan))
 	}
 	return part{}, notYet{view.Why}
+}
+
+// dropEntities has the process start without the objects that the driver kept for it when it was the writer in an earlier term: since then
+// they were kept in another pod, and what was removed there must not come back. The engine makes anew what is to be there.
+func dropEntities(p *plan.Plan) error {
+	if p.Driver == nil || p.Driver.EntitiesFile == "" {
+		return nil
+	}
+	if err := os.Remove(p.Driver.EntitiesFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot drop the entities of an earlier term: %w", err)
+	}
+	return nil
 }
 
 // startAs starts the process as what it was cast for.

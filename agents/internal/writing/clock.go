@@ -23,24 +23,34 @@ func Boottime() time.Duration {
 // alarm rings at a time of Boottime, also when the machine slept over it. A time.Timer would ring later by as much.
 type alarm struct{ file *os.File }
 
-func newAlarm() (*alarm, error) {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+// newAlarm returns one that is not set. The flags are those of timerfd_create(2).
+func newAlarm(flags int) (*alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|flags)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a timer: %w", err)
 	}
 	return &alarm{os.NewFile(uintptr(fd), "timer")}, nil
 }
 
-// set has the alarm ring at a time, or at once when that is over.
-func (a *alarm) set(at time.Duration) error {
+// set has the alarm ring once at a time, or at once when that is over.
+func (a *alarm) set(at time.Duration) error { return a.repeat(at, 0) }
+
+// repeat has the alarm ring at a time, or at once when that is over, and from then on in every period; once when that is 0.
+func (a *alarm) repeat(at, period time.Duration) error {
 	// Zero would disarm it.
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at.Nanoseconds(), 1))}
+	return a.settime(&unix.ItimerSpec{Value: unix.NsecToTimespec(max(at.Nanoseconds(), 1)), Interval: unix.NsecToTimespec(period.Nanoseconds())})
+}
+
+// quiet has the alarm not ring.
+func (a *alarm) quiet() error { return a.settime(&unix.ItimerSpec{}) }
+
+func (a *alarm) settime(spec *unix.ItimerSpec) error {
 	connection, err := a.file.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var set error
-	if err := connection.Control(func(fd uintptr) { set = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil) }); err != nil {
+	if err := connection.Control(func(fd uintptr) { set = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, spec, nil) }); err != nil {
 		return err
 	}
 	return set

@@ -8,6 +8,8 @@
 //	members ◄── rounds ── [Member] ── wishes ──► status agent ──► API server
 //	                           │ end of the permission
 //	                        [Guard] ── SIGKILL ──► process
+//	                           │ timer                ▲
+//	                       [Sentinel] ── SIGKILL ─────┘ where PID 1 is held up
 //
 // A Member has a lock of its own, which is held while something is written to disk. The Guard has another one and nothing that
 // it waits for but the clock, so that a disk that hangs does not keep a process alive.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // killAgain is how soon a process that did not end is killed again: one may have been started in its group meanwhile.
@@ -30,25 +32,30 @@ type Process interface {
 type Guard struct {
 	log   *slog.Logger
 	alarm *alarm
+	// sentinel is nil where this program is not PID 1.
+	sentinel *Sentinel
 
 	mu sync.Mutex
+	// backstop is when the sentinel is to kill; 0 for never.
+	backstop time.Duration
 	// until is the end of the permission.
 	until time.Duration
 	// writer runs as the writer, or was killed and has not ended yet; nil when none does.
 	writer Process
-	// killed says that it was.
-	killed bool
-	// fenced is the last process that was killed.
+	// killed says that it was, and killedAt when.
+	killed   bool
+	killedAt time.Duration
+	// fenced is the last process that outlived its permission.
 	fenced Process
 }
 
-// NewGuard returns one without a permission. Close ends it.
-func NewGuard(log *slog.Logger) (*Guard, error) {
-	ring, err := newAlarm()
+// NewGuard returns one without a permission. It has a sentinel stand by unless that is nil. Close ends both.
+func NewGuard(sentinel *Sentinel, log *slog.Logger) (*Guard, error) {
+	ring, err := newAlarm(unix.TFD_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{log: log, alarm: ring}
+	g := &Guard{log: log, alarm: ring, sentinel: sentinel}
 	go func() {
 		for ring.wait() == nil {
 			g.Check()
@@ -61,6 +68,9 @@ func NewGuard(log *slog.Logger) (*Guard, error) {
 func (g *Guard) Close() {
 	g.Set(0)
 	g.alarm.close()
+	if g.sentinel != nil {
+		g.sentinel.Close()
+	}
 }
 
 // Set gives the permission another end. One that is over kills the writer before Set returns.
@@ -86,38 +96,64 @@ func (g *Guard) check() bool {
 	if g.writer == nil {
 		return holds
 	}
-	next := g.until
+	next, backstop := g.until, g.until+grace
 	if !holds {
 		g.kill()
-		next = Boottime() + killAgain
+		next, backstop = Boottime()+killAgain, g.killedAt+grace
 	}
-	if err := g.alarm.set(next); err != nil {
+	if err := errors.Join(g.alarm.set(next), g.standBy(backstop)); err != nil {
 		// A writer that nobody watches must not be.
-		g.log.Error("the process is killed: cannot watch its permission", "error", err.Error())
 		g.kill()
+		g.log.Error("the process is killed: cannot watch its permission", "error", err.Error())
 		return false
 	}
 	return holds
 }
 
-func (g *Guard) kill() {
-	if !g.killed {
-		g.log.Warn("killing the writer: its permission has ended", "pid", g.writer.PID())
+// standBy has the sentinel kill at a time; 0 for never.
+func (g *Guard) standBy(at time.Duration) error {
+	if g.sentinel == nil || at == g.backstop {
+		return nil
 	}
-	g.killed, g.fenced = true, g.writer
-	// One that ended meanwhile is what is wanted; another error stays one, and is tried again.
-	_ = g.writer.SignalGroup(syscall.SIGKILL)
+	g.backstop = at
+	if at == 0 {
+		return g.sentinel.rest()
+	}
+	return g.sentinel.set(at)
 }
 
-// forget lets go of a writer that has ended.
+func (g *Guard) kill() {
+	// One that ended meanwhile is what is wanted; another error stays one, and is tried again.
+	_ = g.writer.SignalGroup(syscall.SIGKILL)
+	g.fenced = g.writer
+	if !g.killed {
+		g.killed, g.killedAt = true, Boottime()
+		g.log.Warn("killing the writer: its permission has ended", "pid", g.writer.PID())
+	}
+}
+
+// forget lets go of a writer that has ended, after which nothing is to be killed any more.
 func (g *Guard) forget() {
 	if g.writer == nil {
 		return
 	}
 	select {
 	case <-g.writer.Done():
-		g.writer, g.killed = nil, false
 	default:
+		return
+	}
+	if Boottime() >= g.until {
+		// The sentinel may have been first.
+		g.fenced = g.writer
+	}
+	g.writer, g.killed = nil, false
+	g.relax()
+}
+
+// relax has the sentinel leave everybody alone.
+func (g *Guard) relax() {
+	if err := g.standBy(0); err != nil {
+		g.log.Error("cannot tell the sentinel that no writer runs", "error", err.Error())
 	}
 }
 
@@ -128,8 +164,13 @@ func (g *Guard) Start(start func() (Process, error)) error {
 	if !g.check() {
 		return ErrNoPermission
 	}
+	// To load a program can take longer than the permission lasts, and nobody answers here until it is loaded.
+	if err := g.standBy(g.until + grace); err != nil {
+		return fmt.Errorf("cannot watch the permission: %w", err)
+	}
 	process, err := start()
 	if err != nil {
+		g.relax()
 		return err
 	}
 	g.writer, g.killed = process, false
@@ -150,7 +191,7 @@ func (g *Guard) Writing() bool {
 	return g.writer != nil
 }
 
-// Killed says whether the process is the writer that was killed here last.
+// Killed says whether the process is the last writer that was killed since its permission had ended.
 func (g *Guard) Killed(p Process) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -31,7 +31,7 @@ var (
 	ErrClosed = errors.New("the member is closed")
 )
 
-// Config of a Member. All fields are required.
+// Config of a Member. All fields but StartSentinel are required.
 type Config struct {
 	// Pod is the own name.
 	Pod string
@@ -41,6 +41,8 @@ type Config struct {
 	Dir string
 	// Peers are asked for their acknowledgement.
 	Peers Peers
+	// StartSentinel has a Sentinel beside the Guard; nil for none, where this program is not PID 1.
+	StartSentinel StartSentinel
 	// Log of the member.
 	Log *slog.Logger
 }
@@ -86,7 +88,13 @@ func Open(c Config) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard, err := NewGuard(c.Log)
+	var sentinel *Sentinel
+	if c.StartSentinel != nil {
+		if sentinel, err = NewSentinel(c.StartSentinel, c.Log); err != nil {
+			return nil, err
+		}
+	}
+	guard, err := NewGuard(sentinel, c.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -294,6 +302,13 @@ func (m *Member) settle() error {
 	return nil
 }
 
+// Continues says whether a process ran as the writer here in the present term.
+func (m *Member) Continues() bool {
+	defer m.lock()()
+	term := m.agent.State().Term
+	return term != 0 && term == m.kept.WroteIn
+}
+
 // Begins notes that a process is about to run as the writer. It fails where the folder is no longer that of the member.
 func (m *Member) Begins() error {
 	defer m.lock()()
@@ -302,7 +317,7 @@ func (m *Member) Begins() error {
 		m.publish()
 		return err
 	}
-	m.memory.Wrote = true
+	m.memory.Wrote, m.memory.WroteIn = true, m.agent.State().Term
 	return m.settle()
 }
 

@@ -203,7 +203,7 @@ func TestADiskThatTakesNothingMakesNoPromise(t *testing.T) {
 
 // TestTheGuardKillsInTime by itself, and a process only that is the writer.
 func TestTheGuardKillsInTime(t *testing.T) {
-	g, err := NewGuard(slog.New(slog.DiscardHandler))
+	g, err := NewGuard(nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

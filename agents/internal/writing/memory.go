@@ -42,6 +42,8 @@ type memory struct {
 	Writer permission.Member `json:"writer,omitzero"`
 	// Wrote says that a process ran as the writer here, and none has rejoined as a follower since.
 	Wrote bool `json:"wrote,omitempty"`
+	// WroteIn is the last term in which a process ran as the writer here.
+	WroteIn int64 `json:"wroteIn,omitempty"`
 }
 
 // recall reads the file of the folder, or makes one with a new identity when there is none.

@@ -11,7 +11,6 @@ import (
 )
 
 // RedisSpec describes one Redis server.
-// +kubebuilder:validation:XValidation:rule="self.pluginVersion == oldSelf.pluginVersion",message="pluginVersion is immutable"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxmemory) || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.maxmemory)).compareTo(quantity(string(self.resources.limits['memory']))) <= 0",message="maxmemory cannot be above resources.limits.memory: the kernel would end the process before Redis makes room"
 type RedisSpec struct {
 	// version of Redis: a release line such as 7.0. The plugin lists those that it
@@ -85,7 +84,8 @@ type RedisSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// pluginVersion is the version of the plugin redis that runs this server. Immutable. Default 1.0.0.
+	// pluginVersion is the version of the plugin redis that runs this server. Immutable but through an Operation of template
+	// UpgradeApp. Default 1.0.0.
 	// +optional
 	// +kubebuilder:default="1.0.0"
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`

@@ -113,7 +113,6 @@ func TestUpdate(t *testing.T) {
 		"storage class changes":     {`storage: {storageClassName: a}`, `storage: {storageClassName: b}`, "storageClassName is immutable"},
 		"storage class appears":     {``, `storage: {storageClassName: b}`, "storageClassName is immutable"},
 		"storage class goes":        {`storage: {storageClassName: a}`, ``, "storageClassName is immutable"},
-		"plugin version":            {``, `pluginVersion: 1.0.1`, "pluginVersion is immutable"},
 		"AOF to Both":               {``, `persistence: {mode: Both}`, ""},
 		"RDB to AOF":                {`persistence: {mode: RDB}`, `persistence: {mode: AOF}`, "can change between AOF and Both only"},
 		"RDB to the default":        {`persistence: {mode: RDB}`, ``, "can change between AOF and Both only"},

@@ -79,6 +79,8 @@ type Plan struct {
 	Driver *Driver `json:"driver,omitempty"`
 	// Entities are the types of objects inside the middleware that the ops agent keeps.
 	Entities []EntityType `json:"entities,omitempty"`
+	// Metrics is there where the ops agent tells metrics. It is no part of the digests.
+	Metrics *Metrics `json:"metrics,omitempty"`
 	// Logs is there where the process writes access logs to a volume. It is no part of the digests either: another size of
 	// the volume restarts nothing.
 	Logs *Logs `json:"logs,omitempty"`

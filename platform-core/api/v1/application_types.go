@@ -9,7 +9,6 @@ import (
 
 // ApplicationSpec describes one instance of a middleware.
 // +kubebuilder:validation:XValidation:rule="self.plugin == oldSelf.plugin",message="plugin is immutable"
-// +kubebuilder:validation:XValidation:rule="self.pluginVersion == oldSelf.pluginVersion",message="pluginVersion is immutable here"
 // +kubebuilder:validation:XValidation:rule="self.topology == oldSelf.topology",message="topology is immutable"
 type ApplicationSpec struct {
 	// plugin that knows the middleware, for example redis. Immutable.
@@ -17,7 +16,8 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=40
 	Plugin string `json:"plugin"`
-	// pluginVersion is the semantic version of the plugin, for example 1.0.0. Immutable.
+	// pluginVersion is the semantic version of the plugin, for example 1.0.0. Immutable but through an
+	// Operation of template UpgradeApp.
 	// +required
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
@@ -169,6 +169,10 @@ type ApplicationStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// takenUpGeneration is the generation of the spec that the instance is driven to, where that is not observedGeneration: a spec
+	// that is refused, or comes while suspend is true, is not taken up. 0 when none was yet.
+	// +optional
+	TakenUpGeneration *int64 `json:"takenUpGeneration,omitempty"`
 	// phase is one word for printing.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
@@ -284,6 +288,14 @@ type ApplicationList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Application `json:"items"`
+}
+
+// TakenUp is the generation of the spec that the instance is driven to; 0 for none.
+func (s *ApplicationStatus) TakenUp() int64 {
+	if s.TakenUpGeneration != nil {
+		return *s.TakenUpGeneration
+	}
+	return max(s.ObservedGeneration, 0)
 }
 
 // IsRunning says whether pods are wanted at all: running is true when left out.

@@ -35,6 +35,8 @@ const (
 	ReasonPluginMissing = "PluginMissing"
 	// ReasonPluginChanged: the bundle has another digest than the one pinned.
 	ReasonPluginChanged = "PluginChanged"
+	// ReasonUpgradeNotAllowed: the plugin's version does not take over from the one that the instance is made from.
+	ReasonUpgradeNotAllowed = "UpgradeNotAllowed"
 	// ReasonVersionNotSupported: the plugin does not support this version of the middleware.
 	ReasonVersionNotSupported = "VersionNotSupported"
 	// ReasonTopologyNotFound: the plugin has no such topology.
@@ -97,6 +99,8 @@ const (
 	ReasonStopped = "Stopped"
 	// ReasonSuspended: the engine does nothing since suspend is true.
 	ReasonSuspended = "Suspended"
+	// ReasonOperationAtWork: an Operation works through the pods, and what an edited spec changes of those that serve waits for that.
+	ReasonOperationAtWork = "OperationAtWork"
 	// ReasonWaitingForMaintenance: all pods serve, and some are to be restarted or replaced in the next maintenance window.
 	ReasonWaitingForMaintenance = "WaitingForMaintenance"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.

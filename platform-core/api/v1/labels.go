@@ -42,6 +42,14 @@ const (
 	SchedulesAnnotation = "platform.zeroinfra.github.com/schedules"
 	// ScheduledForAnnotation is the time of its schedule that an Operation was made for, in the zone of that.
 	ScheduledForAnnotation = "platform.zeroinfra.github.com/scheduled-for"
+	// ChangesAnnotation is on an Operation with trigger Spec and says what changed in the spec that it has take effect: in each line
+	// the generation and, in words, one change.
+	ChangesAnnotation = "platform.zeroinfra.github.com/changes"
+	// PreemptsAnnotation is on an Operation with trigger Spec that stops the instance.
+	PreemptsAnnotation = "platform.zeroinfra.github.com/preempts"
+	// PluginVersionAnnotation is on a typed object whose kind has no field for the version of the plugin, and names the one that an Operation
+	// brought its instance to. An admission policy lets only the engine change it.
+	PluginVersionAnnotation = "platform.zeroinfra.github.com/plugin-version"
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 

@@ -57,8 +57,8 @@ type OperationSpec struct {
 	// force has fields of the target changed that a GitOps manager owns. Its next synchronisation reverts them.
 	// +optional
 	Force bool `json:"force,omitempty"`
-	// serviceAccountName is the account, in the same namespace, that steps act as which apply, patch or delete objects. The operator's own
-	// rights when left out. Refused for a template without such steps.
+	// serviceAccountName is the account, in the same namespace, that steps act as which apply, patch or delete objects, and
+	// whose token the pods of jobs have. The operator's own rights, and no token, when left out. Refused for a template without such steps.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -8,6 +8,7 @@
 package accept
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,12 +56,14 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	return wanted, nil
 }
 
-// Plugin says why the plugin cannot be used; nil when it can. An instance that runs goes on without it.
+// Plugin says why the plugin cannot be used; nil when it can. An instance that runs goes on without it. One that is to be made from another
+// version than the one that it is pinned to needs one that takes over from that.
 func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
 	name, version, pinned := app.Spec.Plugin, app.Spec.PluginVersion, app.Status.Plugin
 	bundle := state.Bundle
+	moves := pinned != nil && pinned.Version != version
 	switch {
-	case bundle == nil && pinned != nil:
+	case bundle == nil && pinned != nil && !moves:
 		return refuse(platformv1.ReasonPluginMissing, "plugin %s version %s is gone or broken: install it again; the pods are left alone", name, version)
 	case bundle == nil && len(state.Errors) > 0:
 		messages := make([]string, 0, len(state.Errors))
@@ -70,7 +73,10 @@ func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
 		return refuse(platformv1.ReasonPluginInvalid, "plugin %s version %s was refused: %s", name, version, strings.Join(messages, "; "))
 	case bundle == nil:
 		return refuse(platformv1.ReasonPluginNotFound, "plugin %s has no version %s here: see kubectl get plugins", name, version)
-	case pinned != nil && pinned.Digest != bundle.Digest:
+	case moves && !slices.Contains(bundle.Manifest.AllowedUpgradeFrom, pinned.Version):
+		return refuse(platformv1.ReasonUpgradeNotAllowed, "plugin %s version %s does not take over from version %s, which this instance is made from: it takes over from %s",
+			name, version, pinned.Version, cmp.Or(strings.Join(bundle.Manifest.AllowedUpgradeFrom, ", "), "none"))
+	case pinned != nil && !moves && pinned.Digest != bundle.Digest:
 		return refuse(platformv1.ReasonPluginChanged, "plugin %s version %s has digest %s and this instance was made with %s: install the original again, and changes under a new version", name, version, bundle.Digest, pinned.Digest)
 	}
 	return nil

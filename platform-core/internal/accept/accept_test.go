@@ -37,6 +37,8 @@ func TestPlugin(t *testing.T) {
 	bundle := &plugin.Bundle{Digest: "sha256:a"}
 	pinned := &platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:a"}
 	other := &platformv1.PluginReference{Name: "redis", Version: "1.0.0", Digest: "sha256:b"}
+	earlier := &platformv1.PluginReference{Name: "redis", Version: "0.9.0", Digest: "sha256:b"}
+	next := &plugin.Bundle{Digest: "sha256:a", Manifest: plugin.Manifest{AllowedUpgradeFrom: []string{"0.8.0", "0.9.0"}}}
 	broken := plugin.State{Errors: []plugin.LoadError{{File: "redis-components-1.0.0/components.yaml", Line: 7, Message: "field colour is not known"}}}
 	tests := map[string]struct {
 		state  plugin.State
@@ -51,6 +53,10 @@ func TestPlugin(t *testing.T) {
 		"gone under a running":  {pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
 		"broken under running":  {state: broken, pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
 		"another digest":        {state: plugin.State{Bundle: bundle}, pinned: other, reason: platformv1.ReasonPluginChanged, says: "new version"},
+		"takes over":            {state: plugin.State{Bundle: next}, pinned: earlier},
+		"does not take over":    {state: plugin.State{Bundle: bundle}, pinned: earlier, reason: platformv1.ReasonUpgradeNotAllowed, says: "from version 0.9.0, which this instance is made from: it takes over from none"},
+		"asked for, not there":  {pinned: earlier, reason: platformv1.ReasonPluginNotFound, says: "kubectl get plugins"},
+		"asked for, broken":     {state: broken, pinned: earlier, reason: platformv1.ReasonPluginInvalid, says: "field colour"},
 		"broken change, loaded": {state: plugin.State{Bundle: bundle, Errors: broken.Errors}, pinned: pinned},
 	}
 	for name, test := range tests {

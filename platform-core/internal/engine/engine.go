@@ -34,6 +34,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
+	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -92,15 +93,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
-	if err != nil {
-		return err
-	}
-	certificates, err := others.Kinds(mgr, certmanager.Kinds...)
-	if err != nil {
-		return err
-	}
-	monitors, err := others.Kinds(mgr, render.PodMonitorKind)
+	certificates, monitors, err := foreignKinds(mgr, o)
 	if err != nil {
 		return err
 	}
@@ -117,6 +110,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	gate := func(next reconcile.Reconciler) reconcile.Reconciler { return loadedFirst{loader, next} }
 	var forecast operation.Forecasts
+	taking := &turns.Turns{}
 	setups := []func() error{
 		func() error {
 			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
@@ -127,11 +121,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		},
 		func() (err error) {
-			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Now: time.Now, Options: queue.Options(o.Workers)})
+			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Turns: taking, Now: time.Now, Options: queue.Options(o.Workers)})
 			return err
 		},
 		func() error {
-			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
+			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Turns: taking, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
 		},
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
@@ -159,6 +153,19 @@ func validate(mgr ctrl.Manager, o Options, index *plugin.Index, loader *pluginco
 	return admission.Setup(mgr, *o.Admission, admission.Deps{
 		Domain: o.Domain, Namespace: o.Namespace, Index: index, Loaded: loader.Loaded, Settings: o.Settings,
 	})
+}
+
+// foreignKinds are the ways to what others define: certificates, and PodMonitors.
+func foreignKinds(mgr ctrl.Manager, o Options) (certificates, monitors *foreign.Kinds, err error) {
+	others, err := foreign.New(mgr, o.Domain, o.Namespaces)
+	if err != nil {
+		return nil, nil, err
+	}
+	if certificates, err = others.Kinds(mgr, certmanager.Kinds...); err != nil {
+		return nil, nil, err
+	}
+	monitors, err = others.Kinds(mgr, render.PodMonitorKind)
+	return certificates, monitors, err
 }
 
 // prospects has the controller of Operations see what that of Components forecasts.

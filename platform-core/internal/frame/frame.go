@@ -46,13 +46,13 @@ type Frame[T Object] struct {
 	work   Work[T]
 	finish Finish[T]
 	urgent Urgent[T]
-	pace   pace
+	pace   *Pace
 }
 
 // New returns the frame of one controller.
 func New[T Object](c client.Client, work Work[T], finish Finish[T]) *Frame[T] {
 	nothing := func(T, T) bool { return false }
-	return &Frame[T]{client: c, work: work, finish: finish, urgent: nothing, pace: pace{now: time.Now}}
+	return &Frame[T]{client: c, work: work, finish: finish, urgent: nothing, pace: NewPace(time.Now)}
 }
 
 // AtOnce has the frame write what is urgent without delay.
@@ -65,7 +65,7 @@ func (f *Frame[T]) AtOnce(urgent Urgent[T]) *Frame[T] {
 func (f *Frame[T]) Reconcile(ctx context.Context, request reconcile.Request, obj T) (reconcile.Result, error) {
 	if err := f.client.Get(ctx, request.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
-			f.pace.forget(request.NamespacedName)
+			f.pace.Forget(request.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, err
@@ -94,10 +94,10 @@ func (f *Frame[T]) Reconcile(ctx context.Context, request reconcile.Request, obj
 // hold returns how long the new status is held back, since it only tells how far the work is; 0 when it is to be written.
 func (f *Frame[T]) hold(request reconcile.Request, before, after T, o outcome.Outcome) time.Duration {
 	if !onlyProgress(before, after, o) || f.urgent(before, after) || !patch.Differs(before, after) {
-		f.pace.forget(request.NamespacedName)
+		f.pace.Forget(request.NamespacedName)
 		return 0
 	}
-	return f.pace.wait(request.NamespacedName)
+	return f.pace.Wait(request.NamespacedName)
 }
 
 // onlyProgress says whether nothing that others act on has come about: the object was at work and still is, or

@@ -74,11 +74,11 @@ func TestWhatIsUrgentIsNotHeldBack(t *testing.T) {
 
 func TestPace(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := pace{now: func() time.Time { return now }}
+	p := NewPace(func() time.Time { return now })
 	a, b := types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"}
 	expect := func(what string, key types.NamespacedName, want time.Duration) {
 		t.Helper()
-		if got := p.wait(key); got != want {
+		if got := p.Wait(key); got != want {
 			t.Errorf("%s: waits %v, want %v", what, got, want)
 		}
 	}
@@ -89,11 +89,11 @@ func TestPace(t *testing.T) {
 	now = now.Add(Progress * 3 / 4)
 	expect("when its time has come", a, 0)
 	expect("the next", a, Progress)
-	p.forget(a)
+	p.Forget(a)
 	now = now.Add(Progress)
 	expect("after something that matters was written", a, Progress)
-	p.forget(a)
-	p.forget(b)
+	p.Forget(a)
+	p.Forget(b)
 	if len(p.since) != 0 {
 		t.Errorf("it remembers %v", p.since)
 	}
@@ -102,20 +102,20 @@ func TestPace(t *testing.T) {
 // The more objects are at work, the more seldom each tells how far it is, so that all together tell no more.
 func TestPaceOfMany(t *testing.T) {
 	now := time.Unix(0, 0)
-	p := pace{now: func() time.Time { return now }}
+	p := NewPace(func() time.Time { return now })
 	name := func(i int) types.NamespacedName { return types.NamespacedName{Name: strconv.Itoa(i)} }
 	longest := map[int]time.Duration{1: Progress, 8: Progress, 20: 5 * time.Second, 240: time.Minute, 5000: time.Minute}
 	for i := range 5000 {
-		got := p.wait(name(i))
+		got := p.Wait(name(i))
 		if want, told := longest[i+1]; told && got != want {
 			t.Errorf("%d are at work: waits %v, want %v", i+1, got, want)
 		}
 	}
 	for i := range 4999 {
-		p.forget(name(i))
+		p.Forget(name(i))
 	}
 	now = now.Add(Progress)
-	if got := p.wait(name(4999)); got != 0 {
+	if got := p.Wait(name(4999)); got != 0 {
 		t.Errorf("the others are done: waits %v more", got)
 	}
 }

@@ -21,15 +21,18 @@ const (
 	longestProgress = time.Minute
 )
 
-// pace knows which objects have such a status, and since when. An object is in it as long as its next turn is due.
-type pace struct {
+// Pace knows which objects have such a status, and since when. An object is in it as long as its next turn is due.
+type Pace struct {
 	now   func() time.Time
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time
 }
 
-// wait returns how long the status of an object is still to be held back; 0 when its time has come, and then it is forgotten.
-func (p *pace) wait(key types.NamespacedName) time.Duration {
+// NewPace returns a Pace that nothing is in. now tells the time.
+func NewPace(now func() time.Time) *Pace { return &Pace{now: now} }
+
+// Wait returns how long the status of an object is still to be held back; 0 when its time has come, and then it is forgotten.
+func (p *Pace) Wait(key types.NamespacedName) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -48,11 +51,12 @@ func (p *pace) wait(key types.NamespacedName) time.Duration {
 }
 
 // longest is how long a status waits while so many objects are at work.
-func (p *pace) longest() time.Duration {
+func (p *Pace) longest() time.Duration {
 	return min(max(Progress, time.Duration(len(p.since))*progressEach), longestProgress)
 }
 
-func (p *pace) forget(key types.NamespacedName) {
+// Forget takes an object out, since something that matters was written of it.
+func (p *Pace) Forget(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.since, key)

@@ -19,7 +19,7 @@ func EditsOf(op *platformv1.Operation, facts Facts) map[string]*Edit {
 	edits := map[string]*Edit{}
 	for i := range facts.Template.Steps {
 		t := &facts.Template.Steps[i]
-		if t.Engine == nil || t.Engine.Do == plugin.EngineSwitchover {
+		if !editsSpec(t) {
 			continue
 		}
 		if edit, why := r.edit(t); why == "" {
@@ -71,12 +71,16 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 			return nil, v.failed
 		}
 		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom], cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
+	case t.Engine != nil && t.Engine.Do == plugin.EngineApply:
+		return []string{"waits until the instance is as its spec asks"}, ""
 	case t.Engine != nil:
 		return r.describeEdit(t)
 	case t.Approval != nil:
 		return []string{"waits for somebody else than the author to approve"}, ""
 	case t.Wait != nil:
 		return []string{fmt.Sprintf("waits until %s of %s %s", t.Wait.Until, t.Wait.Kind, r.shown(t, t.Wait.Name))}, ""
+	case t.Job != nil:
+		return r.describeJob(t)
 	case t.Operation != nil:
 		return []string{"runs Operation " + t.Operation.TemplateRef}, ""
 	}
@@ -129,6 +133,19 @@ func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string
 		what = "runs action " + t.Agent.Action
 	}
 	return []string{fmt.Sprintf("%s in %s", what, strings.Join(pods, ", then "))}, ""
+}
+
+func (r *run) describeJob(t *plugin.OperationStep) (lines []string, why string) {
+	if t.Job.Component == "" {
+		if _, err := r.facts.componentFor(""); err != nil {
+			return nil, err.Error()
+		}
+	}
+	words := make([]string, 0, len(t.Job.Command))
+	for _, word := range t.Job.Command {
+		words = append(words, r.shown(t, word))
+	}
+	return []string{"runs in a pod of its own: " + strings.Join(words, " ")}, ""
 }
 
 // shown is a text as it is known now.

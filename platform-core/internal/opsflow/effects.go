@@ -24,6 +24,8 @@ type Effect struct {
 	Edit *Edit
 	// Handover that a set is to be asked for.
 	Handover *Handover
+	// Job is a pod that runs to completion.
+	Job *Job
 }
 
 // Call is a call to an agent of one pod.
@@ -118,6 +120,8 @@ type Answer struct {
 	Object map[string]any
 	// Child is the state of the Operation.
 	Child platformv1.OperationStatus
+	// Job is how a Job stands.
+	Job JobState
 }
 
 // Failure says how an effect failed.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,7 +52,30 @@ func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 		// What was observed is from before the edit.
 		return verdict{waiting: r.facts.Declared.Object + " to take up the change", retry: declaredPoll}
 	}
-	return r.settled(generation)
+	if v := r.settled(generation); !v.done() || t.Engine.Do != plugin.EngineUpgradePlugin {
+		return v
+	}
+	return r.tookOver(t)
+}
+
+// tookOver is done when the Application is Ready as made from the version of the plugin that a step asks for. An object that declares one
+// without a field for that shows it in no generation.
+func (r *run) tookOver(t *plugin.OperationStep) verdict {
+	values, why := r.values(t)
+	if why != "" {
+		return verdict{failed: why}
+	}
+	app, waiting := r.facts.Application, fmt.Sprintf("plugin version %s to take over", values["version"])
+	ready, stalled := meta.FindStatusCondition(app.Status.Conditions, platformv1.ReadyCondition), meta.FindStatusCondition(app.Status.Conditions, platformv1.StalledCondition)
+	switch {
+	case app.Spec.PluginVersion != values["version"] || app.Status.ObservedGeneration < app.Generation:
+		return verdict{waiting: waiting, retry: declaredPoll}
+	case stalled != nil && stalled.Status == metav1.ConditionTrue:
+		return failedf("Application %q does not get there: %s", app.Name, stalled.Message)
+	case app.Status.Plugin == nil || app.Status.Plugin.Version != values["version"] || ready == nil || ready.Status != metav1.ConditionTrue:
+		return verdict{waiting: waiting, retry: declaredPoll}
+	}
+	return verdict{}
 }
 
 // settled is done when the outermost object is Ready with an edit of this generation.
@@ -116,6 +140,8 @@ func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]Field
 		return []FieldEdit{{"running", true}}, nil
 	case plugin.EngineUpgrade:
 		return f.upgrade(values["version"])
+	case plugin.EngineUpgradePlugin:
+		return []FieldEdit{{FieldPluginVersion, values["version"]}}, nil
 	}
 	component, err := f.componentFor(values["component"])
 	if err != nil {

@@ -47,6 +47,8 @@ type Facts struct {
 	Answers map[string]*Answer
 	// ParentEnded says that the Operation whose step this one is has ended or is about to.
 	ParentEnded bool
+	// Preempted says in words what ends the run; empty for nothing.
+	Preempted string
 	// Forecast says what the engine would do for an edit, by step, for a dry run.
 	Forecast map[string]Forecast
 }
@@ -72,8 +74,8 @@ type Declared struct {
 
 // Condition is True or not, and what it says.
 type Condition struct {
-	Status  metav1.ConditionStatus
-	Message string
+	Status          metav1.ConditionStatus
+	Reason, Message string
 }
 
 // Pod is one pod that the target is to have.

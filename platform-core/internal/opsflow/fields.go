@@ -14,6 +14,9 @@ import (
 // A field below spec is written as components[redis].storage.size: names separated by dots, and after the name of a list
 // whose elements have names, the name of one in brackets.
 
+// FieldPluginVersion is the field with the version of the plugin. A typed kind that has none for it keeps an annotation in its place.
+const FieldPluginVersion = "pluginVersion"
+
 // element is one step on the way to a field: a name, and the name of an element where it is a list.
 type element struct{ name, key string }
 

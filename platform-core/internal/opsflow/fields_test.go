@@ -152,13 +152,13 @@ func TestOperationsOfSteps(t *testing.T) {
 	parent, child, grandchild := op("parent", "", platformv1.OperationRunning), op("child", "parent", platformv1.OperationRunning), op("grandchild", "child", "")
 	older, running := op("a-older", "", platformv1.OperationPending), op("b-running", "", platformv1.OperationRunning)
 	all := []*platformv1.Operation{parent, child, grandchild, older}
-	if first := Ahead(grandchild, all); first != nil {
+	if first := (Queue{Operations: all}).Ahead(grandchild); first != nil {
 		t.Errorf("a step's Operation waits for %s", first.Name)
 	}
-	if first := Ahead(older, all); first == nil {
+	if first := (Queue{Operations: all}).Ahead(older); first == nil {
 		t.Error("another Operation does not wait")
 	}
-	if first := Ahead(grandchild, append(all, running)); first != running {
+	if first := (Queue{Operations: append(all, running)}).Ahead(grandchild); first != running {
 		t.Errorf("a step's Operation does not wait for one that runs beside its parent: %v", first)
 	}
 }

@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -29,6 +30,8 @@ const (
 	ReasonCancelled = "Cancelled"
 	// ReasonAwaitingApproval: somebody has to approve.
 	ReasonAwaitingApproval = "AwaitingApproval"
+	// ReasonSpecRefused: what was edited last cannot be had, so that the edit before it cannot be seen through.
+	ReasonSpecRefused = "SpecRefused"
 	// ReasonDryRun: status.plan says what would be done.
 	ReasonDryRun = "DryRun"
 )
@@ -66,6 +69,15 @@ func Fail(op *platformv1.Operation, refusal *Refusal, now time.Time) Decision {
 	r := &run{op: op, facts: Facts{Now: now}, status: op.Status.DeepCopy()}
 	r.stopSteps(refusal.Message, platformv1.OperationFailed)
 	return r.finish(platformv1.OperationFailed, refusal.Message, outcome.Stalled(refusal.Reason, refusal.Message))
+}
+
+// Abandon ends a run whose target was deleted under it: there is nothing left to compensate.
+func Abandon(op *platformv1.Operation, now time.Time) Decision {
+	r := &run{op: op, facts: Facts{Now: now}, status: op.Status.DeepCopy()}
+	target := op.Spec.TargetRef
+	r.status.Error = fmt.Sprintf("pre-empted by the deletion of %s %q", target.Kind, target.Name)
+	r.stopSteps("it was "+r.status.Error, platformv1.OperationCancelled)
+	return r.finish(platformv1.OperationCancelled, r.status.Error, outcome.Stalled(ReasonCancelled, "it was "+r.status.Error))
 }
 
 // Wait leaves an Operation that has done nothing yet pending, with the reason why. One that is cancelled ends instead.
@@ -109,13 +121,17 @@ func Next(op *platformv1.Operation, facts Facts) Decision {
 	if r.status.Ending == "" && (op.Spec.Cancel || facts.ParentEnded) {
 		r.end(platformv1.EndingCancelled, "", "it was cancelled")
 	}
+	if r.status.Ending == "" && r.facts.Preempted != "" {
+		r.status.Error = "pre-empted by " + r.facts.Preempted
+		r.end(platformv1.EndingCancelled, "", "it was "+r.status.Error)
+	}
 	if r.status.Ending == "" {
 		r.forward()
 	}
 	if r.status.Ending == "" && len(r.waits) == 0 {
 		return r.succeed()
 	}
-	if deadline := r.deadline(); r.status.Ending == "" && !r.awaitsOnlyApproval() && !facts.Now.Before(deadline) {
+	if left, limited := r.left(); r.status.Ending == "" && limited && left <= 0 {
 		first := r.waits[0]
 		r.end(platformv1.EndingFailed, first.step, fmt.Sprintf("not done within %s: step %q waited for %s", r.timeout(), first.step, first.waiting))
 		r.reason = ReasonTimedOut
@@ -148,6 +164,8 @@ type verdict struct {
 	waiting string
 	// failed says why the step fails.
 	failed string
+	// reason of waiting, where somebody acts on it.
+	reason string
 	// retry is when to look again although nothing happened; 0 for never.
 	retry time.Duration
 	// unreachable says that an agent does not answer.
@@ -182,8 +200,8 @@ func ended(step *platformv1.StepStatus) bool {
 func (r *run) wait() Decision {
 	first := r.waits[0]
 	after, reason := time.Duration(0), platformv1.ReasonProgressing
-	if r.status.Ending == "" && !r.awaitsOnlyApproval() {
-		after = r.deadline().Sub(r.facts.Now)
+	if left, limited := r.left(); r.status.Ending == "" && limited {
+		after = left
 	}
 	var effect *Effect
 	for _, v := range r.waits {
@@ -193,6 +211,7 @@ func (r *run) wait() Decision {
 		if v.unreachable != "" {
 			reason = ReasonAgentUnreachable
 		}
+		reason = cmp.Or(v.reason, reason)
 		if effect == nil {
 			effect = v.effect
 		}
@@ -235,7 +254,14 @@ func (r *run) timeout() time.Duration {
 	return DefaultTimeout
 }
 
-// deadline of the run. The time until somebody approved does not count.
+// left is the time that the run has, where that is limited. The time until somebody approved does not count.
+func (r *run) left() (time.Duration, bool) {
+	if Records(r.op) || r.awaitsOnlyApproval() {
+		return 0, false
+	}
+	return r.deadline().Sub(r.facts.Now), true
+}
+
 func (r *run) deadline() time.Time {
 	from := r.status.StartTime.Time
 	for i := range r.status.Steps {

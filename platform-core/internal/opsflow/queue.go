@@ -7,31 +7,77 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Ahead returns the Operation that has to end before op can start, out of those of the
-// same Application; nil when it is op's turn. One that runs comes before all others,
-// then it goes by creation time and by name. One that stands aside keeps nobody waiting. What a step of another Operation runs waits neither for that one nor for those
-// that wait for it.
-func Ahead(op *platformv1.Operation, others []*platformv1.Operation) *platformv1.Operation {
+// Queue is all that is known of the Operations of one Application that have not ended.
+type Queue struct {
+	// Operations in any order; those that have ended do no harm.
+	Operations []*platformv1.Operation
+	// Urgent says whether the template of an Operation pre-empts others.
+	Urgent func(*platformv1.Operation) bool
+}
+
+// Ahead returns the Operation that has to end before op can start; nil when it is op's turn. One that runs comes before all others, then
+// one that pre-empts, then it goes by creation time and by name. One that stands aside keeps nobody waiting, and what the engine does by itself
+// waits for nobody; others wait for that, unless they pre-empt. What a step of another Operation runs waits neither for that one nor for
+// those that wait for it.
+func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
+	if Records(op) {
+		return nil
+	}
 	var first *platformv1.Operation
-	above := ancestors(op, others)
-	for _, other := range others {
-		if other.UID == op.UID || Finished(other) || StandsAside(other) && !decided(other) || !other.DeletionTimestamp.IsZero() || before(op, other) < 0 {
+	above := ancestors(op, q.Operations)
+	for _, other := range q.Operations {
+		if other.UID == op.UID || Finished(other) || StandsAside(other) && !decided(other) || !other.DeletionTimestamp.IsZero() || q.before(op, other) < 0 {
 			continue
 		}
-		if slices.Contains(above, other.UID) || len(above) > 0 && waiting(other) > 0 {
+		if slices.Contains(above, other.UID) || len(above) > 0 && q.rank(other) > 0 || Records(other) && q.urgent(op) {
 			continue
 		}
-		if first == nil || before(other, first) < 0 {
+		if first == nil || q.before(other, first) < 0 {
 			first = other
 		}
 	}
 	return first
+}
+
+// Preempts returns the Operation for which one that runs has to end at its next safe point; nil for none. What pre-empts is itself ended by
+// nobody, and neither is what its steps run.
+func (q Queue) Preempts(op *platformv1.Operation) *platformv1.Operation {
+	if Records(op) || q.urgent(op) {
+		return nil
+	}
+	for _, other := range q.Operations {
+		inLine := Records(other) || other.Status.Phase == platformv1.OperationPending && other.Status.Application != ""
+		if other.UID != op.UID && inLine && !Finished(other) && other.DeletionTimestamp.IsZero() && !other.Spec.Cancel && q.urgent(other) &&
+			!slices.Contains(ancestors(other, q.Operations), op.UID) {
+			return other
+		}
+	}
+	return nil
+}
+
+// urgent says whether an Operation pre-empts others, or is a step of one that does.
+func (q Queue) urgent(op *platformv1.Operation) bool {
+	if q.preempts(op) {
+		return true
+	}
+	above := ancestors(op, q.Operations)
+	return slices.ContainsFunc(q.Operations, func(other *platformv1.Operation) bool {
+		return slices.Contains(above, other.UID) && q.preempts(other)
+	})
+}
+
+func (q Queue) preempts(op *platformv1.Operation) bool {
+	if recordsSpec(op) {
+		return op.Annotations[platformv1.PreemptsAnnotation] != ""
+	}
+	return q.Urgent != nil && !op.Spec.DryRun && q.Urgent(op)
 }
 
 // ancestors are the Operations whose steps run this one, directly or not.
@@ -62,23 +108,32 @@ func ParentOf(op *platformv1.Operation) types.UID {
 }
 
 // before compares two Operations by their turn.
-func before(a, b *platformv1.Operation) int {
+func (q Queue) before(a, b *platformv1.Operation) int {
 	return cmp.Or(
-		cmp.Compare(waiting(a), waiting(b)),
+		cmp.Compare(q.rank(a), q.rank(b)),
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 		cmp.Compare(a.Name, b.Name),
 	)
 }
 
-func waiting(op *platformv1.Operation) int {
-	if Running(op) && !StandsAside(op) {
+// rank is 0 for what runs, or does not wait for anybody.
+func (q Queue) rank(op *platformv1.Operation) int {
+	switch {
+	case Records(op), Running(op) && !StandsAside(op):
 		return 0
+	case q.urgent(op):
+		return 1
 	}
-	return 1
+	return 2
 }
 
-// StandsAside says whether an Operation has done nothing yet and waits for an approval, which may take days: others run in the meantime.
+// StandsAside says whether an Operation waits for what may take days, and others run in the meantime: for an approval before it has done
+// anything, or, as the record of an edited spec, for a maintenance window or for somebody to take suspend back or to mend the spec.
 func StandsAside(op *platformv1.Operation) bool {
+	if recordsSpec(op) {
+		ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)
+		return Running(op) && ready != nil && slices.Contains([]string{platformv1.ReasonWaitingForMaintenance, platformv1.ReasonSuspended, ReasonSpecRefused}, ready.Reason)
+	}
 	return op.Status.Phase == platformv1.OperationAwaitingApproval && op.Status.Ending == "" &&
 		!slices.ContainsFunc(op.Status.Steps, func(step platformv1.StepStatus) bool {
 			return step.Phase == platformv1.OperationSucceeded || step.Phase == platformv1.OperationFailed
@@ -95,4 +150,11 @@ func decided(op *platformv1.Operation) bool { return op.Spec.Approval != nil }
 // Behind is the sentence of an Operation that waits for another.
 func Behind(first *platformv1.Operation, application string) string {
 	return fmt.Sprintf("waiting for Operation %q of Application %q to end: one Operation runs at a time", first.Name, application)
+}
+
+// AtWork says whether an Operation works through pods now: a step calls agents in one after the other.
+func AtWork(op *platformv1.Operation) bool {
+	return Running(op) && slices.ContainsFunc(op.Status.Steps, func(step platformv1.StepStatus) bool {
+		return step.Phase == platformv1.OperationRunning && len(step.Targets) > 0 && step.Targets[0].UID != ""
+	})
 }

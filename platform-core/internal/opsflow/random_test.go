@@ -39,7 +39,12 @@ steps:
     needs: [ask, scale]
     forEach: "['a', 'b', 'c']"
     operation: {templateRef: Restart, parameters: {of: "${each}"}}
+  - name: work
+    needs: [note]
+    retry: {limit: 1, backoff: 1s}
+    job: {command: [work], outputs: {done: string}}
   - name: skipped
+    needs: [many, work]
     when: steps.ask.phase == 'Failed'
     delete: {apiVersion: v1, kind: ConfigMap, name: never}
   - name: last
@@ -74,6 +79,17 @@ func (w *world) happen(rng *rand.Rand, bad func() bool) {
 			p.Report.LastCall = &last
 		}
 	case 2:
+		for _, name := range slices.Sorted(maps.Keys(w.jobs)) {
+			job := w.jobs[name]
+			switch {
+			case job.Message == "stopping":
+				delete(w.jobs, name)
+			case job.Phase == platformv1.OperationRunning && bad():
+				*job = JobState{Phase: platformv1.OperationFailed, Message: "no luck"}
+			case job.Phase == platformv1.OperationRunning:
+				*job = JobState{Phase: platformv1.OperationSucceeded, Message: "done=yes"}
+			}
+		}
 		for _, child := range w.children {
 			if child.Phase == platformv1.OperationPending {
 				child.Phase = platformv1.OperationSucceeded
@@ -148,6 +164,11 @@ func TestRandomHistories(t *testing.T) {
 		w.sane(t)
 		if !Finished(w.op) {
 			t.Fatalf("seed %d never ends:\n%s", seed, describe(&w.op.Status))
+		}
+		for name, job := range w.jobs {
+			if job.Phase == platformv1.OperationRunning {
+				t.Fatalf("seed %d ended and left job %s running:\n%s", seed, name, w.story.String())
+			}
 		}
 		if phase := w.op.Status.Phase; phase != platformv1.OperationSucceeded && w.op.Status.Steps[0].Attempts > 0 && w.objects["ConfigMap note"] != nil {
 			t.Fatalf("seed %d ended as %s and did not undo its first step:\n%s", seed, phase, w.story.String())

@@ -34,6 +34,9 @@ type world struct {
 	story  strings.Builder
 	// crash ends the controller once, at that point.
 	crash crashPoint
+	// jobs by name, and how often each was made.
+	jobs map[string]*JobState
+	made map[string]int
 	// children by name, objects by kind and name, the value of each field that was edited, and the request to hand over.
 	children map[string]*platformv1.OperationStatus
 	objects  map[string]map[string]any
@@ -60,9 +63,10 @@ func restartTemplate() plugin.OperationTemplate {
 
 func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
 	w := &world{
-		op:       &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "op", UID: "op-uid"}},
-		facts:    Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},
-		agents:   map[types.UID]*agent{},
+		op:     &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "op", UID: "op-uid"}},
+		facts:  Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},
+		agents: map[types.UID]*agent{},
+		jobs:   map[string]*JobState{}, made: map[string]int{},
 		children: map[string]*platformv1.OperationStatus{}, objects: map[string]map[string]any{}, fields: map[string]any{}, refuse: map[string]string{},
 	}
 	for _, pod := range pods {
@@ -170,6 +174,8 @@ func (w *world) other(effect *Effect) *Answer {
 			}
 		}
 		return &Answer{Outputs: map[string]string{OutputGeneration: "2", OutputChanged: changed}}
+	case effect.Job != nil:
+		return w.job(effect.Job)
 	case effect.Handover != nil:
 		if request := effect.Handover.From + "/" + effect.Handover.To; request != w.request {
 			w.request = request
@@ -178,6 +184,26 @@ func (w *world) other(effect *Effect) *Answer {
 		return &Answer{Problem: w.refuse["handover"]}
 	}
 	return w.object(effect.Object)
+}
+
+// job carries out what is to be done about a Job, as a cluster in which a deletion takes until the next thing happens.
+func (w *world) job(job *Job) *Answer {
+	have := w.jobs[job.Name]
+	switch {
+	case job.Verb == JobRun && have == nil:
+		have = &JobState{Phase: platformv1.OperationRunning}
+		w.jobs[job.Name] = have
+		w.made[job.Name]++
+		w.tell("  job %s is made: %q like %s, for %s", job.Name, job.Command, job.Component, job.Deadline)
+	case have == nil:
+		return &Answer{}
+	case job.Verb == JobRemove, job.Verb == JobStop && have.Phase == platformv1.OperationRunning && have.Message != "stopping":
+		w.tell("  job %s is deleted", job.Name)
+		if have.Message = "stopping"; job.Verb == JobRemove {
+			delete(w.jobs, job.Name)
+		}
+	}
+	return &Answer{Job: *have}
 }
 
 func (w *world) object(object *Object) *Answer {
@@ -283,6 +309,11 @@ func (w *world) happens(what string, do func(w *world)) {
 // sane checks what must hold in every story.
 func (w *world) sane(t *testing.T) {
 	t.Helper()
+	for name, times := range w.made {
+		if times > 1 {
+			t.Errorf("job %s was made %d times", name, times)
+		}
+	}
 	begun := strings.Count(w.story.String(), ": begins")
 	keys := map[string]bool{}
 	for _, a := range w.agents {

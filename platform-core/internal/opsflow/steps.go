@@ -35,6 +35,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return agentStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineSwitchover:
 		return switchoverStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineApply:
+		return applyStep{}
 	case step.Engine != nil:
 		return engineStep{}
 	case step.Approval != nil:
@@ -43,6 +45,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return itemsStep{waitItem}
 	case step.Operation != nil:
 		return itemsStep{childItem}
+	case step.Job != nil:
+		return itemsStep{jobItem}
 	case step.Apply != nil, step.Patch != nil, step.Delete != nil:
 		return itemsStep{objectItem}
 	}
@@ -244,6 +248,13 @@ func (r *run) compensate() {
 			continue
 		}
 		wanted = append(wanted, t.Compensate...)
+		if t.Job != nil {
+			if v := r.withdrawJobs(t, step); !v.done() {
+				v.step = t.Name
+				r.waits = append(r.waits, v)
+				return
+			}
+		}
 		if t.Engine == nil || t.Engine.Do != plugin.EngineSwitchover {
 			continue
 		}

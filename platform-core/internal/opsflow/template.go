@@ -116,7 +116,7 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 	}
 	// What a step runs has the account of its parent, whatever it does.
 	if spec.ServiceAccountName != "" && ParentOf(op) == "" && !slices.ContainsFunc(template.Steps, writesObjects) {
-		return refuse(platformv1.ReasonInvalidSpec, "template %q has no step that writes objects, and serviceAccountName is for those only: leave it out", template.Name)
+		return refuse(platformv1.ReasonInvalidSpec, "template %q has no step that writes objects or runs a job, and serviceAccountName is for those only: leave it out", template.Name)
 	}
 	if component != "" && len(template.Targets) > 0 && !slices.Contains(template.Targets, component) {
 		return refuse(platformv1.ReasonInvalidSpec, "template %q cannot act on %s, which is of component %q; it can act on: %s",
@@ -126,7 +126,7 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 }
 
 func writesObjects(step plugin.OperationStep) bool {
-	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil
+	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil || step.Job != nil
 }
 
 // Supported refuses a template of the engine that the plugin of a target cannot do.

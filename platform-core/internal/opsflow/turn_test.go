@@ -79,15 +79,15 @@ func TestAnApprovalStandsAside(t *testing.T) {
 	}
 	other := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other", CreationTimestamp: metav1.NewTime(epoch.Add(time.Minute))}}
 	both := []*platformv1.Operation{w.op, other}
-	if first := Ahead(other, both); first != nil {
+	if first := (Queue{Operations: both}).Ahead(other); first != nil {
 		t.Errorf("another one waits for %s", first.Name)
 	}
 	w.op.Spec.Approval = &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}
-	if first := Ahead(other, both); first != w.op || !TakesTurn(w.op, w.facts) {
+	if first := (Queue{Operations: both}).Ahead(other); first != w.op || !TakesTurn(w.op, w.facts) {
 		t.Errorf("once approved it does not take its turn: ahead of the other is %v", first)
 	}
 	other.Status.Phase = platformv1.OperationRunning
-	if first := Ahead(w.op, both); first != other {
+	if first := (Queue{Operations: both}).Ahead(w.op); first != other {
 		t.Errorf("it does not wait for the one that runs in the meantime: %v", first)
 	}
 	w.op.Status = Wait(w.op, "redis-a", outcome.Waiting(ReasonQueued, "x"), w.facts.Now).Status

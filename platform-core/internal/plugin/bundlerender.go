@@ -60,6 +60,9 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		p.Files = append(p.Files, b.withParameters(&b.Components.Components[index], file, v))
 	}
 	b.planEntities(&p, &b.Components.Components[index], v.App.TLS)
+	if c := &b.Components.Components[index]; v.Component.Monitoring && len(c.Monitoring.Queries) > 0 {
+		b.planMetrics(&p, c)
+	}
 	b.resolveUsernames(&p)
 	for i, file := range p.Files {
 		if err := checkFile(file); err != nil {

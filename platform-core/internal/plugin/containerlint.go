@@ -17,7 +17,7 @@ func (p *podLint) checkContainers(spec document.Path, pod *corev1.PodSpec, volum
 		for i := range list {
 			c := &list[i]
 			at := path.Index(i)
-			if seen[c.Name] || c.Name == InitContainer || c.Name == StatusContainer || c.Name == OpsContainer {
+			if seen[c.Name] || slices.Contains([]string{InitContainer, StatusContainer, OpsContainer, MetricsContainer}, c.Name) {
 				p.wrong(at.With("name"), "is %q, which is taken: names must differ", c.Name)
 			}
 			seen[c.Name] = true

@@ -152,8 +152,8 @@ func (l *loader) checkDriver(path document.Path, c *Component) {
 	}
 	kept := slices.ContainsFunc(l.components.Entities, func(e Entity) bool { return e.Component == c.Name && e.Driver != "" })
 	asked := slices.ContainsFunc(c.Actions, func(a plan.Action) bool { return a.Query != nil })
-	if !kept && !asked {
-		l.wrong(path, "is used by no entity and no action: add an entity of component %q with a driver, or an action with a query, or take it out", c.Name)
+	if told := c.Monitoring != nil && len(c.Monitoring.Queries) > 0; !kept && !asked && !told {
+		l.wrong(path, "is used by no entity, action or metric: add an entity of component %q with a driver, an action with a query or monitoring.queries, or take it out", c.Name)
 	}
 	if d.EntitiesFile != "" && d.Protocol != plan.ProtocolRedis {
 		l.wrong(path.With("entitiesFile"), "is for a middleware that forgets what it had when it is restarted, and this one does not: take it out")

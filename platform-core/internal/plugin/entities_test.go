@@ -123,7 +123,7 @@ func TestBrokenEntities(t *testing.T) {
 		"address of elsewhere": {"address: 127.0.0.1:6379", "address: 10.0.0.1:6379", "an address within the pod"},
 		"credential of driver": {"      credential: default\n      entitiesFile", "      credential: root\n      entitiesFile", `names the credential of the component "root"`},
 		"file of the driver":   {"entitiesFile: /zeroinfra/config/users/entities.conf", "entitiesFile: /data/users.conf", "a folder of its own below /zeroinfra/config"},
-		"driver of nothing":    {"  - type: acl-user\n    component: redis\n    driver: acl-user\n", "  - type: acl-user\n    component: redis\n    actions: {list: list, create: drop, delete: drop}\n", "is used by no entity and no action"},
+		"driver of nothing":    {"  - type: acl-user\n    component: redis\n    driver: acl-user\n", "  - type: acl-user\n    component: redis\n    actions: {list: list, create: drop, delete: drop}\n", "is used by no entity, action or metric"},
 		"driver's parameters":  {"    parameters: acl-user\n", "    parameters: topic\n", `have "partitions", which the driver for redis does not take for "acl-user": it takes enabled, keys, channels, commands`},
 	} {
 		errs, _ := declaredEntities(t, tc.old, tc.new)

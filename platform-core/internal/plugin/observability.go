@@ -30,7 +30,12 @@ type Monitoring struct {
 	Exporter string `json:"exporter,omitempty"`
 	// Env is added to the exporter's environment. Values may hold placeholders.
 	Env []plan.EnvVar `json:"env,omitempty"`
+	// Queries have an ops agent serve the metrics, which asks the component's driver.
+	Queries []plan.MetricsQuery `json:"queries,omitempty"`
 }
+
+// Beside says that another container than that of the process serves the metrics.
+func (m *Monitoring) Beside() bool { return m != nil && (m.Exporter != "" || len(m.Queries) > 0) }
 
 // PathOrDefault is where the metrics are.
 func (m *Monitoring) PathOrDefault() string { return cmp.Or(m.Path, DefaultMetricsPath) }
@@ -93,6 +98,7 @@ func (l *loader) checkMonitoring(at document.Path, c *Component) {
 	if m.TLS && c.TLS == nil {
 		l.wrong(path.With("tls"), "is for a component that can speak TLS, and this one does not declare tls: take it out")
 	}
+	l.checkQueries(at, c)
 	if m.Exporter == "" {
 		if len(m.Env) > 0 {
 			l.wrong(path.With("env"), "is for an exporter: name its container in monitoring.exporter, or use process.env")
@@ -102,8 +108,14 @@ func (l *loader) checkMonitoring(at document.Path, c *Component) {
 	if m.Exporter == c.Container {
 		l.wrong(path.With("exporter"), "is the container of the process: leave exporter out, and the process serves its metrics itself")
 	}
-	if i := slices.IndexFunc(c.Ports, func(p Port) bool { return p.Name == m.Port }); i >= 0 && c.Ports[i].Access != PortMetrics {
-		l.wrong(at.With("ports").Index(i), "is the exporter's, which is there only where metrics are wanted: its access must be Metrics")
+	l.checkMetricsPort(at, c, "the exporter's")
+}
+
+// checkMetricsPort: a port of another container than that of the process is there only with it.
+func (l *loader) checkMetricsPort(at document.Path, c *Component, whose string) {
+	i := slices.IndexFunc(c.Ports, func(p Port) bool { return p.Name == c.Monitoring.Port })
+	if i >= 0 && c.Ports[i].Access != PortMetrics {
+		l.wrong(at.With("ports").Index(i), "is %s, which is there only where metrics are wanted: its access must be Metrics", whose)
 	}
 }
 

@@ -38,6 +38,89 @@ func TestBrokenMonitoring(t *testing.T) {
 	})
 }
 
+// asked are metrics by queries as the redis plugin may have them, beside another process that nothing is exported of.
+const asked = `    monitoring:
+      port: metrics
+      queries:
+        - name: memory
+          statement: INFO memory
+          metrics:
+            - {name: memory_used_bytes, column: used_memory, type: gauge, help: Memory that Redis has allocated.}
+        - name: stats
+          statement: INFO stats
+          intervalSeconds: 5
+          timeoutSeconds: 2
+          labels: [role]
+          metrics:
+            - {name: commands_total, type: counter, help: Commands that were carried out.}
+`
+
+// withQueries is redis with these in place of its exporter.
+func withQueries(t *testing.T, old, new string) ([]LoadError, *Bundle) {
+	t.Helper()
+	sources := redisSources(t)
+	text := sources[PartComponents].Data[components]
+	begin := strings.Index(text, "    monitoring:\n")
+	end := begin + strings.Index(text[begin:], "    driver:\n")
+	if !strings.Contains(asked, old) {
+		edit(t, sources, PartComponents, components, old, new)
+		text = sources[PartComponents].Data[components]
+		begin = strings.Index(text, "    monitoring:\n")
+		end = begin + strings.Index(text[begin:], "    parameters: redis\n")
+		if at := strings.Index(text[begin:], "    driver:\n"); at >= 0 {
+			end = begin + at
+		}
+	}
+	sources[PartComponents].Data[components] = text[:begin] + strings.Replace(asked, old, new, 1) + text[end:]
+	template := sources[PartPodTemplates].Data["redis.yaml"]
+	sources[PartPodTemplates].Data["redis.yaml"] = template[:strings.Index(template, "    # There only where metrics")]
+	b, errs := Load(sources)
+	return errs, b
+}
+
+func TestMetricsByQueries(t *testing.T) {
+	errs, b := withQueries(t, "", "")
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	c, _ := b.Component("redis")
+	values := sampleValues(c, "standalone", "7.0", 0)
+	for _, on := range []bool{false, true} {
+		values.Component.Monitoring = on
+		p, err := b.RenderPlan("redis", values)
+		if err != nil || (p.Metrics != nil) != on {
+			t.Fatalf("monitoring %v: %+v, %v", on, p.Metrics, err)
+		}
+		if on && (p.Metrics.Prefix != "redis" || len(p.Metrics.Queries) != 2 || p.Metrics.Queries[1].Labels[0] != "role") {
+			t.Errorf("got %+v", p.Metrics)
+		}
+	}
+	for name, tc := range map[string]struct{ old, new, says string }{
+		"an exporter, too":       {"      queries:\n", "      exporter: redis\n      queries:\n", "cannot both be there"},
+		"no queries":             {asked[strings.Index(asked, "        - name: memory"):], "        []\n", "at least one query"},
+		"two of a name":          {"name: stats", "name: memory", "names must differ"},
+		"a metric twice":         {"name: commands_total, type: counter", "name: memory_used_bytes, type: gauge", `is "memory_used_bytes", which query memory has`},
+		"a metric of ours":       {"name: memory_used_bytes", "name: query_success", "which the agent itself has"},
+		"a counter's name":       {"commands_total", "commands", "names of counters end with _total"},
+		"a gauge's name":         {"memory_used_bytes", "memory_total", "those of gauges do not"},
+		"a label with numbers":   {"labels: [role]", "labels: [commands_total]", "is of a column that is a label, too"},
+		"a label twice":          {"labels: [role]", "labels: [role, role]", "names must differ"},
+		"a label's name":         {"labels: [role]", "labels: [the role]", "small letters, digits and underscores"},
+		"no type":                {"type: gauge, ", "", "type is missing"},
+		"no help":                {", help: Memory that Redis has allocated.", "", "help is missing"},
+		"too long":               {"timeoutSeconds: 2", "timeoutSeconds: 20", "timeoutSeconds"},
+		"a statement that grows": {"INFO memory", "INFO ${app.name}", "a placeholder is not allowed here"},
+		"a database":             {"statement: INFO memory\n", "statement: INFO memory\n          database: shop\n", "this one has none: take it out"},
+		"a port for all":         {"        port: 9121\n        access: Metrics\n", "        port: 9121\n", "is the ops agent's, which is there only where metrics are wanted"},
+		"no driver":              {"    driver:\n      protocol: redis\n      address: 127.0.0.1:6379\n      tls: true\n      credential: default\n      entitiesFile: /zeroinfra/config/users/entities.conf\n", "", "needs a driver of component \"redis\": add it there"},
+	} {
+		errs, _ := withQueries(t, tc.old, tc.new)
+		if !slices.ContainsFunc(errs, func(e LoadError) bool { return strings.Contains(e.Message, tc.says) && e.Line > 0 }) {
+			t.Errorf("%s: got %v; want %q", name, errs, tc.says)
+		}
+	}
+}
+
 func TestBrokenLogs(t *testing.T) {
 	c := func(new, at, says string) broken {
 		const anchor = "    parameters: redis\n    cred"

@@ -47,10 +47,13 @@ func (l *loader) loadOperations() {
 // operationLeaf refuses placeholders but in the values of steps, which are checked when all of the template is known.
 func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error) {
 	if len(path) > 3 && path[0] == "steps" {
-		for _, open := range []string{"parameters", "with", "name", "message", "content"} {
+		for _, open := range []string{"parameters", "with", "name", "message", "content", "command"} {
 			if path[3] == open {
 				return false, nil
 			}
+		}
+		if path[2] == "job" && path[len(path)-1] == "value" {
+			return false, nil
 		}
 	}
 	return false, refusePlaceholder(text)
@@ -196,24 +199,26 @@ func (c operationCheck) references(path document.Path, step *OperationStep, late
 // kind checks that a step has one type, and what that says.
 func (c operationCheck) kind(path document.Path, step *OperationStep) {
 	kinds := 0
-	for _, given := range []bool{step.Agent != nil, step.Engine != nil, step.Wait != nil, step.Operation != nil, step.Approval != nil,
+	for _, given := range []bool{step.Agent != nil, step.Engine != nil, step.Wait != nil, step.Operation != nil, step.Approval != nil, step.Job != nil,
 		step.Apply != nil, step.Patch != nil, step.Delete != nil} {
 		if given {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		c.fail(path, "must have exactly one of agent, engine, wait, operation, approval, apply, patch and delete")
+		c.fail(path, "must have exactly one of agent, engine, wait, operation, approval, job, apply, patch and delete")
 		return
 	}
 	if step.ForEach != "" && (step.Agent != nil || step.Engine != nil || step.Approval != nil) {
-		c.fail(path.With("forEach"), "is for wait, operation, apply, patch and delete: an agent step goes from pod to pod, and an engine step and an approval are taken once")
+		c.fail(path.With("forEach"), "is for wait, operation, job, apply, patch and delete: an agent step goes from pod to pod, and an engine step and an approval are taken once")
 	}
 	switch {
 	case step.Agent != nil:
 		c.agent(path.With("agent"), step.Agent)
 	case step.Engine != nil:
 		c.engine(path.With("engine"), step.Engine)
+	case step.Job != nil:
+		c.job(path.With("job"), step.Job)
 	}
 }
 
@@ -284,6 +289,8 @@ func (c operationCheck) outputs(step *OperationStep) []string {
 		return []string{"by"}
 	case step.Engine != nil:
 		return []string{"changed", "generation"}
+	case step.Job != nil:
+		return append(slices.Sorted(maps.Keys(step.Job.Outputs)), "job", "result")
 	case step.Agent == nil || step.Agent.Action == "":
 		return nil
 	}

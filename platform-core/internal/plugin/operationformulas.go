@@ -158,6 +158,13 @@ func (s *OperationStep) texts() map[string]string {
 		each(s.Operation.Parameters, "operation", "parameters")
 	case s.Approval != nil:
 		add(s.Approval.Message, "approval", "message")
+	case s.Job != nil:
+		for i, word := range s.Job.Command {
+			add(word, document.Path{"job", "command"}.Index(i)...)
+		}
+		for i, env := range s.Job.Env {
+			add(env.Value, document.Path{"job", "env"}.Index(i).With("value")...)
+		}
 	}
 	for name, step := range map[string]*ObjectStep{"apply": s.Apply, "patch": s.Patch, "delete": s.Delete} {
 		if step != nil {

@@ -19,7 +19,10 @@ type OperationTemplate struct {
 	Parameters map[string]OperationParameter `json:"parameters,omitempty"`
 	// Preconditions must hold before anything is touched. They see parameters and target.
 	Preconditions []ParameterRule `json:"preconditions,omitempty"`
-	Steps         []OperationStep `json:"steps"`
+	// Preempts says that an Operation of it waits for no other in the queue, and that the one that runs ends for it at its next safe
+	// point, as if it were cancelled.
+	Preempts bool            `json:"preempts,omitempty"`
+	Steps    []OperationStep `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 }
@@ -34,7 +37,7 @@ type OperationParameter struct {
 	Default *string `json:"default,omitempty"`
 }
 
-// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, apply, patch or
+// OperationStep is one step of a template. It has exactly one type: agent, engine, wait, operation, approval, job, apply, patch or
 // delete.
 type OperationStep struct {
 	// Name by which other steps and the record call it. In expressions, dashes are underscores.
@@ -60,6 +63,7 @@ type OperationStep struct {
 	Wait      *WaitStep     `json:"wait,omitempty"`
 	Operation *NestedStep   `json:"operation,omitempty"`
 	Approval  *ApprovalStep `json:"approval,omitempty"`
+	Job       *JobStep      `json:"job,omitempty"`
 	// Apply is an object that is applied; it may be made by it.
 	Apply *ObjectStep `json:"apply,omitempty"`
 	// Patch is merged into an object that is there.
@@ -160,20 +164,25 @@ const (
 	EngineExpand EngineVerb = "Expand"
 	// EngineUpgrade sets the version of the middleware: version.
 	EngineUpgrade EngineVerb = "Upgrade"
+	// EngineUpgradePlugin sets the version of the plugin: version.
+	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
+	// EngineApply changes nothing, and waits until the instance is as its spec asks.
+	EngineApply EngineVerb = "Apply"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
-	EngineStop: nil, EngineStart: nil, EnginePlan: nil,
-	EngineScale:      {"component", "replicas", "set"},
-	EngineResize:     {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
-	EngineExpand:     {"component", "size"},
-	EngineUpgrade:    {"version"},
-	EngineSwitchover: {"component", "to"},
+	EngineStop: nil, EngineStart: nil, EngineApply: nil, EnginePlan: nil,
+	EngineScale:         {"component", "replicas", "set"},
+	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
+	EngineExpand:        {"component", "size"},
+	EngineUpgrade:       {"version"},
+	EngineUpgradePlugin: {"version"},
+	EngineSwitchover:    {"component", "to"},
 }
 
 // ObjectReference names an object in the namespace of the target, with placeholders in its name.

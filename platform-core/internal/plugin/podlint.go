@@ -21,6 +21,8 @@ const (
 	StatusContainer = "status"
 	// OpsContainer runs the ops agent, where there are actions.
 	OpsContainer = "ops"
+	// MetricsContainer is an ops agent that tells metrics, where these are wanted and come from queries.
+	MetricsContainer = "metrics"
 	// VolumePrefix begins the names of the engine's volumes.
 	VolumePrefix = "zeroinfra-"
 )

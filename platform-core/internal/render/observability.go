@@ -3,6 +3,7 @@
 package render
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -130,6 +131,52 @@ func (c *setContext) injectExporter(container *corev1.Container, env []plan.EnvV
 		container.Env = append(container.Env, injected)
 	}
 	c.mountCertificates(container)
+}
+
+// tellsMetrics says that the pods have an ops agent that tells the metrics.
+func (c *context) tellsMetrics() bool {
+	return c.spec.Monitoring.On() && len(c.declared.Monitoring.Queries) > 0
+}
+
+// metricsContainer is an ops agent that asks the driver, in the middleware's own image, since that is on the node. It has no token.
+func (c *context) metricsContainer(image string) corev1.Container {
+	declared := c.declared.Monitoring
+	command := []string{plan.OpsPath, "metrics", "--path", declared.PathOrDefault()}
+	if declared.TLS && c.spec.TLS.On() {
+		command = append(command, "--tls")
+	}
+	container := corev1.Container{
+		Name:      plugin.MetricsContainer,
+		Image:     image,
+		Env:       podIdentity(),
+		Resources: metricsResources(),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: volumeBin, MountPath: plan.BinDir, ReadOnly: true},
+			{Name: volumeRun, MountPath: plan.RunDir},
+			{Name: volumePlan, MountPath: plan.PlanDir, ReadOnly: true},
+		},
+	}
+	for _, port := range c.declared.Ports {
+		if port.Name == declared.Port {
+			command = append(command, "--listen", fmt.Sprintf(":%d", port.Port))
+			container.Ports = []corev1.ContainerPort{tcpPort(port.Name, port.Port)}
+		}
+	}
+	container.Command = command
+	c.mountSecrets(&container)
+	c.mountCertificates(&container)
+	return container
+}
+
+// metricsResources of an ops agent that keeps nothing but the last answers.
+func metricsResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("10m"),
+			corev1.ResourceMemory: resource.MustParse("32Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("96Mi")},
+	}
 }
 
 // podMonitor has a Prometheus read the metrics of the component's pods; nil when they are not wanted.

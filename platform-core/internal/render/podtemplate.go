@@ -31,6 +31,9 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	if c.needsOps() {
 		names[plugin.OpsContainer] = c.declared.Images[c.spec.Version]
 	}
+	if c.tellsMetrics() {
+		names[plugin.MetricsContainer] = c.declared.Images[c.spec.Version]
+	}
 	spec.ServiceAccountName = c.name
 	spec.AutomountServiceAccountToken = new(false)
 	spec.EnableServiceLinks = new(false)
@@ -68,6 +71,9 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	spec.Containers = append(spec.Containers, c.statusContainer(image))
 	if c.needsOps() {
 		spec.Containers = append(spec.Containers, c.opsContainer(image))
+	}
+	if c.tellsMetrics() {
+		spec.Containers = append(spec.Containers, c.metricsContainer(image))
 	}
 	spec.Volumes = append(spec.Volumes, c.volumes()...)
 	confine(spec)
@@ -117,7 +123,7 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	container.Resources = *c.set.resources.DeepCopy()
 	container.Env = append(podIdentity(), container.Env...)
 	for _, port := range c.ports() {
-		if port.Access == plugin.PortMetrics && c.exporter() != "" {
+		if port.Access == plugin.PortMetrics && c.declared.Monitoring.Beside() {
 			continue
 		}
 		container.Ports = append(container.Ports, tcpPort(port.Name, port.Port))

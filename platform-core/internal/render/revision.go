@@ -39,6 +39,8 @@ type structure struct {
 	Entities string `json:"entities,omitempty"`
 	// Exporter is the environment of the container that serves metrics.
 	Exporter []structureEnv `json:"exporter,omitempty"`
+	// Metrics says that an ops agent tells them.
+	Metrics bool `json:"metrics,omitempty"`
 	// Logs is where the volume of the access logs is mounted.
 	Logs string `json:"logs,omitempty"`
 	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
@@ -80,6 +82,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 		StopSeconds: p.Process.Stop.TimeoutSeconds,
 		TLS:         c.spec.TLS.On(),
 		Actions:     c.needsOps(),
+		Metrics:     c.tellsMetrics(),
 	}
 	for _, v := range c.declared.Volumes {
 		s.Volumes = append(s.Volumes, v.Name)

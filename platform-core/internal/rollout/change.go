@@ -63,6 +63,20 @@ func (f Facts) Held() []Step {
 	return held
 }
 
+// Disturbs says whether one of the steps takes a pod out that serves and comes back, or has a writer hand over for that.
+func (f Facts) Disturbs(steps []Step) bool {
+	if f.Mode == Stopped {
+		return false
+	}
+	return slices.ContainsFunc(steps, func(s Step) bool {
+		if !s.Action.Outage() {
+			return s.Action == SwitchOver
+		}
+		p := f.podOf(s.Ordinal)
+		return p.Life == Alive && f.Wanted(p) && !halfway(p)
+	})
+}
+
 // waits says whether a step has to wait for a window: it takes a pod out that serves.
 func (f Facts) waits(p Pod, step Step) bool {
 	return f.Window == Closed && step.Action.Outage() && !halfway(p)

@@ -296,6 +296,40 @@ func TestSuspendLeavesEverythingAlone(t *testing.T) {
 	})
 }
 
+// A kind without a field for the version of the plugin keeps the one that an Operation brought an object to.
+func TestPluginVersionOfAKindWithoutAField(t *testing.T) {
+	start(t)
+	s := create(t, "e", example.SampleSpec{Version: "7.0"})
+	app := applicationOf(s)
+	testkit.WaitFor(t, env.Client, app, "is made", nil)
+	if app.Spec.PluginVersion != "1.0.0" {
+		t.Fatalf("it begins with version %s", app.Spec.PluginVersion)
+	}
+	testkit.WaitFor(t, env.Client, s, "exists", nil)
+	before := s.DeepCopy()
+	s.Annotations = map[string]string{platformv1.PluginVersionAnnotation: "1.1.0"}
+	if err := env.Client.Patch(t.Context(), s, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	upgraded := func() error {
+		if got := app.Spec.PluginVersion; got != "1.1.0" {
+			return fmt.Errorf("pluginVersion is %s", got)
+		}
+		return nil
+	}
+	testkit.WaitFor(t, env.Client, app, "has the version of the annotation", upgraded)
+	s.Spec.Replicas = 2
+	if err := env.Client.Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, env.Client, app, "has what was asked", func() error {
+		if got := *app.Spec.Components[0].Replicas; got != 2 {
+			return fmt.Errorf("replicas is %d", got)
+		}
+		return upgraded()
+	})
+}
+
 func TestDeletionIsShown(t *testing.T) {
 	start(t)
 	s := create(t, "d", example.SampleSpec{Version: "7.0"})

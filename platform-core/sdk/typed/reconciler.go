@@ -127,6 +127,10 @@ func compile[T Object](kind Kind[T], obj T, domain string) (*platformv1.Applicat
 	if err != nil {
 		return nil, err
 	}
+	if version := obj.GetAnnotations()[platformv1.PluginVersionAnnotation]; version != "" && !declaresPluginVersion(kind) {
+		// An Operation brought it there: the kind names the version that a new instance begins with.
+		app.Spec.PluginVersion = version
+	}
 	app.Name, app.Namespace = name, obj.GetNamespace()
 	if app.Labels == nil {
 		app.Labels = map[string]string{}
@@ -134,6 +138,16 @@ func compile[T Object](kind Kind[T], obj T, domain string) (*platformv1.Applicat
 	app.Labels[platformv1.DomainLabel] = domain
 	app.Labels[platformv1.ManagedByLabel] = platformv1.ManagedBy
 	return app, nil
+}
+
+// declaresPluginVersion says whether the objects of a kind have a field for the version of the plugin.
+func declaresPluginVersion(kind any) bool {
+	writer, ok := kind.(Writer)
+	if !ok {
+		return false
+	}
+	_, declares := writer.WriteThrough()["pluginVersion"]
+	return declares
 }
 
 func (r *reconciler[T]) suspended(obj T) bool {

@@ -4,6 +4,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func (d *Driver) Query(ctx context.Context, statement driver.Statement) (table d
 			command[i] = word
 		}
 		answer, err := client.Do(ctx, command...).Result()
-		if err == nil || err == goredis.Nil {
+		if err == nil || errors.Is(err, goredis.Nil) {
 			table = tableOf(answer)
 			return nil
 		}

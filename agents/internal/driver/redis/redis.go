@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -92,6 +93,7 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 		if err := d.keep(unsure); err != nil {
 			return err
 		}
+		there := pipeline.Do(ctx, "ACL", "USERS")
 		// An error of one command is that of its answer, too.
 		_, err := pipeline.Exec(ctx)
 		for name, answer := range answers {
@@ -105,12 +107,26 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 				return fmt.Errorf("cannot change users: %w", err)
 			}
 		}
-		return nil
+		return keepOnly(kept, before, there)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return problems, d.keep(kept)
+}
+
+// keepOnly has users no longer be kept that the process does not have: it was started as another one than that which they were kept for.
+func keepOnly(kept, before map[string]string, there *goredis.Cmd) error {
+	names, err := there.StringSlice()
+	if err != nil {
+		return fmt.Errorf("cannot list the users: %w", err)
+	}
+	for name := range before {
+		if !slices.Contains(names, name) {
+			kept[name] = ""
+		}
+	}
+	return nil
 }
 
 func unknown(kind string) error { return fmt.Errorf("the driver for redis knows no %q", kind) }

@@ -16,10 +16,8 @@ import (
 
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/redis"
+	"github.com/zeroinfra/agents/internal/testpod"
 )
-
-// patience bounds every wait for a condition.
-const patience = 30 * time.Second
 
 // server is a real Redis whose configuration includes what the driver keeps.
 type server struct {
@@ -68,11 +66,12 @@ func (s *server) start() (kill func()) {
 		}
 	}
 	s.Cleanup(kill)
-	for end := time.Now().Add(patience); s.cli("default", "hunter2", "PING") != "PONG"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatal("redis-server does not answer")
+	testpod.Eventually(s.T, func() error {
+		if said := s.cli("default", "hunter2", "PING"); said != "PONG" {
+			return fmt.Errorf("redis-server says %q", said)
 		}
-	}
+		return nil
+	})
 	return kill
 }
 
@@ -186,10 +185,10 @@ func TestNobodyReachesPastTheEngine(t *testing.T) {
 	s := newServer(t)
 	kill := s.start()
 	query := driver.Query{Name: "alice", Password: "secret"}
-	for _, commands := range []string{"+@all", "+@admin +@dangerous", "+acl +config +replicaof +slaveof +failover +module +debug +shutdown +save +bgsave +bgrewriteaof", "+acl|setuser +config|set +config|get +module|load"} {
+	for _, commands := range []string{"+@all", "+@admin +@dangerous", "+acl +config +replicaof +slaveof +failover +module +debug +shutdown +save +bgsave +bgrewriteaof +sync +psync +replconf", "+acl|setuser +config|set +config|get +module|load"} {
 		s.change(user("alice", "secret", driver.Update, map[string]string{"enabled": "yes", "keys": "~*", "commands": commands}))
 		for _, command := range []string{"ACL SETUSER alice nopass", "ACL WHOAMI", "CONFIG GET requirepass", "CONFIG SET maxmemory 1", "REPLICAOF no one", "SLAVEOF no one", "FAILOVER ABORT",
-			"MODULE LIST", "MODULE LOAD /x", "DEBUG SLEEP 0", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE"} {
+			"MODULE LIST", "MODULE LOAD /x", "DEBUG SLEEP 0", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE", "SYNC", "PSYNC ? -1", "REPLCONF ACK 1"} {
 			said := s.cli("default", "hunter2", append([]string{"ACL", "DRYRUN", "alice"}, strings.Fields(command)...)...)
 			if !strings.Contains(said, "has no permissions to run") {
 				t.Errorf("with %s, %s says %q", commands, command, said)
@@ -216,7 +215,7 @@ func TestFileIsNeverBehind(t *testing.T) {
 		s.change(user(name, "secret", driver.Create, reader))
 	}
 	queries := []driver.Query{{Name: "alice", Password: "secret"}, {Name: "bob", Password: "secret"}, {Name: "carol", Password: "secret"}}
-	s.cli("default", "hunter2", "CLIENT", "PAUSE", "1000", "ALL")
+	s.cli("default", "hunter2", "CLIENT", "PAUSE", "2000", "ALL")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -230,11 +229,12 @@ func TestFileIsNeverBehind(t *testing.T) {
 		}
 		return string(data)
 	}
-	for end := time.Now().Add(patience); strings.Contains(file(), "user alice") || strings.Contains(file(), "user bob"); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the file says %q", file())
+	testpod.Eventually(t, func() error {
+		if said := file(); strings.Contains(said, "user alice") || strings.Contains(said, "user bob") {
+			return fmt.Errorf("the file says %q", said)
 		}
-	}
+		return nil
+	})
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("a call that was cut off succeeds")
@@ -260,6 +260,19 @@ func TestFileIsNeverBehind(t *testing.T) {
 	}
 	if got := s.observe(queries...); strings.Count(fmt.Sprint(got), "not kept") != 2 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// What the process does not have is kept no longer, whoever it was kept for.
+func TestOnlyWhoIsThereIsKept(t *testing.T) {
+	s := newServer(t)
+	s.start()
+	s.change(user("alice", "secret", driver.Create, reader), user("bob", "secret", driver.Create, reader))
+	s.cli("default", "hunter2", "ACL", "DELUSER", "alice")
+	s.change(user("carol", "secret", driver.Create, reader))
+	data, err := os.ReadFile(s.users)
+	if err != nil || strings.Contains(string(data), "alice") || strings.Count(string(data), "\n") != 2 {
+		t.Errorf("the file says %q, %v", data, err)
 	}
 }
 

@@ -35,9 +35,11 @@ const (
 const nothing = "-@all"
 
 // denied is what no user may run, whatever its commands say: with these it would be past the engine, which sets the users, the configuration,
-// who copies from whom, and when there is a snapshot.
+// who copies from whom, and when there is a snapshot. Who passes for a replica reads every key, whatever its patterns say, and what it
+// acknowledges counts for WAIT.
 var denied = []string{
 	"-acl", "-config", "-replicaof", "-slaveof", "-failover", "-module", "-debug", "-shutdown", "-bgrewriteaof", "-save", "-bgsave",
+	"-sync", "-psync", "-replconf",
 }
 
 // notKept stands among the commands of a user whom a restarted Redis would not have as it is.

@@ -28,7 +28,7 @@ func (Kind) Name() string { return "Redis" }
 func (Kind) WriteThrough() map[string]string {
 	const of = "components[" + component + "]."
 	return map[string]string{
-		"running": "running", "version": "version", of + "resources": "resources", of + "storage.size": "storage.size",
+		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size",
 	}
 }
 

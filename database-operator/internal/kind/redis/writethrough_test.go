@@ -17,6 +17,7 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	samples := map[string]struct{ spec, want string }{
 		"running":                        {`{"running":false}`, `"running":false`},
 		"version":                        {`{"version":"8.0"}`, `"version":"8.0"`},
+		"pluginVersion":                  {`{"pluginVersion":"1.1.0"}`, `"pluginVersion":"1.1.0"`},
 		"components[redis].resources":    {`{"resources":{"limits":{"memory":"3Gi"}}}`, `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[redis].storage.size": {`{"storage":{"size":"7Gi"}}`, `"storage":{"size":"7Gi"}`},
 	}

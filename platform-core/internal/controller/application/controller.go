@@ -21,6 +21,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
@@ -54,6 +55,7 @@ type Controller struct {
 	frame  *frame.Frame[*platformv1.Application]
 	live   client.Reader
 	apply  *apply.Applier
+	events *event.Recorder
 	// issue applies objects of cert-manager.
 	issue *apply.Applier
 }
@@ -64,6 +66,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		Deps:   deps,
 		client: mgr.GetClient(),
 		live:   mgr.GetAPIReader(),
+		events: event.New(mgr.GetEventRecorder(owner)),
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
@@ -128,6 +131,7 @@ func (c *Controller) work(ctx context.Context, app *platformv1.Application) outc
 		c.Secrets.Release(client.ObjectKeyFromObject(app))
 		return outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed")
 	}
+	taken := takenUp(app)
 	f, err := c.observe(ctx, app)
 	if err != nil {
 		return outcome.Failed(err)
@@ -142,9 +146,13 @@ func (c *Controller) work(ctx context.Context, app *platformv1.Application) outc
 	if refused != nil {
 		return *refused
 	}
+	if o := c.record(ctx, app, f, taken, wanted); o.Kind() != outcome.KindDone {
+		return o
+	}
 	held := gate(app, f, wanted)
 	if o := c.act(ctx, app, f, wanted); o.Kind() != outcome.KindDone {
 		return o
 	}
+	app.Status.TakenUpGeneration = nil
 	return settle(app, f, wanted, held)
 }

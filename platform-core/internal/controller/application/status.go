@@ -51,6 +51,16 @@ func report(app *platformv1.Application, f *facts) {
 	}
 }
 
+// takenUp returns the generation that the instance was driven to before this turn, and says so in the status until this turn has taken up the
+// present one.
+func takenUp(app *platformv1.Application) int64 {
+	taken := app.Status.TakenUp()
+	if app.Status.TakenUpGeneration = nil; taken != app.Generation {
+		app.Status.TakenUpGeneration = &taken
+	}
+	return taken
+}
+
 // reportWriter says in which term the one writer is, and what it means for a write that it is lost, where the engine decides who writes.
 func reportWriter(app *platformv1.Application, f *facts) {
 	app.Status.Term, app.Status.Durability = 0, ""
@@ -137,9 +147,9 @@ func (f *facts) writes(component, role string) bool {
 	return false
 }
 
-// reportAccepted pins the plugin with the first spec that fits it, and says whether this one does.
+// reportAccepted pins the plugin with the first spec that fits it, or fits another version of it, and says whether this one does.
 func reportAccepted(app *platformv1.Application, f *facts, refused *outcome.Outcome) {
-	if refused == nil && app.Status.Plugin == nil {
+	if refused == nil && (app.Status.Plugin == nil || app.Status.Plugin.Version != app.Spec.PluginVersion) {
 		reference := f.state.Bundle.Reference()
 		app.Status.Plugin = &reference
 	}

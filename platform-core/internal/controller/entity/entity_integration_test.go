@@ -23,7 +23,7 @@ import (
 func (f *fixture) looks(times int64) {
 	f.Helper()
 	from := f.observed.Load()
-	testkit.Eventually(f.T, "a look at the objects", func(context.Context) error {
+	testkit.Eventually(f, "a look at the objects", func(context.Context) error {
 		if seen := f.observed.Load() - from; seen < times {
 			return fmt.Errorf("%d looks", seen)
 		}
@@ -34,7 +34,7 @@ func (f *fixture) looks(times int64) {
 // says waits until a command of redis-cli says something.
 func (f *fixture) says(want, user, password string, command ...string) {
 	f.Helper()
-	testkit.Eventually(f.T, fmt.Sprintf("%v of %s", command, user), func(context.Context) error {
+	testkit.Eventually(f, fmt.Sprintf("%v of %s", command, user), func(context.Context) error {
 		if said := f.cli(user, password, command...); !strings.Contains(said, want) {
 			return fmt.Errorf("it says %q, want %q", said, want)
 		}
@@ -45,7 +45,7 @@ func (f *fixture) says(want, user, password string, command ...string) {
 // stalled waits until an Entity is stalled for a reason that says something.
 func (f *fixture) stalled(entity *platformv1.Entity, reason, says string) {
 	f.Helper()
-	testkit.WaitFor(f.T, env.Client, entity, "stalled", func() error {
+	testkit.WaitFor(f, env.Client, entity, "stalled", func() error {
 		ready := conditions.Get(entity, platformv1.ReadyCondition)
 		if ready == nil || ready.Reason != reason || !strings.Contains(ready.Message, says) || !conditions.IsTrue(entity, platformv1.StalledCondition) {
 			return fmt.Errorf("it says %+v, want %s: %s", ready, reason, says)
@@ -136,13 +136,13 @@ func TestFirstDriftIsRepairedAtOnce(t *testing.T) {
 	}
 	f.says("PONG", "alice", "secret", "PING")
 	// One that a restarted process would not have is put right before there is a restart.
-	f.write(nil, "config", "users", "entities.conf")
+	f.Write(nil, "config", "users", "entities.conf")
 	f.repaired(alice, 2, "not kept for a restart")
 }
 
 func (f *fixture) repaired(entity *platformv1.Entity, times int64, says string) {
 	f.Helper()
-	testkit.WaitFor(f.T, env.Client, entity, "repaired", func() error {
+	testkit.WaitFor(f, env.Client, entity, "repaired", func() error {
 		drift := entity.Status.LastDrift
 		if entity.Status.DriftRepairs != times || drift == nil || !strings.Contains(drift.Message, says) {
 			return fmt.Errorf("%d repairs, the latest is %+v; want %q", entity.Status.DriftRepairs, drift, says)
@@ -169,7 +169,7 @@ func TestRestartOfTheProcess(t *testing.T) {
 	f.run(-1)
 	f.looks(2)
 	kill()
-	f.write(nil, "config", "users", "entities.conf")
+	f.Write(nil, "config", "users", "entities.conf")
 	f.startRedis()
 	f.says("PONG", "alice", "secret", "PING")
 	f.ready(alice)
@@ -305,7 +305,7 @@ func TestCrashAnywhere(t *testing.T) {
 func (f *fixture) crash(effects int, check func() error, entity *platformv1.Entity) {
 	f.Helper()
 	stop, done := f.run(effects)
-	testkit.WaitFor(f.T, env.Client, entity, "dead or done", func() error {
+	testkit.WaitFor(f, env.Client, entity, "dead or done", func() error {
 		select {
 		case <-done:
 			return nil
@@ -315,7 +315,7 @@ func (f *fixture) crash(effects int, check func() error, entity *platformv1.Enti
 	})
 	stop()
 	stop, _ = f.run(-1)
-	testkit.WaitFor(f.T, env.Client, entity, "done", check)
+	testkit.WaitFor(f, env.Client, entity, "done", check)
 	stop()
 }
 

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,16 +39,16 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
+	"github.com/zeroinfra/platform-core/internal/testagents"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 const (
 	testDomain = "database"
+	podName    = "redis-a-redis-main-0"
 	// adminPassword is that of the user "default".
 	adminPassword = "hunter2"
-	// agentSource is where the agents' module lies beside this one.
-	agentSource = "../../../../agents"
-	redisPlugin = "../../../../database-operator/plugins/redis/1.0.0"
+	redisPlugin   = "../../../../database-operator/plugins/redis/1.0.0"
 	// testInterval is how often objects are looked at.
 	testInterval = 500 * time.Millisecond
 )
@@ -58,8 +57,6 @@ var (
 	env *testkit.Env
 	// agentPath is the real ops agent, built by TestMain.
 	agentPath string
-	// lastAddress is the last loopback address that was given to a pod.
-	lastAddress atomic.Int32
 )
 
 // TestMain runs the tests with an API server and the real agent, and leaves nothing behind.
@@ -78,11 +75,8 @@ func runAll(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	agentPath = filepath.Join(dir, "agent-ops")
-	build := exec.Command("go", "build", "-o", agentPath, "./cmd/agent-ops")
-	build.Dir, build.Env = agentSource, append(os.Environ(), "GOWORK=off")
-	if output, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("cannot build the agent from %s: %w\n%s", agentSource, err, output)
+	if agentPath, err = testagents.Build(dir, "agent-ops"); err != nil {
+		return 1, err
 	}
 	if env, err = testkit.Start(testkit.EnvOptions{CRDs: []fs.FS{crd.FS}}); err != nil {
 		return 1, err
@@ -94,50 +88,33 @@ func runAll(m *testing.M) (code int, err error) {
 // fixture is one Application with one pod in a namespace of its own. There is no kubelet: the pod is a real Redis and a real
 // ops agent on a loopback address of its own.
 type fixture struct {
-	*testing.T
-	namespace, root string
-	authority       *pki.Authority
-	index           *plugin.Index
-	address         string
-	opsPort         int
-	redisPort       string
-	starts          int64
-	observed        atomic.Int64
-	changed         atomic.Int64
+	*testagents.Pod
+	namespace string
+	authority *pki.Authority
+	index     *plugin.Index
+	address   string
+	opsPort   int
+	redisPort string
+	starts    int64
+	observed  atomic.Int64
+	changed   atomic.Int64
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	data, err := pki.Generate(testDomain, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	authority, err := pki.Parse(testDomain, data)
-	if err != nil {
-		t.Fatal(err)
-	}
 	bundle, _, problems := pluginfolder.Load(redisPlugin)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	f := &fixture{T: t, namespace: env.Namespace(t), root: t.TempDir(), authority: authority, index: plugin.NewIndex(),
-		address: fmt.Sprintf("127.0.9.%d", lastAddress.Add(1)), opsPort: freePort(t), redisPort: fmt.Sprint(freePort(t))}
+	f := &fixture{namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), index: plugin.NewIndex(),
+		address: testagents.Address(), opsPort: testagents.FreePort(t), redisPort: fmt.Sprint(testagents.FreePort(t))}
+	f.Pod = testagents.NewPod(t, f.authority, f.namespace, podName, nil)
 	f.index.Set("redis", "1.0.0", bundle, nil)
 	f.create(testkit.BuildApplication(f.namespace, "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build())
 	f.createPod()
 	f.startRedis()
 	f.startAgent()
 	return f
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func (f *fixture) create(obj client.Object) {
@@ -150,7 +127,7 @@ func (f *fixture) create(obj client.Object) {
 func (f *fixture) createPod() {
 	f.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a-redis-main-0", Labels: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: podName, Labels: map[string]string{
 			platformv1.DomainLabel: testDomain, platformv1.ApplicationLabel: "redis-a", platformv1.ComponentLabel: "redis", platformv1.RoleLabel: "primary"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}, NodeName: "node"},
 	}
@@ -162,27 +139,11 @@ func (f *fixture) createPod() {
 	}
 }
 
-// path is a file of the pod.
-func (f *fixture) path(parts ...string) string {
-	return filepath.Join(append([]string{f.root}, parts...)...)
-}
-
-func (f *fixture) write(data []byte, parts ...string) {
-	f.Helper()
-	path := f.path(parts...)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		f.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		f.Fatal(err)
-	}
-}
-
 // startRedis starts the pod's process, whose agent reports it; kill ends it at once.
 func (f *fixture) startRedis() (kill func()) {
 	f.Helper()
-	f.write([]byte(fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass %s\ninclude %s/*.conf\n", f.redisPort, f.root, adminPassword, f.path("config", "users"))), "redis.conf")
-	cmd := exec.Command("redis-server", f.path("redis.conf"))
+	f.Write([]byte(fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nrequirepass %s\ninclude %s/*.conf\n", f.redisPort, f.Root, adminPassword, f.Path("config", "users"))), "redis.conf")
+	cmd := exec.Command("redis-server", f.Path("redis.conf"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		f.Fatalf("%v: install Debian's package redis-server", err)
@@ -190,14 +151,14 @@ func (f *fixture) startRedis() (kill func()) {
 	kill = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	f.Cleanup(kill)
 	f.starts++
-	testkit.Eventually(f.T, "redis", func(context.Context) error {
+	testkit.Eventually(f, "redis", func(context.Context) error {
 		if said := f.cli("default", adminPassword, "PING"); said != "PONG" {
 			return errors.New(said)
 		}
 		return nil
 	})
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: "redis-a-redis-main-0"}, pod); err != nil {
+	if err := env.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: podName}, pod); err != nil {
 		f.Fatal(err)
 	}
 	reported := pod.DeepCopy()
@@ -208,32 +169,23 @@ func (f *fixture) startRedis() (kill func()) {
 	return kill
 }
 
-func (f *fixture) startAgent() {
-	f.Helper()
-	certificate, key, _, err := f.authority.IssueServer([]string{pki.AgentServerName("redis-a-redis-main-0", f.namespace)}, time.Now())
-	if err != nil {
-		f.Fatal(err)
-	}
+// plan is what the ops agent goes by.
+func (f *fixture) plan() []byte {
 	data, err := json.Marshal(plan.Plan{Version: 1, Digest: "sha256:" + strings.Repeat("0", 64), Process: plan.Process{Command: []string{"true"}},
 		Driver: &plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:" + f.redisPort, Username: "default",
-			Password: &plan.SecretRef{Credential: "default", Key: "password"}, EntitiesFile: f.path("config", "users", "entities.conf")},
+			Password: &plan.SecretRef{Credential: "default", Key: "password"}, EntitiesFile: f.Path("config", "users", "entities.conf")},
 		Entities: []plan.EntityType{{Type: "acl-user", Kind: "acl-user"}}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"plan/" + plan.PlanFile: data, "tls/tls.crt": certificate, "tls/tls.key": key, "tls/ca.crt": f.authority.Bundle(),
-		"run/.keep": nil, "config/.keep": nil, "secrets/default/password": []byte(adminPassword)} {
-		f.write(content, name)
-	}
-	cmd := exec.Command(agentPath, "ops", "--plan-dir", f.path("plan"), "--run-dir", f.path("run"), "--config-dir", f.path("config"), "--secrets-dir", f.path("secrets"),
-		"--tls-dir", f.path("tls"), "--socket", f.path("run", "s"), "--listen", net.JoinHostPort(f.address, fmt.Sprint(f.opsPort)))
-	cmd.Env = append(os.Environ(), "POD_NAME=redis-a-redis-main-0")
-	cmd.Stderr = f.Output()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := cmd.Start(); err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	return data
+}
+
+func (f *fixture) startAgent() {
+	f.Helper()
+	f.Write(f.plan(), "plan", plan.PlanFile)
+	f.Write([]byte(adminPassword), "secrets", "default", "password")
+	f.Start(agentPath, []string{"POD_NAME=" + podName}, "ops", "--tls-dir", f.Path("tls"), "--listen", net.JoinHostPort(f.address, fmt.Sprint(f.opsPort)))
 }
 
 func (f *fixture) cli(user, password string, command ...string) string {
@@ -384,7 +336,7 @@ func (f *fixture) entity(name string, change func(*platformv1.EntitySpec)) *plat
 func (f *fixture) ready(entities ...*platformv1.Entity) {
 	f.Helper()
 	for _, entity := range entities {
-		testkit.WaitFor(f.T, env.Client, entity, "ready", func() error {
+		testkit.WaitFor(f, env.Client, entity, "ready", func() error {
 			if entity.Status.Phase != platformv1.PhaseReady || entity.Status.ObservedGeneration != entity.Generation {
 				return fmt.Errorf("phase is %q: %+v", entity.Status.Phase, entity.Status.Conditions)
 			}

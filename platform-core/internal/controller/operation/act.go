@@ -18,6 +18,9 @@ import (
 // seen may be nil for a decision that ends the Operation.
 func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, seen *observation, d opsflow.Decision) (reconcile.Result, error) {
 	for {
+		if wait := c.hold(op, d); wait > 0 {
+			return d.Outcome.Within(wait).Result()
+		}
 		if d.Effect == nil || !equality.Semantic.DeepEqual(d.Status, op.Status) {
 			if err := c.record(ctx, op, d); err != nil {
 				return reconcile.Result{}, ignoreOvertaken(err)
@@ -42,11 +45,13 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 	case effect.Call != nil && effect.Call.Action != "":
 		return c.act(ctx, seen.pods[effect.Call.Pod], effect), nil
 	case effect.Call != nil:
-		return c.call(ctx, seen.pods[effect.Call.Pod], effect), nil
+		return c.callInTurn(ctx, seen, effect)
 	case effect.Child != nil:
 		return c.child(ctx, op, effect.Child)
 	case effect.Edit != nil:
 		return c.edit(ctx, seen, effect.Edit)
+	case effect.Job != nil:
+		return c.job(ctx, op, seen, effect.Job)
 	case effect.Handover != nil:
 		return c.handOver(ctx, op, effect)
 	}

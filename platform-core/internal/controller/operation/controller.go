@@ -20,9 +20,11 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
@@ -47,6 +49,8 @@ type Deps struct {
 	Settings *settings.Live
 	// Forecast says what would be done, for dry runs.
 	Forecast Forecasts
+	// Turns of those who take pods out.
+	Turns *turns.Turns
 	// Domain that this operator serves.
 	Domain string
 	// Workers is how many Operations are looked at at a time; queue.DefaultWorkers when nil.
@@ -66,9 +70,11 @@ type Controller struct {
 	live     client.Reader
 	config   *rest.Config
 	events   *event.Recorder
-	starting claims
+	starting turns.Turns
 	started  started
 	written  versions
+	// pace of what is written of records while the instance is on its way.
+	pace *frame.Pace
 }
 
 // Setup registers the controller with a manager.
@@ -82,6 +88,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		live:   mgr.GetAPIReader(),
 		config: mgr.GetConfig(),
 		events: event.New(mgr.GetEventRecorder(owner)),
+		pace:   frame.NewPace(deps.Now),
 	}
 	for field, of := range map[string]client.IndexerFunc{unfinishedField: unfinishedOf, finishedField: finishedOf} {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, field, of); err != nil {
@@ -103,6 +110,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(saysMore)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.parentOf), builder.WithPredicates(moved)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(lined)).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(reconciler)
 }
@@ -125,6 +133,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	op := &platformv1.Operation{}
 	if err := c.client.Get(ctx, request.NamespacedName, op); err != nil {
 		c.written.forget(request.NamespacedName)
+		c.pace.Forget(request.NamespacedName)
 		c.Traces.Forget(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -144,6 +153,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: unclaimedRetry}, nil
 	case err != nil:
 		return reconcile.Result{}, err
+	case refusal != nil && refusal.Reason == platformv1.ReasonTargetNotFound && opsflow.Running(op):
+		return c.carryOut(ctx, op, seen, opsflow.Abandon(op, c.Now()))
 	case refusal != nil:
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	case !opsflow.TakesTurn(op, seen.facts):

@@ -90,9 +90,16 @@ func (c *Controller) think(ctx context.Context, seen *observation, edit *opsflow
 		}
 	}
 	for _, field := range edit.Fields {
+		if refusal := c.upgradable(ch.live, field); refusal != "" {
+			return nil, fmt.Sprintf("%s: %s", seen.facts.Declared.Object, refusal), nil
+		}
 		name := field.Field
 		if kind != nil {
-			if name, ok = opsflow.WriteThrough(field.Field, kind.WriteThrough()); !ok {
+			if name, ok = opsflow.WriteThrough(field.Field, kind.WriteThrough()); !ok && field.Field == opsflow.FieldPluginVersion {
+				ch.note(fmt.Sprint(field.Value))
+				continue
+			}
+			if !ok {
 				return nil, fmt.Sprintf("%s has no field for %s: a %s does not offer that", seen.facts.Declared.Object, field.Field, before.GetKind()), nil
 			}
 		}

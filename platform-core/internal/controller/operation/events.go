@@ -2,7 +2,10 @@
 
 package operation
 
-import platformv1 "github.com/zeroinfra/platform-core/api/v1"
+import (
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+)
 
 // Reasons of events.
 const (
@@ -19,6 +22,10 @@ const (
 // tell publishes what happened between two states of an Operation.
 func (c *Controller) tell(before, after *platformv1.Operation) {
 	if before.Status.Phase == after.Status.Phase {
+		return
+	}
+	if opsflow.Records(after) && after.Status.Phase != platformv1.OperationFailed {
+		// The record itself says that there is a change, and each event would be one more write for it.
 		return
 	}
 	target := after.Spec.TargetRef

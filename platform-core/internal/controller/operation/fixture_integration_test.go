@@ -41,6 +41,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
+	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -57,6 +58,7 @@ type fixture struct {
 	t         testing.TB
 	namespace string
 	authority *pki.Authority
+	turns     turns.Turns
 	port      int
 	index     *plugin.Index
 	// config and settings of the controller.
@@ -387,7 +389,7 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Dialer: dialer, Domain: testDomain, Settings: f.settings}); err != nil {
+	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain, Settings: f.settings}); err != nil {
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(f.t.Context())

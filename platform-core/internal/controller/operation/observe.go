@@ -38,6 +38,8 @@ type observation struct {
 	application string
 	// facts to decide on.
 	facts opsflow.Facts
+	// bundle of the Application.
+	bundle *plugin.Bundle
 	// pods by name, to call.
 	pods map[string]*corev1.Pod
 }
@@ -66,7 +68,7 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if app.DeletionTimestamp.IsZero() && app.Labels[platformv1.DomainLabel] == "" {
 		return nil, nil, errUnclaimed
 	}
-	if refusal := c.available(app, target); refusal != nil {
+	if refusal := c.available(app, target); refusal != nil && !(opsflow.Running(op) && refusal.Reason == platformv1.ReasonDeleting) {
 		return nil, refusal, nil
 	}
 	seen := &observation{application: application, facts: opsflow.Facts{
@@ -75,14 +77,23 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if target.Kind == opsflow.TargetWorkloadSet {
 		seen.facts.Set = strings.TrimPrefix(target.Name, platformv1.ComponentNameFor(application, component)+"-")
 	}
-	if refusal := c.findTemplate(op, app, target, component, &seen.facts); refusal != nil {
+	if refusal := c.findTemplate(op, target, component, seen); refusal != nil {
 		return nil, refusal, nil
+	}
+	if opsflow.Running(op) {
+		if seen.facts.Preempted, err = c.preempted(ctx, op, seen); err != nil {
+			return nil, nil, err
+		}
 	}
 	if seen.facts.ParentEnded, err = c.parentEnded(ctx, op); err != nil {
 		return nil, nil, err
 	}
 	if refusal, err := c.observeDeclared(ctx, seen); refusal != nil || err != nil {
 		return nil, refusal, err
+	}
+	if opsflow.Records(op) {
+		// It goes by what the Application says of itself.
+		return seen, nil, nil
 	}
 	return seen, nil, c.observePods(ctx, app, target, component, seen)
 }
@@ -114,7 +125,7 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 	}
 	d.ObservedGeneration = app.Status.ObservedGeneration
 	d.Ready, d.Stalled = conditionOf(app.Status.Conditions, platformv1.ReadyCondition), conditionOf(app.Status.Conditions, platformv1.StalledCondition)
-	if above == nil {
+	if above == nil || !opsflow.Edits(seen.facts.Template) {
 		return nil, nil
 	}
 	object, kind, err := c.declared(ctx, seen)
@@ -137,7 +148,7 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 
 func conditionOf(list []metav1.Condition, of string) opsflow.Condition {
 	if found := meta.FindStatusCondition(list, of); found != nil {
-		return opsflow.Condition{Status: found.Status, Message: found.Message}
+		return opsflow.Condition{Status: found.Status, Reason: found.Reason, Message: found.Message}
 	}
 	return opsflow.Condition{Message: "it has yet to be looked at"}
 }
@@ -180,7 +191,8 @@ func (c *Controller) available(app *platformv1.Application, target opsflow.Targe
 	return nil
 }
 
-func (c *Controller) findTemplate(op *platformv1.Operation, app *platformv1.Application, target opsflow.Target, component string, facts *opsflow.Facts) *opsflow.Refusal {
+func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Target, component string, seen *observation) *opsflow.Refusal {
+	app, facts := seen.facts.Application, &seen.facts
 	pinned := opsflow.PinnedTo(app)
 	known := opsflow.Unknown
 	state, found := c.Index.Get(pinned.Name, pinned.Version)
@@ -191,6 +203,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, app *platformv1.Appl
 	if refusal != nil {
 		return refusal
 	}
+	seen.bundle = bundle
 	facts.Template, refusal = opsflow.FindTemplate(op.Spec, bundle)
 	if refusal != nil {
 		return refusal

@@ -35,7 +35,11 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 	if op.Spec.DryRun {
 		return c.dryRun(ctx, op, seen)
 	}
-	first, err := c.ahead(ctx, op, seen.application)
+	if opsflow.Edits(seen.facts.Template) && !takenUp(seen.facts.Application) {
+		// What somebody else edited is to have a record of its own.
+		return reconcile.Result{RequeueAfter: startRetry}, nil
+	}
+	first, err := c.ahead(ctx, op, seen)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -50,20 +54,26 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
 	}
 	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
-	if !c.starting.take(key) {
+	giveBack, taken := c.starting.Take(key)
+	if !taken {
 		return reconcile.Result{RequeueAfter: startRetry}, nil
 	}
 	d, err := c.startOrWait(ctx, op, seen, earlier)
-	c.starting.release(key)
+	giveBack()
 	if err != nil {
 		return reconcile.Result{}, ignoreOvertaken(err)
 	}
 	return c.carryOut(ctx, op, seen, d)
 }
 
+// takenUp says whether nobody edited an Application that is there for some time without its controller having seen that.
+func takenUp(app *platformv1.Application) bool {
+	return app.Status.ObservedGeneration <= 0 || app.Status.ObservedGeneration >= app.Generation
+}
+
 // startOrWait decides on what is there for sure, and records the decision.
 func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, seen *observation, earlier *platformv1.Operation) (opsflow.Decision, error) {
-	first, err := c.aheadForSure(ctx, op, seen.application)
+	first, err := c.aheadForSure(ctx, op, seen)
 	if err != nil {
 		return opsflow.Decision{}, err
 	}
@@ -75,8 +85,8 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 	d.Status = op.Status
 	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
 	switch {
-	case first != nil || opsflow.ParentOf(op) != "":
-		// What a step runs is covered by the Operation that it is a step of.
+	case first != nil || opsflow.ParentOf(op) != "" || opsflow.Records(op):
+		// What a step runs is covered by the Operation that it is a step of, and records keep nobody from running beside them.
 	case err != nil:
 		// It may have been written all the same: the next one asks for all of the Application.
 		c.started.forget(key)
@@ -121,9 +131,29 @@ func (c *Controller) behind(op, first *platformv1.Operation, application string)
 }
 
 // ahead returns the Operation of the same Application that has to end first, as the cache knows them; nil when there is none.
-func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation, application string) (*platformv1.Operation, error) {
-	others, err := c.unfinishedBeside(ctx, op, application)
-	return opsflow.Ahead(op, others), err
+func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation, seen *observation) (*platformv1.Operation, error) {
+	others, err := c.unfinishedBeside(ctx, op, seen.application)
+	return c.queueOf(others, seen).Ahead(op), err
+}
+
+// queueOf is the queue of an Application, whose plugin says which templates pre-empt others.
+func (c *Controller) queueOf(operations []*platformv1.Operation, seen *observation) opsflow.Queue {
+	return opsflow.Queue{Operations: operations, Urgent: func(op *platformv1.Operation) bool {
+		template, refusal := opsflow.FindTemplate(op.Spec, seen.bundle)
+		return refusal == nil && template.Preempts
+	}}
+}
+
+// preempted says in words for what a run has to end; empty for nothing.
+func (c *Controller) preempted(ctx context.Context, op *platformv1.Operation, seen *observation) (string, error) {
+	if app := seen.facts.Application; !app.DeletionTimestamp.IsZero() {
+		return fmt.Sprintf("the deletion of Application %q", app.Name), nil
+	}
+	others, err := c.unfinishedBeside(ctx, op, seen.application)
+	if by := c.queueOf(others, seen).Preempts(op); by != nil {
+		return fmt.Sprintf("Operation %q", by.Name), err
+	}
+	return "", err
 }
 
 func (c *Controller) unfinishedBeside(ctx context.Context, op *platformv1.Operation, application string) ([]*platformv1.Operation, error) {
@@ -143,7 +173,8 @@ func (c *Controller) unfinishedBeside(ctx context.Context, op *platformv1.Operat
 // aheadForSure is ahead beyond doubt: the cache may not yet know of an Operation that was started a moment ago. Only this process starts
 // any, so that it asks for the one that it started last; and for all of the Application as long as it has started none, since
 // another process may have.
-func (c *Controller) aheadForSure(ctx context.Context, op *platformv1.Operation, application string) (*platformv1.Operation, error) {
+func (c *Controller) aheadForSure(ctx context.Context, op *platformv1.Operation, seen *observation) (*platformv1.Operation, error) {
+	application := seen.application
 	others, err := c.unfinishedBeside(ctx, op, application)
 	if err != nil {
 		return nil, err
@@ -167,7 +198,7 @@ func (c *Controller) aheadForSure(ctx context.Context, op *platformv1.Operation,
 			others = append(others, fresh)
 		}
 	}
-	return opsflow.Ahead(op, others), nil
+	return c.queueOf(others, seen).Ahead(op), nil
 }
 
 // label says on the Operation whose it is, so that those of an Application can be found.
@@ -200,31 +231,6 @@ func (c *Controller) applicationOf(ctx context.Context, op *platformv1.Operation
 		return ""
 	}
 	return application
-}
-
-// claims are the Applications of which an Operation is being started. The zero value is ready.
-type claims struct {
-	mu    sync.Mutex
-	taken map[types.NamespacedName]struct{}
-}
-
-func (c *claims) take(key types.NamespacedName) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, is := c.taken[key]; is {
-		return false
-	}
-	if c.taken == nil {
-		c.taken = map[types.NamespacedName]struct{}{}
-	}
-	c.taken[key] = struct{}{}
-	return true
-}
-
-func (c *claims) release(key types.NamespacedName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.taken, key)
 }
 
 // started remembers which Operation was started last, by Application. The zero value is ready.

@@ -5,6 +5,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,16 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
+
+// hold returns how long a decision is held back that only tells how far the instance is; 0 when it is to be written.
+func (c *Controller) hold(op *platformv1.Operation, d opsflow.Decision) time.Duration {
+	key := client.ObjectKeyFromObject(op)
+	if !opsflow.OnlyProgress(op, d) {
+		c.pace.Forget(key)
+		return 0
+	}
+	return c.pace.Wait(key)
+}
 
 // record writes a decision into the status, when that changes, and tells of it. op becomes what was
 // written. The patch is bound to the version that the decision was made on.

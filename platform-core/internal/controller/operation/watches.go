@@ -127,6 +127,18 @@ var saysMore = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
+// lined passes Operations for which one that runs may have to end.
+var lined = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return opsflow.Records(e.Object.(*platformv1.Operation)) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*platformv1.Operation), e.ObjectNew.(*platformv1.Operation)
+		return is.Status.Phase == platformv1.OperationPending && was.Status.Phase != is.Status.Phase ||
+			was.Annotations[platformv1.PreemptsAnnotation] != is.Annotations[platformv1.PreemptsAnnotation]
+	},
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
 // moved passes Operations that are elsewhere than before.
 var moved = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },

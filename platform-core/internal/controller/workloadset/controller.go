@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -19,6 +20,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -40,6 +42,8 @@ type Deps struct {
 	Ops agentclient.OpsDialer
 	// Members reaches the process managers about who may write.
 	Members agentclient.PermissionDialer
+	// Turns of those who take pods out.
+	Turns *turns.Turns
 	// Options of the controller: workers and rate limits.
 	Options controller.Options
 	// Now tells the time; time.Now in production.
@@ -94,6 +98,7 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 		Watches(&corev1.ServiceAccount{}, made).
 		Watches(&rbacv1.Role{}, made).
 		Watches(&rbacv1.RoleBinding{}, made).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofOperation), builder.WithPredicates(leftPods)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
 		WithOptions(c.Options).
 		Complete(c)
@@ -139,8 +144,13 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		}
 		steps = rollout.Plan(f.rollout)
 	}
+	steps, giveBack, err := c.yield(ctx, set, f, steps)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	defer giveBack()
 	report(set, f)
-	if len(f.rollout.Held()) > 0 {
+	if f.yields == "" && len(f.rollout.Held()) > 0 {
 		f.wakeAfter(f.opening.Sub(f.now))
 	}
 	o := c.act(ctx, set, f, steps)

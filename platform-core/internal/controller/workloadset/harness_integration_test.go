@@ -39,6 +39,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/trim"
+	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -198,7 +199,7 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 		h.Fatalf("it takes the server for one that resizes pods: %t, %v", found, err)
 	}
 	err = setup(mgr, &Controller{
-		Deps: Deps{Authority: authority(), Dialer: h.node, Ops: h.node, Members: h.node, Options: queue.Options(queue.NewLimit(2)),
+		Deps: Deps{Authority: authority(), Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: queue.Options(queue.NewLimit(2)),
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),

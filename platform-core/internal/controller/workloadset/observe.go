@@ -50,6 +50,8 @@ type facts struct {
 	now time.Time
 	// opening of the next maintenance window, while none is open.
 	opening maintenance.Opening
+	// yields says what pods that serve wait for, beside a window; empty for nothing.
+	yields string
 	// wake is how soon to look again at what no watch tells of; 0 for never.
 	wake time.Duration
 	// writerWake is the same for what concerns the writer.

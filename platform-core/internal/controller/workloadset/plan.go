@@ -34,6 +34,9 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	}
 	awaited, unsettled := f.rollout.Awaited()
 	if held := f.rollout.Held(); unsettled && slices.ContainsFunc(held, func(s rollout.Step) bool { return s.Pod == awaited.Name }) {
+		if f.yields != "" {
+			return awaitTurn(f, held)
+		}
 		return awaitWindow(f, held)
 	}
 	if expanding := expandingClaims(set, f); expanding != "" {

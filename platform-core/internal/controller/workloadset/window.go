@@ -26,6 +26,12 @@ var changes = []struct {
 
 // awaitWindow says which pods wait for which window. They serve, and the rest of the set is as asked.
 func awaitWindow(f *facts, held []rollout.Step) outcome.Outcome {
+	return outcome.Deferred(platformv1.ReasonWaitingForMaintenance,
+		fmt.Sprintf("waits for the maintenance window, next %s: %s", f.opening, describeHeld(held)))
+}
+
+// describeHeld says what is to be done to which pods.
+func describeHeld(held []rollout.Step) string {
 	var parts []string
 	for _, change := range changes {
 		var pods []string
@@ -38,8 +44,7 @@ func awaitWindow(f *facts, held []rollout.Step) outcome.Outcome {
 			parts = append(parts, enumerate(pods)+" to be "+change.words)
 		}
 	}
-	return outcome.Deferred(platformv1.ReasonWaitingForMaintenance,
-		fmt.Sprintf("waits for the maintenance window, next %s: %s", f.opening, strings.Join(parts, ", ")))
+	return strings.Join(parts, ", ")
 }
 
 // enumerate names pods, the first ones of many.

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/testexec"
+	"github.com/zeroinfra/agents/internal/writing"
+	"github.com/zeroinfra/platform-core/agentproto/permission"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
+)
+
+// heldUp is how long after its permission a writer may go on where PID 1 is held up.
+const heldUp = permission.Validity + 700*time.Millisecond
+
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isZombie says whether a process has ended and was not collected yet, or is about to end by SIGKILL.
+func isZombie(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(data)) {
+		if state, found := strings.CutPrefix(line, "State:"); found && strings.Contains(state, "Z") {
+			return true
+		}
+		// Bit 8 is SIGKILL.
+		if pending, found := strings.CutPrefix(line, "ShdPnd:"); found {
+			mask, err := strconv.ParseUint(strings.TrimSpace(pending), 16, 64)
+			if err == nil && mask&(1<<8) != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wantEnd checks that the server ends in time after a moment, and takes no write later.
+func (m *memberPod) wantEnd(server int, since time.Duration) {
+	m.Helper()
+	eventually(m.T, func() error {
+		if !isZombie(server) {
+			return errors.New("the server goes on")
+		}
+		return nil
+	})
+	if took := writing.Boottime() - since; took < permission.Validity-writing.Period || took > heldUp {
+		m.Errorf("the server ended after %v", took)
+	}
+	if reigns := m.set.reigns(); reigns[0].last > since+heldUp {
+		m.Errorf("a write was taken after %v", reigns[0].last-since)
+	}
+}
+
+// TestAWriterEndsWhilePID1IsStopped, and PID 1 alone, with connections open.
+func TestAWriterEndsWhilePID1IsStopped(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	s.bootstrap()
+	defer s.writers()()
+	writer := s.members[0]
+	s.awaitWrites(writer)
+	pid, server := writer.process.inner(), writer.server()
+	stop(t, pid)
+	writer.wantEnd(server, writing.Boottime())
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	// It is the writer again, by another permission, and stays that.
+	writer.starts(2)
+	writer.awaitsWriting()
+	again := writer.server()
+	awaitTime(t, writing.Boottime()+permission.Validity+time.Second)
+	if now := writer.server(); now != again || now == 0 {
+		t.Errorf("the server %d is %d now; log:\n%s", again, now, writer.stderr)
+	}
+}
+
+// TestAWriterEndsWhileACommandIsLoaded: the kernel lets PID 1 do nothing meanwhile.
+func TestAWriterEndsWhileACommandIsLoaded(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	writer, slow := s.members[0], testexec.Hold(t)
+	pl := writer.plan()
+	pl.Process.Reload = &plan.Reload{Command: []string{slow.Path}, TimeoutSeconds: 60}
+	writer.mount(pl)
+	s.bootstrap()
+	defer s.writers()()
+	s.awaitWrites(writer)
+	server := writer.server()
+	go func() {
+		// It is answered by a PID 1 that goes on, or not at all.
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, _ = writer.control.Reload(ctx, &agentv1.ReloadRequest{Header: &agentv1.CallHeader{IdempotencyKey: "slow"}})
+	}()
+	eventually(t, func() error {
+		if !slow.Wanted() {
+			return fmt.Errorf("the reload has not begun; log:\n%s", writer.stderr)
+		}
+		return nil
+	})
+	writer.wantEnd(server, writing.Boottime())
+	slow.Release()
+	writer.starts(2)
+	writer.awaitsWriting()
+}
+
+// TestTheSentinelLeavesOthersAlone: a follower that was the writer goes on after the time of its permission, and so does a writer whose
+// sentinel is replaced.
+func TestTheSentinelLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	s.bootstrap()
+	old, next := s.members[0], s.members[1]
+	old.awaitsWriting()
+	s.put(s.get().Depose(), nil)
+	s.promise(old)
+	s.promise(next)
+	s.put(s.get().Name(next.member()))
+	s.tell(next, old)
+	old.says("follower " + next.fqdn())
+	next.says("writer")
+	follower := old.server()
+	writer, sentinel := next.below()
+	if err := syscall.Kill(sentinel, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if _, another := next.below(); another == 0 || another == sentinel {
+			return fmt.Errorf("the sentinel %d is %d now", sentinel, another)
+		}
+		return nil
+	})
+	awaitTime(t, writing.Boottime()+permission.Validity+time.Second)
+	if now := old.server(); now != follower || now == 0 {
+		t.Errorf("the follower %d is %d now; log:\n%s", follower, now, old.stderr)
+	}
+	if now := next.server(); now != writer || now == 0 {
+		t.Errorf("the writer %d is %d now; log:\n%s", writer, now, next.stderr)
+	}
+}

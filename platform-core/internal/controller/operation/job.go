@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// job makes, looks at or removes the Job of a step. It is read from the API server: nobody caches Jobs.
+func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Job) (*opsflow.Answer, error) {
+	if wanted.Verb == opsflow.JobRun {
+		if refusal, err := c.makeJob(ctx, op, seen, wanted); refusal != nil || err != nil {
+			return refusal, err
+		}
+	}
+	job := &batchv1.Job{}
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: wanted.Name}, job)
+	switch {
+	case apierrors.IsNotFound(err):
+		return &opsflow.Answer{}, nil
+	case err != nil:
+		return nil, fmt.Errorf("cannot read Job %q: %w", wanted.Name, err)
+	case !metav1.IsControlledBy(job, op):
+		return refuse("there is a Job %q that is not of this Operation: delete it", wanted.Name), nil
+	}
+	state, err := c.jobState(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	ended := state.Phase != platformv1.OperationRunning
+	if wanted.Verb == opsflow.JobRemove || wanted.Verb == opsflow.JobStop && !ended {
+		// Until its pod has ended, it is there.
+		err := c.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("cannot delete Job %q: %w", wanted.Name, err)
+		}
+	}
+	return &opsflow.Answer{Job: state}, nil
+}
+
+// makeJob makes a Job under its name, unless there is one already.
+func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Job) (*opsflow.Answer, error) {
+	set, container, err := c.setLike(ctx, seen, wanted.Component)
+	switch {
+	case err != nil:
+		return nil, err
+	case set == nil:
+		return refuse("Application %q has no pods of component %q that a job could be like", seen.application, wanted.Component), nil
+	}
+	job, err := render.JobOf(set, container, c.Settings.Get(), render.Job{
+		Name: wanted.Name, Image: wanted.Image, Command: wanted.Command, Env: wanted.Env, Resources: wanted.Step.Resources,
+		ServiceAccountName: op.Spec.ServiceAccountName, Deadline: wanted.Deadline,
+	})
+	if err != nil {
+		return refuse("Job %q cannot be made: %v", wanted.Name, err), nil
+	}
+	job.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: platformv1.GroupVersion.String(), Kind: "Operation", Name: op.Name, UID: op.UID, Controller: new(true),
+	}}
+	err = c.client.Create(ctx, job, client.FieldOwner(owner))
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil, nil
+	case refused(err):
+		return refuse("Job %q cannot be made: %v", wanted.Name, err), nil
+	case err != nil:
+		return nil, fmt.Errorf("cannot make Job %q: %w", wanted.Name, err)
+	}
+	return nil, nil
+}
+
+// setLike returns the first set of a component, and the name of the container that runs the middleware in its pods; nil when there is none.
+func (c *Controller) setLike(ctx context.Context, seen *observation, component string) (*platformv1.WorkloadSet, string, error) {
+	pinned := opsflow.PinnedTo(seen.facts.Application)
+	state, _ := c.Index.Get(pinned.Name, pinned.Version)
+	if state.Bundle == nil {
+		return nil, "", nil
+	}
+	declared, ok := state.Bundle.Component(component)
+	if !ok {
+		return nil, "", nil
+	}
+	var sets platformv1.WorkloadSetList
+	err := c.client.List(ctx, &sets, client.InNamespace(seen.facts.Application.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: seen.application})
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot list the WorkloadSets of Application %q: %w", seen.application, err)
+	}
+	slices.SortFunc(sets.Items, func(a, b platformv1.WorkloadSet) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range sets.Items {
+		if set := &sets.Items[i]; set.Spec.Component == component && set.DeletionTimestamp.IsZero() {
+			return set, declared.Container, nil
+		}
+	}
+	return nil, "", nil
+}
+
+// jobState says how a Job stands, in the words of its pod.
+func (c *Controller) jobState(ctx context.Context, job *batchv1.Job) (opsflow.JobState, error) {
+	state := opsflow.JobState{Phase: platformv1.OperationRunning}
+	var why string
+	for _, condition := range job.Status.Conditions {
+		switch {
+		case condition.Status != corev1.ConditionTrue:
+		case condition.Type == batchv1.JobComplete:
+			state.Phase = platformv1.OperationSucceeded
+		case condition.Type == batchv1.JobFailed:
+			state.Phase, why = platformv1.OperationFailed, condition.Message
+		}
+	}
+	var pods corev1.PodList
+	if err := c.live.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
+		return state, fmt.Errorf("cannot list the pods of Job %q: %w", job.Name, err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; metav1.IsControlledBy(pod, job) {
+			state.Message = cmp.Or(saidBy(pod), state.Message)
+		}
+	}
+	if why != "" && state.Message != "" {
+		why += ": "
+	}
+	state.Message = why + state.Message
+	return state, nil
+}
+
+// saidBy is what the container of a pod left when it ended, or what keeps it from beginning.
+func saidBy(pod *corev1.Pod) string {
+	for _, status := range pod.Status.ContainerStatuses {
+		switch {
+		case status.State.Terminated != nil && status.State.Terminated.ExitCode == 0:
+			return status.State.Terminated.Message
+		case status.State.Terminated != nil:
+			ended := status.State.Terminated
+			return strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", ended.ExitCode, cmp.Or(ended.Message, ended.Reason)), ": ")
+		case status.State.Waiting != nil && status.State.Waiting.Message != "":
+			return status.State.Waiting.Reason + ": " + status.State.Waiting.Message
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return condition.Message
+		}
+	}
+	return pod.Status.Message
+}

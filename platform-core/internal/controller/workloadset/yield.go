@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// turnRetry is when a set looks again while something else is done to a pod of the Application.
+const turnRetry = 500 * time.Millisecond
+
+// yield has pods that serve wait while an Operation works through the pods of the Application: as outside of a maintenance window, what mends
+// goes on. Else nobody begins with that until the steps that it returns were taken, and it is told by the function.
+func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) ([]rollout.Step, func(), error) {
+	nothing := func() {}
+	if !f.rollout.Disturbs(steps) {
+		return steps, nothing, nil
+	}
+	giveBack, taken := c.Turns.Take(types.NamespacedName{Namespace: set.Namespace, Name: set.Spec.Application})
+	if taken {
+		by, err := c.atWork(ctx, set)
+		if err == nil && by == "" {
+			return steps, giveBack, nil
+		}
+		if giveBack(); err != nil {
+			return nil, nothing, err
+		}
+		f.yields = fmt.Sprintf("Operation %q to have gone through the pods", by)
+	} else {
+		f.yields = "another pod of the Application"
+	}
+	// The watch tells of the Operation's end; of a turn nobody does.
+	f.wakeAfter(turnRetry)
+	f.rollout.Window = rollout.Closed
+	return rollout.Plan(f.rollout), nothing, nil
+}
+
+// atWork names the Operation that works through pods of the Application at this moment; empty for none.
+func (c *Controller) atWork(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
+	var list platformv1.OperationList
+	err := c.live.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application})
+	if err != nil {
+		return "", fmt.Errorf("cannot list the Operations of Application %q: %w", set.Spec.Application, err)
+	}
+	for i := range list.Items {
+		if opsflow.AtWork(&list.Items[i]) {
+			return list.Items[i].Name, nil
+		}
+	}
+	return "", nil
+}
+
+// awaitTurn says which pods wait for an Operation.
+func awaitTurn(f *facts, held []rollout.Step) outcome.Outcome {
+	return outcome.Waiting(platformv1.ReasonOperationAtWork, fmt.Sprintf("waits for %s: %s", f.yields, describeHeld(held)))
+}
+
+// ofOperation wakes the sets of the Application that an Operation works on.
+func (c *Controller) ofOperation(ctx context.Context, obj client.Object) []reconcile.Request {
+	var list platformv1.WorkloadSetList
+	application := obj.GetLabels()[platformv1.ApplicationLabel]
+	if application == "" {
+		return nil
+	}
+	if err := c.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{platformv1.ApplicationLabel: application}); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list WorkloadSets", "application", application)
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// leftPods passes Operations that no longer work through pods.
+var leftPods = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return opsflow.AtWork(e.ObjectOld.(*platformv1.Operation)) && !opsflow.AtWork(e.ObjectNew.(*platformv1.Operation))
+	},
+	DeleteFunc:  func(e event.DeleteEvent) bool { return opsflow.AtWork(e.Object.(*platformv1.Operation)) },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}

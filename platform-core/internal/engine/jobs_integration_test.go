@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+// counting is a template that runs a job.
+const counting = `name: Count
+parameters: {what: {schema: string, default: "*"}}
+steps:
+  - name: count
+    job:
+      command: [redis-cli, -h, "${target.application}", KEYS, "${parameters.what}"]
+      env: [{name: REDISCLI_AUTH, secret: {credential: default, key: password}}]
+      outputs: {keys: '=~"^[0-9]+$" @allowed("a whole number")'}
+`
+
+// jobs plays the controller of Jobs and the kubelet for their pods in a namespace: what they are asked for decides how they end.
+type jobs struct {
+	mu   sync.Mutex
+	seen map[types.UID]*batchv1.Job
+}
+
+// playJobs starts them. A command that ends in "wait" never ends by itself, one that ends in "fail" fails, others count 42 keys.
+func playJobs(t *testing.T, namespace string) *jobs {
+	t.Helper()
+	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}})
+	ctx, cancel := context.WithCancel(context.Background())
+	live, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching, err := live.Watch(ctx, &batchv1.JobList{}, client.InNamespace(namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, ended := &jobs{seen: map[types.UID]*batchv1.Job{}}, make(chan struct{})
+	go func() {
+		defer close(ended)
+		for e := range watching.ResultChan() {
+			job, ok := e.Object.(*batchv1.Job)
+			if !ok || e.Type == watch.Deleted {
+				continue
+			}
+			if err := j.play(ctx, job); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+				t.Errorf("cannot play Job %s: %v", job.Name, err)
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); watching.Stop(); <-ended })
+	return j
+}
+
+func (j *jobs) play(ctx context.Context, job *batchv1.Job) error {
+	if job.DeletionTimestamp != nil {
+		return env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	}
+	j.mu.Lock()
+	known := j.seen[job.UID] != nil
+	j.seen[job.UID] = job.DeepCopy()
+	j.mu.Unlock()
+	if known {
+		return nil
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x", Labels: job.Spec.Template.Labels}, Spec: job.Spec.Template.Spec}
+	pod.Labels[batchv1.JobNameLabel] = job.Name
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	if err := env.Client.Create(ctx, pod); err != nil {
+		return err
+	}
+	words := pod.Spec.Containers[0].Command
+	switch words[len(words)-1] {
+	case "wait":
+		return nil
+	case "fail":
+		return end(ctx, job, pod, 1, "NOAUTH Authentication\nrequired.")
+	}
+	return end(ctx, job, pod, 0, "keys=42\n")
+}
+
+// end has pod and Job end as a cluster does.
+func end(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, code int32, message string) error {
+	now := metav1.Now()
+	pod.Status.Phase = corev1.PodSucceeded
+	job.Status.StartTime, job.Status.CompletionTime, job.Status.Succeeded = &now, &now, 1
+	criterion, condition := batchv1.JobSuccessCriteriaMet, batchv1.JobComplete
+	if code != 0 {
+		pod.Status.Phase = corev1.PodFailed
+		job.Status.CompletionTime, job.Status.Succeeded, job.Status.Failed = nil, 0, 1
+		criterion, condition = batchv1.JobFailureTarget, batchv1.JobFailed
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: now}}}}
+	if err := env.Client.Status().Update(ctx, pod); err != nil {
+		return err
+	}
+	for _, one := range []batchv1.JobConditionType{criterion, condition} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: one, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "Played"})
+	}
+	return env.Client.Status().Update(ctx, job)
+}
+
+// only is the one Job that there ever was.
+func (j *jobs) only(t *testing.T) *batchv1.Job {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.seen) != 1 {
+		t.Fatalf("there were %d Jobs", len(j.seen))
+	}
+	for _, job := range j.seen {
+		return job
+	}
+	return nil
+}
+
+// counted makes an instance, in a namespace that has no pod that is not restricted, whose plugin has the template.
+func counted(t *testing.T, version string) (*platformv1.Application, *jobs) {
+	t.Helper()
+	derived(t, version, "", func(parts map[string]map[string]string) { parts["operations"]["Count.yaml"] = counting })
+	namespace := env.Namespace(t)
+	label := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	if err := env.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch(types.MergePatchType, label)); err != nil {
+		t.Fatal(err)
+	}
+	played := playJobs(t, namespace)
+	app := application(namespace)
+	app.Spec.PluginVersion = version
+	create(t, app)
+	return app, played
+}
+
+// gone waits until a Job is.
+func gone(t *testing.T, namespace, name string) {
+	t.Helper()
+	testkit.Eventually(t, "the end of Job "+name, func(ctx context.Context) error {
+		job := &batchv1.Job{}
+		if err := env.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, job); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v, deleted %v", err, job.DeletionTimestamp)
+		}
+		return nil
+	})
+}
+
+// A job runs in a pod of its own, once and confined, and what it says is the output of its step.
+func TestJobOfAnOperation(t *testing.T) {
+	app, played := counted(t, "1.7.0")
+	run(t, -1)
+	node(t, app.Namespace)
+	testkit.WaitForReady(t, env.Client, app)
+	dry := ends(t, operate(t, app, "dry", "Count", func(s *platformv1.OperationSpec) { s.DryRun = true }), platformv1.OperationSucceeded)
+	if want := "count: runs in a pod of its own: redis-cli -h redis-a KEYS *"; len(dry.Plan) != 1 || dry.Plan[0] != want {
+		t.Errorf("the plan is %q, want %q", dry.Plan, want)
+	}
+	op := operate(t, app, "well", "Count", nil)
+	status := ends(t, op, platformv1.OperationSucceeded)
+	if outputs := status.Steps[0].Outputs; outputs["keys"] != "42" || outputs["job"] != "well-count" {
+		t.Errorf("outputs are %v", outputs)
+	}
+	job := played.only(t)
+	pod := job.Spec.Template.Spec
+	if !metav1.IsControlledBy(job, op) || job.Spec.Template.Labels[platformv1.ApplicationLabel] != app.Name || *pod.AutomountServiceAccountToken {
+		t.Errorf("the job is %+v", job)
+	}
+	if from := pod.Containers[0].Env[0].ValueFrom; from == nil || from.SecretKeyRef.Name != "redis-a-default" || pod.Containers[0].Image != podOf(t, app).Spec.Containers[0].Image {
+		t.Errorf("the container is %+v", pod.Containers[0])
+	}
+	gone(t, app.Namespace, "well-count")
+}
+
+// What a job that fails said last is in the message, and it stays to be looked at.
+func TestJobThatFails(t *testing.T) {
+	app, played := counted(t, "1.7.1")
+	run(t, -1)
+	node(t, app.Namespace)
+	testkit.WaitForReady(t, env.Client, app)
+	grant(t, app.Namespace, "able", "get")
+	failed := ends(t, operate(t, app, "badly", "Count", func(s *platformv1.OperationSpec) {
+		s.ServiceAccountName, s.Author = "able", author
+	}, "what", "fail"), platformv1.OperationFailed)
+	if want := "job badly-count failed: exit code 1: NOAUTH Authentication required."; failed.Error != want {
+		t.Errorf("it says %q, want %q", failed.Error, want)
+	}
+	job := played.only(t)
+	refresh(t, job)
+	if pod := job.Spec.Template.Spec; pod.ServiceAccountName != "able" || !*pod.AutomountServiceAccountToken {
+		t.Errorf("the pod has the account %q", pod.ServiceAccountName)
+	}
+	// What is there under its name is nobody else's to use.
+	theirs := job.DeepCopy()
+	theirs.ObjectMeta = metav1.ObjectMeta{Namespace: app.Namespace, Name: "taken-count"}
+	theirs.Spec.Selector, theirs.Spec.Template.Labels, theirs.Status = nil, nil, batchv1.JobStatus{}
+	theirs.Spec.Template.Spec.Containers[0].Command = []string{"wait"}
+	create(t, theirs)
+	taken := ends(t, operate(t, app, "taken", "Count", nil), platformv1.OperationFailed)
+	if want := `there is a Job "taken-count" that is not of this Operation: delete it`; taken.Error != want {
+		t.Errorf("it says %q, want %q", taken.Error, want)
+	}
+}
+
+// A job of an Operation that is cancelled is ended before that is.
+func TestJobIsCancelled(t *testing.T) {
+	app, _ := counted(t, "1.7.2")
+	run(t, -1)
+	node(t, app.Namespace)
+	testkit.WaitForReady(t, env.Client, app)
+	op := operate(t, app, "long", "Count", nil, "what", "wait")
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "long-count"}}
+	testkit.WaitFor(t, env.Client, job, "is there", nil)
+	ends(t, op, platformv1.OperationRunning)
+	if err := env.Client.Patch(t.Context(), op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, op, platformv1.OperationCancelled)
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job); !apierrors.IsNotFound(err) {
+		t.Errorf("the job is still there: %v", err)
+	}
+}
+
+// Whatever crashes, a job is run once.
+func TestJobSurvivesTheEngine(t *testing.T) {
+	app, played := counted(t, "1.7.3")
+	_, _, stop := run(t, -1)
+	node(t, app.Namespace)
+	testkit.WaitForReady(t, env.Client, app)
+	stop()
+	op := operate(t, app, "once", "Count", nil)
+	for writes := 1; writes < 60 && op.Status.Phase != platformv1.OperationSucceeded; writes++ {
+		_, done, stop := run(t, writes%4)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		for ctx.Err() == nil && op.Status.Phase != platformv1.OperationSucceeded {
+			select {
+			case <-done:
+				cancel()
+			case <-time.After(50 * time.Millisecond):
+				refresh(t, op)
+			case <-ctx.Done():
+			}
+		}
+		cancel()
+		stop()
+		if op.Status.Phase == platformv1.OperationFailed {
+			t.Fatal(op.Status.Error)
+		}
+	}
+	if op.Status.Phase != platformv1.OperationSucceeded || op.Status.Steps[0].Attempts != 1 || !strings.HasPrefix(played.only(t).Name, "once-count") {
+		t.Errorf("it is %+v", op.Status)
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// applyStep waits until the instance is as its spec asks, and follows a spec that is edited meanwhile. The controllers of the instance
+// do the work.
+type applyStep struct{}
+
+func (applyStep) advance(r *run, _ *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	app := r.facts.Application
+	if step.Phase == platformv1.OperationPending {
+		r.begin(step)
+		step.Outputs = map[string]string{OutputGeneration: strconv.FormatInt(app.Generation, 10)}
+	}
+	if changes := ChangesOf(r.op); len(changes) > 0 {
+		last := changes[len(changes)-1].Generation
+		step.Outputs = map[string]string{OutputGeneration: strconv.FormatInt(last, 10), OutputChanged: describeChanges(changes)}
+	}
+	wanted, err := strconv.ParseInt(step.Outputs[OutputGeneration], 10, 64)
+	if err != nil {
+		return failedf("generation %q of %s cannot be read: %v", step.Outputs[OutputGeneration], r.facts.Target, err)
+	}
+	return r.facts.applied(wanted)
+}
+
+// applied is done when the instance is Ready with this generation of its spec or a later one.
+func (f Facts) applied(wanted int64) verdict {
+	d, status := f.Declared, f.Application.Status
+	switch {
+	case status.ObservedGeneration < wanted:
+		return verdict{waiting: f.Target + " to take up the change"}
+	case d.Ready.Reason == platformv1.ReasonSuspended:
+		return verdict{waiting: fmt.Sprintf("suspend of %s to be false", f.Target), reason: d.Ready.Reason}
+	case d.Stalled.Status == metav1.ConditionTrue && status.TakenUp() < status.ObservedGeneration:
+		// What was taken up before goes on, and nobody knows how far it is until there is a spec that can be had.
+		return verdict{waiting: fmt.Sprintf("a spec of %s that can be had: %s", f.Target, d.Stalled.Message), reason: ReasonSpecRefused}
+	case d.Stalled.Status == metav1.ConditionTrue:
+		return failedf("%s does not get there: %s", f.Target, d.Stalled.Message)
+	case d.Ready.Status != metav1.ConditionTrue:
+		v := verdict{waiting: fmt.Sprintf("%s to be Ready: %s", f.Target, d.Ready.Message)}
+		if d.Ready.Reason == platformv1.ReasonWaitingForMaintenance {
+			v.reason = d.Ready.Reason
+		}
+		return v
+	case status.TakenUp() < wanted:
+		return verdict{waiting: f.Target + " to take up the change"}
+	}
+	return verdict{}
+}

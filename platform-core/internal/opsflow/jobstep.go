@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// Outputs of a job step, beside those that it declares.
+const (
+	// OutputJob names the Job that was made.
+	OutputJob = "job"
+	// OutputResult is Succeeded once what it said is on record.
+	OutputResult = "result"
+)
+
+// longestTail is how many characters of what a job said last go into a message.
+const longestTail = 600
+
+// Job is what is to be done about a pod that runs to completion.
+type Job struct {
+	// Verb to do.
+	Verb JobVerb
+	// Name of the Job in the namespace of the Operation, which owns it.
+	Name string
+	// Component that it is like: its pods' image, user and place. This and what follows is for JobRun only.
+	Component string
+	// Image in place of that of the component; empty for none.
+	Image string
+	// Command and arguments, and Env, without placeholders.
+	Command []string
+	Env     []plugin.JobEnv
+	// Step as the template has it.
+	Step *plugin.JobStep
+	// Deadline after which the cluster ends it.
+	Deadline time.Duration
+}
+
+// JobVerb is what is done about a Job.
+type JobVerb string
+
+// Verbs.
+const (
+	// JobRun makes it, or looks how it stands when it is there.
+	JobRun JobVerb = "run"
+	// JobLook looks how it stands.
+	JobLook JobVerb = "look"
+	// JobRemove deletes it.
+	JobRemove JobVerb = "remove"
+	// JobStop ends one that runs, and leaves one that has ended.
+	JobStop JobVerb = "stop"
+)
+
+// JobState is how a Job stands.
+type JobState struct {
+	// Phase is Running, Succeeded or Failed; empty for one that is not there.
+	Phase platformv1.OperationPhase
+	// Message is what its container said last, or why there is none yet.
+	Message string
+}
+
+// jobItem runs a pod to completion, once: what was begun under a name is never begun again under it. One that succeeded is removed
+// when what it said is on record; one that failed stays as long as the Operation, for people to look at.
+func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+	name := r.childName(step, one)
+	made := step.Outputs[OutputJob] == name
+	if made && step.Outputs[OutputResult] != "" {
+		_, v := r.answer(&Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}, fmt.Sprintf("job %s to be removed", name))
+		return v
+	}
+	job, why := r.job(t, step, one)
+	if why != "" {
+		return verdict{failed: why}
+	}
+	if job.Name = name; made {
+		job.Verb = JobLook
+	}
+	waiting := fmt.Sprintf("job %s to end", name)
+	answer, v := r.answer(&Effect{Key: one.key, Job: job}, waiting)
+	if answer == nil {
+		return v
+	}
+	switch answer.Job.Phase {
+	case platformv1.OperationSucceeded:
+		outputs, err := jobOutputs(t.Job, answer.Job.Message)
+		if err != nil {
+			return failedf("job %s ended well, and what it said is not as declared: %v", name, err)
+		}
+		step.Outputs = outputs
+		setOutput(step, OutputJob, name)
+		setOutput(step, OutputResult, string(platformv1.OperationSucceeded))
+		return verdict{waiting: fmt.Sprintf("job %s to be removed", name), effect: &Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}}
+	case platformv1.OperationFailed:
+		return failedf("job %s failed: %s", name, tail(answer.Job.Message))
+	case "":
+		return failedf("job %s is gone before it ended: somebody deleted it", name)
+	}
+	if !made {
+		step.Outputs = map[string]string{OutputJob: name}
+	}
+	if answer.Job.Message != "" {
+		waiting += ": " + tail(answer.Job.Message)
+	}
+	return verdict{waiting: waiting, retry: objectPoll}
+}
+
+// job is what a step runs; why says why that cannot be.
+func (r *run) job(t *plugin.OperationStep, step *platformv1.StepStatus, one item) (job *Job, why string) {
+	job = &Job{Verb: JobRun, Component: t.Job.Component, Image: t.Job.Image, Step: t.Job, Deadline: r.jobDeadline(t, step)}
+	if job.Component == "" {
+		component, err := r.facts.componentFor("")
+		if err != nil {
+			return nil, err.Error()
+		}
+		job.Component = component
+	}
+	for _, word := range t.Job.Command {
+		text, v := r.text(t, word, one)
+		if !v.done() {
+			return nil, v.failed
+		}
+		job.Command = append(job.Command, text)
+	}
+	for _, env := range t.Job.Env {
+		text, v := r.text(t, env.Value, one)
+		if !v.done() {
+			return nil, v.failed
+		}
+		env.Value = text
+		job.Env = append(job.Env, env)
+	}
+	return job, ""
+}
+
+// jobDeadline is how long a job of this step has.
+func (r *run) jobDeadline(t *plugin.OperationStep, step *platformv1.StepStatus) time.Duration {
+	until, limit := r.deadline(), t.Timeout.Duration()
+	compensates := r.facts.Template.Compensates(t.Name)
+	if compensates && limit == 0 {
+		limit = DefaultTimeout
+	}
+	if limit > 0 && step.StartTime != nil {
+		if end := step.StartTime.Add(limit); compensates || end.Before(until) {
+			until = end
+		}
+	}
+	return max(time.Second, until.Sub(r.facts.Now))
+}
+
+// withdrawJobs ends what a step left running that was stopped, and is done when that is gone.
+func (r *run) withdrawJobs(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed {
+		return verdict{}
+	}
+	items := []item{{}}
+	if t.ForEach != "" {
+		items = nil
+		for i, target := range step.Targets {
+			if target.Phase == platformv1.OperationCancelled || target.Phase == platformv1.OperationFailed {
+				items = append(items, item{number: i + 1})
+			}
+		}
+	}
+	for _, one := range items {
+		name := r.childName(step, one)
+		waiting := fmt.Sprintf("job %s to be gone", name)
+		answer, v := r.answer(&Effect{Key: string(r.op.UID) + "/stop/" + name, Job: &Job{Verb: JobStop, Name: name}}, waiting)
+		switch {
+		case v.failed != "":
+			return verdict{}
+		case answer == nil:
+			return v
+		case answer.Job.Phase == platformv1.OperationRunning:
+			return verdict{waiting: waiting, retry: objectPoll}
+		}
+	}
+	return verdict{}
+}
+
+// jobOutputs reads lines NAME=VALUE out of what a container left as its termination message.
+func jobOutputs(job *plugin.JobStep, message string) (map[string]string, error) {
+	said := map[string]string{}
+	for line := range strings.Lines(message) {
+		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), "="); ok {
+			said[name] = value
+		}
+	}
+	outputs := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(job.Outputs)) {
+		value, ok := said[name]
+		if !ok {
+			return nil, fmt.Errorf("there is no line %s=… in its termination message", name)
+		}
+		if err := job.CheckOutput(name, value); err != nil {
+			return nil, err
+		}
+		outputs[name] = value
+	}
+	return outputs, nil
+}
+
+// tail is the end of a text, in one line.
+func tail(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > longestTail {
+		return "…" + string(runes[len(runes)-longestTail:])
+	}
+	return text
+}

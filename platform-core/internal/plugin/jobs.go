@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+// maxJobOutput is how long the value of an output of a job can be, in characters.
+const maxJobOutput = 1024
+
+// JobStep runs a command in a pod of its own, once.
+type JobStep struct {
+	// Component that the pod is like: it has its image of the target's version, its user, and its place in the cluster, and can have its
+	// credentials. The only one that the template acts on when left out.
+	Component string `json:"component,omitempty"`
+	// Image in place of that of the component.
+	Image string `json:"image,omitempty"`
+	// Command and arguments, with placeholders; never through a shell.
+	Command []string `json:"command"`
+	// Env of the container.
+	Env []JobEnv `json:"env,omitempty"`
+	// Resources of the container. Requests of 50m and 64Mi when left out.
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// Outputs are the lines NAME=VALUE that the command writes to /dev/termination-log: the CUE constraint of each value, which is at most
+	// 1024 characters long, by name.
+	Outputs map[string]string `json:"outputs,omitempty"`
+}
+
+// JobEnv is one variable of a job: a value with placeholders, or one out of a Secret.
+type JobEnv struct {
+	Name   string          `json:"name"`
+	Value  string          `json:"value,omitempty"`
+	Secret *plan.SecretRef `json:"secret,omitempty"`
+}
+
+// CheckOutput says whether the value of an output is as declared; the error is a sentence.
+func (j *JobStep) CheckOutput(name, value string) error {
+	if len([]rune(value)) > maxJobOutput {
+		return fmt.Errorf("output %q is longer than %d characters", name, maxJobOutput)
+	}
+	if err := constraint.CheckText(j.Outputs[name], value); err != nil {
+		return fmt.Errorf("output %q %w", name, err)
+	}
+	return nil
+}
+
+func (c operationCheck) job(path document.Path, step *JobStep) {
+	component := c.jobComponent(path, step)
+	seen := map[string]bool{}
+	for i, env := range step.Env {
+		at := path.With("env").Index(i)
+		if seen[env.Name] {
+			c.fail(at.With("name"), "is %q, which another one has", env.Name)
+		}
+		seen[env.Name] = true
+		switch {
+		case env.Secret == nil:
+		case env.Value != "":
+			c.fail(at, "has a value and a secret: it can have one of them")
+		case component == nil || !slices.Contains(component.Credentials, env.Secret.Credential):
+			c.fail(at.With("secret").With("credential"), "names the credential %q, which the component does not have", env.Secret.Credential)
+		}
+	}
+	for _, list := range []corev1.ResourceList{step.Resources.Requests, step.Resources.Limits} {
+		for name := range list {
+			if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {
+				c.fail(path.With("resources"), "has %q: it can have cpu, memory and ephemeral-storage", name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(step.Outputs)) {
+		at := path.With("outputs").With(name)
+		if name == "job" || name == "result" {
+			c.fail(at, "is taken by the engine: name it otherwise")
+		}
+		if err := constraint.CheckTextConstraint(step.Outputs[name]); err != nil {
+			c.fail(at, "%v", err)
+		}
+	}
+}
+
+// jobComponent is the one whose image a job has. A template of the engine learns that from its target.
+func (c operationCheck) jobComponent(path document.Path, step *JobStep) *Component {
+	known := names(c.components, func(one Component) string { return one.Name })
+	switch i := slices.Index(known, step.Component); {
+	case i >= 0:
+		return &c.components[i]
+	case step.Component != "":
+		c.fail(path.With("component"), "names the component %q, which the template does not act on: it acts on %s", step.Component, cmpNone(strings.Join(known, ", ")))
+	case len(known) == 1:
+		return &c.components[0]
+	case len(known) > 1:
+		c.fail(path, "does not say whose image it has: set component to one of %s", strings.Join(known, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"strings"
+	"testing"
+)
+
+// counting is a template of the plugin redis that runs a job.
+const counting = `name: Count
+parameters: {what: {schema: string, default: "*"}}
+steps:
+  - name: count
+    job:
+      command: [redis-cli, -h, "${target.application}", --raw, KEYS, "${parameters.what}"]
+      env:
+        - {name: REDISCLI_AUTH, secret: {credential: default, key: password}}
+        - {name: WHAT, value: "${parameters.what}"}
+      resources: {limits: {memory: 64Mi}}
+      outputs: {keys: '=~"^[0-9]+$"'}
+  - name: note
+    apply: {apiVersion: v1, kind: ConfigMap, name: note, content: {data: {keys: "${steps.count.outputs.keys}", by: "${steps.count.outputs.job}"}}}
+`
+
+func TestJobs(t *testing.T) {
+	sources := redisSources(t)
+	edit(t, sources, PartOperations, "Count.yaml", "", counting)
+	bundle, errs := Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(list(errs))
+	}
+	template := bundle.Operations["Count"]
+	variables := map[string]any{"parameters": map[string]string{"what": "a*"}, "target": map[string]any{"application": "redis-a"}}
+	step, _ := template.Step("count")
+	for i, want := range []string{"redis-cli", "-h", "redis-a", "--raw", "KEYS", "a*"} {
+		if got, err := template.Text("count", step.Job.Command[i], variables); err != nil || got != want {
+			t.Errorf("word %d is %q, %v; want %q", i, got, err, want)
+		}
+	}
+	if limit := step.Job.Resources.Limits.Memory().String(); limit != "64Mi" || step.Job.Env[0].Secret.Credential != "default" {
+		t.Errorf("the job is %+v", step.Job)
+	}
+}
+
+func TestBrokenJobs(t *testing.T) {
+	for name, tc := range map[string]struct{ old, new, says string }{
+		"no command":            {`command: [redis-cli, -h, "${target.application}", --raw, KEYS, "${parameters.what}"]`, "command: []", "command"},
+		"unknown field":         {"resources:", "resource:", "resource"},
+		"unknown credential":    {"credential: default", "credential: root", `steps[0].job.env[0].secret.credential names the credential "root", which the component does not have`},
+		"value and secret":      {"{name: REDISCLI_AUTH, ", "{name: REDISCLI_AUTH, value: x, ", "has a value and a secret"},
+		"two of a name":         {"name: WHAT", "name: REDISCLI_AUTH", `is "REDISCLI_AUTH", which another one has`},
+		"unknown component":     {"      command:", "      component: sentinel\n      command:", `names the component "sentinel", which the template does not act on: it acts on redis`},
+		"unknown resource":      {"memory: 64Mi", "example.com/gpu: 1", "it can have cpu, memory and ephemeral-storage"},
+		"placeholder in image":  {"      command:", "      image: \"${parameters.what}\"\n      command:", "a placeholder is not allowed here"},
+		"placeholder in secret": {"credential: default", `credential: "${parameters.what}"`, "a placeholder is not allowed here"},
+		"unknown parameter":     {`KEYS, "${parameters.what}"`, `KEYS, "${parameters.which}"`, "undefined field 'which'"},
+		"constraint":            {`keys: '=~"^[0-9]+$"'`, `keys: '=~'`, "no CUE constraint"},
+		"name that is taken":    {`keys: '=~"^[0-9]+$"'`, `keys: string, job: string`, "is taken by the engine"},
+		"unknown output":        {"outputs.keys}", "outputs.values}", "undefined field 'values'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if strings.Count(counting, tc.old) != 1 {
+				t.Fatalf("%q is there %d times", tc.old, strings.Count(counting, tc.old))
+			}
+			sources := redisSources(t)
+			edit(t, sources, PartOperations, "Count.yaml", "", strings.Replace(counting, tc.old, tc.new, 1))
+			if _, errs := Load(sources); !strings.Contains(list(errs), tc.says) || !strings.Contains(list(errs), "Count.yaml:") {
+				t.Errorf("got\n%s\nwant %q", list(errs), tc.says)
+			}
+		})
+	}
+}

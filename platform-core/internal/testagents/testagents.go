@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testagents runs real agents for tests of controllers, where no kubelet does: each pod has a loopback address of its own, and
+// its agents are processes of the test.
+package testagents
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/internal/pki"
+)
+
+// source is where the agents' module lies, from a folder of a controller.
+const source = "../../../../agents"
+
+// Build builds an agent of the module beside this one into a folder, and returns its path. It is for TestMain.
+func Build(dir, name string) (string, error) {
+	path := filepath.Join(dir, name)
+	build := exec.Command("go", "build", "-o", path, "./cmd/"+name)
+	build.Dir, build.Env = source, append(os.Environ(), "GOWORK=off")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build %s from %s: %w\n%s", name, source, err, output)
+	}
+	return path, nil
+}
+
+// Authority makes one of a domain.
+func Authority(t testing.TB, domain string) *pki.Authority {
+	t.Helper()
+	data, err := pki.Generate(domain, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := pki.Parse(domain, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority
+}
+
+// FreePort is one that nobody listens on now.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// lastAddress is the last one that Address returned.
+var lastAddress atomic.Int32
+
+// Address is a loopback address that no other pod of the test program has.
+func Address() string {
+	n := lastAddress.Add(1)
+	return fmt.Sprintf("127.0.%d.%d", 7+n/250, 1+n%250)
+}
+
+// Pod is the folders of a pod.
+type Pod struct {
+	testing.TB
+	// Root holds them.
+	Root string
+}
+
+// NewPod makes the folders of a pod, with its plan and its certificate.
+func NewPod(t testing.TB, authority *pki.Authority, namespace, name string, planJSON []byte) *Pod {
+	t.Helper()
+	p := &Pod{TB: t, Root: t.TempDir()}
+	certificate, key, _, err := authority.IssueServer([]string{pki.AgentServerName(name, namespace)}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, data := range map[string][]byte{"plan/" + plan.PlanFile: planJSON, "tls/tls.crt": certificate, "tls/tls.key": key, "tls/ca.crt": authority.Bundle(),
+		"run/.keep": nil, "config/.keep": nil, "secrets/.keep": nil} {
+		p.Write(data, path)
+	}
+	return p
+}
+
+// Path is a file of the pod.
+func (p *Pod) Path(parts ...string) string {
+	return filepath.Join(append([]string{p.Root}, parts...)...)
+}
+
+// Write writes a file of the pod, and makes its folder.
+func (p *Pod) Write(data []byte, parts ...string) {
+	p.Helper()
+	path := p.Path(parts...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		p.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// Flags are those that all agents share.
+func (p *Pod) Flags() []string {
+	return []string{"--plan-dir", p.Path("plan"), "--run-dir", p.Path("run"), "--config-dir", p.Path("config"), "--secrets-dir", p.Path("secrets"),
+		"--socket", p.Path("run", "s")}
+}
+
+// Start starts an agent with the arguments and Flags. It gets the variables beside those of the test. stop ends it gracefully and waits.
+func (p *Pod) Start(agent string, variables []string, arguments ...string) (stop func()) {
+	p.Helper()
+	cmd := exec.Command(agent, append(arguments, p.Flags()...)...)
+	cmd.Env = append(os.Environ(), variables...)
+	cmd.Stderr = p.Output()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		p.Fatal(err)
+	}
+	ended := false
+	stop = func() {
+		if !ended {
+			ended = true
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+		}
+	}
+	p.Cleanup(stop)
+	return stop
+}
