@@ -238,6 +238,20 @@ func TestOperationsOfSeveralSteps(t *testing.T) {
 	if err := env.Client.Update(t.Context(), changed); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable but for cancel and approval") {
 		t.Errorf("the spec can be changed: %v", err)
 	}
+	// A client in Go spells the default timeout, 10m, in another way: that is no change.
+	whole := op.DeepCopy()
+	whole.Labels = map[string]string{"seen": "yes"}
+	for name, value := range op.Labels {
+		whole.Labels[name] = value
+	}
+	if err := env.Client.Update(t.Context(), whole); err != nil {
+		t.Errorf("an update that changes no duration is refused: %v", err)
+	}
+	later := whole.DeepCopy()
+	later.Spec.Timeout = &metav1.Duration{Duration: time.Hour}
+	if err := env.Client.Update(t.Context(), later); !apierrors.IsInvalid(err) {
+		t.Errorf("the timeout can be changed: %v", err)
+	}
 	approve(t, op, "somebody")
 	status := ends(t, op, platformv1.OperationSucceeded)
 	child := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "open-scale"}}

@@ -209,7 +209,7 @@ func TestUpgradeAppDryRun(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	loaded(t, "1.6.0")
 	status := ends(t, operate(t, app, "dry", "UpgradeApp", func(s *platformv1.OperationSpec) { s.DryRun = true }, "version", "1.6.0"), platformv1.OperationSucceeded)
-	if want := "upgrade: UpdateImage redis-a-redis-main-0: its image changed"; !slices.Contains(status.Plan, want) || status.Plan[0] != "upgrade: sets pluginVersion to 1.6.0" {
+	if want := "upgrade: Restart Pod redis-a-redis-main-0: its image changed"; !slices.Contains(status.Plan, want) || status.Plan[0] != "upgrade: sets pluginVersion to 1.6.0" {
 		t.Errorf("the plan is %q; want %q in it", status.Plan, want)
 	}
 	if refresh(t, app); app.Spec.PluginVersion != "1.0.0" {

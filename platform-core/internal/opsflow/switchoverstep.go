@@ -5,10 +5,14 @@ package opsflow
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
+
+// handoverPoll is after how long a set that was asked to have its writer hand over is read again.
+const handoverPoll = time.Second
 
 // switchoverStep asks a set to have its writer hand over, and waits until another pod writes. The controller of WorkloadSets does it.
 type switchoverStep struct{}
@@ -54,7 +58,7 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 	if progress := answer.Outputs["progress"]; progress != "" {
 		waiting += ": " + progress
 	}
-	return verdict{waiting: waiting, retry: declaredPoll}
+	return verdict{waiting: waiting, retry: handoverPoll}
 }
 
 // withdraw takes the request back, so that nothing hands over again when the pod writes another time. It is done once.

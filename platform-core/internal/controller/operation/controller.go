@@ -102,7 +102,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if err := c.setupHistory(mgr); err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	build := ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.Operation{}, builder.WithPredicates(c.atWork())).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.queuedBehind), builder.WithPredicates(ended)).
@@ -110,9 +110,11 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(saysMore)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.parentOf), builder.WithPredicates(moved)).
-		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(lined)).
-		WithOptions(queue.Options(deps.Workers)).
-		Complete(reconciler)
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(lined))
+	for of, kind := range deps.Kinds {
+		build.Watches(kind.Object(), handler.EnqueueRequestsFromMapFunc(c.ofDeclared(of.Kind)))
+	}
+	return build.WithOptions(queue.Options(deps.Workers)).Complete(reconciler)
 }
 
 // trace tells of an Operation that has ended. The cache leaves out of it what happened in its steps.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -69,6 +70,13 @@ func (c *Controller) ofApplication(ctx context.Context, obj client.Object) []rec
 		application = app.Name
 	}
 	return c.unfinished(ctx, obj.GetNamespace(), application, opsflow.Running)
+}
+
+// ofDeclared wakes the Operations that run on the Application that an object of a kind declares.
+func (c *Controller) ofDeclared(kind string) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		return c.unfinished(ctx, obj.GetNamespace(), platformv1.ApplicationNameFor(kind, obj.GetName()), opsflow.Running)
+	}
 }
 
 func (c *Controller) unfinished(ctx context.Context, namespace, application string, which func(*platformv1.Operation) bool) []reconcile.Request {
