@@ -139,7 +139,7 @@ func testBundle() *plugin.Bundle {
 			"Twice":   {Name: "Twice", Steps: []plugin.OperationStep{step("first", plugin.AgentRestart), step("second", plugin.AgentRestart)}},
 			"Sentinels": {Name: "Sentinels", Targets: []string{"sentinel"},
 				Steps: []plugin.OperationStep{step("restart", plugin.AgentRestart)}},
-			"Ask":    parsed("name: Ask\nsteps:\n  - {name: ask, approval: {message: restart it}}\n  - {name: restart, agent: {call: Restart}}\n"),
+			"Ask": parsed("name: Ask\nsteps:\n  - {name: ask, approval: {message: restart it}}\n  - {name: restart, agent: {call: Restart}}\n"),
 			"Sign": parsed("name: Sign\nsteps:\n  - {name: restart, agent: {call: Restart}}\n  - {name: sign, timeout: 1s, wait: {apiVersion: v1, kind: ConfigMap, name: sign, until: 'true'}}\n" +
 				"  - {name: again, agent: {call: Restart}}\n"),
 			"Within": parsed("name: Within\nsteps:\n  - {name: tell, operation: {templateRef: Restart}}\n"),
