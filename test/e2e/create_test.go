@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
@@ -118,7 +120,7 @@ func (i *instance) checkStatus() {
 		"primary":     {r.Status.Primary, i.podName()},
 		"endpoint":    {r.Status.Endpoint, net.JoinHostPort(a.host, a.port)},
 		"application": {r.Status.Application, i.application()},
-		"ready":       {r.Status.Ready, "1/1"},
+		"ready":       {r.Status.Ready, fmt.Sprintf("%[1]d/%[1]d", 1+ptr.Deref(r.Spec.Replicas, 0))},
 		"phase":       {string(r.Status.Phase), string(platformv1.PhaseReady)},
 	} {
 		if pair[0] != pair[1] {
@@ -126,7 +128,7 @@ func (i *instance) checkStatus() {
 		}
 	}
 	component := platformv1.ComponentNameFor(i.application(), redisComponent)
-	i.wantColumns(databasev1.GroupVersion.WithResource("redis"), i.name, "Version", "Pods", "Phase", "Endpoint", "Message", "Age")
+	i.wantColumns(databasev1.GroupVersion.WithResource("redis"), i.name, "Version", "Pods", "Primary", "Phase", "Endpoint", "Message", "Age")
 	i.wantColumns(platformv1.GroupVersion.WithResource("applications"), i.application(), "Plugin", "Version", "Topology", "Pods", "Phase", "Message", "Age")
 	i.wantColumns(platformv1.GroupVersion.WithResource("components"), component, "Application", "Component", "Wanted", "Ready", "Version", "Phase", "Age")
 	i.wantColumns(platformv1.GroupVersion.WithResource("workloadsets"), i.workloadSet(), "Application", "Component", "Wanted", "Updated", "Ready", "Phase", "Age")

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect. The tests
@@ -23,19 +27,17 @@ const (
 	expiryGap   = 45 * time.Second
 )
 
-// TestFailover proves, for each fault of a primary, that another one takes over when it should, that never two take writes, and
-// that no write is lost that was acknowledged with a replica. It runs alone because it measures.
-func TestFailover(t *testing.T) {
-	s := newSpace(t, "failover")
-	r := s.replicatedRedis("db")
-	r.ready()
-	r.whole()
+// fault is one thing that goes wrong, and the gap at which its test fails.
+type fault struct {
+	name  string
+	limit time.Duration
+	does  func(r *replicated, primary string)
+}
+
+// faultMatrix are the faults of one round. The API server is away for long in the first round only.
+func faultMatrix() []fault {
 	away := set.apiAway
-	matrix := []struct {
-		name  string
-		limit time.Duration
-		does  func(r *replicated, primary string)
-	}{
+	return []fault{
 		{"process killed", inPlaceGap, func(r *replicated, primary string) { r.signal(primary, "KILL", 0) }},
 		{"process does not come back", failoverGap, func(r *replicated, primary string) {
 			r.signal(primary, "KILL", 6)
@@ -63,9 +65,18 @@ func TestFailover(t *testing.T) {
 			r.deletePod(primary, graceZero)
 			r.changed(primary, settleIn)
 		}},
-		{"switched over", failoverGap, func(r *replicated, primary string) {
-			r.switchTo(primary, "")
+		{"switched over", failoverGap, func(r *replicated, primary string) { r.switchTo(primary, r.follower()) }},
+		{"taken over", failoverGap, func(r *replicated, primary string) {
+			r.ask("Failover", nil)
 			r.changed(primary, settleIn)
+		}},
+		{"member made anew", inPlaceGap, func(r *replicated, _ string) {
+			name := r.follower()
+			uid := r.uids()[name]
+			r.ask("RebuildMember", platformv1.Parameters{"pod": platformv1.ParameterValue(name)})
+			if r.uids()[name] == uid {
+				r.Errorf("pod %s is the same as before", name)
+			}
 		}},
 		{"operator killed", failoverGap, func(r *replicated, primary string) {
 			r.deleteOperator()
@@ -73,10 +84,25 @@ func TestFailover(t *testing.T) {
 			r.changed(primary, readyIn)
 		}},
 		{"API server away", inPlaceGap, func(r *replicated, _ string) {
+			before := r.runs()
 			r.apiServerAway(away)
 			away = min(away, shortAway)
+			r.whole()
+			if after := r.runs(); !maps.Equal(before, after) {
+				r.Errorf("what ran were %v, and are %v now", before, after)
+			}
 		}},
 	}
+}
+
+// TestFailover proves, for each fault of a primary, that another one takes over when it should, that never two take writes, and
+// that no write is lost that was acknowledged with a replica. It runs alone because it measures.
+func TestFailover(t *testing.T) {
+	s := newSpace(t, "failover")
+	r := s.replicatedRedis("db")
+	r.ready()
+	r.whole()
+	matrix := faultMatrix()
 	for n := range set.faultRounds * len(matrix) {
 		fault := matrix[n%len(matrix)]
 		t.Run(fault.name, func(t *testing.T) {
@@ -87,6 +113,10 @@ func TestFailover(t *testing.T) {
 			fault.does(r, primary)
 			now, after := r.whole()
 			trial.judge(fault.name, before, after, fault.limit)
+			asked := fault.name == "switched over" || fault.name == "taken over"
+			if n := r.recorded(before, after); asked && n > 0 || !asked && after > before && n == 0 {
+				t.Errorf("%d failovers are on record", n)
+			}
 			if fault.limit == inPlaceGap && (now != primary || after != before || r.uids()[primary] != uids[primary]) {
 				t.Errorf("pod %s wrote in term %d and %s in term %d: it was to go on in place", primary, before, now, after)
 			}
@@ -120,7 +150,6 @@ func (r *replicated) awayFrom(node string) {
 	for _, pod := range r.pods() {
 		if pod.Spec.NodeName != node {
 			r.switchTo(primary, pod.Name)
-			r.changed(primary, settleIn)
 			return
 		}
 	}
@@ -142,6 +171,23 @@ func (r *replicated) nodeIsCutOff() {
 	heal()
 	_, after := r.whole()
 	trial.judge("node cut off", before, after, expiryGap)
+	if r.recorded(before, after) == 0 {
+		r.Error("the failover is not on record")
+	}
+}
+
+// runs says of each pod which one it is, and how often its containers and its process were started.
+func (r *replicated) runs() map[string]string {
+	r.Helper()
+	all := map[string]string{}
+	for _, pod := range r.pods() {
+		told, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+		if err != nil {
+			r.Fatal(err)
+		}
+		all[pod.Name] = fmt.Sprintf("%s, containers %v, process started %d times", pod.UID, restarts(&pod), told.Starts)
+	}
+	return all
 }
 
 func (r *replicated) deletePod(name string, options ...client.DeleteOption) {

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
@@ -315,11 +313,6 @@ func (r *replicated) changed(from string, limit time.Duration) {
 // switchTo has a pod take over as planned.
 func (r *replicated) switchTo(from, to string) {
 	r.Helper()
-	value := cmp.Or(strings.TrimSuffix(from+"/"+to, "/"), from)
-	set := r.set()
-	before := set.DeepCopy()
-	metav1.SetMetaDataAnnotation(&set.ObjectMeta, platformv1.SwitchWriterAnnotation, value)
-	if err := world.client.Patch(r.ctx, set, client.MergeFrom(before)); err != nil {
-		r.Fatal(err)
-	}
+	r.ask("Switchover", platformv1.Parameters{"to": platformv1.ParameterValue(to)})
+	r.changed(from, settleIn)
 }

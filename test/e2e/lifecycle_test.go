@@ -63,7 +63,7 @@ func TestLifecycleOfRedis(t *testing.T) {
 	if got := i.must("GET", "kept"); got != "yes" {
 		t.Errorf("the key is %q, want yes", got)
 	}
-	s.refusedOperation(operation("scale", "HorizontalScale", i.reference(), "replicas", "3"), "a Redis does not offer that")
+	s.refusedOperation(operation("scale", "HorizontalScale", i.reference(), "replicas", "3"), "neither added nor taken out")
 	s.refusedOperation(operation("switch", "Switchover", i.reference()), "declares no switchover")
 	s.refusedOperation(operation("shrink", "VerticalScaleVolume", i.reference(), "size", "1Mi"), "1Mi")
 	s.refusedOperation(operation("downgrade", "UpgradePaaS", i.reference(), "version", "6.0"), "is older")

@@ -41,8 +41,15 @@ func (s *space) clientPod() string {
 
 func (s *space) makeClient() {
 	s.Helper()
+	s.runClient(clientName, redisImage)
+	s.client.ready = true
+}
+
+// runClient has a pod of the name, with a container of the same name, that waits for commands of a client.
+func (s *space) runClient(name, image string) {
+	s.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: clientName},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken:  ptr.To(false),
 			EnableServiceLinks:            ptr.To(false),
@@ -53,7 +60,7 @@ func (s *space) makeClient() {
 			},
 			Volumes: []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 			Containers: []corev1.Container{{
-				Name: clientName, Image: redisImage, ImagePullPolicy: corev1.PullIfNotPresent,
+				Name: name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Command:      []string{"sleep", "86400"},
 				VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
 				SecurityContext: &corev1.SecurityContext{
@@ -73,7 +80,6 @@ func (s *space) makeClient() {
 		}
 		return nil
 	})
-	s.client.ready = true
 }
 
 // redisCLI runs a command with redis-cli in the client pod.

@@ -18,7 +18,9 @@ func (j *job) query(ctx context.Context) (command.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, j.spec.Timeout, fmt.Errorf("%w of %v", command.ErrTimeout, j.spec.Timeout))
 	defer cancel()
 	q := j.filled.Query
-	table, err := j.drivers.Query(ctx, j.driver, driver.Statement{Text: q.Statement, Arguments: q.Arguments, Database: q.Database, Access: driver.ReadWrite})
+	table, err := j.drivers.Query(ctx, j.driver, driver.Statement{
+		Text: q.Statement, Arguments: q.Arguments, Database: q.Database, Access: driver.ReadWrite, Report: j.report,
+	})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return command.Result{}, context.Cause(ctx)
@@ -30,6 +32,14 @@ func (j *job) query(ctx context.Context) (command.Result, error) {
 		j.spec.Follow(command.Stdout, rows)
 	}
 	return command.Result{Stdout: string(rows)}, err
+}
+
+// report streams how far a query is, as a line of its own on standard error.
+func (j *job) report(table driver.Table) {
+	// What is too long to be told is told when it is done.
+	if rows, err := rowsOf(table); err == nil && j.spec.Follow != nil {
+		j.spec.Follow(command.Stderr, append(rows, '\n'))
+	}
 }
 
 // rowsOf is what plan.Query promises.

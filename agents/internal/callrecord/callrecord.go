@@ -169,9 +169,9 @@ func (s *Store) Find(key, method string) (Record, bool, error) {
 	return record, true, nil
 }
 
-// CheckTerm refuses a term that is lower than the highest one seen.
+// CheckTerm refuses a term that is lower than the highest one seen. Term 0 is that of callers among whom nobody competes.
 func (s *Store) CheckTerm(term uint64) error {
-	if term < s.state.Term {
+	if term != 0 && term < s.state.Term {
 		return fmt.Errorf("%w: %d is lower than %d", ErrStaleTerm, term, s.state.Term)
 	}
 	return nil
@@ -184,7 +184,7 @@ func (s *Store) Begin(key, method string, term uint64, intent Intent) error {
 		return err
 	}
 	next := s.State()
-	next.Term = term
+	next.Term = max(next.Term, term)
 	if intent != "" {
 		next.Intent = intent
 	}

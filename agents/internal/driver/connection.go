@@ -58,6 +58,31 @@ func TLS(caFile string) (*tls.Config, error) {
 	}, nil
 }
 
+// Named also has the certificate be for the host of an address outside of the pod, where that has a name. Who only knows an IP address
+// trusts whoever has a certificate of that issuer.
+func Named(config *tls.Config, address string) *tls.Config {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || net.ParseIP(host) != nil {
+		return config
+	}
+	named, verify := config.Clone(), config.VerifyConnection
+	named.ServerName = host
+	named.VerifyConnection = func(state tls.ConnectionState) error {
+		if err := verify(state); err != nil {
+			return err
+		}
+		return state.PeerCertificates[0].VerifyHostname(host)
+	}
+	return named
+}
+
+// Renew lets a connection that Dial made answer as much as at the beginning: for one that is kept from call to call.
+func Renew(connection net.Conn) {
+	if b, ok := connection.(*bounded); ok {
+		b.left = maxReply
+	}
+}
+
 // errTooMuch ends a call whose answer would fill the memory.
 var errTooMuch = fmt.Errorf("the middleware answered with more than %d MiB", maxReply>>20)
 

@@ -76,6 +76,8 @@ type Statement struct {
 	Database string
 	// Access: ReadOnly has the middleware refuse what would change something.
 	Access Access
+	// Report is told how far a statement is that takes long; it may be nil.
+	Report func(Table)
 }
 
 // Access says what a Statement may do.

@@ -20,7 +20,8 @@ type ErrorCode struct {
 var codesOfRecords = []ErrorCode{
 	{callrecord.ErrBadKey, codes.InvalidArgument},
 	{callrecord.ErrKeyReused, codes.InvalidArgument},
-	{callrecord.ErrStaleTerm, codes.FailedPrecondition},
+	// Who calls has yet to see what was written meanwhile, and calls again then.
+	{callrecord.ErrStaleTerm, codes.Aborted},
 }
 
 // CodeOf says what a caller can do about an error: one of the records of calls, or one that is the service's own. The default

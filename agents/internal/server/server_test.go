@@ -360,7 +360,7 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 		{callrecord.ErrBadKey, codes.InvalidArgument},
 		{callrecord.ErrKeyReused, codes.InvalidArgument},
 		{supervisor.ErrInvalid, codes.InvalidArgument},
-		{callrecord.ErrStaleTerm, codes.FailedPrecondition},
+		{callrecord.ErrStaleTerm, codes.Aborted},
 		{supervisor.ErrBusy, codes.Aborted},
 		{supervisor.ErrShuttingDown, codes.Unavailable},
 		{errors.New("disk full"), codes.Unavailable},

@@ -10,7 +10,11 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// RedisSpec describes one Redis server.
+// RedisSpec describes a Redis server, or a primary with its replicas.
+// +kubebuilder:validation:XValidation:rule="has(self.replicas) == has(oldSelf.replicas)",message="replicas can be changed, but neither added nor taken out: with replicas 0 a server can get some later, without replicas it stays alone. Create another Redis with replicas and copy the data"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.persistence) || !has(self.persistence.mode) || self.persistence.mode in ['AOF', 'Both']",message="replicas need persistence.mode AOF or Both: a primary that starts again without its data would empty its replicas too"
+// +kubebuilder:validation:XValidation:rule="!has(self.failover) || has(self.replicas)",message="failover needs replicas: nobody takes over from a server that is alone"
+// +kubebuilder:validation:XValidation:rule="!has(self.durability) || has(self.replicas) && self.durability.minReplicas <= self.replicas",message="durability.minReplicas cannot be above replicas: no write would ever be taken"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxmemory) || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.maxmemory)).compareTo(quantity(string(self.resources.limits['memory']))) <= 0",message="maxmemory cannot be above resources.limits.memory: the kernel would end the process before Redis makes room"
 type RedisSpec struct {
 	// version of Redis: a release line such as 7.0. The plugin lists those that it
@@ -19,6 +23,19 @@ type RedisSpec struct {
 	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+){0,2}$`
 	// +kubebuilder:validation:MaxLength=20
 	Version string `json:"version"`
+	// replicas are the servers beside the primary, up to 4: each has all of its data, read-only, and one takes over when it fails. It can be
+	// changed at any time. 0 is a server alone that can get replicas later. Left out, it is a server that stays alone, for all persistence.modes; that
+	// is decided for good when the object is made.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4
+	Replicas *int32 `json:"replicas,omitempty"`
+	// failover says when a replica takes over. Default: Auto, after 2s.
+	// +optional
+	Failover *RedisFailover `json:"failover,omitempty"`
+	// durability says how many replicas have to be there for a write to be taken. Default: none.
+	// +optional
+	Durability *RedisDurability `json:"durability,omitempty"`
 	// resources of the Redis container: requests and limits of cpu and memory.
 	// The plugin's defaults when left out. A change replaces the pod.
 	// +optional
@@ -54,14 +71,25 @@ type RedisSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!('appendfsync' in self)",message="set spec.persistence.appendFsync in place of the parameter appendfsync"
 	// +kubebuilder:validation:XValidation:rule="!('save' in self)",message="set spec.persistence.saveRules in place of the parameter save"
 	// +kubebuilder:validation:XValidation:rule="!('requirepass' in self)",message="set spec.auth.passwordFrom in place of the parameter requirepass"
+	// +kubebuilder:validation:XValidation:rule="!('min-replicas-to-write' in self)",message="set spec.durability.minReplicas in place of the parameter min-replicas-to-write"
+	// +kubebuilder:validation:XValidation:rule="!('min-replicas-max-lag' in self)",message="set spec.durability.maxLagSeconds in place of the parameter min-replicas-max-lag"
 	Parameters platformv1.Parameters `json:"parameters,omitempty"`
-	// service says how clients reach Redis. Default: a Service of type ClusterIP.
+	// service says how clients reach Redis: the Service of the primary, and that of the replicas. Default: of type ClusterIP.
 	// +optional
 	Service *platformv1.ServiceExposure `json:"service,omitempty"`
 	// tls has Redis speak TLS, and nothing else, with a certificate of cert-manager. A change replaces the pod, but that of
 	// issuerRef, which does not. The binding Secret has the certificate of the CA: ca.crt.
 	// +optional
 	TLS *platformv1.TLS `json:"tls,omitempty"`
+	// scheduling says where the pods may run. Pods are spread over nodes and zones as far as that goes, also without it. A change replaces the pods.
+	// +optional
+	Scheduling *platformv1.Scheduling `json:"scheduling,omitempty"`
+	// podDisruptionBudget limits how many pods a drained node may take at once. Default 1.
+	// +optional
+	PodDisruptionBudget *platformv1.PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+	// networkPolicy, when set, lets only pods of this Redis and the operator reach what is not meant for clients.
+	// +optional
+	NetworkPolicy *platformv1.NetworkPolicy `json:"networkPolicy,omitempty"`
 	// maintenance says when a change of this spec may restart Redis or replace its pod: in the windows that it lists. A reload, more
 	// storage, stop and start do not wait. At any time when left out.
 	// +optional
@@ -91,6 +119,37 @@ type RedisSpec struct {
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	PluginVersion string `json:"pluginVersion,omitempty"`
+}
+
+// RedisFailover says when a replica takes over from the primary.
+type RedisFailover struct {
+	// mode: Auto has a replica take over by itself, Manual only when a person says so. Default Auto.
+	// +optional
+	Mode platformv1.FailoverMode `json:"mode,omitempty"`
+	// after is how long the process of the primary may be down before a replica takes over, between 1s and 10m; it is started again in
+	// place meanwhile. Default 2s.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('10m')",message="failover.after must be between 1s and 10m"
+	After *metav1.Duration `json:"after,omitempty"`
+}
+
+// RedisDurability says which writes Redis takes. Replication is asynchronous all the same: a write is acknowledged before a replica has it, and a
+// client that has to know waits for that with WAIT.
+type RedisDurability struct {
+	// minReplicas that have to follow the primary, and have been heard of within maxLagSeconds; while there are fewer, writes are refused.
+	// At most replicas. So a primary that is cut off from its replicas takes writes no longer than that.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4
+	MinReplicas int32 `json:"minReplicas"`
+	// maxLagSeconds since a replica was heard of, for it to count. Default 10.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=3600
+	MaxLagSeconds int32 `json:"maxLagSeconds,omitempty"`
 }
 
 // RedisStorage is the volume of a Redis server.
@@ -210,10 +269,29 @@ type RedisStatus struct {
 	// primary is the pod that takes writes.
 	// +optional
 	Primary string `json:"primary,omitempty"`
+	// term grows at each change of the primary; absent for a server that stays alone.
+	// +optional
+	Term int64 `json:"term,omitempty"`
+	// replicas that follow the primary, as "healthy/wanted"; absent for a server that stays alone.
+	// +optional
+	Replicas string `json:"replicas,omitempty"`
+	// members are the pods and their roles, of those that have one.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Members []RedisMember `json:"members,omitempty"`
+	// durability: Asynchronous where a replica can take over without a write that was acknowledged the moment before; absent for a server
+	// that stays alone, where nobody takes over.
+	// +optional
+	Durability platformv1.Durability `json:"durability,omitempty"`
 	// endpoint that clients use, as "host:port".
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
-	// bindingName names the Secret with host, port, username and password, after the Service Binding specification.
+	// readOnlyEndpoint leads to the replicas, as "host:port"; what is read there may be a moment old.
+	// +optional
+	ReadOnlyEndpoint string `json:"readOnlyEndpoint,omitempty"`
+	// bindingName names the Secret with host, port, username and password, after the Service Binding specification; with replicas also
+	// host-ro and uri-ro.
 	// +optional
 	BindingName string `json:"bindingName,omitempty"`
 	// application names the Application that this object compiles to.
@@ -226,15 +304,26 @@ type RedisStatus struct {
 	Schedules []platformv1.ScheduleStatus `json:"schedules,omitempty"`
 }
 
-// Redis is one Redis server with a volume of its own. Its pod is restarted when it fails, and
-// finds its data again.
+// RedisMember is a pod of a Redis and what it does.
+type RedisMember struct {
+	// name of the pod.
+	Name string `json:"name"`
+	// role: primary or replica.
+	Role string `json:"role"`
+}
+
+// Redis is one Redis server with a volume of its own, or a primary with replicas, of which one takes over when it fails. A
+// pod is restarted when it fails, and finds its data again.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=redis,singular=redis,categories=zeroinfra
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`
+// +kubebuilder:printcolumn:name="Replicas",type=string,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Read-Only",type=string,JSONPath=`.status.readOnlyEndpoint`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.storage) || !has(oldSelf.spec.storage) || !has(self.spec.storage.size) || !has(oldSelf.spec.storage.size) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason == 'VolumeExpansionUnsupported'))",message="storage.size cannot shrink: a volume can only grow"

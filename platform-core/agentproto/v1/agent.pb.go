@@ -317,7 +317,7 @@ type CallHeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// idempotency_key names the intent: 1 to 256 printable characters, the same at each retry.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// term of the one who calls; a term lower than one seen before is refused (FailedPrecondition). 0 where nobody competes.
+	// term of the one who calls; a term lower than one seen before is refused (Aborted). 0 where nobody competes, which is never refused.
 	Term          uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

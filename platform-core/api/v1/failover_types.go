@@ -33,7 +33,7 @@ type FailoverMode string
 const (
 	// FailoverAuto: the engine.
 	FailoverAuto FailoverMode = "Auto"
-	// FailoverManual: a person, by an Operation or the annotation SwitchWriterAnnotation of the WorkloadSet.
+	// FailoverManual: a person, by an Operation of template Failover.
 	FailoverManual FailoverMode = "Manual"
 )
 
@@ -59,6 +59,12 @@ type SetFailover struct {
 	// lagAttribute is how many bytes a pod is behind the one that writes.
 	// +optional
 	LagAttribute string `json:"lagAttribute,omitempty"`
+	// historyAttribute names the stream of writes that order counts in, earlierAttribute the one that it goes on from: what is ordered
+	// in another stream is no less and no more.
+	// +optional
+	HistoryAttribute string `json:"historyAttribute,omitempty"`
+	// +optional
+	EarlierAttribute string `json:"earlierAttribute,omitempty"`
 	// inSync is a CEL expression over role and attributes; true for a pod that has the data of the one that writes. Any
 	// healthy one when left out.
 	// +optional
@@ -89,7 +95,63 @@ type WriterRecord struct {
 	// since when the record names its primary, or nobody.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
+	// changes are the latest terms, the last one last: how each began and who was named in it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Changes []WriterChange `json:"changes,omitempty"`
 }
+
+// MaxWriterChanges is how many changes a WriterRecord keeps.
+const MaxWriterChanges = 8
+
+// WriterChange is one term of a WriterRecord: why the one before ended, and who was named.
+type WriterChange struct {
+	// term that began.
+	Term int64 `json:"term"`
+	// cause of the change.
+	Cause WriterChangeCause `json:"cause"`
+	// from is the pod that could write before; empty where nobody knows.
+	// +optional
+	From string `json:"from,omitempty"`
+	// reason is a sentence on why it ended.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// operation that asked for it; empty for none.
+	// +optional
+	Operation string `json:"operation,omitempty"`
+	// deposed is when nobody could write any more by the record.
+	Deposed metav1.MicroTime `json:"deposed"`
+	// to is the pod that was named; empty before.
+	// +optional
+	To string `json:"to,omitempty"`
+	// named is when it was.
+	// +optional
+	Named *metav1.MicroTime `json:"named,omitempty"`
+	// choice is a sentence on why it was chosen.
+	// +optional
+	Choice string `json:"choice,omitempty"`
+	// order is the measure that candidates are compared by.
+	// +optional
+	Order *int64 `json:"order,omitempty"`
+	// lag is how many bytes it was behind, where the plugin can tell.
+	// +optional
+	Lag *int64 `json:"lag,omitempty"`
+}
+
+// WriterChangeCause says why a term ended.
+// +kubebuilder:validation:Enum=Failure;Order;Recovery
+type WriterChangeCause string
+
+// Causes of a change of the writer.
+const (
+	// WriterFailed: the pod that wrote failed, or somebody said so.
+	WriterFailed WriterChangeCause = "Failure"
+	// WriterOrdered: it worked, and handed over for a rollout, a person or an Operation.
+	WriterOrdered WriterChangeCause = "Order"
+	// WriterRecovered: the members knew of a later term than the record, as after a restored API server.
+	WriterRecovered WriterChangeCause = "Recovery"
+)
 
 // WriterMember is a pod and the data that it has.
 type WriterMember struct {

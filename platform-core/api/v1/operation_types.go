@@ -159,6 +159,8 @@ const (
 	TriggerSpec OperationTrigger = "Spec"
 	// TriggerSchedule: a schedule of the Application came due.
 	TriggerSchedule OperationTrigger = "Schedule"
+	// TriggerFailover: the engine made it, to record that it gave a set another writer.
+	TriggerFailover OperationTrigger = "Failover"
 )
 
 // OperationStatus is the record of a run.

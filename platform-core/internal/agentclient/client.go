@@ -183,7 +183,7 @@ type process struct {
 func (p *process) Restart(ctx context.Context, key string, plan []byte) (report.Call, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	response, err := p.client.Restart(ctx, &agentv1.RestartRequest{Header: header(key), Plan: plan})
+	response, err := p.client.Restart(ctx, &agentv1.RestartRequest{Header: header(ctx, key), Plan: plan})
 	return p.call("Restart", response, err)
 }
 
@@ -191,7 +191,7 @@ func (p *process) Restart(ctx context.Context, key string, plan []byte) (report.
 func (p *process) Reload(ctx context.Context, key string, plan []byte) (report.Call, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	response, err := p.client.Reload(ctx, &agentv1.ReloadRequest{Header: header(key), Plan: plan})
+	response, err := p.client.Reload(ctx, &agentv1.ReloadRequest{Header: header(ctx, key), Plan: plan})
 	return p.call("Reload", response, err)
 }
 
@@ -199,7 +199,7 @@ func (p *process) Reload(ctx context.Context, key string, plan []byte) (report.C
 func (p *process) Start(ctx context.Context, key string) (report.Call, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	response, err := p.client.Start(ctx, &agentv1.StartRequest{Header: header(key)})
+	response, err := p.client.Start(ctx, &agentv1.StartRequest{Header: header(ctx, key)})
 	return p.call("Start", response, err)
 }
 
@@ -207,7 +207,7 @@ func (p *process) Start(ctx context.Context, key string) (report.Call, error) {
 func (p *process) Stop(ctx context.Context, key string) (report.Call, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	response, err := p.client.Stop(ctx, &agentv1.StopRequest{Header: header(key)})
+	response, err := p.client.Stop(ctx, &agentv1.StopRequest{Header: header(ctx, key)})
 	return p.call("Stop", response, err)
 }
 
@@ -215,7 +215,7 @@ func (p *process) Stop(ctx context.Context, key string) (report.Call, error) {
 func (p *process) Signal(ctx context.Context, key, signal string) (report.Call, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	response, err := p.client.Signal(ctx, &agentv1.SignalRequest{Header: header(key), Signal: signal})
+	response, err := p.client.Signal(ctx, &agentv1.SignalRequest{Header: header(ctx, key), Signal: signal})
 	return p.call("Signal", response, err)
 }
 
@@ -254,4 +254,16 @@ func (a agent) callOf(method string, record *agentv1.CallRecord) (report.Call, e
 	return report.Call{Key: record.GetIdempotencyKey(), Phase: phase, Reason: record.GetReason(), Message: record.GetMessage()}, nil
 }
 
-func header(key string) *agentv1.CallHeader { return &agentv1.CallHeader{IdempotencyKey: key} }
+// termKey is the key of the term in a context.
+type termKey struct{}
+
+// Within returns a context whose calls are made in a term: an agent that knows of a later one does not do them. Term 0 is that of a set
+// whose writer nobody names, and is always right.
+func Within(ctx context.Context, term int64) context.Context {
+	return context.WithValue(ctx, termKey{}, uint64(max(0, term)))
+}
+
+func header(ctx context.Context, key string) *agentv1.CallHeader {
+	term, _ := ctx.Value(termKey{}).(uint64)
+	return &agentv1.CallHeader{IdempotencyKey: key, Term: term}
+}

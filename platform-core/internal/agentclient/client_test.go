@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,7 +33,9 @@ type manager struct {
 	agentv1.UnimplementedProcessServiceServer
 	records map[string]*agentv1.CallRecord
 	plans   []string
-	refuse  error
+	// terms that calls were made in.
+	terms  []uint64
+	refuse error
 	// watched has a watch send again.
 	watched chan struct{}
 }
@@ -61,7 +64,7 @@ func (m *manager) Restart(_ context.Context, request *agentv1.RestartRequest) (*
 	if known := m.records[key]; known != nil {
 		return &agentv1.CallResponse{Call: &agentv1.CallRecord{IdempotencyKey: key, Phase: agentv1.CallPhase_CALL_PHASE_SUCCEEDED}}, nil
 	}
-	m.plans = append(m.plans, string(request.GetPlan()))
+	m.plans, m.terms = append(m.plans, string(request.GetPlan())), append(m.terms, request.GetHeader().GetTerm())
 	m.records[key] = &agentv1.CallRecord{IdempotencyKey: key, Method: "Restart", Phase: agentv1.CallPhase_CALL_PHASE_RUNNING}
 	return &agentv1.CallResponse{Call: m.records[key]}, nil
 }
@@ -165,6 +168,20 @@ func TestRestartReachesTheAgentOncePerKey(t *testing.T) {
 	}
 }
 
+// TestCallsSayTheirTerm, where they have one.
+func TestCallsSayTheirTerm(t *testing.T) {
+	authority := newAuthority(t)
+	m := &manager{records: map[string]*agentv1.CallRecord{}}
+	_, p := dial(t, authority, serve(t, authority, m, "127.0.0.1", pki.AgentServerName("pod-0", "team")), podAt("pod-0", "127.0.0.1"))
+	for key, ctx := range map[string]context.Context{"with": Within(t.Context(), 7), "without": t.Context()} {
+		m.terms = nil
+		_, err := p.Restart(ctx, key, nil)
+		if want := map[string]uint64{"with": 7}[key]; err != nil || !slices.Equal(m.terms, []uint64{want}) {
+			t.Errorf("a call %s a term says %v: %v", key, m.terms, err)
+		}
+	}
+}
+
 func TestOnlyTheRightPeersMeet(t *testing.T) {
 	authority, foreign := newAuthority(t), newAuthority(t)
 	m := &manager{records: map[string]*agentv1.CallRecord{}}
@@ -183,7 +200,7 @@ func TestOnlyTheRightPeersMeet(t *testing.T) {
 			if err == nil {
 				t.Fatal("the call succeeds")
 			}
-			if IsRefused(err) || !strings.Contains(err.Error(), tc.pod+"-agent") {
+			if IsRefused(err) || IsAlive(err) || !strings.Contains(err.Error(), tc.pod+"-agent") {
 				t.Errorf("error is %v, want one to repeat that names Secret %s-agent", err, tc.pod)
 			}
 		})
@@ -218,8 +235,15 @@ func TestErrorsSayWhetherToRepeat(t *testing.T) {
 		t.Errorf("a refusal gave %v", err)
 	}
 	m.refuse = status.Error(codes.Unavailable, "going down")
-	if _, err = p.Restart(t.Context(), "k", nil); err == nil || IsRefused(err) {
+	if _, err = p.Restart(t.Context(), "k", nil); err == nil || IsRefused(err) || IsAlive(err) {
 		t.Errorf("an agent that goes down gave %v, want an error to repeat", err)
+	}
+	// Who refuses is there, whether or not it is of use to call again.
+	for code, refuses := range map[codes.Code]bool{codes.FailedPrecondition: true, codes.PermissionDenied: false, codes.Unauthenticated: false, codes.Aborted: false} {
+		m.refuse = status.Error(code, "no")
+		if _, err = p.Restart(t.Context(), "k", nil); !IsAlive(err) || IsRefused(err) != refuses {
+			t.Errorf("an agent that answers %s gave %v", code, err)
+		}
 	}
 	if _, err = p.Reload(t.Context(), "k", nil); !IsRefused(err) || !strings.Contains(ProblemOf(err), "too old") {
 		t.Errorf("a method that the agent does not know gave %v", err)

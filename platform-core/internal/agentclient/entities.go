@@ -113,7 +113,7 @@ var intents = map[EntityIntent]agentv1.EntityIntent{
 func (e *entities) Change(ctx context.Context, key, entityType string, changes []EntityChange) (EntityCall, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	request := &agentv1.ChangeEntitiesRequest{Header: header(key), Type: entityType}
+	request := &agentv1.ChangeEntitiesRequest{Header: header(ctx, key), Type: entityType}
 	for _, change := range changes {
 		request.Changes = append(request.Changes, &agentv1.EntityChange{
 			Name: change.Name, Password: change.Password, Intent: intents[change.Intent], Parameters: change.Parameters,

@@ -59,6 +59,26 @@ func IsRefused(err error) bool {
 	return errors.As(err, &e) && e.Kind == Refused
 }
 
+// IsAlive says whether an agent answered a call that failed: it is there, and has something against us or the call. One that proves
+// to be another than was called, or that proves nothing, does not count.
+func IsAlive(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	if e.Kind == Refused {
+		return true
+	}
+	switch s := status.Convert(e.Cause); s.Code() {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.Aborted, codes.ResourceExhausted, codes.Internal:
+		return true
+	case codes.Unavailable:
+		// It took the connection, proved who it is, and does not know our authority.
+		return strings.Contains(s.Message(), "remote error: tls:")
+	}
+	return false
+}
+
 // ProblemOf returns the sentence of an *Error, which is stable while the cause is, or the text of any other error.
 func ProblemOf(err error) string {
 	var e *Error

@@ -79,7 +79,7 @@ func (o *ops) Await(ctx context.Context, action Action) (ActionCall, error) {
 func (o *ops) follow(ctx context.Context, action Action, enough func(ActionCall) bool) (ActionCall, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	stream, err := o.client.Run(ctx, &agentv1.RunRequest{Header: header(action.Key), Action: action.Name, Parameters: action.Parameters,
+	stream, err := o.client.Run(ctx, &agentv1.RunRequest{Header: header(ctx, action.Key), Action: action.Name, Parameters: action.Parameters,
 		TimeoutMs: action.Timeout.Milliseconds()})
 	if err != nil {
 		return ActionCall{}, o.failure(runMethod, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/claim"
 	"github.com/zeroinfra/platform-core/internal/controller/component"
 	"github.com/zeroinfra/platform-core/internal/controller/entity"
+	"github.com/zeroinfra/platform-core/internal/controller/failoverrecord"
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
 	"github.com/zeroinfra/platform-core/internal/controller/schedule"
@@ -127,6 +128,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		func() error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Turns: taking, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
 		},
+		func() error { return failoverrecord.Setup(mgr, queue.Options(o.Workers)) },
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
 		},

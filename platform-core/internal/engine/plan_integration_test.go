@@ -237,7 +237,7 @@ func TestPlanRefusals(t *testing.T) {
 		"volume": {ask(func(u *unstructured.Unstructured) {
 			set(t, u, []any{map[string]any{"name": "redis", "storage": map[string]any{"size": "900Gi"}}}, "components")
 		}), "its storage class does not allow expansion"},
-		"misspelt":  {ask(func(u *unstructured.Unstructured) { set(t, u, true, "runing") }), `unknown field "spec.runing"`},
+		"misspelt":  {ask(func(u *unstructured.Unstructured) { set(t, u, true, "run") }), `unknown field "spec.run"`},
 		"component": {"kind: Component\napiVersion: platform.zeroinfra.github.com/v1\nmetadata: {name: redis-a-redis}\n", "only an Application, or an object that compiles to one, can be planned"},
 		"no kind":   {"kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n", "cannot plan ConfigMap " + namespace + "/x"},
 		"no name":   {"kind: Application\napiVersion: platform.zeroinfra.github.com/v1\n", "has no metadata.name"},

@@ -11,9 +11,10 @@
 //     longer than After (when it never wrote in its term: for half a minute), or when a follower says that it is not asked any
 //     more and the engine does not reach it either. What is down and comes back in time stays the writer.
 //   - It is deposed only when another can take over: a member of every list that counts, alive, healthy, within
-//     MaxLag. Of several the most advanced, then the first. With mode Manual only when a person says so.
+//     MaxLag. Of several the most advanced, then the first. How far data is counts within one history only: data that goes on
+//     from what another has comes first, and that of the writer's history before any other. With mode Manual only when a person says so.
 //   - An order to change the writer is carried out in the same way, after the writer was paused until the candidate has all
-//     that it has, where the plugin can do that.
+//     that it has, where the plugin can do that; an order to take over at once, whatever the writer says.
 //   - Once nobody is named, all members are asked for their promise: the writer before ends with its own, and where it
 //     does not answer, its permission has to run out.
 //   - A pod becomes a member when it is healthy and in sync, and is one no more when it is not wanted, has another volume, or

@@ -65,11 +65,41 @@ const (
 	Declared   Handover = "Declared"
 )
 
-// Order to change the writer although it works.
+// Order to change the writer although it works, or although it cannot be asked.
 type Order struct {
 	// To is the pod that should write; any other than the one that does when empty.
 	To string
+	// Way in which it is carried out.
+	Way Way
+	// Loss that whoever gave it accepts.
+	Loss Loss
+	// By names the Operation that it is of; empty for none.
+	By string
 }
+
+// Way in which an order is carried out.
+type Way string
+
+// Ways.
+const (
+	// HandOver: the writer hands over, while it works.
+	HandOver Way = ""
+	// AsNeeded: it hands over, and where it has failed another takes over whoever else decides on that: an update needs it.
+	AsNeeded Way = "AsNeeded"
+	// TakeOver: another takes over at once, whatever the writer says.
+	TakeOver Way = "TakeOver"
+)
+
+// Loss of data that is accepted.
+type Loss string
+
+// Values of Loss.
+const (
+	NoLoss Loss = ""
+	// Accepted: a candidate may be behind by more than MaxLag, and by an unknown amount; the one that the order names takes over
+	// even where another one has more.
+	Accepted Loss = "Accepted"
+)
 
 // Pod is what is known of one pod.
 type Pod struct {
@@ -88,6 +118,8 @@ type Pod struct {
 	Established bool
 	// Order among candidates, and how far behind it is, where reports tell.
 	Measurement Measurement
+	// History of its data as it reports it, see Measurement.
+	History string
 }
 
 // Presence of a pod.
@@ -128,8 +160,21 @@ type Measurement struct {
 	Order int64
 	// Lag in bytes; nil where the plugin has no word for it.
 	Lag *int64
+	// History names the stream of writes that Order counts in, and Earlier the one that it goes on from. Orders of different
+	// histories say nothing about each other. Empty where the plugin has no word for it.
+	History, Earlier string
 	// Problem says why there is no measurement.
 	Problem string
+}
+
+// follows says whether what was measured is of the writer's history, or goes on from it.
+func (m Measurement) follows(history string) bool {
+	return history != "" && (m.History == history || m.Earlier == history)
+}
+
+// descends says whether what was measured goes on from what another pod has, which went elsewhere.
+func (m Measurement) descends(from Measurement) bool {
+	return m.History != from.History && m.Earlier != "" && m.Earlier == from.History
 }
 
 // member is the pod as a member; ok is false before its agent said who it is.
@@ -180,8 +225,34 @@ type Step struct {
 	To string
 	// Attempt of Pause, from 1 in each term.
 	Attempt int
-	Reason  string
+	// Change says how the term of a record to write began; nil where it goes on.
+	Change *Change
+	// Chosen is the measurement of the pod that a record to write names; nil for others, and where there is none.
+	Chosen *Measurement
+	Reason string
 }
+
+// Change is how a term begins.
+type Change struct {
+	Cause Cause
+	// Why is a sentence on it.
+	Why string
+	// By names the Operation that asked for it; empty for none.
+	By string
+}
+
+// Cause of a change of the writer.
+type Cause string
+
+// Causes.
+const (
+	// Failed: the writer failed, or somebody said so.
+	Failed Cause = "Failed"
+	// Ordered: it worked.
+	Ordered Cause = "Ordered"
+	// Recovered: members knew of a later term than the record.
+	Recovered Cause = "Recovered"
+)
 
 // String returns the step as prose.
 func (s Step) String() string {
@@ -232,6 +303,8 @@ type Decision struct {
 	// State and a sentence on it, empty when steady.
 	State   State
 	Message string
+	// Refused says why the order is not carried out; empty when it is, or when that is not known yet.
+	Refused string
 	// measuring says that there is no candidate yet, since measurements are not there.
 	measuring bool
 }

@@ -41,6 +41,8 @@ type Memory struct {
 	down time.Duration
 	// absent is since when members of the list are not well.
 	absent map[permission.Member]time.Duration
+	// history of the writer's data, as it reported it last; also that of the one before, while nobody writes.
+	history string
 	// answers of agents, and measurements, by pod.
 	answers  map[string]Answer
 	measures map[string]measured
@@ -66,7 +68,21 @@ type Answer struct {
 	Member Known
 	// Problem says why there is none.
 	Problem string
+	// Refusal says that the agent is there and will not answer, for example since it does not know our certificate.
+	Refusal Refusal
 }
+
+// Refusal says whether an agent answered that it will not.
+type Refusal string
+
+// Values of Refusal.
+const (
+	NotRefused Refusal = ""
+	Refused    Refusal = "Refused"
+)
+
+// Alive says whether whoever was called is there.
+func (a Answer) Alive() bool { return a.Problem == "" || a.Refusal == Refused }
 
 type measured struct {
 	at time.Duration
@@ -166,7 +182,7 @@ func (m *Memory) begin(r permission.Record) {
 	if m.term == r.Term && m.named == named {
 		return
 	}
-	*m = Memory{term: r.Term, named: named, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled}
+	*m = Memory{term: r.Term, named: named, history: m.history, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled}
 }
 
 // answer of a pod, when it is one that counts.

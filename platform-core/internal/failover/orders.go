@@ -15,13 +15,23 @@ func (f *Facts) obey(m *Memory, d Decision, writer *Pod) Decision {
 	best, problem := f.chosen(m, &d)
 	if best == nil {
 		d.Message = fmt.Sprintf("pod %s is to hand over, and no other can take over: %s", writer.Name, problem)
+		if !d.measuring {
+			d.Refused = d.Message
+		}
 		return d
 	}
 	d.State, d.Message = Changing, fmt.Sprintf("%s hands over to %s", writer.Name, best.Name)
-	if f.Handover == Declared && !f.paused(m, &d, writer, best) {
+	change := &Change{Cause: Ordered, Why: fmt.Sprintf("pod %s was told to hand over", writer.Name), By: f.Order.By}
+	if f.takesOver() {
+		change.Cause, change.Why = Failed, fmt.Sprintf("another pod than %s was told to take over", writer.Name)
+	} else if f.Handover == Declared && !f.paused(m, &d, writer, best) {
 		return d
 	}
-	d.write(Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: writer.Name}, "it was told to hand over to %s", best.Name)
+	why := "it was told to hand over to " + best.Name
+	if f.takesOver() {
+		why = fmt.Sprintf("%s, and %s can take over", change.Why, best.Name)
+	}
+	d.write(Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: writer.Name, Change: change}, "%s", why)
 	return d
 }
 

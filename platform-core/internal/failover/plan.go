@@ -79,7 +79,8 @@ func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
 			next.Primary, next.Previous, former = &member, nil, &member
 		}
 	}
-	d.write(Step{Record: next, Former: former, Unlabel: f.labelled()}, "volumes know of term %d", promised)
+	change := &Change{Cause: Recovered, Why: fmt.Sprintf("volumes know of term %d", promised)}
+	d.write(Step{Record: next, Former: former, Unlabel: f.labelled(), Change: change}, "%s", change.Why)
 }
 
 // promised is the highest term that a pod has promised. What is beyond reason is not believed where there is a record to say so.
@@ -109,6 +110,9 @@ func (f *Facts) reign(m *Memory) Decision {
 	writer := f.pod(f.Record.Primary.Name)
 	if writer != nil && writer.Established && writer.is(*f.Record.Primary) {
 		m.established = true
+		if writer.Member.Writing && writer.Health == report.Healthy && writer.History != "" {
+			m.history = writer.History
+		}
 	}
 	if writer != nil && f.Record.Previous != nil && writer.is(*f.Record.Primary) {
 		if next := f.Record.Confirm(writer.Member.Term, writer.Member.ListVersion); next.Previous == nil {
@@ -141,11 +145,19 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 		} else {
 			d.State = Starting
 		}
-		if f.Mode == Manual && f.Order == nil {
-			d.Message += "; failover.mode is Manual, so that another pod takes over only when you say so: " + howToSwitch
+		if f.alone(writer) && !f.takesOver() {
+			// Nobody could take over: what is wrong with the pod is told by itself.
+			d.Message = ""
 			return d
 		}
-		if f.Now < at {
+		if f.Mode == Manual && (f.Order == nil || f.Order.Way == HandOver) {
+			d.Message += "; failover.mode is Manual, so that another pod takes over only when you say so: " + howToSwitch
+			if f.Order != nil {
+				d.Refused = d.Message
+			}
+			return d
+		}
+		if f.Now < at && !f.takesOver() {
 			d.wakeAt(at)
 			return d
 		}
@@ -157,13 +169,24 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 	return d
 }
 
+// alone says whether no other pod is wanted than the one that writes, which is there with its volume.
+func (f *Facts) alone(writer *Pod) bool {
+	return writer != nil && writer.Presence == Alive && writer.is(*f.Record.Primary) && len(f.Wanted) == 1 && f.Wanted[0] == writer.Name
+}
+
 // obeys says that an order is being carried out on a writer that was paused for it, which looks as if it were down.
 func (f *Facts) obeys(m *Memory, writer *Pod) bool {
 	return f.Order != nil && writer != nil && m.pause.held != 0 && m.pause.failed == 0
 }
 
 // howToSwitch says what a person does to have another pod write.
-const howToSwitch = "set the annotation platform.zeroinfra.github.com/switch-writer of the WorkloadSet to the name of the pod that is down"
+const howToSwitch = "run an Operation of template Failover"
+
+// takesOver says whether another pod is to take over at once.
+func (f *Facts) takesOver() bool { return f.Order != nil && f.Order.Way == TakeOver }
+
+// accepts says whether a loss of data is accepted.
+func (f *Facts) accepts() bool { return f.Order != nil && f.Order.Loss == Accepted }
 
 // trouble says what is wrong with the writer, and when that is reason enough; empty when nothing is.
 func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at time.Duration) {
@@ -207,7 +230,8 @@ func (f *Facts) accused() bool {
 func (f *Facts) unanswered(m *Memory, writer *Pod, d *Decision) bool {
 	if answer, counts := m.answer(writer.Name, f.Now); counts {
 		d.wakeAt(answer.At + fresh)
-		return answer.Problem != ""
+		// One that refuses is there, whatever is wrong with its certificate.
+		return answer.Problem != "" && !answer.Alive()
 	}
 	d.add(Step{Action: Ask, Pod: writer.Name}, "a follower has not been asked for a while")
 	return false
@@ -218,16 +242,23 @@ func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
 	best, problem := f.heir(m, &d)
 	if best == nil {
 		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s", why, problem)
+		if f.takesOver() && !d.measuring {
+			d.Refused = d.Message
+		}
 		return d
 	}
+	change := &Change{Cause: Failed, Why: why}
+	if f.Mode == Manual || f.takesOver() {
+		change.By = f.Order.By
+	}
 	d.State, d.Message = Changing, fmt.Sprintf("%s: %s is to take over", why, best.Name)
-	d.write(Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: f.Record.Primary.Name}, "%s, and %s can take over", why, best.Name)
+	d.write(Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: f.Record.Primary.Name, Change: change}, "%s, and %s can take over", why, best.Name)
 	return d
 }
 
 // heir is the pod that takes over from a writer that failed. Where a person decides, it is the one that he named.
 func (f *Facts) heir(m *Memory, d *Decision) (*Pod, string) {
-	if f.Mode == Manual {
+	if f.Mode == Manual || f.takesOver() {
 		return f.chosen(m, d)
 	}
 	return f.candidate(m, d, *f.Record.Primary)
@@ -266,20 +297,13 @@ func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (bes
 				waiting = true
 				continue
 			}
-			switch {
-			case have.Problem != "":
-				reason = "cannot be measured: " + have.Problem
-			case f.MaxLag != nil && have.Lag == nil:
-				reason = "does not say how far it is behind, and failover.maxLag is set"
-			case f.MaxLag != nil && *have.Lag > *f.MaxLag:
-				reason = fmt.Sprintf("is %d bytes behind, and failover.maxLag is %d", *have.Lag, *f.MaxLag)
-			}
+			reason = f.unsafe(have)
 		}
 		if reason != "" {
 			problems = append(problems, p.Name+" "+reason)
 			continue
 		}
-		if best == nil || have.Order > measurement.Order || have.Order == measurement.Order && f.prefers(p) {
+		if best == nil || f.outranks(m, p, have, best, measurement) {
 			best, measurement = p, have
 		}
 	}
@@ -290,6 +314,39 @@ func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (bes
 		return nil, "there is none"
 	}
 	return best, strings.Join(problems, "; ")
+}
+
+// unsafe says why a candidate with this measurement may lack too much; empty when it does not.
+func (f *Facts) unsafe(have Measurement) string {
+	switch {
+	case f.accepts():
+	case have.Problem != "":
+		return "cannot be measured: " + have.Problem
+	case f.MaxLag != nil && have.Lag == nil:
+		return "does not say how far it is behind, and failover.maxLag is set"
+	case f.MaxLag != nil && *have.Lag > *f.MaxLag:
+		return fmt.Sprintf("is %d bytes behind, and failover.maxLag is %d", *have.Lag, *f.MaxLag)
+	}
+	return ""
+}
+
+// outranks says whether a candidate is the better one.
+func (f *Facts) outranks(m *Memory, p *Pod, have Measurement, best *Pod, measurement Measurement) bool {
+	ours, theirs := have.follows(m.history), measurement.follows(m.history)
+	switch {
+	case f.accepts() && (f.prefers(p) || f.prefers(best)):
+		return f.prefers(p)
+	case have.Problem != "" || measurement.Problem != "":
+		// Where a loss is accepted: who can be measured comes first.
+		return have.Problem == ""
+	case have.descends(measurement):
+		return true
+	case measurement.descends(have):
+		return false
+	case ours != theirs:
+		return ours
+	}
+	return have.Order > measurement.Order || have.Order == measurement.Order && f.prefers(p)
 }
 
 // retry asks a pod that did not answer, now and then.

@@ -162,3 +162,37 @@ func TestOneFailedMeasurementRulesNobodyOut(t *testing.T) {
 		})
 	}
 }
+
+// TestOneAloneIsNotAwaited: where nobody could take over, the pod itself says what is wrong with it; that its volume is another one, it cannot know.
+func TestOneAloneIsNotAwaited(t *testing.T) {
+	alone := func() failover.Facts {
+		f := trio()
+		f.Wanted, f.Pods, f.Record.List.Members = f.Wanted[:1], f.Pods[:1], f.Record.List.Members[:1]
+		f.Pods[0].Health, f.Pods[0].Member.Writing = report.Unhealthy, false
+		return f
+	}
+	for name, c := range map[string]struct {
+		change func(*failover.Facts)
+		told   bool
+	}{
+		"its process is down":     {func(*failover.Facts) {}, false},
+		"failover is manual":      {func(f *failover.Facts) { f.Mode = failover.Manual }, false},
+		"its volume is lost":      {func(f *failover.Facts) { f.Pods[0].Member.Identity = "another" }, true},
+		"another pod is wanted":   {func(f *failover.Facts) { f.Wanted = []string{"a-0", "a-1"} }, true},
+		"another pod has to stay": {func(f *failover.Facts) { f.Wanted = []string{"a-1"} }, true},
+	} {
+		f, memory := alone(), &failover.Memory{}
+		c.change(&f)
+		failover.Plan(f, memory)
+		f.Now += time.Minute
+		d := failover.Plan(f, memory)
+		if told := d.Message != ""; told != c.told || d.State == failover.Steady {
+			t.Errorf("%s: it says %q in state %s", name, d.Message, d.State)
+		}
+		for _, s := range d.Steps {
+			if s.Action == failover.Write {
+				t.Errorf("%s: it does %v", name, s)
+			}
+		}
+	}
+}

@@ -81,7 +81,8 @@ func (w *world) trouble() {
 		w.note("%s is cut off: %t", e.name, !e.cut)
 		e.cut = !e.cut
 	case 15:
-		w.order = &failover.Order{To: []string{"", p.name}[w.random.IntN(2)]}
+		ways := []failover.Way{failover.HandOver, failover.AsNeeded, failover.TakeOver}
+		w.order = &failover.Order{To: []string{"", p.name}[w.random.IntN(2)], Way: ways[w.random.IntN(len(ways))]}
 		w.orderFrom = w.pods[w.random.IntN(len(w.pods))].name
 		w.note("%s is to hand over to %q", w.orderFrom, w.order.To)
 	}

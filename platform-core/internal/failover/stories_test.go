@@ -88,7 +88,14 @@ func TestStories(t *testing.T) {
 	play(t, "scaled-in", 3, event{"one pod less is wanted", func(w *world) { w.wanted = w.wanted[:2]; w.pods = w.pods[:2] }, 10 * time.Second})
 	play(t, "manual", 3,
 		event{"failover is manual, and the writer does not come back", func(w *world) { w.mode = failover.Manual; breaks("a-0")(w) }, 30 * time.Second},
-		event{"a person says that another pod is to write", func(w *world) { w.order, w.orderFrom = &failover.Order{}, "a-0" }, 10 * time.Second})
+		event{"a person says that it is to hand over", func(w *world) { w.order, w.orderFrom = &failover.Order{}, "a-0" }, 5 * time.Second},
+		event{"a person says that another pod is to take over", func(w *world) {
+			w.order = &failover.Order{Way: failover.TakeOver, By: "failover-1"}
+		}, 10 * time.Second})
+	play(t, "taken-over", 3,
+		event{"a person says that a-2 is to take over, whatever the writer says", func(w *world) {
+			w.handover, w.order, w.orderFrom = failover.Declared, &failover.Order{To: "a-2", Way: failover.TakeOver, By: "failover-1"}, "a-0"
+		}, 10 * time.Second})
 	play(t, "switched-over", 3,
 		event{"a person says that a-2 is to write", func(w *world) {
 			w.handover, w.order, w.orderFrom = failover.Declared, &failover.Order{To: "a-2"}, "a-0"
@@ -103,11 +110,52 @@ func TestStories(t *testing.T) {
 		event{"the follower breaks", breaks("a-1"), 5 * time.Second},
 		event{"the writer breaks too", breaks("a-0"), 10 * time.Second},
 		event{"the writer can run again", func(w *world) { w.find("a-0").breaks = false }, 10 * time.Second})
+	play(t, "alone", 1,
+		event{"neither API server nor operator are there, and the process is killed", func(w *world) { w.apiDown = true; kill("a-0")(w) }, 10 * time.Minute},
+		event{"they are back", func(w *world) { w.apiDown = false }, 10 * time.Second},
+		event{"two more pods are wanted", func(w *world) {
+			for _, name := range []string{"a-1", "a-2"} {
+				w.wanted, w.pods = append(w.wanted, name), append(w.pods, &pod{name: name})
+				w.make(w.find(name))
+			}
+		}, 10 * time.Second},
+		event{"the first one does not come back", breaks("a-0"), 10 * time.Second})
 	play(t, "status-is-lost", 3, event{"the API server lost all records", func(w *world) {
 		w.record, w.former, w.history, w.version = permission.Record{}, nil, nil, w.version+1
 		w.named = map[int64]permission.Member{}
 		w.engines[0].memory = failover.Memory{}
 	}, 20 * time.Second})
+}
+
+// TestARestoredRecord: after the API server was restored from a backup the members know of a later term than the record. A term above
+// theirs follows, whatever the record says, and never do two pods write meanwhile.
+func TestARestoredRecord(t *testing.T) {
+	for seed := range 40 {
+		w := newWorld(t, 3, uint64(seed))
+		w.run(15 * time.Second)
+		backup := stored{w.record, w.former, w.version}
+		for range 1 + seed%3 {
+			writer := w.find(w.record.Primary.Name)
+			writer.breaks = true
+			w.run(6 * time.Second)
+			writer.breaks = false
+			w.run(time.Duration(w.random.IntN(12_000)) * time.Millisecond)
+		}
+		before := w.record.Term
+		if before <= backup.record.Term {
+			t.Fatalf("seed %d: nobody took over", seed)
+		}
+		w.note("--- the API server is restored")
+		w.record, w.former, w.history, w.version = backup.record, backup.former, nil, w.version+1
+		if seed%2 == 0 {
+			w.engines[0].memory = failover.Memory{}
+		}
+		w.run(time.Minute)
+		w.settled(seed)
+		if w.record.Term <= before {
+			w.failed("seed %d: term %d follows %d", seed, w.record.Term, before)
+		}
+	}
 }
 
 // TestFailoverIsQuick: what a fault costs, with agents that answer at once.

@@ -17,6 +17,12 @@ func (f *Facts) succeed(m *Memory) Decision {
 		m.deposal, m.settled = &permission.Deposal{RecordedAt: f.Now}, 0
 	}
 	m.deposal.Record = f.Record
+	if former := f.Former; former != nil && m.history == "" {
+		// What it said last, to an engine before this one.
+		if p := f.pod(former.Name); p != nil && p.is(*former) {
+			m.history = p.History
+		}
+	}
 	f.collect(m, &d)
 	if m.deposal.Stopped && f.Record.Previous != nil {
 		if next, err := f.Record.Ended(); err == nil {
@@ -194,6 +200,17 @@ func (f *Facts) recall(m *Memory, member permission.Member) {
 	}
 }
 
+// measured is what is known of the data of a pod; nil where nothing is.
+func (f *Facts) measured(m *Memory, name string) *Measurement {
+	if p := f.pod(name); f.Measures == FromReports && p != nil && p.Measurement.Problem == "" {
+		return &p.Measurement
+	}
+	if last, found := m.measures[name]; f.Measures == ByAction && found && last.Problem == "" {
+		return &last.Measurement
+	}
+	return nil
+}
+
 func (f *Facts) name(m *Memory, d *Decision) {
 	next, err := f.Record.Name(m.deposal.Candidate)
 	if err != nil {
@@ -207,5 +224,5 @@ func (f *Facts) name(m *Memory, d *Decision) {
 		why += ", and the permission of the writer before has run out"
 	}
 	d.State, d.Message = Changing, next.Primary.Name+" takes over"
-	d.write(Step{Record: next, Former: next.Primary}, "%s", why)
+	d.write(Step{Record: next, Former: next.Primary, Chosen: f.measured(m, next.Primary.Name)}, "%s", why)
 }

@@ -74,7 +74,7 @@ func (f *Frame[T]) Reconcile(ctx context.Context, request reconcile.Request, obj
 	o := f.work(ctx, obj)
 	if o.Kind() == outcome.KindFailed && apierrors.IsConflict(o.Err()) {
 		// The cache was behind: the watch brings what changed, nothing is wrong.
-		return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // rate-limited requeue without an error
+		return reconcile.Result{Requeue: true}, nil
 	}
 	if o.Kind() == outcome.KindFailed && apierrors.HasStatusCause(o.Err(), corev1.NamespaceTerminatingCause) {
 		// Nothing can be made there any more, and all that is there goes without us.

@@ -71,6 +71,8 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 			return nil, v.failed
 		}
 		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom], cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
+	case t.Engine != nil && t.Engine.Do.OnPods():
+		return r.describeWriting(t)
 	case t.Engine != nil && t.Engine.Do == plugin.EngineApply:
 		return []string{"waits until the instance is as its spec asks"}, ""
 	case t.Engine != nil:
@@ -90,6 +92,25 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		}
 	}
 	return lines, ""
+}
+
+// describeWriting says what becomes of the pod that writes, or of one that follows it.
+func (r *run) describeWriting(t *plugin.OperationStep) (lines []string, why string) {
+	step := &platformv1.StepStatus{Name: t.Name, Phase: platformv1.OperationPending}
+	values, why := r.values(t)
+	if why != "" {
+		return nil, why
+	}
+	if t.Engine.Do == plugin.EngineRebuild {
+		if v := (rebuildStep{}).begin(r, step, values); !v.done() {
+			return nil, v.failed
+		}
+		return []string{fmt.Sprintf("deletes pod %s and its volumes %s, and makes them anew", step.Outputs[outputPod], step.Outputs[outputClaims])}, ""
+	}
+	if v := (failoverStep{}).begin(r, step, values); !v.done() {
+		return nil, v.failed
+	}
+	return []string{fmt.Sprintf("%s takes over from pod %s", cmp.Or(step.Outputs[outputTo], "another pod"), step.Outputs[outputFrom])}, ""
 }
 
 // describeEdit says what a step of the engine would change, and what the engine would do for that.

@@ -24,6 +24,8 @@ type Effect struct {
 	Edit *Edit
 	// Handover that a set is to be asked for.
 	Handover *Handover
+	// Rebuild of a pod.
+	Rebuild *Rebuild
 	// Job is a pod that runs to completion.
 	Job *Job
 }
@@ -101,6 +103,24 @@ type Handover struct {
 	Set string
 	// From is the pod that writes, To the one that is to; any that can when To is empty. Both are empty to take it back.
 	From, To string
+	// Way in which it is to happen.
+	Way platformv1.HandoverWay
+}
+
+// Rebuild deletes a pod and its volumes, each only while it is the very one.
+type Rebuild struct {
+	Pod    string
+	UID    types.UID
+	Claims []Claim
+}
+
+// Claim is a volume of a pod.
+type Claim struct {
+	// Name and UID of the PersistentVolumeClaim.
+	Name string
+	UID  types.UID
+	// Presence of it: PodRunning, or PodGoing when it is being deleted.
+	Presence Presence
 }
 
 // Answer is what became of an effect.

@@ -48,7 +48,6 @@ func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 			return v
 		}
 		step.Outputs = maps.Clone(answer.Outputs)
-		generation = step.Outputs[OutputGeneration]
 		// What was observed is from before the edit.
 		return verdict{waiting: r.facts.Declared.Object + " to take up the change", retry: declaredPoll}
 	}

@@ -41,6 +41,8 @@ type Facts struct {
 	Declared Declared
 	// Sets are the names of the WorkloadSets of the target that are there.
 	Sets []string
+	// Writing has those of them whose writer the engine names, by name.
+	Writing map[string]Writing
 	// Pods that those sets are to have now, those that are absent included, in any order.
 	Pods []Pod
 	// Answers to the effects of this turn, by key.
@@ -59,6 +61,15 @@ type Forecast struct {
 	Fields []string
 	// Changes that the engine makes for them, in order.
 	Changes []platformv1.PlannedChange
+}
+
+// Writing is a WorkloadSet whose writer the engine names.
+type Writing struct {
+	Component string
+	// Record of who may write; nil before the first.
+	Record *platformv1.WriterRecord
+	// Pending says what is waited for while nobody takes writes; empty when somebody does.
+	Pending string
 }
 
 // Declared is what the outermost object says of itself.
@@ -92,6 +103,8 @@ type Pod struct {
 	Presence Presence
 	// Report of its status agent.
 	Report report.Report
+	// Claims are its volumes, for a template that deletes some.
+	Claims []Claim
 }
 
 // Presence says whether a pod can be called.
@@ -145,7 +158,15 @@ func (f Facts) pod(name string) *Pod {
 	return nil
 }
 
+// TermOf is the term of the set that a pod is of; 0 where nobody names its writer.
+func (f Facts) TermOf(pod string) int64 {
+	if record := f.Writing[SetOf(pod)].Record; record != nil {
+		return record.Term
+	}
+	return 0
+}
+
 // hasSetOf says whether the set that a pod is of is there.
 func (f Facts) hasSetOf(pod string) bool {
-	return slices.Contains(f.Sets, setOf(pod))
+	return slices.Contains(f.Sets, SetOf(pod))
 }

@@ -103,7 +103,7 @@ func OwnersOf(entries []metav1.ManagedFieldsEntry, field, own string) []string {
 			continue
 		}
 		var fields map[string]json.RawMessage
-		if json.Unmarshal(entry.FieldsV1.Raw, &fields) == nil && owns(fields, append([]element{{name: "spec"}}, elementsOf(field)...)) {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && owns(fields, append([]element{{name: "spec"}}, elementsOf(field)...)) {
 			owners = append(owners, entry.Manager)
 		}
 	}

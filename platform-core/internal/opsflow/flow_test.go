@@ -165,6 +165,7 @@ var stories = map[string]func() *world{
 func TestStories(t *testing.T) {
 	all := maps.Clone(stories)
 	maps.Copy(all, graphStories)
+	maps.Copy(all, writingStories)
 	maps.Copy(all, jobStories)
 	for name, story := range all {
 		t.Run(name, func(t *testing.T) {

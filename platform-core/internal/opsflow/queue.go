@@ -25,7 +25,7 @@ type Queue struct {
 // Ahead returns the Operation that has to end before op can start; nil when it is op's turn. One that runs comes before all others, then
 // one that pre-empts, then it goes by creation time and by name. One that stands aside keeps nobody waiting, and what the engine does by itself
 // waits for nobody; others wait for that, unless they pre-empt. What a step of another Operation runs waits neither for that one nor for
-// those that wait for it.
+// those that wait for it. Nobody waits for the record of a failover.
 func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 	if Records(op) {
 		return nil
@@ -33,10 +33,10 @@ func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 	var first *platformv1.Operation
 	above := ancestors(op, q.Operations)
 	for _, other := range q.Operations {
-		if other.UID == op.UID || Finished(other) || StandsAside(other) && !decided(other) || !other.DeletionTimestamp.IsZero() || q.before(op, other) < 0 {
+		if other.UID == op.UID || RecordsFailover(other) || Finished(other) || StandsAside(other) && !decided(other) || !other.DeletionTimestamp.IsZero() || q.before(op, other) < 0 {
 			continue
 		}
-		if slices.Contains(above, other.UID) || len(above) > 0 && q.rank(other) > 0 || Records(other) && q.urgent(op) {
+		if slices.Contains(above, other.UID) || len(above) > 0 && q.rank(other) > 0 || RecordsSpec(other) && q.urgent(op) {
 			continue
 		}
 		if first == nil || q.before(other, first) < 0 {
@@ -53,7 +53,7 @@ func (q Queue) Preempts(op *platformv1.Operation) *platformv1.Operation {
 		return nil
 	}
 	for _, other := range q.Operations {
-		inLine := Records(other) || other.Status.Phase == platformv1.OperationPending && other.Status.Application != ""
+		inLine := RecordsSpec(other) || other.Status.Phase == platformv1.OperationPending && other.Status.Application != ""
 		if other.UID != op.UID && inLine && !Finished(other) && other.DeletionTimestamp.IsZero() && !other.Spec.Cancel && q.urgent(other) &&
 			!slices.Contains(ancestors(other, q.Operations), op.UID) {
 			return other
@@ -74,8 +74,11 @@ func (q Queue) urgent(op *platformv1.Operation) bool {
 }
 
 func (q Queue) preempts(op *platformv1.Operation) bool {
-	if recordsSpec(op) {
+	switch {
+	case RecordsSpec(op):
 		return op.Annotations[platformv1.PreemptsAnnotation] != ""
+	case RecordsFailover(op):
+		return false
 	}
 	return q.Urgent != nil && !op.Spec.DryRun && q.Urgent(op)
 }
@@ -130,7 +133,7 @@ func (q Queue) rank(op *platformv1.Operation) int {
 // StandsAside says whether an Operation waits for what may take days, and others run in the meantime: for an approval before it has done
 // anything, or, as the record of an edited spec, for a maintenance window or for somebody to take suspend back or to mend the spec.
 func StandsAside(op *platformv1.Operation) bool {
-	if recordsSpec(op) {
+	if RecordsSpec(op) {
 		ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)
 		return Running(op) && ready != nil && slices.Contains([]string{platformv1.ReasonWaitingForMaintenance, platformv1.ReasonSuspended, ReasonSpecRefused}, ready.Reason)
 	}

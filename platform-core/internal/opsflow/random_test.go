@@ -108,7 +108,7 @@ func (w *world) happen(rng *rand.Rand, bad func() bool) {
 			w.objects["ConfigMap "+name] = map[string]any{"ok": true, "who": "Ada"}
 		}
 	case 5:
-		if bad() && bad() && !Finished(w.op) {
+		if worse := bad(); worse && bad() && !Finished(w.op) {
 			w.op.Spec.Cancel = true
 		}
 	}

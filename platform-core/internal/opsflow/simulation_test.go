@@ -177,11 +177,14 @@ func (w *world) other(effect *Effect) *Answer {
 	case effect.Job != nil:
 		return w.job(effect.Job)
 	case effect.Handover != nil:
-		if request := effect.Handover.From + "/" + effect.Handover.To; request != w.request {
+		if request := effect.Handover.From + "/" + effect.Handover.To + string(effect.Handover.Way); request != w.request {
 			w.request = request
 			w.tell("  %s is asked to hand over: %q", effect.Handover.Set, request)
 		}
 		return &Answer{Problem: w.refuse["handover"]}
+	}
+	if effect.Rebuild != nil {
+		return w.rebuild(effect.Rebuild)
 	}
 	return w.object(effect.Object)
 }

@@ -112,7 +112,7 @@ func Amend(op *platformv1.Operation, change Change) {
 
 // ChangesOf returns the edits that an Operation records, the latest last; none for one that records none.
 func ChangesOf(op *platformv1.Operation) []Change {
-	if !recordsSpec(op) {
+	if !RecordsSpec(op) {
 		return nil
 	}
 	var changes []Change
@@ -145,17 +145,22 @@ func describeChanges(changes []Change) string {
 	return strings.Join(texts, "; ")
 }
 
-// recordsSpec says whether an Operation is the record of an edited spec.
-func recordsSpec(op *platformv1.Operation) bool { return TriggerOf(op) == platformv1.TriggerSpec }
+// RecordsSpec says whether an Operation is the record of an edited spec.
+func RecordsSpec(op *platformv1.Operation) bool { return TriggerOf(op) == platformv1.TriggerSpec }
+
+// RecordsFailover says whether an Operation is the record of a failover that the engine decided on.
+func RecordsFailover(op *platformv1.Operation) bool {
+	return TriggerOf(op) == platformv1.TriggerFailover
+}
 
 // Records says whether an Operation only records what the engine does by itself: it waits for no other and has no deadline.
-func Records(op *platformv1.Operation) bool { return recordsSpec(op) }
+func Records(op *platformv1.Operation) bool { return RecordsSpec(op) || RecordsFailover(op) }
 
 // RecordFor looks for who has an edit of an Application on record, out of the Operations of that; nil for nobody. declared is the
 // generation of the outermost object with the edit, bundle the plugin of the Application.
 func RecordFor(declared int64, operations []*platformv1.Operation, bundle *plugin.Bundle) *platformv1.Operation {
 	for _, op := range operations {
-		if op.DeletionTimestamp.IsZero() && recordsSpec(op) && !Finished(op) {
+		if op.DeletionTimestamp.IsZero() && RecordsSpec(op) && !Finished(op) {
 			return op
 		}
 	}
@@ -188,7 +193,7 @@ func edited(op *platformv1.Operation, declared int64, bundle *plugin.Bundle) boo
 
 // editsSpec says whether a step changes the spec of the outermost object.
 func editsSpec(step *plugin.OperationStep) bool {
-	return step.Engine != nil && step.Engine.Do != plugin.EngineSwitchover && step.Engine.Do != plugin.EngineApply
+	return step.Engine != nil && !step.Engine.Do.OnPods() && step.Engine.Do != plugin.EngineApply
 }
 
 // Edits says whether a template changes the spec of the outermost object.
@@ -198,7 +203,7 @@ func Edits(template plugin.OperationTemplate) bool {
 
 // OnlyProgress says whether a decision on the record of an edited spec only tells how far the instance is.
 func OnlyProgress(op *platformv1.Operation, d Decision) bool {
-	if !recordsSpec(op) || d.Effect != nil || op.Status.Phase != platformv1.OperationRunning || d.Status.Phase != op.Status.Phase {
+	if !RecordsSpec(op) || d.Effect != nil || op.Status.Phase != platformv1.OperationRunning || d.Status.Phase != op.Status.Phase {
 		return false
 	}
 	ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)

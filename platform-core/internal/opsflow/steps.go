@@ -35,6 +35,10 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return agentStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineSwitchover:
 		return switchoverStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineFailover:
+		return failoverStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineRebuild:
+		return rebuildStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineApply:
 		return applyStep{}
 	case step.Engine != nil:
@@ -255,10 +259,10 @@ func (r *run) compensate() {
 				return
 			}
 		}
-		if t.Engine == nil || t.Engine.Do != plugin.EngineSwitchover {
+		if t.Engine == nil || !t.Engine.Do.OnPods() {
 			continue
 		}
-		if v := (switchoverStep{}).withdraw(r, step); !v.done() {
+		if v := withdraw(r, step); !v.done() {
 			v.step = t.Name
 			r.waits = append(r.waits, v)
 			return

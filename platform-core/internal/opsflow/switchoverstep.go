@@ -31,10 +31,10 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 			return v
 		}
 	}
-	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], setOf(step.Outputs[outputFrom])
+	from, to, set := step.Outputs[outputFrom], step.Outputs[outputTo], SetOf(step.Outputs[outputFrom])
 	writer := r.facts.writerOf(set)
 	if writer != nil && writer.Name != from {
-		if v := s.withdraw(r, step); !v.done() {
+		if v := withdraw(r, step); !v.done() {
 			return v
 		}
 		step.Outputs[outputTo] = writer.Name
@@ -62,7 +62,7 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 }
 
 // withdraw takes the request back, so that nothing hands over again when the pod writes another time. It is done once.
-func (switchoverStep) withdraw(r *run, step *platformv1.StepStatus) verdict {
+func withdraw(r *run, step *platformv1.StepStatus) verdict {
 	set := step.Outputs[outputSet]
 	if set == "" {
 		return verdict{}
@@ -82,12 +82,9 @@ func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.
 	if why != "" {
 		return verdict{failed: why}
 	}
-	component := values["component"]
-	if component != "" || r.facts.Component != "" {
-		var err error
-		if component, err = r.facts.componentFor(component); err != nil {
-			return verdict{failed: err.Error()}
-		}
+	component, err := r.facts.componentOrAny(values["component"])
+	if err != nil {
+		return verdict{failed: err.Error()}
 	}
 	var writers []Pod
 	for _, pod := range r.facts.Pods {
@@ -103,19 +100,48 @@ func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.
 		return failedf("%d pods of %s take writes: name a Component or WorkloadSet as the target", len(writers), r.facts.Target)
 	}
 	from, to := writers[0], values["to"]
-	switch next := r.facts.pod(to); {
-	case to == from.Name:
-		return failedf("pod %s takes writes already", to)
-	case to != "" && (next == nil || next.Set != from.Set || next.Component != from.Component):
-		return failedf("pod %q cannot take over: it is no pod of %s", to, setOf(from.Name))
+	if v := r.facts.heir(from.Name, to); !v.done() {
+		return v
 	}
 	r.begin(step)
-	step.Outputs = map[string]string{outputFrom: from.Name, outputTo: to, outputSet: setOf(from.Name)}
+	step.Outputs = map[string]string{outputFrom: from.Name, outputTo: to, outputSet: SetOf(from.Name)}
 	return verdict{}
 }
 
-// setOf is the name of the WorkloadSet of a pod.
-func setOf(pod string) string { return pod[:max(0, strings.LastIndex(pod, "-"))] }
+// componentOrAny is the component that is meant; empty where none is named and the target is no part of one.
+func (f Facts) componentOrAny(named string) (string, error) {
+	if named == "" && f.Component == "" {
+		return "", nil
+	}
+	return f.componentFor(named)
+}
+
+// heir says what is wrong with the pod that is to take over from another one; nothing where any may.
+func (f Facts) heir(from, to string) verdict {
+	switch next := f.pod(to); {
+	case to == "":
+		return verdict{}
+	case to == from:
+		return failedf("pod %s takes writes already", to)
+	case next == nil || SetOf(to) != SetOf(from):
+		return failedf("pod %q cannot take over: it is no pod of %s", to, SetOf(from))
+	}
+	return verdict{}
+}
+
+// Asked are the sets that an Operation asked for another writer, and has not taken that back.
+func Asked(op *platformv1.Operation) []string {
+	var sets []string
+	for _, step := range op.Status.Steps {
+		if set := step.Outputs[outputSet]; set != "" {
+			sets = append(sets, set)
+		}
+	}
+	return sets
+}
+
+// SetOf is the name of the WorkloadSet of a pod.
+func SetOf(pod string) string { return pod[:max(0, strings.LastIndex(pod, "-"))] }
 
 // writerOf is the pod of a set that takes writes; nil while there is none, or more than one.
 func (f Facts) writerOf(set string) *Pod {

@@ -20,10 +20,10 @@ type Refusal struct {
 	Message string
 }
 
-// ReasonNotSupported: the plugin of the target cannot do what the template asks.
+// ReasonNotSupported says that the plugin of the target cannot do what the template asks.
 const ReasonNotSupported = "NotSupported"
 
-// ReasonPreconditionFailed: something that the template asks for first does not hold.
+// ReasonPreconditionFailed says that something that the template asks for first does not hold.
 const ReasonPreconditionFailed = "PreconditionFailed"
 
 // Error returns the message.
@@ -134,15 +134,17 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 	if component != "" {
 		components = []string{component}
 	}
+	_, own := bundle.Operations[template.Name]
 	for _, step := range template.Steps {
-		switchover := step.Engine != nil && step.Engine.Do == plugin.EngineSwitchover
-		able := false
+		switchover, failover, rebuild := does(step, plugin.EngineSwitchover), does(step, plugin.EngineFailover), does(step, plugin.EngineRebuild)
+		able, names := false, false
 		for _, name := range components {
 			c, ok := bundle.Component(name)
 			if !ok {
 				continue
 			}
 			able = able || c.Switchover != nil || c.Failover != nil
+			names = names || c.Failover != nil
 			if step.Agent != nil && step.Agent.Call == plugin.AgentReload && c.Process.Reload == nil && acts(template, name) {
 				return refuse(ReasonNotSupported, "component %q of plugin %q cannot reload: use the template Restart", name, bundle.Manifest.Name)
 			}
@@ -150,8 +152,19 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 		if switchover && !able {
 			return refuse(ReasonNotSupported, "plugin %q declares no switchover for %s", bundle.Manifest.Name, list(components))
 		}
+		if failover && !names {
+			return refuse(ReasonNotSupported, "plugin %q declares no failover for %s: its members elect a writer themselves, or there is none", bundle.Manifest.Name, list(components))
+		}
+		if rebuild && !names && !own {
+			return refuse(ReasonNotSupported, "plugin %q does not say how a member of %s is made anew: its members elect a writer themselves, and what they know of each other is not the engine's; "+
+				"a plugin that can brings a template %s of its own", bundle.Manifest.Name, list(components), template.Name)
+		}
 	}
 	return nil
+}
+
+func does(step plugin.OperationStep, verb plugin.EngineVerb) bool {
+	return step.Engine != nil && step.Engine.Do == verb
 }
 
 func acts(template plugin.OperationTemplate, component string) bool {

@@ -87,6 +87,7 @@ func TestBrokenComponents(t *testing.T) {
 		"topology component":               c("      - name: redis\n        replicas: {default", "      - name: sentinel\n        replicas: {default", "- name: sentinel", `names the component "sentinel"`),
 		"two topologies":                   c("credentials:\n  - name: default", "  - name: standalone\n    components: [{name: redis}]\ncredentials:\n  - name: default", "- name: standalone\n    components: [", "names must differ"),
 		"binding's service":                c("  component: redis\n  port", "  component: redis\n  service: read\n  port", "service: read", `names the Service "read"`),
+		"binding's read-only service":      c("  component: redis\n  port", "  component: redis\n  readOnlyService: replicas\n  port", "readOnlyService: replicas", `names the Service "replicas"`),
 		"binding's credential":             c("\n  credential: default\n", "\n  credential: admin\n", "credential: admin\n", `names the credential "admin"`),
 		"credential taken":                 c("  - name: default\n    username", "  - name: binding\n    username", "- name: binding", "are taken"),
 		"short password":                   c("length: 32", "length: 4", "length: 4", "from 16 to 128"),

@@ -50,15 +50,22 @@ func (l *loader) checkBinding() {
 	case speaks && binding.URIScheme != "" && binding.URISchemeTLS == "":
 		l.wrong(path, "has a uriScheme and no uriSchemeTLS, and component %q can speak TLS: add it", binding.Component)
 	}
-	services := all[index].Services
-	at := slices.IndexFunc(services, func(s Service) bool { return s.Name == binding.Service })
+	l.checkBoundService(path.With("service"), all[index].Services, binding.Service)
+	if binding.ReadOnlyService != "" {
+		l.checkBoundService(path.With("readOnlyService"), all[index].Services, binding.ReadOnlyService)
+	}
+}
+
+// checkBoundService: what clients are told of has to be theirs, on the port that they are told of.
+func (l *loader) checkBoundService(path document.Path, services []Service, name string) {
+	at := slices.IndexFunc(services, func(s Service) bool { return s.Name == name })
 	switch {
 	case at < 0:
-		l.oneOf(path.With("service"), binding.Service, "Service", names(services, func(s Service) string { return s.Name }))
+		l.oneOf(path, name, "Service", names(services, func(s Service) string { return s.Name }))
 	case services[at].Exposure == ExposureInternal:
-		l.wrong(path.With("service"), "names the Service %q, which is not for clients: its exposure must be Client", binding.Service)
+		l.wrong(path, "names the Service %q, which is not for clients: its exposure must be Client", name)
 	default:
-		l.oneOf(path.With("port"), binding.Port, "port of this Service", slices.Clone(services[at].Ports))
+		l.oneOf(document.Path{"binding", "port"}, l.components.Binding.Port, "port of Service \""+name+"\"", slices.Clone(services[at].Ports))
 	}
 }
 

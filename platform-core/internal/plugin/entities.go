@@ -115,7 +115,7 @@ func (b *Bundle) EntityParameters(e *Entity, app placeholder.App, user platformv
 	return inForce, nil
 }
 
-// ParameterNames are those of the parameters that objects of the type have in a version.
+// EntityParameterNames are those of the parameters that objects of the type have in a version.
 func (b *Bundle) EntityParameterNames(e *Entity, version string) []string {
 	if file := b.parameters[e.Parameters]; file != nil {
 		return file.Names(version)

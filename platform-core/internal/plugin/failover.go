@@ -30,6 +30,11 @@ type Failover struct {
 	Order string `json:"order"`
 	// LagAttribute, of the probe or of Measure, is how many bytes a candidate is behind the writer, as text of a whole number.
 	LagAttribute string `json:"lagAttribute,omitempty"`
+	// HistoryAttribute, of the probe, names the stream of writes that Order counts in: a text that changes when a pod goes on with
+	// other data than before. Orders of different streams are not compared: data of the writer's stream comes first. EarlierAttribute, of
+	// the probe or of Measure, is the stream that it goes on from, as when a pod was promoted.
+	HistoryAttribute string `json:"historyAttribute,omitempty"`
+	EarlierAttribute string `json:"earlierAttribute,omitempty"`
 	// InSync is a CEL expression over role and attributes, as the probe reports them, that gives true for a pod that follows and has
 	// the writer's data but for what is on its way. Default true.
 	InSync string `json:"inSync,omitempty"`
@@ -107,12 +112,21 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if f.InSync != "" {
 		l.checkFormula(path.With("inSync"), f.InSync, cel.BoolType, "true or false", attributes)
 	}
+	if f.HistoryAttribute != "" {
+		l.oneOf(path.With("historyAttribute"), f.HistoryAttribute, "attribute of the probe", slices.Clone(attributes))
+	}
 	if i := slices.IndexFunc(c.Actions, func(a plan.Action) bool { return a.Name == f.Measure }); i >= 0 {
 		attributes = slices.AppendSeq(attributes, maps.Keys(c.Actions[i].Outputs))
 	}
 	l.checkFormula(path.With("order"), f.Order, cel.IntType, "a whole number, for example int(attributes['offset'])", attributes)
 	if f.LagAttribute != "" {
 		l.oneOf(path.With("lagAttribute"), f.LagAttribute, "attribute", attributes)
+	}
+	switch {
+	case f.EarlierAttribute != "" && f.HistoryAttribute == "":
+		l.wrong(path.With("earlierAttribute"), "is for a failover with a historyAttribute")
+	case f.EarlierAttribute != "":
+		l.oneOf(path.With("earlierAttribute"), f.EarlierAttribute, "attribute", attributes)
 	}
 }
 

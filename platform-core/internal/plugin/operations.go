@@ -168,11 +168,21 @@ const (
 	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
+	// EngineFailover has another pod take over from the one that takes writes, whatever that says: component, to; with term it
+	// only records what the engine did in that term.
+	EngineFailover EngineVerb = "Failover"
+	// EngineRebuild makes a pod and its volumes anew, which then copies the data of the others: pod.
+	EngineRebuild EngineVerb = "Rebuild"
 	// EngineApply changes nothing, and waits until the instance is as its spec asks.
 	EngineApply EngineVerb = "Apply"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
+
+// OnPods says whether the verb is about who writes or what a pod has, and not about what is declared.
+func (v EngineVerb) OnPods() bool {
+	return v == EngineSwitchover || v == EngineFailover || v == EngineRebuild
+}
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
@@ -183,6 +193,8 @@ var EngineValues = map[EngineVerb][]string{
 	EngineUpgrade:       {"version"},
 	EngineUpgradePlugin: {"version"},
 	EngineSwitchover:    {"component", "to"},
+	EngineFailover:      {"component", "term", "to"},
+	EngineRebuild:       {"pod"},
 }
 
 // ObjectReference names an object in the namespace of the target, with placeholders in its name.

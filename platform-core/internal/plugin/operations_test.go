@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -122,7 +123,7 @@ func TestBrokenSteps(t *testing.T) {
 				t.Fatal("it is accepted")
 			}
 			line := lineOf(t, strings.Replace(moving, tc.old, tc.new, 1), tc.at)
-			if got := err.(LoadError); got.Line != line || !strings.Contains(got.Message, tc.says) {
+			if got, ok := errors.AsType[LoadError](err); !ok || got.Line != line || !strings.Contains(got.Message, tc.says) {
 				t.Errorf("got line %d: %s; want line %d: %q", got.Line, got.Message, line, tc.says)
 			}
 		})

@@ -288,7 +288,9 @@ type Binding struct {
 	Component string `json:"component"`
 	// Service that clients use: the Service's name in its component, with exposure Client.
 	Service string `json:"service,omitempty"`
-	// Port of the Service, by name.
+	// ReadOnlyService is the Service for clients that only read, where there is one: it adds "host-ro" and, with URIScheme, "uri-ro".
+	ReadOnlyService string `json:"readOnlyService,omitempty"`
+	// Port of the Services, by name.
 	Port string `json:"port"`
 	// Credential whose username and password are bound; empty for a middleware that asks for none.
 	Credential string `json:"credential,omitempty"`

@@ -25,13 +25,20 @@ func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoi
 	if !ok {
 		return nil
 	}
-	service := plugin.ServiceNameFor(application, binding.Service)
-	i := slices.IndexFunc(endpoints, func(e platformv1.Endpoint) bool { return e.Name == service })
-	j := slices.IndexFunc(component.Ports, func(p plugin.Port) bool { return p.Name == binding.Port })
-	if i < 0 || j < 0 {
+	hostOf := func(name string) string {
+		service := plugin.ServiceNameFor(application, name)
+		i := slices.IndexFunc(endpoints, func(e platformv1.Endpoint) bool { return e.Name == service })
+		if i < 0 {
+			return ""
+		}
+		return endpoints[i].Host
+	}
+	host := hostOf(binding.Service)
+	i := slices.IndexFunc(component.Ports, func(p plugin.Port) bool { return p.Name == binding.Port })
+	if host == "" || i < 0 {
 		return nil
 	}
-	host, port := endpoints[i].Host, strconv.Itoa(int(component.Ports[j].Port))
+	port := strconv.Itoa(int(component.Ports[i].Port))
 	data := map[string][]byte{
 		"type":     []byte(binding.Type),
 		"provider": []byte(platformv1.ManagedBy),
@@ -47,9 +54,18 @@ func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoi
 	if len(ca) > 0 {
 		data[plan.CAFile], scheme = ca, binding.URISchemeTLS
 	}
-	if scheme != "" {
+	uriOf := func(host string) []byte {
 		uri := url.URL{Scheme: scheme, User: user, Host: net.JoinHostPort(host, port)}
-		data["uri"] = []byte(uri.String())
+		return []byte(uri.String())
+	}
+	if scheme != "" {
+		data["uri"] = uriOf(host)
+	}
+	if readOnly := hostOf(binding.ReadOnlyService); binding.ReadOnlyService != "" && readOnly != "" {
+		data["host-ro"] = []byte(readOnly)
+		if scheme != "" {
+			data["uri-ro"] = uriOf(readOnly)
+		}
 	}
 	return data
 }

@@ -85,6 +85,6 @@ func (c *setContext) setFailover() *platformv1.SetFailover {
 	if f == nil || c.spec.Failover == nil {
 		return nil
 	}
-	return &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, InSync: f.InSync,
+	return &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, InSync: f.InSync,
 		Measure: f.Measure, Handover: f.Handover}
 }

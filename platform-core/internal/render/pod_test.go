@@ -4,6 +4,7 @@ package render
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,7 +148,16 @@ func TestServicesAndBinding(t *testing.T) {
 			t.Errorf("%s is %q; want %q", key, data[key], value)
 		}
 	}
+	if data["host-ro"] != nil || data["uri-ro"] != nil {
+		t.Errorf("there are no replicas, and the binding names %s", data["host-ro"])
+	}
 	if Binding(b, "cache", nil, "u", "p", nil) != nil {
 		t.Error("there is a binding without an endpoint")
+	}
+	replicas := slices.Concat(output.Endpoints, []platformv1.Endpoint{{Name: "cache-replica", Host: "cache-replica.shop.svc", Port: 6379, Role: "replica"}})
+	b.Components.Binding.ReadOnlyService = "replica"
+	data = Binding(b, "cache", replicas, "default", "p", nil)
+	if string(data["host-ro"]) != "cache-replica.shop.svc" || string(data["uri-ro"]) != "redis://default:p@cache-replica.shop.svc:6379" {
+		t.Errorf("for reads the binding names %s and %s", data["host-ro"], data["uri-ro"])
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Operation is the transform of caches of Operations. One that has ended is a record, of which there may be thousands: it leaves what it was, on
-// what, how it ended and when, and which generation its edits made. Whoever needs more of a record reads it live.
+// what, how it ended and when, which generation its edits made, and of which term it tells. Whoever needs more of a record reads it live.
 func Operation(obj any) (any, error) {
 	op, ok := obj.(*platformv1.Operation)
 	if !ok {
@@ -18,7 +18,11 @@ func Operation(obj any) (any, error) {
 	if !opsflow.Finished(op) {
 		return op, nil
 	}
-	op.Spec = platformv1.OperationSpec{TemplateRef: op.Spec.TemplateRef, TargetRef: op.Spec.TargetRef, TTLSecondsAfterFinished: op.Spec.TTLSecondsAfterFinished}
+	spec := platformv1.OperationSpec{TemplateRef: op.Spec.TemplateRef, TargetRef: op.Spec.TargetRef, TTLSecondsAfterFinished: op.Spec.TTLSecondsAfterFinished}
+	if term, known := op.Spec.Parameters[opsflow.ParameterTerm]; known {
+		spec.Parameters = platformv1.Parameters{opsflow.ParameterTerm: term}
+	}
+	op.Spec = spec
 	status := op.Status
 	op.Status = platformv1.OperationStatus{
 		ObservedGeneration: status.ObservedGeneration, Phase: status.Phase, Conditions: status.Conditions, Application: status.Application,

@@ -21,7 +21,7 @@ func full(phase platformv1.OperationPhase) *platformv1.Operation {
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", UID: "1", ResourceVersion: "5", Labels: map[string]string{"l": "x"},
 			Annotations: map[string]string{platformv1.ScheduledForAnnotation: "x"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
 		Spec: platformv1.OperationSpec{TemplateRef: "Stop", TargetRef: platformv1.TargetReference{Kind: "K", Name: "n"}, TTLSecondsAfterFinished: new(int32(5)),
-			Parameters: platformv1.Parameters{"p": "1"}, TargetSpec: "{}"},
+			Parameters: platformv1.Parameters{"p": "1", "term": "7"}, TargetSpec: "{}"},
 		Status: platformv1.OperationStatus{Phase: phase, Application: "app", Trigger: platformv1.TriggerSchedule, StartTime: &at, CompletionTime: &at,
 			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready", Message: "long"}},
 			Error:      "long", Progress: "1/1", Plan: []string{"x"}, Changes: []platformv1.PlannedChange{{Name: "x"}},
@@ -36,7 +36,7 @@ func TestOperation(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := full(platformv1.OperationFailed)
-	want.ManagedFields, want.Spec.Parameters, want.Spec.TargetSpec = nil, nil, ""
+	want.ManagedFields, want.Spec.Parameters, want.Spec.TargetSpec = nil, platformv1.Parameters{"term": "7"}, ""
 	want.Status.Error, want.Status.Progress, want.Status.Plan, want.Status.Changes = "", "", nil, nil
 	want.Status.Conditions[0].Message = ""
 	want.Status.Steps = []platformv1.StepStatus{{Name: "edit", Phase: "Succeeded", Outputs: map[string]string{"generation": "3"}}}

@@ -67,6 +67,13 @@ type Writer interface {
 	WriteThrough() map[string]string
 }
 
+// Converter is a capability of a Writer, for fields whose value is another one in its objects than in the Application.
+type Converter interface {
+	// Convert returns the value that a field of the object has for this one of the Application, as it is in JSON; value itself for
+	// all others. field is the Application's, as in WriteThrough. An error says why no object can have it.
+	Convert(field string, value any) (any, error)
+}
+
 // Refusal is an error of Compile with a reason of its own.
 type Refusal struct {
 	// Reason is a CamelCase word, one of platformv1.Reason….

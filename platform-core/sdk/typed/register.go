@@ -32,6 +32,8 @@ type Registration interface {
 	Compile(obj client.Object, domain string) (*platformv1.Application, error)
 	// WriteThrough says which field of the object each field of the Application comes from, see Writer; nil for none.
 	WriteThrough() map[string]string
+	// Convert returns the value that a field of the object has for one of the Application's, see Converter.
+	Convert(field string, value any) (any, error)
 	setup(mgr ctrl.Manager, settings Settings) error
 }
 
@@ -68,6 +70,14 @@ func (r registration[T]) WriteThrough() map[string]string {
 		return writer.WriteThrough()
 	}
 	return nil
+}
+
+// Convert implements Registration.
+func (r registration[T]) Convert(field string, value any) (any, error) {
+	if converter, ok := any(r.kind).(Converter); ok {
+		return converter.Convert(field, value)
+	}
+	return value, nil
 }
 
 func (r registration[T]) setup(mgr ctrl.Manager, settings Settings) error {

@@ -18,11 +18,14 @@ import (
 const columnValue = "value"
 
 // Query implements driver.Querier. The text is a command and its words with blanks between them, as in INFO memory; arguments come after
-// these. An answer with lines "field:value", as that of INFO, gives one row with a column for each field, any other a row for each value.
+// these. What begins with the name of a procedure is none of Redis: see procedures. An answer with lines "field:value", as that of INFO, gives one row with a column for each field, any other a row for each value.
 func (d *Driver) Query(ctx context.Context, statement driver.Statement) (table driver.Table, err error) {
 	words := append(strings.Fields(statement.Text), statement.Arguments...)
 	if len(words) == 0 || statement.Database != "" {
 		return driver.Table{}, fmt.Errorf("%q is no command of Redis, or is for a database, which none is", statement.Text)
+	}
+	if procedure, ok := procedures[words[0]]; ok {
+		return procedure(ctx, d, words[1:], statement)
 	}
 	err = d.with(ctx, func(client *goredis.Client) error {
 		if statement.Access == driver.ReadOnly {

@@ -18,12 +18,18 @@ import (
 // What the plugin redis calls things.
 const (
 	pluginName    = "redis"
-	topology      = "standalone"
+	standalone    = "standalone"
+	replication   = "replication"
 	component     = "redis"
+	primaryRole   = "primary"
+	replicaRole   = "replica"
 	credential    = "default"
 	pluginVersion = "1.0.0"
 	passwordKey   = "password"
 )
+
+// defaultMaxLag is Redis's own, in seconds.
+const defaultMaxLag = 10
 
 var defaultSize = resource.MustParse("1Gi")
 
@@ -43,16 +49,21 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 			Plugin:        pluginName,
 			PluginVersion: cmp.Or(spec.PluginVersion, pluginVersion),
 			Version:       spec.Version,
-			Topology:      topology,
+			Topology:      topology(spec.Replicas),
 			Components: []platformv1.ApplicationComponent{{
-				Name:       component,
-				Resources:  *spec.Resources.DeepCopy(),
-				Storage:    storage(spec.Storage),
-				Parameters: parameters(spec),
-				Service:    spec.Service.DeepCopy(),
-				Monitoring: spec.Monitoring.DeepCopy(),
+				Name:                component,
+				Replicas:            pods(spec.Replicas),
+				Resources:           *spec.Resources.DeepCopy(),
+				Storage:             storage(spec.Storage),
+				Parameters:          parameters(spec),
+				Service:             spec.Service.DeepCopy(),
+				Scheduling:          spec.Scheduling.DeepCopy(),
+				PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
+				Monitoring:          spec.Monitoring.DeepCopy(),
 			}},
 			Credentials:    credentials(spec.Auth),
+			Failover:       failover(spec.Failover),
+			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
 			TLS:            spec.TLS.DeepCopy(),
 			Maintenance:    spec.Maintenance.DeepCopy(),
 			Schedules:      spec.DeepCopy().Schedules,
@@ -60,6 +71,29 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 		},
 	}, nil
+}
+
+// topology of a server that can have replicas: the engine says who writes, also while there is none.
+func topology(replicas *int32) string {
+	if replicas == nil {
+		return standalone
+	}
+	return replication
+}
+
+// pods are the replicas and their primary.
+func pods(replicas *int32) *int32 {
+	if replicas == nil {
+		return nil
+	}
+	return new(*replicas + 1)
+}
+
+func failover(f *databasev1.RedisFailover) *platformv1.Failover {
+	if f == nil {
+		return nil
+	}
+	return (&platformv1.Failover{Mode: f.Mode, After: f.After}).DeepCopy()
 }
 
 // running is written down only where it is false: true is the default.
@@ -98,8 +132,16 @@ func parameters(spec *databasev1.RedisSpec) platformv1.Parameters {
 	if spec.MaxmemoryPolicy != "" {
 		out["maxmemory-policy"] = platformv1.ParameterValue(spec.MaxmemoryPolicy)
 	}
+	if d := spec.Durability; d != nil {
+		out["min-replicas-to-write"] = number(d.MinReplicas)
+		out["min-replicas-max-lag"] = number(cmp.Or(d.MaxLagSeconds, defaultMaxLag))
+	}
 	maps.Copy(out, persistence(spec.Persistence))
 	return out
+}
+
+func number(n int32) platformv1.ParameterValue {
+	return platformv1.ParameterValue(strconv.Itoa(int(n)))
 }
 
 func persistence(p databasev1.RedisPersistence) platformv1.Parameters {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redis is the kind Redis: one Redis server with a volume of its own.
+// Package redis is the kind Redis: one Redis server with a volume of its own, or a
+// primary with replicas.
 //
-// It compiles to an Application of the plugin redis, topology standalone, with
-// the one component redis (port 6379) and the one credential default. Compile is
+// It compiles to an Application of the plugin redis, with the one component redis
+// (port 6379) and the one credential default. The topology is replication where
+// spec.replicas is set, also to 0, and else standalone: it never changes. Compile is
 // a pure function; testdata holds what it makes of each input. The frame in
 // sdk/typed does the rest under the field owner typed/redis: it applies the
 // Application, mirrors its conditions (Ready, Reconciling, Stalled, Accepted)

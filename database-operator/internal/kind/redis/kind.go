@@ -3,6 +3,8 @@
 package redis
 
 import (
+	"fmt"
+
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
@@ -19,6 +21,7 @@ type Kind struct{}
 var (
 	_ typed.Kind[*databasev1.Redis] = Kind{}
 	_ typed.Writer                  = Kind{}
+	_ typed.Converter               = Kind{}
 )
 
 // Name implements typed.Kind.
@@ -28,8 +31,23 @@ func (Kind) Name() string { return "Redis" }
 func (Kind) WriteThrough() map[string]string {
 	const of = "components[" + component + "]."
 	return map[string]string{
-		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size",
+		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size", podsField: "replicas",
 	}
+}
+
+// podsField of the Application is how many pods there are: the replicas and their primary.
+const podsField = "components[" + component + "].replicas"
+
+// Convert implements typed.Converter.
+func (Kind) Convert(field string, value any) (any, error) {
+	if field != podsField {
+		return value, nil
+	}
+	pods, ok := value.(int64)
+	if !ok || pods < 1 {
+		return nil, fmt.Errorf("%v pods are asked for, and a Redis has 1 at least: its primary. To stop it, use the Operation Stop", value)
+	}
+	return pods - 1, nil
 }
 
 // New implements typed.Kind.

@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 
@@ -11,24 +12,54 @@ import (
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 )
 
+// healthy is what the engine says of a pod whose server answers.
+const healthy = "Healthy"
+
 // Report implements typed.Kind.
 func (Kind) Report(r *databasev1.Redis, app *platformv1.Application) {
-	r.Status.Application = app.Name
-	r.Status.Version = app.Status.Version
-	r.Status.Ready = app.Status.Ready
-	r.Status.Primary = app.Status.Primary
-	r.Status.Schedules = app.DeepCopy().Status.Schedules
-	r.Status.Endpoint = endpoint(app.Status.Endpoints)
-	r.Status.BindingName = ""
+	s := &r.Status
+	s.Application = app.Name
+	s.Version = app.Status.Version
+	s.Ready = app.Status.Ready
+	s.Primary = app.Status.Primary
+	s.Term = app.Status.Term
+	s.Durability = app.Status.Durability
+	s.Schedules = app.DeepCopy().Status.Schedules
+	s.Endpoint = endpoint(app.Status.Endpoints, primaryRole)
+	s.ReadOnlyEndpoint = endpoint(app.Status.Endpoints, replicaRole)
+	s.BindingName = ""
 	if app.Status.Binding != nil {
-		r.Status.BindingName = app.Status.Binding.Name
+		s.BindingName = app.Status.Binding.Name
+	}
+	reportMembers(s, app)
+}
+
+// reportMembers says who does what, and how many of the replicas that are wanted follow.
+func reportMembers(s *databasev1.RedisStatus, app *platformv1.Application) {
+	s.Members, s.Replicas = nil, ""
+	for _, c := range app.Status.Components {
+		follow := 0
+		for _, pod := range c.Pods {
+			if pod.Role == "" {
+				continue
+			}
+			s.Members = append(s.Members, databasev1.RedisMember{Name: pod.Name, Role: pod.Role})
+			if pod.Role == replicaRole && pod.Health == healthy {
+				follow++
+			}
+		}
+		if app.Spec.Topology == replication && c.Name == component {
+			s.Replicas = fmt.Sprintf("%d/%d", follow, max(c.Replicas-1, 0))
+		}
 	}
 }
 
-// endpoint returns the address of the one client Service of the topology.
-func endpoint(all []platformv1.Endpoint) string {
-	if len(all) == 0 {
-		return ""
+// endpoint returns the address of the Service for pods of a role; empty when there is none.
+func endpoint(all []platformv1.Endpoint, role string) string {
+	for _, e := range all {
+		if e.Role == role {
+			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+		}
 	}
-	return net.JoinHostPort(all[0].Host, strconv.Itoa(int(all[0].Port)))
+	return ""
 }

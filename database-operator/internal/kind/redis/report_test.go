@@ -20,11 +20,19 @@ func TestReport(t *testing.T) {
 			Version:   "7.0.15",
 			Ready:     "1/1",
 			Primary:   "redis-cache-redis-main-0",
-			Endpoints: []platformv1.Endpoint{{Name: "redis-cache", Host: "redis-cache.shop.svc.cluster.local", Port: 6379}},
+			Endpoints: []platformv1.Endpoint{{Name: "redis-cache", Host: "redis-cache.shop.svc.cluster.local", Port: 6379, Role: "primary"}},
 			Binding:   &platformv1.Binding{Name: "redis-cache-binding"},
 			Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 		},
 	}
+	replicated := app.DeepCopy()
+	replicated.Spec.Topology = "replication"
+	replicated.Status.Ready, replicated.Status.Term, replicated.Status.Durability = "2/3", 7, platformv1.DurabilityAsynchronous
+	replicated.Status.Endpoints = append(replicated.Status.Endpoints, platformv1.Endpoint{Name: "redis-cache-replica", Host: "redis-cache-replica.shop.svc", Port: 6379, Role: "replica"})
+	replicated.Status.Components = []platformv1.ComponentState{{Name: "redis", Replicas: 3, Pods: []platformv1.PodState{
+		{Name: "redis-cache-redis-main-0", Role: "primary", Health: "Healthy"}, {Name: "redis-cache-redis-main-1", Role: "replica", Health: "Healthy"},
+		{Name: "redis-cache-redis-main-2", Role: "replica", Health: "Unhealthy"}, {Name: "redis-cache-redis-main-3", Health: "Starting"},
+	}}}
 	for name, c := range map[string]struct {
 		app  *platformv1.Application
 		want databasev1.RedisStatus
@@ -34,11 +42,20 @@ func TestReport(t *testing.T) {
 			Endpoint: "redis-cache.shop.svc.cluster.local:6379", BindingName: "redis-cache-binding", Application: "redis-cache",
 			Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 		}},
+		"with replicas": {replicated, databasev1.RedisStatus{
+			Version: "7.0.15", Ready: "2/3", Primary: "redis-cache-redis-main-0", Term: 7, Replicas: "1/2", Durability: platformv1.DurabilityAsynchronous,
+			Members: []databasev1.RedisMember{
+				{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
+			},
+			Endpoint: "redis-cache.shop.svc.cluster.local:6379", ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
+			BindingName: "redis-cache-binding", Application: "redis-cache", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+		}},
 		// What is no longer so does not stay in the status.
 		"nothing known": {&platformv1.Application{ObjectMeta: app.ObjectMeta}, databasev1.RedisStatus{Application: "redis-cache"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &databasev1.Redis{Status: databasev1.RedisStatus{Version: "6.2.0", Primary: "old", Endpoint: "old:1", BindingName: "old"}}
+			r := &databasev1.Redis{Status: databasev1.RedisStatus{Version: "6.2.0", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", BindingName: "old",
+				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, Members: []databasev1.RedisMember{{Name: "old", Role: "primary"}}}}
 			Kind{}.Report(r, c.app)
 			if !reflect.DeepEqual(r.Status, c.want) {
 				t.Errorf("got %+v, want %+v", r.Status, c.want)

@@ -20,6 +20,7 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"pluginVersion":                  {`{"pluginVersion":"1.1.0"}`, `"pluginVersion":"1.1.0"`},
 		"components[redis].resources":    {`{"resources":{"limits":{"memory":"3Gi"}}}`, `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[redis].storage.size": {`{"storage":{"size":"7Gi"}}`, `"storage":{"size":"7Gi"}`},
+		"components[redis].replicas":     {`{"replicas":2}`, `"replicas":3`},
 	}
 	mapping := Kind{}.WriteThrough()
 	if got, want := slices.Sorted(maps.Keys(mapping)), slices.Sorted(maps.Keys(samples)); !slices.Equal(got, want) {
@@ -40,5 +41,18 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		if spec, _ := json.Marshal(app.Spec); !strings.Contains(string(spec), sample.want) {
 			t.Errorf("%s of %s is not in %s", field, sample.spec, spec)
 		}
+	}
+}
+
+// A Redis counts its replicas, and its Application the pods.
+func TestConvertCountsThePrimary(t *testing.T) {
+	for pods, want := range map[int64]any{3: int64(2), 1: int64(0), 0: nil} {
+		got, err := Kind{}.Convert("components[redis].replicas", pods)
+		if got != want || (err == nil) != (want != nil) {
+			t.Errorf("%d pods are %v replicas, %v; want %v", pods, got, err, want)
+		}
+	}
+	if got, err := (Kind{}).Convert("version", "8.0"); got != "8.0" || err != nil {
+		t.Errorf("the version is %v, %v", got, err)
 	}
 }

@@ -29,9 +29,14 @@ import (
 	"github.com/zeroinfra/hack/images/internal/sources"
 )
 
-// redisImage returns the real definition of redis 7.0 and a builder that shares
-// downloaded packages with the command line.
 func redisImage(t *testing.T) (*Builder, *definition.Image) {
+	t.Helper()
+	return realImage(t, "zeroinfra/redis:7.0")
+}
+
+// realImage returns the real definition of an image and a builder that shares
+// downloaded packages with the command line.
+func realImage(t *testing.T, reference string) (*Builder, *definition.Image) {
 	t.Helper()
 	base, found, err := definition.Load("../..")
 	if err != nil {
@@ -47,14 +52,14 @@ func redisImage(t *testing.T) (*Builder, *definition.Image) {
 			t.Fatal(err)
 		}
 		for _, image := range images {
-			if image.Reference() == "zeroinfra/redis:7.0" {
+			if image.Reference() == reference {
 				return &Builder{
 					Out: t.TempDir(), Cache: filepath.Join(user, "zeroinfra/images"), Arch: runtime.GOARCH, Epoch: time.Unix(0, 0).UTC(),
 				}, image
 			}
 		}
 	}
-	t.Fatal("no definition makes zeroinfra/redis:7.0")
+	t.Fatalf("no definition makes %s", reference)
 	return nil, nil
 }
 

@@ -5,6 +5,7 @@ package component
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,7 +88,7 @@ func (p *prospect) compare(ctx context.Context, output *render.ComponentOutput) 
 			return err
 		}
 	}
-	gone := append(p.facts.autoscalers, p.facts.owned()...)
+	gone := slices.Concat(p.facts.autoscalers, p.facts.owned())
 	if output.PodMonitor == nil && p.facts.monitoring.monitor != nil {
 		gone = append(gone, p.facts.monitoring.monitor)
 	}

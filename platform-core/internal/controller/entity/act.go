@@ -116,7 +116,7 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 		for _, it := range batch {
 			it.attempt = g.attempts[base]
 		}
-		call, err := agent.Change(ctx, g.keyOf(base), g.entityType, changes)
+		call, err := agent.Change(agentclient.Within(ctx, g.term), g.keyOf(base), g.entityType, changes)
 		log.FromContext(ctx).Info("Changed entities", "type", g.entityType, "count", len(batch), "phase", call.Phase, "problems", len(call.Problems))
 		o := outcome.Done()
 		switch {

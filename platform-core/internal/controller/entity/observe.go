@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -122,6 +123,11 @@ func (c *Controller) agentOf(ctx context.Context, seen *observation, g *group) (
 	if pod == nil {
 		return nil, outcome.Waiting(platformv1.ReasonMiddlewareNotReady, fmt.Sprintf("no pod of component %q of Application %q takes writes now: see its conditions", g.component, seen.key.Name))
 	}
+	term, err := c.termOf(ctx, pod)
+	if err != nil {
+		return nil, outcome.Failed(err)
+	}
+	g.term = term
 	g.instance = instance{now: fmt.Sprintf("%s/%d", pod.UID, reportOf(pod).Starts), before: seen.instances[g.entityType]}
 	if seen.attempts[g.entityType] == nil {
 		seen.attempts[g.entityType] = map[string]int{}
@@ -132,6 +138,23 @@ func (c *Controller) agentOf(ctx context.Context, seen *observation, g *group) (
 		return nil, unanswered(err)
 	}
 	return agent, outcome.Done()
+}
+
+// termOf is the term of the set that a pod is of; 0 where nobody names its writer.
+func (c *Controller) termOf(ctx context.Context, pod *corev1.Pod) (int64, error) {
+	above := metav1.GetControllerOf(pod)
+	if above == nil {
+		return 0, nil
+	}
+	set := &platformv1.WorkloadSet{}
+	err := c.client.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: above.Name}, set)
+	if client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("cannot read WorkloadSet %q: %w", above.Name, err)
+	}
+	if set.Status.Writer == nil {
+		return 0, nil
+	}
+	return set.Status.Writer.Term, nil
 }
 
 // podFor returns the healthy pod that takes writes; nil when there is none. Of several the first by name is asked.

@@ -166,7 +166,9 @@ type group struct {
 	roles                 []string
 	items                 []*item
 	instance              instance
-	attempts              map[string]int
+	// term of the set whose pod is asked.
+	term     int64
+	attempts map[string]int
 	// running is what Entities whose change was under way in the last turn were settled at.
 	running map[types.UID]string
 	// self is this very controller.

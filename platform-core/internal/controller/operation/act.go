@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
@@ -41,6 +42,9 @@ func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, see
 
 // bringAbout does what a decision asks for. An error is one of the API server, to be tried again.
 func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, seen *observation, effect *opsflow.Effect) (*opsflow.Answer, error) {
+	if effect.Call != nil {
+		ctx = agentclient.Within(ctx, seen.facts.TermOf(effect.Call.Pod))
+	}
 	switch {
 	case effect.Call != nil && effect.Call.Action != "":
 		return c.act(ctx, seen.pods[effect.Call.Pod], effect), nil
@@ -54,6 +58,8 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 		return c.job(ctx, op, seen, effect.Job)
 	case effect.Handover != nil:
 		return c.handOver(ctx, op, effect)
+	case effect.Rebuild != nil:
+		return c.rebuildInTurn(ctx, op, seen, effect.Rebuild)
 	}
 	return c.object(ctx, op, effect.Object)
 }

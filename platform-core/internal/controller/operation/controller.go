@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -107,7 +106,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		For(&platformv1.Operation{}, builder.WithPredicates(c.atWork())).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.queuedBehind), builder.WithPredicates(ended)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(podChanged)).
-		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(setChanged)).
 		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(saysMore)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.parentOf), builder.WithPredicates(moved)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(lined))

@@ -93,25 +93,23 @@ func (c *Controller) think(ctx context.Context, seen *observation, edit *opsflow
 		if refusal := c.upgradable(ch.live, field); refusal != "" {
 			return nil, fmt.Sprintf("%s: %s", seen.facts.Declared.Object, refusal), nil
 		}
-		name := field.Field
-		if kind != nil {
-			if name, ok = opsflow.WriteThrough(field.Field, kind.WriteThrough()); !ok && field.Field == opsflow.FieldPluginVersion {
-				ch.note(fmt.Sprint(field.Value))
-				continue
-			}
-			if !ok {
-				return nil, fmt.Sprintf("%s has no field for %s: a %s does not offer that", seen.facts.Declared.Object, field.Field, before.GetKind()), nil
-			}
+		if field.Field == opsflow.FieldPluginVersion && !declares(kind, field.Field) {
+			ch.note(fmt.Sprint(field.Value))
+			continue
 		}
-		was, err := opsflow.SetField(spec, name, field.Value)
+		name, value, err := source(kind, before.GetKind(), field)
+		if err != nil {
+			return nil, fmt.Sprintf("%s %v", seen.facts.Declared.Object, err), nil
+		}
+		was, err := opsflow.SetField(spec, name, value)
 		if err != nil {
 			return nil, fmt.Sprintf("%s: %v", seen.facts.Declared.Object, err), nil
 		}
-		if same(was, field.Value) {
+		if same(was, value) {
 			_, _ = opsflow.SetField(spec, name, was)
 			continue
 		}
-		ch.changed = append(ch.changed, fmt.Sprintf("spec.%s: %s → %v", name, shown(was), field.Value))
+		ch.changed = append(ch.changed, fmt.Sprintf("spec.%s: %s → %v", name, shown(was), value))
 		if refusal := ch.respect(seen.facts.Declared.Object, name, edit.Ownership, c.Settings.Respected()); refusal != "" {
 			return nil, refusal, nil
 		}
@@ -121,6 +119,30 @@ func (c *Controller) think(ctx context.Context, seen *observation, edit *opsflow
 	}
 	refusal, err := c.judge(ctx, ch, kind)
 	return ch, refusal, err
+}
+
+// source is the field of the outermost object that a field of the Application comes from, and the value that it has to have there.
+func source(kind typed.Registration, kindName string, field opsflow.FieldEdit) (name string, value any, err error) {
+	if kind == nil {
+		return field.Field, field.Value, nil
+	}
+	name, ok := opsflow.WriteThrough(field.Field, kind.WriteThrough())
+	if !ok {
+		return "", nil, fmt.Errorf("has no field for %s: a %s does not offer that", field.Field, kindName)
+	}
+	if value, err = kind.Convert(field.Field, field.Value); err != nil {
+		return "", nil, fmt.Errorf("cannot have that: %w", err)
+	}
+	return name, value, nil
+}
+
+// declares says whether the outermost object has a field for one of the Application's.
+func declares(kind typed.Registration, field string) bool {
+	if kind == nil {
+		return true
+	}
+	_, has := opsflow.WriteThrough(field, kind.WriteThrough())
+	return has
 }
 
 // same compares a value that was there with one to set: a number of JSON is an int64 or a float64.

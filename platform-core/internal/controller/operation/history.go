@@ -70,8 +70,8 @@ func (h historian) Reconcile(ctx context.Context, request reconcile.Request) (re
 			next = time.Millisecond
 			break
 		}
-		if !recorded(app, old) {
-			next = unrecordedRetry
+		if recorded, err := h.recorded(ctx, app, old); !recorded || err != nil {
+			next, failures = unrecordedRetry, append(failures, err)
 			continue
 		}
 		deleted++
@@ -149,9 +149,21 @@ type getter interface {
 	Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error
 }
 
-// recorded says whether the Application knows of the Operation of its schedule: without that it would be made again.
-func recorded(app *platformv1.Application, op *platformv1.Operation) bool {
-	return op.Labels[platformv1.ScheduleLabel] == "" || app == nil || scheduling.Recorded(app, op)
+// recorded says whether the Application knows of the Operation of its schedule, and the WorkloadSet of the record of its failover:
+// without that it would be made again.
+func (c *Controller) recorded(ctx context.Context, app *platformv1.Application, op *platformv1.Operation) (bool, error) {
+	switch {
+	case op.Labels[platformv1.ScheduleLabel] != "":
+		return app == nil || scheduling.Recorded(app, op), nil
+	case !opsflow.RecordsFailover(op):
+		return true, nil
+	}
+	set := &platformv1.WorkloadSet{}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: op.Spec.TargetRef.Name}, set)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && opsflow.Noted(set, op), err
 }
 
 // ofRecord wakes the history of the Application of an Operation.

@@ -21,7 +21,6 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
-	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
 
 // objectOwner is the field owner of what steps apply: another than that of the fields that Operations edit.
@@ -139,55 +138,4 @@ func write(ctx context.Context, as client.Client, verb opsflow.ObjectVerb, objec
 		return &opsflow.Answer{}, err
 	}
 	return &opsflow.Answer{}, as.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(objectOwner), client.ForceOwnership)
-}
-
-// handOver asks a WorkloadSet to have its writer hand over, or takes that back.
-func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, effect *opsflow.Effect) (*opsflow.Answer, error) {
-	wanted := effect.Handover
-	set := &platformv1.WorkloadSet{}
-	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: wanted.Set}, set)
-	if apierrors.IsNotFound(err) {
-		return refuse("WorkloadSet %s is gone", wanted.Set), nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", wanted.Set, err)
-	}
-	var value any
-	request := platformv1.HandoverRequest{From: wanted.From, To: wanted.To, Request: string(op.UID)}
-	if wanted.From != "" {
-		value = request.String()
-		if set.Spec.Switchover == nil && set.Spec.Failover == nil {
-			return refuse("component %q of plugin %q declares no switchover", set.Spec.Component, set.Spec.Plugin.Name), nil
-		}
-	}
-	present, is := set.Annotations[platformv1.SwitchWriterAnnotation]
-	switch {
-	case value == nil && (!is || platformv1.ParseHandoverRequest(present).Request != request.Request):
-		return &opsflow.Answer{}, nil
-	case value == present:
-		return handingOver(set, request), nil
-	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": set.UID, "annotations": map[string]any{platformv1.SwitchWriterAnnotation: value}}})
-	if err != nil {
-		return nil, err
-	}
-	return &opsflow.Answer{}, c.client.Patch(ctx, set, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
-}
-
-// handingOver says how far a set is with a request.
-func handingOver(set *platformv1.WorkloadSet, request platformv1.HandoverRequest) *opsflow.Answer {
-	state := set.Status.Switchover
-	if state == nil || state.Request != request.Request {
-		return &opsflow.Answer{}
-	}
-	stalled := conditions.Get(set, platformv1.StalledCondition)
-	if stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason == platformv1.ReasonSwitchoverFailed {
-		return &opsflow.Answer{Problem: stalled.Message}
-	}
-	progress := fmt.Sprintf("attempt %d", state.Attempt)
-	if state.Phase == platformv1.SwitchoverFailed {
-		progress += " failed: " + state.Message
-	}
-	return &opsflow.Answer{Outputs: map[string]string{"progress": progress}}
 }

@@ -91,7 +91,7 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if refusal, err := c.observeDeclared(ctx, seen); refusal != nil || err != nil {
 		return nil, refusal, err
 	}
-	if opsflow.Records(op) {
+	if opsflow.RecordsSpec(op) {
 		// It goes by what the Application says of itself.
 		return seen, nil, nil
 	}
@@ -120,7 +120,7 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 	if above != nil {
 		d.Object = fmt.Sprintf("%s %q", above.Kind, above.Name)
 	}
-	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool { return s.Engine != nil }) {
+	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool { return s.Engine != nil && !s.Engine.Do.OnPods() }) {
 		return nil, nil
 	}
 	d.ObservedGeneration = app.Status.ObservedGeneration
@@ -193,6 +193,12 @@ func (c *Controller) available(app *platformv1.Application, target opsflow.Targe
 
 func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Target, component string, seen *observation) *opsflow.Refusal {
 	app, facts := seen.facts.Application, &seen.facts
+	if opsflow.RecordsFailover(op) {
+		// What the engine did depends on no plugin, and takes turns with nobody.
+		facts.Template = opsflow.Defaults()[opsflow.TemplateFailover]
+		facts.Parameters = opsflow.ParametersInForce(op.Spec, facts.Template)
+		return nil
+	}
 	pinned := opsflow.PinnedTo(app)
 	known := opsflow.Unknown
 	state, found := c.Index.Get(pinned.Name, pinned.Version)
@@ -250,12 +256,13 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 			continue
 		}
 		seen.facts.Sets = append(seen.facts.Sets, set.Name)
+		seen.observeWriting(set)
 		for ordinal := range set.Spec.Replicas {
 			name := platformv1.PodNameFor(set.Name, ordinal)
 			seen.facts.Pods = append(seen.facts.Pods, factsOf(set, ordinal, name, seen.pods[name]))
 		}
 	}
-	return nil
+	return c.observeClaims(ctx, app, seen)
 }
 
 // factsOf describes one pod of a set; pod is nil while there is none.

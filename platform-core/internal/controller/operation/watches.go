@@ -137,7 +137,7 @@ var saysMore = predicate.Funcs{
 
 // lined passes Operations for which one that runs may have to end.
 var lined = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return opsflow.Records(e.Object.(*platformv1.Operation)) },
+	CreateFunc: func(e event.CreateEvent) bool { return opsflow.RecordsSpec(e.Object.(*platformv1.Operation)) },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*platformv1.Operation), e.ObjectNew.(*platformv1.Operation)
 		return is.Status.Phase == platformv1.OperationPending && was.Status.Phase != is.Status.Phase ||
@@ -158,10 +158,23 @@ var moved = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
+// setChanged passes sets with another spec, and those that say something else of their writer.
+var setChanged = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*platformv1.WorkloadSet), e.ObjectNew.(*platformv1.WorkloadSet)
+		return !equality.Semantic.DeepEqual(was.Status.Writer, is.Status.Writer) || !equality.Semantic.DeepEqual(was.Status.Switchover, is.Status.Switchover) ||
+			pendingOf(was) != pendingOf(is)
+	},
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+})
+
 // podChanged passes what can move a running Operation on.
 var podChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 	return was.UID != is.UID ||
 		was.Annotations[platformv1.ReportAnnotation] != is.Annotations[platformv1.ReportAnnotation] ||
+		was.Labels[platformv1.RoleLabel] != is.Labels[platformv1.RoleLabel] ||
 		presenceOf(was) != presenceOf(is)
 }}

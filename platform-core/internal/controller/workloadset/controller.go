@@ -100,6 +100,7 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 		Watches(&rbacv1.RoleBinding{}, made).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofOperation), builder.WithPredicates(leftPods)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofOperation), builder.WithPredicates(over)).
 		WithOptions(c.Options).
 		Complete(c)
 }
@@ -129,14 +130,20 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)
 	}
+	asking, err := c.asks(ctx, set)
+	if err != nil {
+		return outcome.Failed(err)
+	}
 	f, err := c.observe(ctx, set)
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	f.asking = asking
 	changing, err := c.tendWriter(ctx, set, f)
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	ctx = agentclient.Within(ctx, recordOf(f.writer).Term)
 	steps := rollout.Plan(f.rollout)
 	if rollout.Careful(f.rollout, steps) {
 		if err := c.observePods(ctx, c.live, set, f); err != nil {

@@ -5,13 +5,10 @@ package workloadset
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
@@ -50,22 +47,11 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 		}
 	}
 	c.observeCandidates(set, f)
+	turn.noteOrder(decision)
 	if err := turn.finishOrder(ctx, decision); err != nil {
 		return outcome.Done(), err
 	}
 	return turn.settle(decision), nil
-}
-
-// finishOrder takes an order back that is carried out: it is not to move the writer once more when the pod writes again later.
-func (t *writerTurn) finishOrder(ctx context.Context, d failover.Decision) error {
-	order, found := t.set.Annotations[platformv1.SwitchWriterAnnotation]
-	from := platformv1.ParseHandoverRequest(order).From
-	if !found || d.State != failover.Steady || primaryOf(t.writer) == "" || from == primaryOf(t.writer) {
-		return nil
-	}
-	body := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, t.set.UID, platformv1.SwitchWriterAnnotation)
-	target := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: t.set.Namespace, Name: t.set.Name}}
-	return client.IgnoreNotFound(t.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(body)), client.FieldOwner(owner)))
 }
 
 // writerTurn is one turn for the writer of a set.
@@ -165,6 +151,7 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 		pod.Member = failover.Known{Identity: m.Identity, Promised: m.Promised, Term: m.Term, ListVersion: m.ListVersion, Writing: m.Writing, Primary: m.Primary}
 	}
 	declared := t.set.Spec.Failover
+	pod.History = p.Report.Attributes[declared.HistoryAttribute]
 	if !t.rollout.Writes(p.Report.Role) && p.Report.Health == agentreport.Healthy {
 		inSync := true
 		if declared.InSync != "" {
@@ -190,7 +177,7 @@ func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) fa
 	if err != nil {
 		return failover.Measurement{Problem: err.Error()}
 	}
-	m := failover.Measurement{Order: order}
+	m := failover.Measurement{Order: order, History: attributes[declared.HistoryAttribute], Earlier: attributes[declared.EarlierAttribute]}
 	if text, found := attributes[declared.LagAttribute]; found && declared.LagAttribute != "" {
 		lag, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 		if err != nil {
@@ -199,28 +186,4 @@ func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) fa
 		m.Lag = &lag
 	}
 	return m
-}
-
-// ordered is the order to the writer, or while nobody is named to the one before, to hand over: that of a person or an Operation, else
-// that of the rollout, which is about to take it out.
-func (t *writerTurn) ordered() *failover.Order {
-	writer := primaryOf(t.writer)
-	if writer == "" && t.writer != nil && t.writer.Former != nil {
-		writer = t.writer.Former.Name
-	}
-	if writer == "" {
-		return nil
-	}
-	if order := platformv1.ParseHandoverRequest(t.set.Annotations[platformv1.SwitchWriterAnnotation]); order.From == writer {
-		return &failover.Order{To: order.To}
-	}
-	steps := rollout.Plan(t.rollout)
-	if i := slices.IndexFunc(steps, func(s rollout.Step) bool { return s.Action == rollout.SwitchOver && s.Pod == writer }); i >= 0 {
-		t.order = &failover.Order{To: steps[i].To}
-		return t.order
-	}
-	if primaryOf(t.writer) == "" {
-		return t.order
-	}
-	return nil
 }

@@ -238,12 +238,21 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 	h.must(m.change(setName+"-2", func(s *simulatedMember) { s.offset = 9 }))
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = true }))
 	h.writes(m, set, "2", 2)
+	changes := set.Status.Writer.Changes
+	if len(changes) != 1 || changes[0].Term != 2 || changes[0].Cause != platformv1.WriterFailed || changes[0].From != setName+"-0" || changes[0].To != setName+"-2" ||
+		changes[0].Named == nil || changes[0].Named.Before(&changes[0].Deposed) || changes[0].Order == nil || *changes[0].Order != 9 ||
+		!strings.Contains(changes[0].Reason, "is down") || !strings.Contains(changes[0].Choice, "the most advanced") {
+		t.Errorf("the changes are %+v", changes)
+	}
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks, s.offset = false, 9 }))
 	// A person says so.
 	h.change(set, func(s *platformv1.WorkloadSet) {
 		s.Annotations = map[string]string{platformv1.SwitchWriterAnnotation: setName + "-2/" + setName + "-0"}
 	})
 	h.writes(m, set, "0", 3)
+	if changes := set.Status.Writer.Changes; len(changes) != 2 || changes[1].Cause != platformv1.WriterOrdered || changes[1].Operation != "" {
+		t.Errorf("the changes are %+v", changes)
+	}
 	// An order that is through does nothing more.
 	h.touch(set)
 	h.writes(m, set, "0", 3)
@@ -289,10 +298,14 @@ func TestNobodyIsDeposedInVain(t *testing.T) {
 	h.writes(m, set, "0", 1)
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = true }))
 	h.says(set, platformv1.ReasonFailoverPending, "failover.mode is Manual")
-	h.change(set, func(s *platformv1.WorkloadSet) {
-		s.Annotations = map[string]string{platformv1.SwitchWriterAnnotation: setName + "-0"}
-	})
+	// To hand over it would have to work.
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-0"})
+	h.says(set, platformv1.ReasonFailoverPending, "run an Operation of template Failover")
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Way: platformv1.TakeOver, Request: platformv1.RequestOf(h.operation("failover", nil))})
 	h.writes(m, set, "1", 2)
+	if changes := set.Status.Writer.Changes; len(changes) != 1 || changes[0].Cause != platformv1.WriterFailed || changes[0].Operation != "failover" {
+		t.Errorf("the changes are %+v", changes)
+	}
 	h.must(m.change(setName+"-1", func(s *simulatedMember) { s.breaks = true }))
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Failover.Mode = platformv1.FailoverAuto })
 	h.says(set, platformv1.ReasonFailoverPending, "no other pod can take over: "+setName+"-0 is not healthy")

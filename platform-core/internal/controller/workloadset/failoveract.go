@@ -64,7 +64,7 @@ func (t *writerTurn) write(ctx context.Context, step failover.Step) error {
 	if t.writer != nil {
 		since = t.writer.Since
 	}
-	next := storedRecord(step.Record, step.Former, t.writer, t.Now())
+	next := storedRecord(step, t.writer, t.Now())
 	written, err := t.writeRecord(ctx, t.set, t.version, next)
 	if err != nil || !written {
 		return err
@@ -164,6 +164,9 @@ func (t *writerTurn) ask(ctx context.Context, step failover.Step) failover.Answe
 	answer := failover.Answer{At: t.writers.since(t.Now())}
 	if err != nil {
 		answer.Problem = agentclient.ProblemOf(err)
+		if agentclient.IsAlive(err) {
+			answer.Refusal = failover.Refused
+		}
 		return answer
 	}
 	answer.Member = failover.Known{Identity: status.GetIdentity(), Promised: status.GetPromised(), Term: status.GetTerm(), ListVersion: status.GetListVersion(),
@@ -212,7 +215,7 @@ func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.Pa
 }
 
 func (t *writerTurn) await(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall, error) {
-	ctx, cancel := context.WithTimeout(ctx, actionPatience)
+	ctx, cancel := context.WithTimeout(agentclient.Within(ctx, t.writer.Term), actionPatience)
 	defer cancel()
 	ops, err := t.Ops.DialOps(ctx, pod)
 	if err != nil {

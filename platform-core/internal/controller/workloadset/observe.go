@@ -60,6 +60,8 @@ type facts struct {
 	writer *platformv1.WriterRecord
 	// order to the writer to hand over that the rollout gave.
 	order *failover.Order
+	// asking is the Operation that asks for another writer; nil for none.
+	asking *platformv1.Operation
 }
 
 func (f *facts) wakeAfter(d time.Duration) {

@@ -40,7 +40,7 @@ func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
 		return
 	}
 	f.rollout.Switchover = rollout.BySwitchover
-	request := platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchWriterAnnotation])
+	request := requestOf(set)
 	f.rollout.Request = rollout.Request{From: request.From, To: request.To}
 	advanceSwitchover(set, f)
 	f.rollout.Handover = handoverOf(set, f)
@@ -128,14 +128,9 @@ func handoverOf(set *platformv1.WorkloadSet, f *facts) rollout.Handover {
 	return handover
 }
 
-// requestOf is the request that a set was asked with to hand over; empty for none.
-func requestOf(set *platformv1.WorkloadSet) string {
-	return platformv1.ParseHandoverRequest(set.Annotations[platformv1.SwitchWriterAnnotation]).Request
-}
-
 // sameOccasion says whether an attempt was for what is asked now: attempts are counted anew for another spec or request.
 func sameOccasion(s *platformv1.SwitchoverState, set *platformv1.WorkloadSet) bool {
-	return s.Generation == set.Generation && s.Request == requestOf(set)
+	return s.Generation == set.Generation && s.Request == requestOf(set).Request
 }
 
 // switchOver has a pod that writes hand over. An attempt is recorded in the status before the call is made, so that whoever goes on
@@ -150,7 +145,7 @@ func (c *Controller) switchOver(ctx context.Context, set *platformv1.WorkloadSet
 		return c.callSwitchover(ctx, set, f, step)
 	}
 	next := platformv1.SwitchoverState{From: step.Pod, FromUID: pod.UID, To: step.To, Generation: set.Generation, Attempt: 1,
-		Request: requestOf(set), Phase: platformv1.SwitchoverRunning, Since: metav1.NewTime(f.now)}
+		Request: requestOf(set).Request, Phase: platformv1.SwitchoverRunning, Since: metav1.NewTime(f.now)}
 	if same && sameOccasion(s, set) {
 		if wait := s.Since.Add(switchoverPause).Sub(f.now); s.Phase != platformv1.SwitchoverRunning && wait > 0 {
 			f.wakeAfter(wait)
@@ -215,8 +210,9 @@ func (c *Controller) runAction(ctx context.Context, pod *corev1.Pod, action agen
 // switchoverAction is the call of an attempt. Its key names the attempt by what is recorded of it, so that a repeated one does
 // nothing again.
 func (f *facts) switchoverAction(set *platformv1.WorkloadSet, s *platformv1.SwitchoverState) (agentclient.Action, error) {
+	_, request := platformv1.HandoverRequest{Request: s.Request}.Operation()
 	action := agentclient.Action{
-		Key:        strings.TrimSuffix(fmt.Sprintf("switchover/%s/%d/%d/%d/%s", s.FromUID, s.Generation, s.Attempt, s.Since.Unix(), s.Request), "/"),
+		Key:        strings.TrimSuffix(fmt.Sprintf("switchover/%s/%d/%d/%d/%s", s.FromUID, s.Generation, s.Attempt, s.Since.Unix(), request), "/"),
 		Name:       set.Spec.Switchover.Action,
 		Parameters: map[string]string{},
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,7 +95,7 @@ func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSe
 		return false, err
 	}
 	// What is not there is to go.
-	fields := map[string]any{"primary": nil, "previous": nil, "former": nil, "since": nil}
+	fields := map[string]any{"primary": nil, "previous": nil, "former": nil, "since": nil, "changes": nil}
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return false, err
 	}
@@ -140,9 +141,11 @@ func listOf(l *platformv1.WriterList) permission.List {
 	return list
 }
 
-// storedRecord is the record as the API has it. before is the one that it replaces.
-func storedRecord(r permission.Record, former *permission.Member, before *platformv1.WriterRecord, now time.Time) *platformv1.WriterRecord {
-	stored := &platformv1.WriterRecord{Term: r.Term, Primary: storedMember(r.Primary), List: storedList(r.List), Former: storedMember(former)}
+// storedRecord is the record of a step as the API has it. before is the one that it replaces.
+func storedRecord(step failover.Step, before *platformv1.WriterRecord, now time.Time) *platformv1.WriterRecord {
+	r := step.Record
+	stored := &platformv1.WriterRecord{Term: r.Term, Primary: storedMember(r.Primary), List: storedList(r.List), Former: storedMember(step.Former),
+		Changes: storedChanges(step, before, now)}
 	if r.Previous != nil {
 		stored.Previous = new(storedList(*r.Previous))
 	}
@@ -152,6 +155,33 @@ func storedRecord(r permission.Record, former *permission.Member, before *platfo
 		stored.Since = &metav1.Time{Time: now}
 	}
 	return stored
+}
+
+var causes = map[failover.Cause]platformv1.WriterChangeCause{
+	failover.Failed: platformv1.WriterFailed, failover.Ordered: platformv1.WriterOrdered, failover.Recovered: platformv1.WriterRecovered,
+}
+
+// storedChanges are the latest terms with what a step says of its own. The first writer of a set replaces none.
+func storedChanges(step failover.Step, before *platformv1.WriterRecord, now time.Time) []platformv1.WriterChange {
+	if before == nil {
+		return nil
+	}
+	changes := slices.Clone(before.Changes)
+	if begun := step.Change; begun != nil && step.Record.Term > before.Term {
+		change := platformv1.WriterChange{Term: step.Record.Term, Cause: causes[begun.Cause], Reason: begun.Why, Operation: begun.By, Deposed: metav1.NewMicroTime(now)}
+		if before.Primary != nil {
+			change.From = before.Primary.Name
+		}
+		changes = append(changes, change)
+	}
+	if last := len(changes) - 1; step.Record.Primary != nil && last >= 0 && changes[last].Term == step.Record.Term && changes[last].Named == nil {
+		change := &changes[last]
+		change.To, change.Named, change.Choice = step.Record.Primary.Name, new(metav1.NewMicroTime(now)), step.Reason
+		if step.Chosen != nil {
+			change.Order, change.Lag = new(step.Chosen.Order), step.Chosen.Lag
+		}
+	}
+	return changes[max(0, len(changes)-platformv1.MaxWriterChanges):]
 }
 
 func storedMember(m *permission.Member) *platformv1.WriterMember {

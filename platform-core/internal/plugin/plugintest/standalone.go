@@ -16,6 +16,7 @@ var replicated = [][2]string{
 	{"      attributes:\n        # Whether a replica", "    tls:\n"},
 	{"    # What the engine runs where it names the writer.", "    # Redis itself has no metrics"},
 	{"  # One primary and its replicas.", "credentials:\n"},
+	{"  readOnlyService: replica", "  port: redis\n"},
 }
 
 // defaults are the same of its parameters.

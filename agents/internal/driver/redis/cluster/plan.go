@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Decide says what is next. The views are of the members of the shape, in any order. What needs to be done first comes first: nothing of a
+// later stage is begun while an earlier one has something to say.
+func Decide(shape *Shape, views []View) Plan {
+	p := newPicture(shape, views)
+	for _, stage := range []func() *Plan{
+		p.identities, p.beginnings, p.meetings, p.sight, p.successions, p.abandoned, p.agreement,
+		p.openSlots, p.unowned, p.roles, p.forgotten, p.yielding, p.settled, p.copies, p.moves, p.departures, p.health,
+	} {
+		if plan := stage(); plan != nil {
+			return *plan
+		}
+	}
+	return Plan{Phase: Done, Reason: fmt.Sprintf("%d shards own all slots", len(shape.Shards))}
+}
+
+func refused(format string, args ...any) *Plan {
+	return &Plan{Phase: Refused, Reason: fmt.Sprintf(format, args...)}
+}
+
+func waiting(format string, args ...any) *Plan {
+	return &Plan{Phase: Waiting, Reason: fmt.Sprintf(format, args...)}
+}
+
+func working(steps []Step, format string, args ...any) *Plan {
+	if len(steps) == 0 {
+		return nil
+	}
+	return &Plan{Phase: Working, Reason: fmt.Sprintf(format, args...), Steps: steps}
+}
+
+// identities: each member is one node of one cluster.
+func (p *picture) identities() *Plan {
+	seen := map[string]string{}
+	for _, v := range p.all() {
+		if !v.seen() {
+			continue
+		}
+		if other := seen[v.ID]; other != "" {
+			return refused("%s and %s have the same node id %s: one has a copy of the other's volume. Remove nodes.conf and the data from the copy", other, v.Member, v.ID)
+		}
+		seen[v.ID] = v.Member
+	}
+	for _, v := range p.staying {
+		switch {
+		case !v.seen():
+		case v.fresh() && v.Keys > 0:
+			return refused("%s is in no cluster, and has %d keys: it can join only without data. Flush it, if they are not needed", v.Member, v.Keys)
+		case v.joined() && v != p.anchor && !p.related(v):
+			return refused("%s is in another cluster: it knows no member of this one, but %d other nodes. Reset it, if its data is not needed", v.Member, len(v.Nodes)-1)
+		}
+	}
+	return nil
+}
+
+// related says whether a member and another one know of each other, either way.
+func (p *picture) related(v *View) bool {
+	return slices.ContainsFunc(p.all(), func(o *View) bool {
+		return o != v && o.seen() && (v.node(o.ID) != nil || o.node(v.ID) != nil)
+	})
+}
+
+// beginnings: fresh members get an epoch of their own before they are met. A cluster begins only where all members are seen to be fresh.
+func (p *picture) beginnings() *Plan {
+	if missing := unseen(p.staying); p.anchor == nil && len(missing) > 0 {
+		return waiting("no member knows of a cluster, and it does not begin before all are seen: %s", strings.Join(missing, ", "))
+	}
+	if gone := slices.DeleteFunc(slices.Clone(p.leaving), func(v *View) bool { return v.seen() && v.fresh() }); p.anchor == nil && len(gone) > 0 {
+		return refused("no member that stays knows of a cluster, and %s leaves: it may have the data", gone[0].Member)
+	}
+	var epoch uint64
+	for _, v := range p.all() {
+		if v.seen() {
+			epoch = max(epoch, v.Epoch, v.own().Epoch)
+		}
+	}
+	var steps []Step
+	for _, v := range p.staying {
+		// A node that has heard of an epoch takes none.
+		if v.seen() && v.fresh() && v.Epoch == 0 && v.own().Epoch == 0 {
+			epoch++
+			steps = append(steps, Step{Kind: SetEpoch, On: v.Member, Epoch: epoch, Reason: "it is fresh"})
+		}
+	}
+	if p.anchor != nil {
+		return working(steps, "fresh members get an epoch before they join")
+	}
+	return working(steps, "all members are fresh: a cluster begins")
+}
+
+// meetings: members are met, and met again where their address has changed. What goes through the anchor spreads by itself, so that other
+// pairs follow only when all is well with it.
+func (p *picture) meetings() *Plan {
+	if p.anchor == nil {
+		p.anchor = p.staying[0]
+	}
+	var through, others []Step
+	around := slices.DeleteFunc(p.all(), func(v *View) bool { return !v.seen() || p.shardOf(v) < 0 && !p.known(v.ID) })
+	for _, v := range around {
+		for _, o := range around {
+			if reason := stale(v, o); v != o && reason != "" {
+				step := Step{Kind: Meet, On: v.Member, To: o.Member, Reason: reason}
+				if v == p.anchor || o == p.anchor {
+					through = append(through, step)
+				} else {
+					others = append(others, step)
+				}
+			}
+		}
+	}
+	if len(through) > 0 {
+		return working(through, "members must know each other's addresses")
+	}
+	return working(others, "members must know each other's addresses")
+}
+
+// stale says why a member has to meet another one.
+func stale(v, o *View) string {
+	switch n := v.node(o.ID); {
+	case n == nil || n.Is("handshake"):
+		return "they have not met"
+	case n.Is("noaddr"):
+		return "its address is not known"
+	case n.Address != o.Address:
+		return fmt.Sprintf("its address was %s and is %s", n.Address, o.Address)
+	}
+	return ""
+}
+
+// sight: nothing else is done while a member is not seen. One that leaves and owns nothing may be gone already.
+func (p *picture) sight() *Plan {
+	missing := unseen(p.staying)
+	for _, v := range p.leaving {
+		if v.seen() {
+			continue
+		}
+		if holders := p.ghosts(); slices.ContainsFunc(holders, func(g ghost) bool { return g.owns }) {
+			missing = append(missing, unseen([]*View{v})...)
+		}
+	}
+	if len(missing) > 0 {
+		return waiting("not all members are seen: %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// successions: where the owner of slots is gone for good, one of its replicas takes over. All members are seen here and none is that node,
+// so that nothing is waited for: whoever copied from it has what is left.
+func (p *picture) successions() *Plan {
+	all := p.ghosts()
+	for _, g := range all {
+		if g.alive {
+			return waiting("node %s at %s is in the cluster, and is no member: it is gone, and that is not noticed yet, or it has to leave", g.id, g.address)
+		}
+	}
+	var steps []Step
+	for _, g := range all {
+		if !g.owns || len(g.replicas) == 0 {
+			continue
+		}
+		best := slices.MaxFunc(g.replicas, func(a, b *View) int { return int(min(max(a.Offset-b.Offset, -1), 1)) })
+		steps = append(steps, Step{Kind: Failover, On: best.Member, Manner: p.manner(), Reason: fmt.Sprintf("node %s is gone, and it has most of its data", g.id)})
+	}
+	return working(steps, "replicas take over from nodes that are gone")
+}
+
+// manner is Force while a majority of those who own slots can vote.
+func (p *picture) manner() Manner {
+	voters, alive := map[string]bool{}, 0
+	for _, v := range p.counted() {
+		for _, n := range v.Nodes {
+			if len(n.Slots) > 0 && !voters[n.ID] {
+				voters[n.ID] = true
+				if p.byID[n.ID] != nil {
+					alive++
+				}
+			}
+		}
+	}
+	if alive*2 > len(voters) {
+		return Force
+	}
+	return Takeover
+}
+
+// abandoned: slots of a node that is gone without a replica are dropped only where that is said.
+func (p *picture) abandoned() *Plan {
+	var steps []Step
+	for _, g := range p.ghosts() {
+		if !g.owns || len(g.replicas) > 0 {
+			continue
+		}
+		if !slices.Contains(p.shape.Abandon, g.id) {
+			return refused("the slots %s belong to node %s, which no member is and nobody copied from: bring its volume back, or abandon it to hand them out empty", p.slotsOfGhost(g), g.id)
+		}
+		for _, v := range g.knownBy {
+			steps = append(steps, Step{Kind: Forget, On: v.Member, ID: g.id, Reason: "its data is given up for lost"})
+		}
+	}
+	return working(steps, "nodes whose data is lost are dropped")
+}
+
+func (p *picture) slotsOfGhost(g ghost) string {
+	for _, v := range g.knownBy {
+		if n := v.node(g.id); len(n.Slots) > 0 {
+			return textOf(n.Slots)
+		}
+	}
+	return ""
+}
+
+// agreement of all members about who owns what, and who is a primary.
+func (p *picture) agreement() *Plan {
+	if sentence := p.agree(); sentence != "" {
+		return waiting("%s", sentence)
+	}
+	for _, v := range p.counted() {
+		for _, o := range p.counted() {
+			// Right after they met, a node is neither.
+			if n := v.node(o.ID); n != nil && (n.Is("master") != o.primary() || n.Is("slave") == o.primary()) {
+				return waiting("%s has not yet heard what %s is", v.Member, o.Member)
+			}
+		}
+	}
+	return nil
+}
+
+// forgotten: nodes that no member is, and that own nothing, are dropped by all.
+func (p *picture) forgotten() *Plan {
+	var steps []Step
+	for _, g := range p.ghosts() {
+		for _, v := range g.knownBy {
+			steps = append(steps, Step{Kind: Forget, On: v.Member, ID: g.id, Reason: "no member is this node, and it owns no slots"})
+		}
+	}
+	return working(steps, "nodes that are gone are dropped")
+}
+
+// yielding: a member that is about to be taken out hands its slots to a replica that has all data.
+func (p *picture) yielding() *Plan {
+	var steps []Step
+	for _, member := range p.shape.Yield {
+		v := p.byMember[member]
+		if !v.owns() {
+			continue
+		}
+		var best *View
+		for _, r := range p.all() {
+			if r.own().Primary == v.ID && r.Link && !slices.Contains(p.shape.Yield, r.Member) && (best == nil || r.Offset > best.Offset) {
+				best = r
+			}
+		}
+		if best == nil {
+			return refused("%s owns slots, and no replica in sync can take over from it", member)
+		}
+		steps = append(steps, Step{Kind: Failover, On: best.Member, Reason: member + " is to be taken out"})
+	}
+	return working(steps, "primaries hand over before they are taken out")
+}
+
+// settled is the end where nothing is to be moved.
+func (p *picture) settled() *Plan {
+	if p.shape.Goal != Settle {
+		return nil
+	}
+	if plan := p.health(); plan != nil {
+		return plan
+	}
+	return &Plan{Phase: Done, Reason: "no slot is open, and each has an owner"}
+}
+
+// departures: who leaves and owns nothing, as all say, is dropped by all, replicas first, and then reset.
+func (p *picture) departures() *Plan {
+	leaving := slices.Clone(p.leaving)
+	slices.SortStableFunc(leaving, func(a, b *View) int { return rankOf(a) - rankOf(b) })
+	var forget, reset []Step
+	for _, v := range leaving {
+		if !v.seen() {
+			continue
+		}
+		for _, o := range p.staying {
+			if o.node(v.ID) != nil {
+				forget = append(forget, Step{Kind: Forget, On: o.Member, ID: v.ID, Reason: v.Member + " leaves, and owns no slots"})
+			}
+		}
+		if !v.fresh() {
+			reset = append(reset, Step{Kind: Reset, On: v.Member, Reason: "it has left"})
+		}
+	}
+	if len(forget) > 0 {
+		return working(forget, "members that leave are dropped by all others")
+	}
+	return working(reset, "members that have left forget the cluster")
+}
+
+func rankOf(v *View) int {
+	if v.seen() && v.primary() {
+		return 1
+	}
+	return 0
+}
+
+// health: all members serve, and hear each other.
+func (p *picture) health() *Plan {
+	for _, v := range p.staying {
+		if v.State != "ok" {
+			return waiting("%s says that the cluster's state is %q", v.Member, v.State)
+		}
+		for _, o := range p.staying {
+			if n := v.node(o.ID); o != v && (n == nil || n.Is("fail") || n.Is("fail?") || !n.Connected) {
+				return waiting("%s does not hear %s", v.Member, o.Member)
+			}
+		}
+		if !v.primary() && !v.Link {
+			return waiting("%s has not yet all data of its primary", v.Member)
+		}
+	}
+	return nil
+}

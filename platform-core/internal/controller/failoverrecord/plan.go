@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failoverrecord
+
+import (
+	"fmt"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+)
+
+// due are the terms of a set that have yet to be put on record.
+func due(set *platformv1.WorkloadSet) []int64 {
+	if set.Status.Writer == nil {
+		return nil
+	}
+	recorded, _ := strconv.ParseInt(set.Annotations[platformv1.RecordedTermAnnotation], 10, 64)
+	var terms []int64
+	for _, change := range set.Status.Writer.Changes {
+		// An order is on record where it was given.
+		if change.Term > recorded && change.Cause != platformv1.WriterOrdered && change.Operation == "" {
+			terms = append(terms, change.Term)
+		}
+	}
+	return terms
+}
+
+// nameFor is the name of the record of a term. A set that is made anew under its name begins its terms anew.
+func nameFor(set *platformv1.WorkloadSet, term int64) string {
+	uid := string(set.UID)
+	return fmt.Sprintf("%s-failover-%d-%s", set.Name, term, uid[:min(5, len(uid))])
+}
+
+// operation is the record of a term, complete but for its owner.
+func operation(set *platformv1.WorkloadSet, term int64) *platformv1.Operation {
+	return &platformv1.Operation{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: set.Namespace, Name: nameFor(set, term),
+			Labels: map[string]string{
+				platformv1.DomainLabel:      set.Labels[platformv1.DomainLabel],
+				platformv1.ApplicationLabel: set.Spec.Application,
+				platformv1.TriggerLabel:     string(platformv1.TriggerFailover),
+				platformv1.ManagedByLabel:   platformv1.ManagedBy,
+			},
+		},
+		Spec: platformv1.OperationSpec{
+			TemplateRef: opsflow.TemplateFailover,
+			TargetRef:   platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: set.Name},
+			Parameters:  map[string]platformv1.ParameterValue{opsflow.ParameterTerm: platformv1.ParameterValue(strconv.FormatInt(term, 10))},
+		},
+	}
+}

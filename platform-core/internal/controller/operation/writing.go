@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+)
+
+// handOver asks a WorkloadSet to have its writer hand over, or takes that back.
+func (c *Controller) handOver(ctx context.Context, op *platformv1.Operation, effect *opsflow.Effect) (*opsflow.Answer, error) {
+	wanted := effect.Handover
+	set := &platformv1.WorkloadSet{}
+	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: wanted.Set}, set)
+	if apierrors.IsNotFound(err) {
+		return refuse("WorkloadSet %s is gone", wanted.Set), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", wanted.Set, err)
+	}
+	var value any
+	request := platformv1.HandoverRequest{From: wanted.From, To: wanted.To, Way: wanted.Way, Request: platformv1.RequestOf(op)}
+	if wanted.From != "" {
+		value = request.String()
+		if set.Spec.Switchover == nil && set.Spec.Failover == nil {
+			return refuse("component %q of plugin %q declares no switchover", set.Spec.Component, set.Spec.Plugin.Name), nil
+		}
+	}
+	present, is := set.Annotations[platformv1.SwitchWriterAnnotation]
+	switch {
+	case value == nil && (!is || platformv1.ParseHandoverRequest(present).Request != request.Request):
+		return &opsflow.Answer{}, nil
+	case value == present:
+		return handingOver(set, request), nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": set.UID, "annotations": map[string]any{platformv1.SwitchWriterAnnotation: value}}})
+	if err != nil {
+		return nil, err
+	}
+	return &opsflow.Answer{}, c.client.Patch(ctx, set, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+}
+
+// handingOver says how far a set is with a request.
+func handingOver(set *platformv1.WorkloadSet, request platformv1.HandoverRequest) *opsflow.Answer {
+	state := set.Status.Switchover
+	if state == nil || state.Request != request.Request {
+		return &opsflow.Answer{}
+	}
+	if request.Way == platformv1.TakeOver && state.Phase == platformv1.SwitchoverFailed {
+		return &opsflow.Answer{Problem: state.Message}
+	}
+	stalled := conditions.Get(set, platformv1.StalledCondition)
+	if stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason == platformv1.ReasonSwitchoverFailed {
+		return &opsflow.Answer{Problem: stalled.Message}
+	}
+	if set.Spec.Failover != nil {
+		// The engine goes on with it as soon as it can.
+		return &opsflow.Answer{Outputs: map[string]string{"progress": state.Message}}
+	}
+	progress := fmt.Sprintf("attempt %d", state.Attempt)
+	if state.Phase == platformv1.SwitchoverFailed {
+		progress += " failed: " + state.Message
+	}
+	return &opsflow.Answer{Outputs: map[string]string{"progress": progress}}
+}
+
+// rebuildInTurn deletes a pod while no other one of its set is being replaced.
+func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
+	giveBack, taken := c.Turns.Take(types.NamespacedName{Namespace: op.Namespace, Name: seen.application})
+	if !taken {
+		return later("another pod of it is being changed"), nil
+	}
+	defer giveBack()
+	if pod := seen.pods[wanted.Pod]; pod != nil {
+		out, err := c.replaced(ctx, seen, pod)
+		switch {
+		case err != nil:
+			return nil, err
+		case out != "" && out != wanted.Pod:
+			return later(fmt.Sprintf("pod %s is being replaced", out)), nil
+		}
+	}
+	return c.rebuild(ctx, op, wanted)
+}
+
+// rebuild deletes a pod and its volumes, each only while it is the very one that was meant: the volumes first, which stay until the pod
+// has ended.
+func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
+	if refusal, err := c.mayRebuild(ctx, op, wanted.Pod); refusal != nil || err != nil {
+		return refusal, err
+	}
+	for _, claim := range wanted.Claims {
+		volume := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: op.Namespace, Name: claim.Name}}
+		if err := c.deleteThis(ctx, volume, claim.UID); err != nil {
+			return nil, err
+		}
+	}
+	if wanted.UID == "" {
+		return &opsflow.Answer{}, nil
+	}
+	return &opsflow.Answer{}, c.deleteThis(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: op.Namespace, Name: wanted.Pod}}, wanted.UID)
+}
+
+// mayRebuild refuses to delete a pod that was named the writer meanwhile.
+func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation, pod string) (*opsflow.Answer, error) {
+	set := &platformv1.WorkloadSet{}
+	name := opsflow.SetOf(pod)
+	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: name}, set)
+	if apierrors.IsNotFound(err) {
+		return refuse("WorkloadSet %s is gone", name), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", name, err)
+	}
+	if record := set.Status.Writer; set.Spec.Failover != nil && (record == nil || record.Primary == nil || record.Primary.Name == pod) {
+		return refuse("pod %s may be the one that writes by now: nothing more of it is deleted", pod), nil
+	}
+	return nil, nil
+}
+
+// deleteThis deletes an object if it is the one with this UID. One that is gone, or another by now, was deleted.
+func (c *Controller) deleteThis(ctx context.Context, object client.Object, uid types.UID) error {
+	err := c.client.Delete(ctx, object, client.Preconditions{UID: &uid})
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("cannot delete %T %q: %w", object, client.ObjectKeyFromObject(object), err)
+	}
+	return nil
+}
+
+// observeWriting notes whose writer the engine names.
+func (seen *observation) observeWriting(set *platformv1.WorkloadSet) {
+	if set.Spec.Failover == nil {
+		return
+	}
+	writing := opsflow.Writing{Component: set.Spec.Component, Record: set.Status.Writer, Pending: pendingOf(set)}
+	if seen.facts.Writing == nil {
+		seen.facts.Writing = map[string]opsflow.Writing{}
+	}
+	seen.facts.Writing[set.Name] = writing
+}
+
+// pendingOf is what a set waits for while nobody takes writes; empty for nothing.
+func pendingOf(set *platformv1.WorkloadSet) string {
+	ready := conditions.Get(set, platformv1.ReadyCondition)
+	if ready == nil || ready.Status == metav1.ConditionTrue || ready.Reason != platformv1.ReasonFailoverPending {
+		return ""
+	}
+	return ready.Message
+}
+
+// observeClaims reads the volumes of the pods, where a step deletes some.
+func (c *Controller) observeClaims(ctx context.Context, app *platformv1.Application, seen *observation) error {
+	if !opsflow.Rebuilds(seen.facts.Template) {
+		return nil
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.client.List(ctx, &claims, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+		return fmt.Errorf("cannot list the volumes of Application %q: %w", app.Name, err)
+	}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		set := platformv1.WorkloadSetNameFor(app.Name, claim.Labels[platformv1.ComponentLabel], claim.Labels[platformv1.SetLabel])
+		presence := opsflow.PodRunning
+		if claim.DeletionTimestamp != nil {
+			presence = opsflow.PodGoing
+		}
+		for j := range seen.facts.Pods {
+			if pod := &seen.facts.Pods[j]; opsflow.SetOf(pod.Name) == set && claim.Labels[platformv1.OrdinalLabel] == fmt.Sprint(pod.Ordinal) {
+				pod.Claims = append(pod.Claims, opsflow.Claim{Name: claim.Name, UID: claim.UID, Presence: presence})
+			}
+		}
+	}
+	return nil
+}

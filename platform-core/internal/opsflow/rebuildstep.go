@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// rebuildStep deletes a pod that does not write and its volumes, and waits until the pod that takes its place has the data of the others.
+type rebuildStep struct{}
+
+// Outputs of a rebuild.
+const (
+	outputPod = "pod"
+	outputUID = "uid"
+	// outputClaims are the volumes that are deleted, each as <name>=<UID>, outputIdentity what the data on them was known by.
+	outputClaims   = "claims"
+	outputIdentity = "identity"
+)
+
+func (s rebuildStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase == platformv1.OperationPending {
+		values, why := r.values(t)
+		if why != "" {
+			return verdict{failed: why}
+		}
+		if v := s.begin(r, step, values); !v.done() {
+			return v
+		}
+		r.begin(step)
+		// The rollout takes out no other pod meanwhile.
+		step.Targets = []platformv1.StepTarget{{Name: step.Outputs[outputPod], UID: types.UID(step.Outputs[outputUID]), Phase: platformv1.OperationRunning}}
+	}
+	v := s.settle(r, step)
+	if v.done() {
+		step.Targets[0].Phase = platformv1.OperationSucceeded
+	}
+	return v
+}
+
+// settle says how far the pod is, or what to delete.
+func (s rebuildStep) settle(r *run, step *platformv1.StepStatus) verdict {
+	name := step.Outputs[outputPod]
+	pod := r.facts.pod(name)
+	if pod == nil {
+		return failedf("pod %s is not wanted any more", name)
+	}
+	old := oldClaims(step)
+	gone := !slices.ContainsFunc(pod.Claims, func(c Claim) bool { return slices.Contains(old, Claim{Name: c.Name, UID: c.UID}) })
+	deleted := !slices.ContainsFunc(pod.Claims, func(c Claim) bool {
+		return c.Presence != PodGoing && slices.Contains(old, Claim{Name: c.Name, UID: c.UID})
+	})
+	if uid := types.UID(step.Outputs[outputUID]); !deleted || pod.UID == uid && uid != "" && pod.Presence != PodGoing {
+		effect := &Effect{Key: r.key(step, ""), Rebuild: &Rebuild{Pod: name, UID: uid, Claims: old}}
+		answer, v := r.answer(effect, fmt.Sprintf("pod %s and its volumes to be deleted", name))
+		if answer == nil {
+			return v
+		}
+		return verdict{waiting: fmt.Sprintf("pod %s and its volumes to be gone", name), retry: callRetry}
+	}
+	switch {
+	case !gone, pod.Presence == PodGoing:
+		return verdict{waiting: fmt.Sprintf("pod %s and its volumes to be gone", name), retry: callRetry}
+	case pod.Presence != PodRunning:
+		return verdict{waiting: fmt.Sprintf("pod %s to be made anew", name)}
+	}
+	if v := healthy(pod, "which was made anew, "); !v.done() {
+		return v
+	}
+	return s.joined(r, step, pod)
+}
+
+// joined is done when a pod has the data of the others, where the engine can tell.
+func (rebuildStep) joined(r *run, step *platformv1.StepStatus, pod *Pod) verdict {
+	writing, named := r.facts.Writing[SetOf(pod.Name)]
+	if !named {
+		return verdict{}
+	}
+	if writing.Record == nil || writing.Record.Previous != nil || !slices.ContainsFunc(writing.Record.List.Members, func(m platformv1.WriterMember) bool {
+		return m.Name == pod.Name && m.Identity != step.Outputs[outputIdentity]
+	}) {
+		return verdict{waiting: fmt.Sprintf("pod %s to have all of the data and to be a member again", pod.Name)}
+	}
+	return verdict{}
+}
+
+// begin records what is deleted. It refuses what others cannot do without.
+func (s rebuildStep) begin(r *run, step *platformv1.StepStatus, values map[string]string) verdict {
+	name := values["pod"]
+	pod := r.facts.pod(name)
+	switch {
+	case pod == nil:
+		return failedf("%q is no pod of %s", name, r.facts.Target)
+	case pod.Access == platformv1.RoleReadWrite:
+		return failedf("pod %s takes writes, and what it has is what the others copy: have another one take over first, with a Switchover", name)
+	case len(pod.Claims) == 0:
+		return failedf("pod %s has no volumes that could be made anew", name)
+	}
+	identity := ""
+	if writing, named := r.facts.Writing[SetOf(name)]; named {
+		var v verdict
+		if identity, v = s.spared(r.facts, writing.Record, name); !v.done() {
+			return v
+		}
+	}
+	var claims []string
+	for _, claim := range pod.Claims {
+		claims = append(claims, fmt.Sprintf("%s=%s", claim.Name, claim.UID))
+	}
+	step.Outputs = map[string]string{outputPod: name, outputUID: string(pod.UID), outputClaims: strings.Join(claims, " "), outputIdentity: identity}
+	return verdict{}
+}
+
+// spared says what the data of a pod is known by, and why the others cannot do without it.
+func (rebuildStep) spared(f Facts, record *platformv1.WriterRecord, name string) (identity string, v verdict) {
+	switch {
+	case record == nil || record.Primary == nil:
+		return "", failedf("nobody takes writes at this moment: wait until a pod does")
+	case record.Primary.Name == name:
+		return "", failedf("pod %s is the one that may write, and what it has is what the others copy: have another one take over first, with a Switchover", name)
+	}
+	others := 0
+	for _, member := range record.List.Members {
+		if member.Name == name {
+			identity = member.Identity
+			continue
+		}
+		if pod := f.pod(member.Name); pod != nil && pod.Presence == PodRunning && pod.Report.Health == report.Healthy {
+			others++
+		}
+	}
+	if writer := f.pod(record.Primary.Name); others == 0 || writer == nil || writer.Report.Health != report.Healthy {
+		return "", failedf("pod %s may be the last that has the data, since %s, which writes, is not healthy: nothing is deleted", name, record.Primary.Name)
+	}
+	return identity, verdict{}
+}
+
+// Rebuilds says whether a template deletes pods with their volumes.
+func Rebuilds(template plugin.OperationTemplate) bool {
+	return slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool { return does(step, plugin.EngineRebuild) })
+}
+
+func oldClaims(step *platformv1.StepStatus) []Claim {
+	var claims []Claim
+	for _, text := range strings.Fields(step.Outputs[outputClaims]) {
+		name, uid, _ := strings.Cut(text, "=")
+		claims = append(claims, Claim{Name: name, UID: types.UID(uid)})
+	}
+	return claims
+}

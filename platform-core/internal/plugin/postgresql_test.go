@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+var postgresqlFolder = filepath.Join("..", "..", "..", "database-operator", "plugins", "postgresql", "1.0.0")
+
+func loadPostgreSQL(t *testing.T) *Bundle {
+	t.Helper()
+	sources, errs := LoadFolder(os.DirFS(postgresqlFolder), "postgresql")
+	if len(errs) > 0 {
+		t.Fatal(list(errs))
+	}
+	b, errs := Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(list(errs))
+	}
+	return b
+}
+
+// What pg_settings of the real servers lists is in the schema, with a default that it allows and in force when the server says so, or reserved with
+// a reason; and the schema has nothing that the server does not know.
+func TestPostgreSQLParametersAreComplete(t *testing.T) {
+	b := loadPostgreSQL(t)
+	c, _ := b.Component("postgresql")
+	parameters := b.Parameters(c)
+	for _, version := range b.Manifest.SupportedVersions {
+		data, err := os.ReadFile(filepath.Join(postgresqlFolder, "testdata", "settings-"+version+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var server []struct{ Name, Unit, Context, Default string }
+		if err := json.Unmarshal(data, &server); err != nil {
+			t.Fatal(err)
+		}
+		if len(server) < 350 {
+			t.Fatalf("%s: the server lists %d parameters", version, len(server))
+		}
+		known := map[string]bool{}
+		for _, setting := range server {
+			known[setting.Name] = true
+			if parameters.reserved(setting.Name) != "" {
+				continue
+			}
+			if !slices.Contains(parameters.Names(version), setting.Name) {
+				t.Errorf("%s: nothing is said of %q", version, setting.Name)
+				continue
+			}
+			if dynamic := setting.Context != "postmaster"; parameters.Dynamic(setting.Name) != dynamic {
+				t.Errorf("%s: a reload takes %q over: %v", version, setting.Name, dynamic)
+			}
+			value := setting.Default
+			// The server lists it without its unit.
+			number, err := strconv.Atoi(value)
+			switch {
+			case value == "0" || value == "-1":
+			case setting.Unit == "8kB" && err == nil:
+				value = fmt.Sprintf("%dkB", 8*number)
+			case setting.Unit != "":
+				value += setting.Unit
+			}
+			if message := parameters.check(version, setting.Name, value); message != "" {
+				t.Errorf("%s: %s", version, message)
+			}
+		}
+		for _, name := range parameters.Names(version) {
+			if !known[name] && !strings.Contains(name, ".") {
+				t.Errorf("%s: the schema has %q, which the server does not know", version, name)
+			}
+			if allowed := parameters.Allowed(version, name); allowed == "" || strings.Contains(allowed, "_|_") {
+				t.Errorf("%s: what %q takes is described as %q", version, name, allowed)
+			}
+		}
+	}
+}
+
+// The driver can do what the plugin promises.
+func TestPostgreSQLEntities(t *testing.T) {
+	b := loadPostgreSQL(t)
+	if got := strings.Join(b.EntityTypes(), " "); got != "database extension grant role" {
+		t.Errorf("the types are %s", got)
+	}
+	for kind, names := range map[string]map[string]bool{
+		"role":      {"app": true, "App_1": true, "postgres": false, "pg_monitor": false, "a/b": false, "a b": false, `a"b`: false},
+		"database":  {"shop": true, "postgres": false, "template0": false, "shop/x": false},
+		"extension": {"shop/hstore": true, "shop/uuid-ossp": true, "shop/plpython3u": false, "hstore": false, "template1/hstore": false},
+		"grant":     {"app/shop": true, "app/shop/public": true, "app/shop/public/goods": true, "app": false, "pg_monitor/shop": false, "app/shop/public/goods/id": false},
+	} {
+		e, roles, ok := b.Entity(kind)
+		if !ok || strings.Join(roles, " ") != "primary" {
+			t.Fatalf("%s is asked for at %v", kind, roles)
+		}
+		for name, fine := range names {
+			if err := e.CheckEntityName(name); (err == nil) != fine {
+				t.Errorf("%s %q: got %v", kind, name, err)
+			}
+		}
+	}
+	c, _ := b.Component("postgresql")
+	values := sampleValues(c, "standalone", "17", 1<<30)
+	values.Component.Monitoring = true
+	p, err := b.RenderPlan("postgresql", values)
+	if err != nil || p.Driver.Protocol != plan.ProtocolPostgreSQL || p.Metrics == nil {
+		t.Errorf("the plan is %+v, %v", p, err)
+	}
+	if got, err := b.ParametersInForce(c, values, platformv1.Parameters{}); err != nil || got["shared_buffers"] != "256MB" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
