@@ -277,8 +277,7 @@ func factsOf(set *platformv1.WorkloadSet, ordinal int32, name string, pod *corev
 			facts.Access = role.Access
 		}
 	}
-	// A report that cannot be read counts as none: the agent writes the next one whole.
-	facts.Report, _ = report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+	facts.Report = report.Latest(pod.Annotations[platformv1.ReportAnnotation])
 	return facts
 }
 

@@ -4,6 +4,7 @@ package schedule
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
@@ -71,18 +73,8 @@ var recordChanged = predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bo
 
 // ofPlugin wakes the Applications whose schedules the templates of a plugin may have to do with.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
-	published := obj.(*platformv1.Plugin).Spec
-	var list platformv1.ApplicationList
-	if err := c.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if app := &list.Items[i]; len(app.Spec.Schedules) > 0 && app.Spec.Plugin == published.Plugin && app.Spec.PluginVersion == published.Version {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(app)})
-		}
-	}
-	return requests
+	made := madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj)
+	return madefrom.Requests(slices.DeleteFunc(made, func(app client.Object) bool { return len(app.(*platformv1.Application).Spec.Schedules) == 0 }))
 }
 
 // Reconcile implements reconcile.Reconciler.
