@@ -253,7 +253,7 @@ func TestAStoppedPID1KillsBeforeItAnswers(t *testing.T) {
 	writer := s.members[0]
 	writer.says("writer")
 	pid := writer.process.inner()
-	server, sentinel := writer.below()
+	server, sentinel := writer.settled()
 	for _, stopped := range []int{pid, sentinel, server} {
 		stop(t, stopped)
 	}

@@ -49,6 +49,13 @@ type RedisSpec struct {
 	// a password is generated; status.bindingName names the Secret that holds it.
 	// +optional
 	Auth *RedisAuth `json:"auth,omitempty"`
+	// users of Redis' access control list, beside "default". Each is an Entity that this object owns; taken out of the list, it is removed from
+	// Redis. An object is Ready when its users are as asked.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Users []RedisUser `json:"users,omitempty"`
 	// maxmemory is the most memory that Redis uses for data, for example 256Mi; between 1Mi and
 	// 1Pi, and not above resources.limits.memory. Without it, Redis sets itself no limit.
 	// +optional
@@ -173,6 +180,42 @@ type RedisAuth struct {
 	// passwordFrom names a Secret in the same namespace and the key that holds the password.
 	// +required
 	PasswordFrom platformv1.SecretKeyReference `json:"passwordFrom"`
+}
+
+// RedisUser is a user of the access control list. What is not said is not allowed. What belongs to the engine, such as ACL, CONFIG and REPLICAOF, is
+// kept from every user, whatever commands says.
+type RedisUser struct {
+	// name that it logs in with. "default" is the instance's own.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`
+	// +kubebuilder:validation:XValidation:rule="self != 'default'",message="the user default is the instance's own: its password is auth.passwordFrom"
+	Name string `json:"name"`
+	// passwordFrom names a Secret in the same namespace and the key that holds the password. Redis follows a change of it.
+	// +required
+	PasswordFrom platformv1.SecretKeyReference `json:"passwordFrom"`
+	// enabled is false for a user that cannot log in; its connections stay. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Enabled *bool `json:"enabled,omitempty"`
+	// keys that it may read and write: patterns as in ACL SETUSER with blanks between them, such as "~app:* %R~shared:*". None when left out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^((~|%(R|W|RW)~)[^ "'\\]+( (~|%(R|W|RW)~)[^ "'\\]+)*)?$`
+	Keys string `json:"keys,omitempty"`
+	// channels that it may subscribe to and publish on, such as "&news.* &chat". None when left out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^(&[^ "'\\]+( &[^ "'\\]+)*)?$`
+	Channels string `json:"channels,omitempty"`
+	// commands and categories in order, of which later ones count, such as "+@read +@write -keys". None when left out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^([+-]@?[a-z0-9][a-z0-9_|-]*( [+-]@?[a-z0-9][a-z0-9_|-]*)*)?$`
+	Commands string `json:"commands,omitempty"`
+	// adopt takes over a user of this name that somebody made by hand; it becomes what is said here. Without it, such a user is left alone and
+	// the object is stalled.
+	// +optional
+	Adopt bool `json:"adopt,omitempty"`
 }
 
 // MaxmemoryPolicy is what Redis does when maxmemory is reached, by its name in redis.conf.

@@ -3,7 +3,9 @@
 package v1
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -86,6 +88,21 @@ func SelfSignedNameFor(application string) string {
 func BindingNameFor(application string) string {
 	return application + "-binding"
 }
+
+// label is a name that can be part of another one as it is.
+var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// EntityNameFor returns the name of the Entity that a typed object has for an object inside its middleware. A name that Kubernetes
+// does not allow is in it as a digest, after a dot, which no other one has.
+func EntityNameFor(application, entityType, name string) string {
+	if label.MatchString(name) {
+		return application + "-" + entityType + "-" + name
+	}
+	return fmt.Sprintf("%s-%s.%x", application, entityType, sha256.Sum256([]byte(name)))[:len(application)+len(entityType)+2+entityDigest]
+}
+
+// entityDigest is how many digits of a digest a name has.
+const entityDigest = 16
 
 // ScheduledOperationNameFor returns the name of the Operation that a schedule of an Application makes for a time. A schedule's
 // name has no dot, so that no two schedules share one.

@@ -13,7 +13,8 @@
 // to mirror, Stalled with reason InvalidSpec (it does not compile) or NameTaken
 // (an object that is not ours has the Application's name), and Reconciling with
 // reason Progressing (the Application has not been looked at yet). Suspended is
-// True while the spec asks for that; nothing else is touched then.
+// True while the spec asks for that; nothing else is touched then. What lives inside the middleware (see EntityMaker) has the object wait or
+// stall with a reason of its Entity.
 package typed
 
 import (

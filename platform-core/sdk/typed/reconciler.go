@@ -88,11 +88,16 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		o := apply.Outcome(err)
 		return report(obj, phaseOf(o), o)
 	}
-	return r.mirror(ctx, obj, wanted.Name, change)
+	entities, err := r.keepEntities(ctx, obj, wanted.Name)
+	if err != nil {
+		o := apply.Outcome(err)
+		return report(obj, phaseOf(o), o)
+	}
+	return r.mirror(ctx, obj, wanted.Name, change, entities)
 }
 
-// mirror copies what the Application says of itself, once it speaks of what was asked.
-func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change apply.Change) outcome.Outcome {
+// mirror copies what the Application says of itself, once it speaks of what was asked; when it is ready, the object is so only with its Entities.
+func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change apply.Change, entities outcome.Outcome) outcome.Outcome {
 	app := &platformv1.Application{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, app)
 	if client.IgnoreNotFound(err) != nil {
@@ -111,8 +116,12 @@ func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change a
 	}
 	obj.SetObservedGeneration(obj.GetGeneration())
 	obj.SetPhase(app.Status.Phase)
-	conditions.Mirror(obj, app, mirrored...)
 	r.kind.Report(obj, app)
+	if conditions.IsTrue(app, platformv1.ReadyCondition) && entities.Kind() != outcome.KindDone {
+		conditions.Mirror(obj, app, platformv1.AcceptedCondition)
+		return report(obj, phaseWith(entities), entities)
+	}
+	conditions.Mirror(obj, app, mirrored...)
 	return outcome.Done()
 }
 

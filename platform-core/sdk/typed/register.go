@@ -35,6 +35,7 @@ type Registration interface {
 	// Convert returns the value that a field of the object has for one of the Application's, see Converter.
 	Convert(field string, value any) (any, error)
 	setup(mgr ctrl.Manager, settings Settings) error
+	makesEntities() bool
 }
 
 // Register returns the registration of a kind, for operator.Options.
@@ -42,6 +43,9 @@ func Register[T Object](kind Kind[T]) Registration { return registration[T]{kind
 
 // Setup adds the controllers of all registered kinds to a manager.
 func Setup(mgr ctrl.Manager, settings Settings, registrations ...Registration) error {
+	if err := indexEntities(mgr, registrations); err != nil {
+		return err
+	}
 	for _, r := range registrations {
 		if err := r.setup(mgr, settings); err != nil {
 			return err
@@ -82,11 +86,14 @@ func (r registration[T]) Convert(field string, value any) (any, error) {
 
 func (r registration[T]) setup(mgr ctrl.Manager, settings Settings) error {
 	owner := "typed/" + strings.ToLower(r.kind.Name())
-	err := ctrl.NewControllerManagedBy(mgr).
+	controller := ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(r.kind.New()).
-		Watches(&platformv1.Application{}, queue.OwnerOf(mgr, r.kind.New())).
-		WithOptions(queue.Options(settings.Workers)).
+		Watches(&platformv1.Application{}, queue.OwnerOf(mgr, r.kind.New()))
+	if r.makesEntities() {
+		controller = controller.Watches(&platformv1.Entity{}, queue.OwnerOf(mgr, r.kind.New()))
+	}
+	err := controller.WithOptions(queue.Options(settings.Workers)).
 		Complete(&reconciler[T]{
 			kind:   r.kind,
 			owner:  owner,

@@ -13,15 +13,17 @@ import (
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis/status,verbs=get;patch
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis/finalizers,verbs=update
+// +kubebuilder:rbac:groups=platform.zeroinfra.github.com,resources=entities,verbs=create;delete
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=redis.database.zeroinfra.github.com,verbs=patch
 
 // Kind is the kind Redis.
 type Kind struct{}
 
 var (
-	_ typed.Kind[*databasev1.Redis] = Kind{}
-	_ typed.Writer                  = Kind{}
-	_ typed.Converter               = Kind{}
+	_ typed.Kind[*databasev1.Redis]        = Kind{}
+	_ typed.EntityMaker[*databasev1.Redis] = Kind{}
+	_ typed.Writer                         = Kind{}
+	_ typed.Converter                      = Kind{}
 )
 
 // Name implements typed.Kind.

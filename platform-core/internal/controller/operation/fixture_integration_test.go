@@ -211,7 +211,8 @@ func (f *fixture) createPod(ordinal int) {
 		role = "primary"
 	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: podName(ordinal), Labels: f.labels(map[string]string{platformv1.RoleLabel: role})},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: podName(ordinal), Labels: f.labels(map[string]string{
+			platformv1.ComponentLabel: "redis", platformv1.SetLabel: platformv1.DefaultSet, platformv1.RoleLabel: role})},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}, NodeName: "node"},
 	}
 	f.create(pod)

@@ -100,7 +100,7 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 		Watches(&rbacv1.RoleBinding{}, made).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofOperation), builder.WithPredicates(leftPods)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
-		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofOperation), builder.WithPredicates(over)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofRequest), builder.WithPredicates(over)).
 		WithOptions(c.Options).
 		Complete(c)
 }

@@ -76,8 +76,8 @@ var over = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// ofOperation maps an Operation that is over to the set that it asked to have its writer replaced.
-func ofOperation(_ context.Context, obj client.Object) []reconcile.Request {
+// ofRequest maps an Operation that is over to the set that it asked to have its writer replaced.
+func ofRequest(_ context.Context, obj client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, set := range opsflow.Asked(obj.(*platformv1.Operation)) {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: set}})

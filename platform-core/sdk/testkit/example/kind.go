@@ -13,8 +13,9 @@ import (
 type Kind struct{}
 
 var (
-	_ typed.Kind[*Sample]      = Kind{}
-	_ typed.Suspender[*Sample] = Kind{}
+	_ typed.Kind[*Sample]        = Kind{}
+	_ typed.Suspender[*Sample]   = Kind{}
+	_ typed.EntityMaker[*Sample] = Kind{}
 )
 
 // Name implements typed.Kind.
@@ -40,6 +41,15 @@ func (Kind) Report(s *Sample, app *platformv1.Application) {
 	for _, endpoint := range app.Status.Endpoints {
 		s.Status.Host = endpoint.Host
 	}
+}
+
+// Entities implements typed.EntityMaker.
+func (Kind) Entities(s *Sample) []platformv1.EntitySpec {
+	var specs []platformv1.EntitySpec
+	for _, name := range s.Spec.Users {
+		specs = append(specs, platformv1.EntitySpec{Type: "acl-user", Name: name, DeletionPolicy: platformv1.EntityDelete})
+	}
+	return specs
 }
 
 // Suspended implements typed.Suspender.

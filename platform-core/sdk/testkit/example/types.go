@@ -48,6 +48,9 @@ type SampleSpec struct {
 	// replicas is the number of pods; a Sample refuses more than 5 when it compiles.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
+	// users are Entities of the plugin's type acl-user.
+	// +optional
+	Users []string `json:"users,omitempty"`
 	// suspend has the engine do nothing.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`

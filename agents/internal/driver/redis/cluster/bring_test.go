@@ -75,6 +75,7 @@ func (g *group) check(w *writer) {
 
 // A cluster begins, grows and shrinks while a client writes.
 func TestScaleUnderLoad(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.bring("Done")
 	g.sound()

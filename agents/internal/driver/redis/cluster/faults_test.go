@@ -75,6 +75,7 @@ func (g *group) bringDying() {
 
 // An agent that is killed again and again, between any two commands, gets there.
 func TestKilledAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.bringDying()
 	g.sound()
@@ -90,6 +91,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 
 // All members are started again with other addresses, as pods are: none knows where the others are.
 func TestAllRestartedElsewhere(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.bring(cluster.Done)
 	w := g.write()
@@ -116,6 +118,7 @@ func TestAllRestartedElsewhere(t *testing.T) {
 
 // A member loses its volume: its replica takes over, and it becomes a replica of that one. Its former id is dropped everywhere.
 func TestMemberLosesItsData(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.bring(cluster.Done)
 	w := g.write()
@@ -150,6 +153,7 @@ func (g *group) synced() {
 
 // A majority of primaries loses its volumes at once: without a vote their replicas take over.
 func TestMajorityLosesItsData(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.bring(cluster.Done)
 	w := g.write()
@@ -170,6 +174,7 @@ func TestMajorityLosesItsData(t *testing.T) {
 
 // A shard that has lost all its volumes stops everything but what is said to be given up.
 func TestShardLosesItsData(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.bring(cluster.Done)
 	id := g.owner(1).run("CLUSTER", "MYID")
@@ -189,6 +194,7 @@ func TestShardLosesItsData(t *testing.T) {
 
 // A primary hands over before it is taken out, and clients hardly notice.
 func TestYield(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.bring(cluster.Done)
 	w := g.write()
@@ -214,6 +220,7 @@ func TestYield(t *testing.T) {
 
 // Slots that another tool left open are closed, or finished where their keys are.
 func TestOpenSlots(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.bring(cluster.Done)
 	client := g.clients()
@@ -258,6 +265,7 @@ func TestOpenSlots(t *testing.T) {
 
 // A move that is cancelled leaves no slot open; what is left of it can be begun again, or be left.
 func TestCancelled(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	g.bring(cluster.Done)
 	w := g.write()
@@ -292,6 +300,7 @@ func TestCancelled(t *testing.T) {
 
 // Who would have no room for what comes refuses it, before anything is touched.
 func TestNoRoom(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 4, "maxmemory 12mb", "maxmemory-policy noeviction")
 	g.bring(cluster.Done)
 	client, value := g.clients(), strings.Repeat("x", 8<<10)
@@ -318,6 +327,7 @@ func TestNoRoom(t *testing.T) {
 
 // A member that does not answer stops everything else; so does one that is not empty, or a copy of another.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, 3)
 	stranger := newServer(t)
 	stranger.run("CLUSTER", "ADDSLOTSRANGE", 0, 16383)

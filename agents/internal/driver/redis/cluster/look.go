@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// atOnce is how many members are asked at a time.
-const atOnce = 8
+// atOnce is how many members are asked at a time. One, in simulations, makes what happens the same each time.
+var atOnce = 8
 
 // Transport carries commands to members.
 type Transport interface {

@@ -123,7 +123,8 @@ func (p *picture) counted() []*View {
 }
 
 // agree finds out who owns what. It returns a sentence where two members have two opinions. A member that imports a slot does not hear who
-// else gets it: its opinion of that slot counts only where it says that the slot is its own.
+// else gets it: its opinion of that slot counts only where it says that the slot is its own. One that came when the owner of a slot was gone
+// has not heard of that, and says that nobody owns it.
 func (p *picture) agree() string {
 	p.owners = make([]string, Slots)
 	by := make([]*View, Slots)
@@ -141,15 +142,19 @@ func (p *picture) agree() string {
 			if _, open := importing[slot]; open && id != v.ID {
 				continue
 			}
-			if by[slot] == nil {
+			switch before := p.owners[slot]; {
+			case by[slot] == nil, before == nobody && p.gone(id):
 				by[slot], p.owners[slot] = v, id
-			} else if p.owners[slot] != id {
+			case before != id && !(id == nobody && p.gone(before)):
 				return fmt.Sprintf("the members do not agree on slot %d: %s says that %s owns it, %s says %s", slot, by[slot].Member, p.title(p.owners[slot]), v.Member, p.title(id))
 			}
 		}
 	}
 	return ""
 }
+
+// gone says whether no member is the node, so that it tells nobody any more what it owns.
+func (p *picture) gone(id string) bool { return id != nobody && p.byID[id] == nil }
 
 // title of a node in a sentence.
 func (p *picture) title(id string) string {
@@ -207,7 +212,7 @@ func (p *picture) ghosts() []ghost {
 				all[n.ID] = g
 			}
 			g.knownBy = append(g.knownBy, v)
-			g.owns = g.owns || len(n.Slots) > 0
+			g.owns = g.owns || v.says(n)
 			g.alive = g.alive || n.Connected && !n.Is("fail") && !n.Is("fail?") && !n.Is("noaddr")
 			if v.own().Primary == n.ID {
 				g.replicas = append(g.replicas, v)
@@ -220,6 +225,19 @@ func (p *picture) ghosts() []ghost {
 	}
 	slices.SortFunc(sorted, func(a, b ghost) int { return strings.Compare(a.id, b.id) })
 	return sorted
+}
+
+// says whether a member knows for itself that a node owns slots: of those that it imports it does not hear.
+func (v *View) says(n *Node) bool {
+	importing := v.own().Importing
+	for _, r := range n.Slots {
+		for slot := r.First; slot <= r.Last; slot++ {
+			if _, open := importing[slot]; !open {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ghost is a node that is no member, as far as one sees.

@@ -13,8 +13,8 @@ import (
 func Decide(shape *Shape, views []View) Plan {
 	p := newPicture(shape, views)
 	for _, stage := range []func() *Plan{
-		p.identities, p.beginnings, p.meetings, p.sight, p.successions, p.abandoned, p.agreement,
-		p.openSlots, p.unowned, p.roles, p.forgotten, p.yielding, p.settled, p.copies, p.moves, p.departures, p.health,
+		p.identities, p.beginnings, p.meetings, p.sight, p.successions, p.agreement, p.abandoned,
+		p.acquaintance, p.openSlots, p.unowned, p.roles, p.forgotten, p.yielding, p.settled, p.copies, p.moves, p.departures, p.health,
 	} {
 		if plan := stage(); plan != nil {
 			return *plan
@@ -196,7 +196,7 @@ func (p *picture) manner() Manner {
 func (p *picture) abandoned() *Plan {
 	var steps []Step
 	for _, g := range p.ghosts() {
-		if !g.owns || len(g.replicas) > 0 {
+		if !slices.Contains(p.owners, g.id) {
 			continue
 		}
 		if !slices.Contains(p.shape.Abandon, g.id) {
@@ -218,11 +218,16 @@ func (p *picture) slotsOfGhost(g ghost) string {
 	return ""
 }
 
-// agreement of all members about who owns what, and who is a primary.
+// agreement of all members about who owns what.
 func (p *picture) agreement() *Plan {
 	if sentence := p.agree(); sentence != "" {
 		return waiting("%s", sentence)
 	}
+	return nil
+}
+
+// acquaintance: all members know which of them are primaries.
+func (p *picture) acquaintance() *Plan {
 	for _, v := range p.counted() {
 		for _, o := range p.counted() {
 			// Right after they met, a node is neither.
@@ -234,8 +239,12 @@ func (p *picture) agreement() *Plan {
 	return nil
 }
 
-// forgotten: nodes that no member is, and that own nothing, are dropped by all.
+// forgotten: nodes that no member is, and that own nothing, are dropped by all. A member that leaves and is away may come back, and is a copy
+// of what has not yet moved.
 func (p *picture) forgotten() *Plan {
+	if len(unseen(p.leaving)) > 0 && slices.ContainsFunc(p.leaving, func(v *View) bool { return v.seen() && v.owns() }) {
+		return nil
+	}
 	var steps []Step
 	for _, g := range p.ghosts() {
 		for _, v := range g.knownBy {

@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-const (
-	// batch is how many slots are open at a time.
-	batch = 64
-	// usable is how much of a member's memory may be in use after slots came to it, in percent.
-	usable = 90
-)
+// batch is how many slots are open at a time. Simulations take more at a time, to see more in their time.
+var batch = 64
+
+// usable is how much of a member's memory may be in use after slots came to it, in percent.
+const usable = 90
 
 // openSlots: a slot that somebody has open, or that has keys where its owner is not, is finished: it goes to where its keys are, so that no
 // client misses one in between. Where nobody but the owner has keys it is closed.

@@ -4,12 +4,15 @@ package cluster_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/zeroinfra/agents/internal/driver/redis/cluster"
+	"github.com/zeroinfra/agents/internal/testpki"
 )
 
 const (
@@ -31,21 +35,58 @@ type server struct {
 	*testing.T
 	dir, address string
 	options      []string
+	secured      *security
 	cmd          *exec.Cmd
 }
+
+// security has servers speak nothing but TLS, with the certificate in a folder.
+type security struct {
+	dir    string
+	config *tls.Config
+}
+
+// secure returns one whose certificates are for the name.
+func secure(t *testing.T, name string) *security {
+	t.Helper()
+	authority, s := testpki.New(t), &security{dir: t.TempDir()}
+	leaf := testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, Names: []string{name}}
+	authority.MountLeaf(t, s.dir, leaf, authority)
+	s.config = authority.ClientConfig(t, nil, leaf)
+	return s
+}
+
+func (s *security) client() *tls.Config {
+	if s == nil {
+		return nil
+	}
+	return s.config
+}
+
+// directives of redis.conf.
+func (s *security) directives(port string) string {
+	if s == nil {
+		return "port " + port
+	}
+	return fmt.Sprintf("port 0\ntls-port %s\ntls-cluster yes\ntls-replication yes\ntls-auth-clients no\ntls-cert-file %[2]s/tls.crt\ntls-key-file %[2]s/tls.key\ntls-ca-cert-file %[2]s/ca.crt", port, s.dir)
+}
+
+// given are the ports that a server of these tests has had: none is given twice, since a free one is not taken at once.
+var given sync.Map
 
 // ports returns free ones.
 func ports(t *testing.T, n int) []string {
 	t.Helper()
 	var all []string
-	for range n {
+	for len(all) < n {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer listener.Close()
 		_, port, _ := net.SplitHostPort(listener.Addr().String())
-		all = append(all, port)
+		if _, taken := given.LoadOrStore(port, true); !taken {
+			all = append(all, port)
+		}
 	}
 	return all
 }
@@ -53,10 +94,14 @@ func ports(t *testing.T, n int) []string {
 // newServer starts one.
 func newServer(t *testing.T, options ...string) *server {
 	t.Helper()
+	return startServer(&server{T: t, dir: t.TempDir(), options: options})
+}
+
+func startServer(s *server) *server {
+	s.Helper()
 	logging.Disable()
-	s := &server{T: t, dir: t.TempDir(), options: options}
 	s.start()
-	t.Cleanup(s.kill)
+	s.Cleanup(s.kill)
 	return s
 }
 
@@ -68,8 +113,8 @@ func (s *server) start() {
 	}
 	free := ports(s.T, 2)
 	s.address = "127.0.0.1:" + free[0]
-	conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ncluster-port %s\ndir %s\nsave \"\"\nappendonly yes\nrequirepass %[4]s\nmasterauth %[4]s\ncluster-enabled yes\ncluster-node-timeout 1000\n"+
-		"cluster-allow-replica-migration no\nrepl-diskless-sync-delay 0\nlogfile redis.log\n%s\n", free[0], free[1], s.dir, password, strings.Join(s.options, "\n"))
+	conf := fmt.Sprintf("bind 127.0.0.1\n%s\ncluster-port %s\ndir %s\nsave \"\"\nappendonly yes\nrequirepass %[4]s\nmasterauth %[4]s\ncluster-enabled yes\ncluster-node-timeout 1000\n"+
+		"cluster-allow-replica-migration no\nrepl-diskless-sync-delay 0\nlogfile redis.log\n%s\n", s.secured.directives(free[0]), free[1], s.dir, password, strings.Join(s.options, "\n"))
 	if err := os.WriteFile(filepath.Join(s.dir, "redis.conf"), []byte(conf), 0o600); err != nil {
 		s.Fatal(err)
 	}
@@ -106,7 +151,7 @@ func (s *server) lose() {
 }
 
 func (s *server) client() *goredis.Client {
-	return goredis.NewClient(&goredis.Options{Addr: s.address, Password: password, Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialTimeout: time.Second})
+	return goredis.NewClient(&goredis.Options{Addr: s.address, Password: password, TLSConfig: s.secured.client(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialTimeout: time.Second})
 }
 
 // try returns the answer to a command, or the error.
@@ -223,7 +268,7 @@ func (g *group) clients() *goredis.ClusterClient {
 	for _, s := range g.shards[0] {
 		addresses = append(addresses, s.address)
 	}
-	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, Password: password, Protocol: 2, DisableIdentity: true, MaxRedirects: 16})
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, Password: password, TLSConfig: g.shards[0][0].secured.client(), Protocol: 2, DisableIdentity: true, MaxRedirects: 16})
 	g.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -232,14 +277,22 @@ func (g *group) clients() *goredis.ClusterClient {
 func (g *group) owner(shard int) *server {
 	g.Helper()
 	for _, s := range g.shards[shard] {
-		for line := range strings.Lines(s.run("CLUSTER", "NODES")) {
-			if words := strings.Fields(line); strings.Contains(words[2], "myself") && strings.Contains(words[2], "master") && len(words) > 8 {
-				return s
-			}
+		if owns(s) {
+			return s
 		}
 	}
 	g.Fatalf("shard %d has no owner", shard)
 	return nil
+}
+
+// owns says whether a server takes itself for the owner of slots.
+func owns(s *server) bool {
+	for line := range strings.Lines(s.try("CLUSTER", "NODES")) {
+		if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "myself") && strings.Contains(words[2], "master") {
+			return true
+		}
+	}
+	return false
 }
 
 // sound fails where a slot has no owner, is open, or members do not agree.

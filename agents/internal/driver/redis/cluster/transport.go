@@ -77,7 +77,7 @@ func (n *Network) member(address string) (*member, error) {
 		},
 		// The deadline is that of the context.
 		ReadTimeout: -1, WriteTimeout: -1, ContextTimeoutEnabled: true,
-		Protocol: 2, DisableIdentity: true, PoolSize: 1, MaxRetries: -1,
+		Protocol: 2, DisableIdentity: true, PoolSize: 1, MaxRetries: -1, DialerRetries: 1,
 	})
 	n.members[address] = m
 	return m, nil

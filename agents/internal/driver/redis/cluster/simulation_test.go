@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// node is a simulated member: what Redis keeps in nodes.conf, and keys by slot.
+type node struct {
+	id, member, address string
+	up                  bool
+	primary             string
+	epoch, current      uint64
+	table               map[string]*entry
+	owner               []string
+	migrating           map[int]string
+	importing           map[int]string
+	banned              map[string]int
+	keys                map[int]map[string]bool
+	// version changes with what the node says or knows of slots; heard are versions of another one and of its own, when it heard that last.
+	version int
+	heard   map[string][2]int
+}
+
+// entry is what a node knows of another.
+type entry struct {
+	address, primary string
+	epoch            uint64
+}
+
+// world is a simulated cluster in which things happen between any two commands.
+type world struct {
+	*testing.T
+	random  *rand.Rand
+	members map[string]*node
+	names   []string
+	// serial makes ids and addresses that were never there.
+	serial, clock int
+	// calm worlds have no faults.
+	calm bool
+	// begun worlds have an owner for each slot, for ever.
+	begun bool
+	// dead agents send nothing.
+	dead bool
+	log  []string
+}
+
+var (
+	errAgent   = errors.New("the agent is dead")
+	errNetwork = errors.New("connection refused")
+)
+
+func (w *world) unique(prefix string) string {
+	w.serial++
+	return prefix + strconv.Itoa(w.serial)
+}
+
+func (w *world) fresh(member string) {
+	id := w.unique("n")
+	w.members[member] = &node{id: id, member: member, address: fmt.Sprintf("10.0.0.1:%d", 1000+w.serial), up: true, table: map[string]*entry{},
+		owner: make([]string, Slots), migrating: map[int]string{}, importing: map[int]string{}, banned: map[string]int{}, heard: map[string][2]int{}, keys: map[int]map[string]bool{}}
+	if !slices.Contains(w.names, member) {
+		w.names = append(w.names, member)
+	}
+}
+
+// live is the node with the id, if any member has it.
+func (w *world) live(id string) *node {
+	for _, name := range w.names {
+		if n := w.members[name]; n.id == id {
+			return n
+		}
+	}
+	return nil
+}
+
+func (n *node) master() bool { return n.primary == "" }
+
+func (n *node) owns() bool { return n.master() && slices.Contains(n.owner, n.id) }
+
+// Address implements Transport.
+func (w *world) Address(_ context.Context, member string) (string, error) {
+	return w.members[member].address, nil
+}
+
+// Send implements Transport. Before each command something may happen.
+func (w *world) Send(_ context.Context, member string, commands ...Command) ([]Answer, error) {
+	answers := make([]Answer, len(commands))
+	changing := commands[0][0] == "MIGRATE" || commands[0][0] == "CLUSTER" && slices.Contains([]string{"SETSLOT", "FORGET", "MEET", "RESET", "ADDSLOTSRANGE", "REPLICATE", "FAILOVER", "SET-CONFIG-EPOCH"}, commands[0][1])
+	if !w.calm && w.random.IntN(100) == 0 {
+		return nil, errNetwork
+	}
+	for i, command := range commands {
+		if changing && !w.calm && w.random.IntN(500) == 0 {
+			w.happen()
+			w.check()
+		}
+		n := w.members[member]
+		if w.dead {
+			return nil, errAgent
+		}
+		if !n.up {
+			return nil, errNetwork
+		}
+		answers[i].Value, answers[i].Err = w.answer(n, command)
+		if changing {
+			w.log = append(w.log, fmt.Sprintf("%s: %s %v", member, strings.Join(command, " "), answers[i].Err))
+		}
+	}
+	if changing {
+		w.check()
+	}
+	return answers, nil
+}
+
+// happen has one thing happen that may happen to real ones.
+func (w *world) happen() {
+	n := w.members[w.names[w.random.IntN(len(w.names))]]
+	switch w.random.IntN(6) {
+	case 0:
+		w.dead = true
+	case 1:
+		// It is away, with its volume.
+		n.up = false
+	case 2:
+		w.moved(n)
+	case 3:
+		w.lose(n)
+	case 4:
+		w.gossip(3)
+	case 5:
+		w.elect()
+	}
+}
+
+// moved: a member comes back elsewhere.
+func (w *world) moved(n *node) {
+	w.serial++
+	n.up, n.address = true, fmt.Sprintf("10.0.0.1:%d", 1000+w.serial)
+	w.log = append(w.log, n.member+" is at "+n.address)
+}
+
+// lose: a member comes back without its volume, when somebody else has its data, and knows of its slots.
+func (w *world) lose(n *node) {
+	if n.owns() && !slices.ContainsFunc(w.names, func(name string) bool {
+		o := w.members[name]
+		return o.up && o.primary == n.id && slices.EqualFunc(o.owner, n.owner, func(a, b string) bool { return (a == n.id) == (b == n.id) })
+	}) || w.astray(n) || w.orphaned() {
+		return
+	}
+	w.log = append(w.log, n.member+" has lost its volume, as "+n.id)
+	w.fresh(n.member)
+}
+
+// orphaned says whether the data of a shard is at one place only, until a replica takes over.
+func (w *world) orphaned() bool {
+	return slices.ContainsFunc(w.names, func(name string) bool {
+		n := w.members[name]
+		return !n.master() && w.live(n.primary) == nil
+	})
+}
+
+// astray says whether the node has keys that its replicas do not know the owner of: what it imports.
+func (w *world) astray(n *node) bool {
+	for slot := range n.keys {
+		if n.master() && n.owner[slot] != n.id && !slices.ContainsFunc(w.names, func(name string) bool { return w.members[name].primary == n.id && w.members[name].up }) {
+			return true
+		}
+	}
+	return false
+}
+
+// elect: the replica of a node that is gone, or away, takes over, as it does when a majority can vote.
+func (w *world) elect() {
+	for _, name := range w.names {
+		n := w.members[name]
+		if p := w.live(n.primary); n.up && !n.master() && (p == nil || !p.up) {
+			w.takeover(n)
+			return
+		}
+	}
+}
+
+// takeover has a replica own what its primary owns, as far as it knows.
+func (w *world) takeover(n *node) {
+	old := n.primary
+	n.current++
+	for _, name := range w.names {
+		n.current = max(n.current, w.members[name].current+1, w.members[name].epoch+1)
+	}
+	n.epoch, n.primary = n.current, ""
+	n.version++
+	for slot := range n.owner {
+		if n.owner[slot] == old {
+			n.owner[slot] = n.id
+		}
+	}
+	w.log = append(w.log, n.member+" takes over from "+old)
+}
+
+// gossip has all nodes that are up hear of each other, some times.
+func (w *world) gossip(rounds int) {
+	for range rounds {
+		w.clock++
+		for _, from := range w.names {
+			for _, to := range w.names {
+				if a, b := w.members[from], w.members[to]; a != b && a.up && b.up {
+					w.ping(a, b)
+				}
+			}
+		}
+	}
+}
+
+// ping is one message, which gets there when the sender knows where to.
+func (w *world) ping(a, b *node) {
+	if e := a.table[b.id]; e == nil || e.address != b.address {
+		return
+	}
+	known := b.table[a.id]
+	if known == nil {
+		return
+	}
+	known.address, known.primary, known.epoch = a.address, a.primary, a.epoch
+	b.current = max(b.current, a.current, a.epoch)
+	for id, e := range a.table {
+		o := w.live(id)
+		if id == b.id || o == nil || !o.up || e.address != o.address || b.banned[id] > w.clock {
+			continue
+		}
+		if b.table[id] == nil {
+			b.table[id] = &entry{address: e.address, primary: e.primary, epoch: e.epoch}
+		} else if b.table[id].address != o.address {
+			b.table[id].address = e.address
+		}
+	}
+	if a.master() {
+		if now := [2]int{a.version, b.version}; b.heard[a.id] != now {
+			b.hear(a)
+			b.heard[a.id] = [2]int{a.version, b.version}
+		}
+	} else if p := w.live(a.primary); p != nil && !p.up {
+		return
+	}
+	// Equal epochs are made different.
+	if a.master() && b.master() && a.epoch == b.epoch && b.id < a.id {
+		b.current++
+		b.epoch = b.current
+		b.version++
+	}
+	if p := w.live(b.primary); p == a {
+		b.keys = cloned(a.keys)
+	}
+}
+
+// hear takes over what a primary claims.
+func (n *node) hear(a *node) {
+	lost, own, primary := false, false, n.primary
+	me := n.id
+	if !n.master() {
+		me = primary
+	}
+	for slot, id := range a.owner {
+		current := n.owner[slot]
+		if id != a.id || current == a.id {
+			own = own || current == me
+			continue
+		}
+		if _, open := n.importing[slot]; open {
+			continue
+		}
+		if current == "" || n.epochOf(current) < a.epoch {
+			lost = lost || current == me
+			n.owner[slot] = a.id
+			n.version++
+			if current == n.id {
+				delete(n.keys, slot)
+				delete(n.migrating, slot)
+			}
+		} else {
+			own = own || current == me
+		}
+	}
+	// Who has lost all to one that took over copies from it.
+	if lost && !own {
+		n.primary, n.migrating, n.importing = a.id, map[int]string{}, map[int]string{}
+	}
+}
+
+func (n *node) epochOf(id string) uint64 {
+	if id == n.id {
+		return n.epoch
+	}
+	if e := n.table[id]; e != nil {
+		return e.epoch
+	}
+	return 0
+}
+
+func cloned(keys map[int]map[string]bool) map[int]map[string]bool {
+	all := make(map[int]map[string]bool, len(keys))
+	for slot, names := range keys {
+		all[slot] = maps.Clone(names)
+	}
+	return all
+}
+
+// check what must hold at every moment: each slot has an owner, and each key is somewhere.
+func (w *world) check() {
+	if !w.begun {
+		return
+	}
+	owned := make([]bool, Slots)
+	count := map[string]bool{}
+	for _, name := range w.names {
+		n := w.members[name]
+		gone := w.live(n.primary) == nil
+		for slot, id := range n.owner {
+			owned[slot] = owned[slot] || id == n.id && n.master() || id == n.primary && id != "" && gone
+		}
+		for _, keys := range n.keys {
+			for key := range keys {
+				count[key] = true
+			}
+		}
+	}
+	if slot := slices.Index(owned, false); slot >= 0 {
+		w.fail("slot %d has no owner", slot)
+	}
+	if len(count) != keysOfWorld {
+		w.fail("%d keys are there", len(count))
+	}
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.Helper()
+	for _, line := range w.log[max(0, len(w.log)-200):] {
+		w.Log(line)
+	}
+	w.Fatalf(format, args...)
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// story is what is decided, turn by turn, in a world without other faults than those told.
+type story struct {
+	*world
+	shape *Shape
+	told  strings.Builder
+}
+
+func (s *story) say(format string, args ...any) { fmt.Fprintf(&s.told, format+"\n", args...) }
+
+// play takes turns until the plan is to do nothing.
+func (s *story) play() {
+	s.Helper()
+	for range 100 {
+		s.gossip(2)
+		views := look(context.Background(), s, s.shape, deeply)
+		plan := Decide(s.shape, views)
+		s.say("%s: %s", plan.Phase, plan.Reason)
+		for _, step := range plan.Steps {
+			s.say("  %s", step)
+		}
+		if plan.Phase != Working {
+			s.say("")
+			return
+		}
+		a := &actor{Transport: s, login: func() (string, string, error) { return "", "", nil }, views: map[string]*View{}, progress: func(int) {}}
+		for i := range views {
+			a.views[views[i].Member] = &views[i]
+		}
+		for _, step := range plan.Steps {
+			if err := a.act(context.Background(), step); err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+	s.Fatal("the story has no end")
+}
+
+// begin has three shards with keys.
+func (s *story) begin() {
+	for i := range 3 {
+		s.fresh(fmt.Sprintf("m%d-0", i))
+		s.fresh(fmt.Sprintf("m%d-1", i))
+	}
+	s.shape = simulatedShape([]int{0, 1, 2}, nil)
+	s.play()
+	s.fill()
+}
+
+// stories by the name of their golden file.
+var stories = map[string]func(*story){
+	"creation": func(s *story) { s.begin() },
+	"scale-out-and-in": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		s.fresh("m3-0")
+		s.fresh("m3-1")
+		s.shape = simulatedShape([]int{0, 1, 2, 3}, nil)
+		s.play()
+		s.say("Shard 0 leaves.")
+		s.shape = simulatedShape([]int{1, 2, 3}, []int{0})
+		s.play()
+	},
+	"everybody-has-moved": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		for _, name := range s.names {
+			s.moved(s.members[name])
+		}
+		s.play()
+	},
+	"a-primary-has-lost-its-volume": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		s.lose(s.members["m1-0"])
+		s.play()
+	},
+	"most-primaries-have-lost-their-volumes": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		s.fresh("m1-0")
+		s.fresh("m2-0")
+		s.play()
+	},
+	"a-shard-is-lost": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		id := s.members["m1-0"].id
+		s.begun = false
+		s.fresh("m1-0")
+		s.fresh("m1-1")
+		s.play()
+		s.say("It is abandoned.")
+		s.shape.Abandon = []string{id}
+		s.play()
+	},
+	"a-member-is-not-seen": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		s.members["m2-1"].up = false
+		s.shape = simulatedShape([]int{0, 1}, []int{2})
+		s.shape.Shards = append(s.shape.Shards, []string{"m3-0"})
+		s.fresh("m3-0")
+		s.play()
+	},
+	"a-primary-yields": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		s.shape.Yield = []string{"m0-0"}
+		s.play()
+		s.say("Its replica is gone.")
+		s.shape.Yield = []string{"m0-1"}
+		s.members["m0-0"].up = false
+		s.play()
+	},
+	"a-volume-was-copied": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		s.members["m2-1"].id = s.members["m0-0"].id
+		s.play()
+	},
+	"a-member-is-not-empty": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		s.fresh("m0-2")
+		s.members["m0-2"].keys[7] = map[string]bool{"7-key": true}
+		s.shape.Shards[0] = append(s.shape.Shards[0], "m0-2")
+		s.play()
+	},
+	"slots-were-left-open": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		from, to := s.members["m0-0"], s.members["m1-0"]
+		for slot := range 3 {
+			from.migrating[slot], to.importing[slot] = to.id, from.id
+		}
+		// The keys of one have moved, and all marks of another whose keys have moved, too, are gone.
+		to.keys[0], from.keys[0] = from.keys[0], nil
+		to.keys[41], from.keys[41] = from.keys[41], nil
+		s.shape.Goal = Settle
+		s.play()
+		s.say("It goes on.")
+		s.shape.Goal = Converge
+		s.play()
+	},
+}
+
+func TestStories(t *testing.T) {
+	once, open := atOnce, batch
+	atOnce, batch = 1, 2048
+	t.Cleanup(func() { atOnce, batch = once, open })
+	for name, tell := range stories {
+		t.Run(name, func(t *testing.T) {
+			s := &story{world: &world{T: t, random: rand.New(rand.NewPCG(1, 1)), members: map[string]*node{}, calm: true}}
+			tell(s)
+			file := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.MkdirAll("testdata", 0o750); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte(s.told.String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.told.String(); got != string(want) {
+				t.Errorf("the story is now:\n%s\nit was:\n%s", got, want)
+			}
+		})
+	}
+}

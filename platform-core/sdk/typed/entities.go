@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package typed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// EntityMaker is a capability of a kind whose objects declare what lives inside the middleware, such as its users. The frame keeps an
+// Entity for each, owned by the object; one that is declared no more is deleted, and with it what its deletionPolicy says.
+// An object is Ready when its Application and all of its Entities are. The operator needs the rights to create and delete Entities.
+type EntityMaker[T Object] interface {
+	// Entities returns what the object declares: specs without applicationRef, of which no two have the same type and name.
+	Entities(T) []platformv1.EntitySpec
+}
+
+// entityOwnerField indexes Entities by the UID of the object that controls them.
+const entityOwnerField = "metadata.controllerUID"
+
+func entityOwner(obj client.Object) []string {
+	if controller := metav1.GetControllerOf(obj); controller != nil {
+		return []string{string(controller.UID)}
+	}
+	return nil
+}
+
+// indexEntities has the Entities of an object be found without a look at all others.
+func indexEntities(mgr ctrl.Manager, registrations []Registration) error {
+	if !slices.ContainsFunc(registrations, Registration.makesEntities) {
+		return nil
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Entity{}, entityOwnerField, entityOwner); err != nil {
+		return fmt.Errorf("cannot index Entities by their owner: %w", err)
+	}
+	return nil
+}
+
+// makesEntities implements Registration.
+func (r registration[T]) makesEntities() bool {
+	_, makes := r.kind.(EntityMaker[T])
+	return makes
+}
+
+// keepEntities brings the Entities of an object to what it declares, and returns how it stands with them.
+func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, app string) (outcome.Outcome, error) {
+	maker, ok := r.kind.(EntityMaker[T])
+	if !ok {
+		return outcome.Done(), nil
+	}
+	var list platformv1.EntityList
+	err := r.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{entityOwnerField: string(obj.GetUID())})
+	if err != nil {
+		return outcome.Done(), fmt.Errorf("cannot list the Entities of %q: %w", obj.GetName(), err)
+	}
+	have := map[string]*platformv1.Entity{}
+	for i := range list.Items {
+		have[list.Items[i].Name] = &list.Items[i]
+	}
+	worst := outcome.Done()
+	for _, spec := range maker.Entities(obj) {
+		spec.ApplicationRef.Name = app
+		entity := &platformv1.Entity{Spec: spec}
+		entity.Name, entity.Namespace = platformv1.EntityNameFor(app, spec.Type, spec.Name), obj.GetNamespace()
+		entity.Labels = map[string]string{platformv1.DomainLabel: r.domain, platformv1.ManagedByLabel: platformv1.ManagedBy}
+		if err := controllerutil.SetControllerReference(obj, entity, r.client.Scheme()); err != nil {
+			return worst, err
+		}
+		if _, err := r.apply.Apply(ctx, entity); err != nil {
+			return worst, err
+		}
+		worst = worse(worst, ofEntity(have[entity.Name], &spec))
+		delete(have, entity.Name)
+	}
+	for _, entity := range have {
+		if err := r.apply.Delete(ctx, entity); err != nil {
+			return worst, err
+		}
+	}
+	return worst, nil
+}
+
+// ofEntity is how it stands with one Entity, nil for one that has just been made, in words that say which it is.
+func ofEntity(entity *platformv1.Entity, spec *platformv1.EntitySpec) outcome.Outcome {
+	o := outcome.Waiting(platformv1.ReasonProgressing, "it is being made")
+	if entity != nil {
+		o = conditions.Outcome(entity)
+	}
+	message := fmt.Sprintf("%s %q: %s", spec.Type, spec.Name, o.Message())
+	switch o.Kind() {
+	case outcome.KindDone:
+		return o
+	case outcome.KindStalled:
+		return outcome.Stalled(o.Reason(), message)
+	default:
+		return outcome.Waiting(o.Reason(), message)
+	}
+}
+
+// worse keeps the first of what a person has to mend, else the first of what is waited for.
+func worse(a, b outcome.Outcome) outcome.Outcome {
+	if a.Kind() == outcome.KindDone || a.Kind() != outcome.KindStalled && b.Kind() == outcome.KindStalled {
+		return b
+	}
+	return a
+}
+
+// phaseWith is that of an object whose Application is ready and whose Entities are not.
+func phaseWith(entities outcome.Outcome) platformv1.Phase {
+	if entities.Kind() == outcome.KindStalled {
+		return platformv1.PhaseStalled
+	}
+	return platformv1.PhaseUpdating
+}
