@@ -66,7 +66,7 @@ func refusedAsChange() []refusal {
 		{"shrinking storage", func(s *databasev1.RedisSpec) { s.Storage.Size = resource.MustParse("32Mi") }, "cannot shrink"},
 		{"another storage class", func(s *databasev1.RedisSpec) { s.Storage.StorageClassName = ptr.To("other") }, "immutable"},
 		{"replicas for a server that stays alone", withReplicas(1), "neither added nor taken out"},
-		{"another plugin version", func(s *databasev1.RedisSpec) { s.PluginVersion = "2.0.0" }, "immutable"},
+		{"another plugin version", func(s *databasev1.RedisSpec) { s.PluginVersion = "2.0.0" }, "UpgradeApp"},
 		{"persistence switched off", persistence(databasev1.RedisPersistence{Mode: databasev1.PersistenceNone}), "persistence.mode"},
 	}
 }

@@ -4,11 +4,15 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
@@ -63,6 +67,9 @@ func TestLifecycleOfRedis(t *testing.T) {
 	if got := i.must("GET", "kept"); got != "yes" {
 		t.Errorf("the key is %q, want yes", got)
 	}
+	i.recorded(1, "spec.components[redis].resources.limits.memory: 160Mi → 192Mi", func(spec *databasev1.RedisSpec) {
+		spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("192Mi")}
+	})
 	s.refusedOperation(operation("scale", "HorizontalScale", i.reference(), "replicas", "3"), "neither added nor taken out")
 	s.refusedOperation(operation("switch", "Switchover", i.reference()), "declares no switchover")
 	s.refusedOperation(operation("shrink", "VerticalScaleVolume", i.reference(), "size", "1Mi"), "1Mi")
@@ -77,6 +84,27 @@ func TestLifecycleOfRedis(t *testing.T) {
 	if got := i.must("GET", "kept"); got != "yes" {
 		t.Errorf("the key is %q, want yes", got)
 	}
+}
+
+// recorded edits an instance and waits until that is the last of so many edits on record, and has taken effect. What Operations edited is not
+// among them.
+func (i *instance) recorded(records int, words string, edit setting) {
+	i.Helper()
+	i.update(edit)
+	i.ready()
+	i.eventually(settleIn, "the record of the edit", func() error {
+		var list platformv1.OperationList
+		err := world.client.List(i.ctx, &list, client.InNamespace(i.space.name), client.MatchingLabels{
+			platformv1.TriggerLabel: string(platformv1.TriggerSpec), platformv1.ApplicationLabel: i.application()})
+		if err != nil || len(list.Items) != records {
+			return fmt.Errorf("there are %d records, want %d: %v", len(list.Items), records, err)
+		}
+		last := slices.MaxFunc(list.Items, func(a, b platformv1.Operation) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+		if last.Status.Phase != platformv1.OperationSucceeded || !strings.Contains(last.Status.Steps[0].Outputs["changed"], words) {
+			return fmt.Errorf("%s is %+v", last.Name, last.Status)
+		}
+		return nil
+	})
 }
 
 // TestLifecycleOfEtcd proves that a Switchover moves the leader where it is told to, and that nothing is lost on the way.

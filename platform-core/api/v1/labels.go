@@ -53,6 +53,12 @@ const (
 	// PluginVersionAnnotation is on a typed object whose kind has no field for the version of the plugin, and names the one that an Operation
 	// brought its instance to. An admission policy lets only the engine change it.
 	PluginVersionAnnotation = "platform.zeroinfra.github.com/plugin-version"
+	// MadeByAnnotation is the UID of the Operation that made an object.
+	MadeByAnnotation = "platform.zeroinfra.github.com/made-by"
+	// RotatedAnnotation is on the Secret of a credential whose password was made anew, and tells for which step of which Operation; and
+	// RotatedFromAnnotation the revision of the password before.
+	RotatedAnnotation     = "platform.zeroinfra.github.com/rotated"
+	RotatedFromAnnotation = "platform.zeroinfra.github.com/rotated-from"
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 

@@ -136,7 +136,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return schedule.Setup(mgr, schedule.Deps{Index: index, Now: o.Now, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() error {
-			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain, Namespaces: o.Namespaces, Workers: o.Workers, Gate: gate})
+			return claim.Setup(mgr, claim.Deps{Index: index, Domain: o.Domain, Kinds: func(of schema.GroupKind) bool { return kinds[of] != nil }, Namespaces: o.Namespaces, Workers: o.Workers, Gate: gate})
 		},
 	}
 	for _, setup := range setups {

@@ -169,6 +169,24 @@ func runAt(t *testing.T, writes int, clock func() time.Time) (f *fuse, done <-ch
 	return f, ended, stop
 }
 
+// runTyped is run with a typed kind, as an administrator: what an operator of that kind may do is the business of another test.
+func runTyped(t *testing.T, kind typed.Registration) {
+	t.Helper()
+	if err := prepare(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	cfg := rest.CopyConfig(env.Config)
+	go func() {
+		defer close(ended)
+		if err := runEngine(ctx, cfg, time.Now, kind); err != nil && ctx.Err() == nil {
+			t.Errorf("the engine ended: %v", err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+}
+
 func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time, kinds ...typed.Registration) error {
 	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:     env.Scheme,

@@ -6,7 +6,6 @@ package engine_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -16,13 +15,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -296,20 +293,7 @@ func TestNobodyAppliesByAPlan(t *testing.T) {
 // An object that compiles to an Application is planned as what it would compile to.
 func TestPlanOfATypedObject(t *testing.T) {
 	namespace := env.Namespace(t)
-	if err := prepare(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	// As an administrator: what an operator of Samples may do is the business of another test.
-	cfg := rest.CopyConfig(env.Config)
-	go func() {
-		defer close(ended)
-		if err := runEngine(ctx, cfg, time.Now, typed.Register(example.Kind{})); err != nil && ctx.Err() == nil {
-			t.Errorf("the engine ended: %v", err)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	runTyped(t, typed.Register(example.Kind{}))
 	node(t, namespace)
 	sample := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Spec: example.SampleSpec{Version: "7.0", Replicas: 1}}
 	create(t, sample)

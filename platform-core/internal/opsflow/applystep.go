@@ -4,6 +4,7 @@ package opsflow
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,17 @@ func (applyStep) advance(r *run, _ *plugin.OperationStep, step *platformv1.StepS
 	return r.facts.applied(wanted)
 }
 
+// lasts says whether an instance that is not Ready for this reason waits for what may take days.
+func lasts(reason string) bool {
+	return slices.Contains([]string{platformv1.ReasonWaitingForMaintenance, platformv1.ReasonSuspended, ReasonSpecRefused}, reason)
+}
+
+// stuck says whether it may wait for somebody to mend what the message names: until then the engine takes out no further pod, and an
+// Operation may be what mends it.
+func stuck(reason string) bool {
+	return slices.Contains([]string{platformv1.ReasonPodUnschedulable, platformv1.ReasonImageUnavailable, platformv1.ReasonProcessFailing, platformv1.ReasonNodeUnreachable}, reason)
+}
+
 // applied is done when the instance is Ready with this generation of its spec or a later one.
 func (f Facts) applied(wanted int64) verdict {
 	d, status := f.Declared, f.Application.Status
@@ -48,7 +60,7 @@ func (f Facts) applied(wanted int64) verdict {
 		return failedf("%s does not get there: %s", f.Target, d.Stalled.Message)
 	case d.Ready.Status != metav1.ConditionTrue:
 		v := verdict{waiting: fmt.Sprintf("%s to be Ready: %s", f.Target, d.Ready.Message)}
-		if d.Ready.Reason == platformv1.ReasonWaitingForMaintenance {
+		if lasts(d.Ready.Reason) || stuck(d.Ready.Reason) {
 			v.reason = d.Ready.Reason
 		}
 		return v

@@ -25,11 +25,11 @@ func TestDifferences(t *testing.T) {
 		"emptied object": {`{"a":{"b":1}}`, `{"a":{}}`, []string{"a.b: 1 → none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, err := parseSpec(tc.before)
+			before, err := ParseSpec(tc.before)
 			if err != nil {
 				t.Fatal(err)
 			}
-			after, err := parseSpec(tc.after)
+			after, err := ParseSpec(tc.after)
 			if err != nil {
 				t.Fatal(err)
 			}

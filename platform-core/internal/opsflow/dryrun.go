@@ -71,6 +71,10 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 			return nil, v.failed
 		}
 		return []string{fmt.Sprintf("pod %s hands over to %s", step.Outputs[outputFrom], cmp.Or(step.Outputs[outputTo], "another pod"))}, ""
+	case t.Engine != nil && t.Engine.Do == plugin.EngineRotate:
+		return r.describeRotation(t)
+	case livesOn(*t):
+		return r.describeLife(t)
 	case t.Engine != nil && t.Engine.Do.OnPods():
 		return r.describeWriting(t)
 	case t.Engine != nil && t.Engine.Do == plugin.EngineApply:

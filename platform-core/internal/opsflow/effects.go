@@ -28,6 +28,10 @@ type Effect struct {
 	Rebuild *Rebuild
 	// Job is a pod that runs to completion.
 	Job *Job
+	// Rotation makes a password anew.
+	Rotation *Rotation
+	// Life makes or deletes the target.
+	Life *Life
 }
 
 // Call is a call to an agent of one pod.

@@ -39,6 +39,12 @@ type Facts struct {
 	Actions map[string][]plan.Action
 	// Declared is the outermost object, whose spec says what the Application is to be.
 	Declared Declared
+	// Credentials that the plugin declares.
+	Credentials []Credential
+	// Self is the outermost object for a template that makes or deletes it; nil when it is absent. Remains is what is left of one that was deleted,
+	// in words.
+	Self    *Self
+	Remains []string
 	// Sets are the names of the WorkloadSets of the target that are there.
 	Sets []string
 	// Writing has those of them whose writer the engine names, by name.
@@ -156,6 +162,19 @@ func (f Facts) pod(name string) *Pod {
 		}
 	}
 	return nil
+}
+
+// Beside returns the names of the other pods of the set of a pod.
+func (f Facts) Beside(name string) []string {
+	var others []string
+	if one := f.pod(name); one != nil {
+		for i := range f.Pods {
+			if other := &f.Pods[i]; other.Name != name && other.Component == one.Component && other.Set == one.Set {
+				others = append(others, other.Name)
+			}
+		}
+	}
+	return others
 }
 
 // TermOf is the term of the set that a pod is of; 0 where nobody names its writer.

@@ -167,6 +167,7 @@ func TestStories(t *testing.T) {
 	maps.Copy(all, graphStories)
 	maps.Copy(all, writingStories)
 	maps.Copy(all, jobStories)
+	maps.Copy(all, lifeStories)
 	for name, story := range all {
 		t.Run(name, func(t *testing.T) {
 			w := story()

@@ -20,24 +20,27 @@ func plans(step plugin.OperationStep) bool {
 
 // checkTargetSpec refuses a spec of the target for a template that takes none, and the other way round.
 func checkTargetSpec(spec platformv1.OperationSpec, template plugin.OperationTemplate) *Refusal {
-	takes := slices.ContainsFunc(template.Steps, plans)
+	makes := slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool {
+		return step.Engine != nil && step.Engine.Do == plugin.EngineCreate
+	})
+	takes := makes || slices.ContainsFunc(template.Steps, plans)
 	switch {
 	case takes && spec.TargetSpec == "":
 		return refuse(platformv1.ReasonInvalidSpec, "template %q needs targetSpec: the whole spec that the target would have", template.Name)
 	case !takes && spec.TargetSpec != "":
 		return refuse(platformv1.ReasonInvalidSpec, "template %q takes no targetSpec: leave it out", template.Name)
-	case takes && !spec.DryRun:
+	case takes && !makes && !spec.DryRun:
 		return refuse(platformv1.ReasonInvalidSpec, "template %q only says what would be done: set dryRun to true; to have it done, apply the object", template.Name)
 	case takes:
-		if _, err := parseSpec(spec.TargetSpec); err != nil {
+		if _, err := ParseSpec(spec.TargetSpec); err != nil {
 			return refuse(platformv1.ReasonInvalidSpec, "%v", err)
 		}
 	}
 	return nil
 }
 
-// parseSpec reads a spec from YAML or JSON. Whole numbers stay so.
-func parseSpec(text string) (map[string]any, error) {
+// ParseSpec reads a targetSpec from YAML or JSON. Whole numbers stay so.
+func ParseSpec(text string) (map[string]any, error) {
 	data, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("targetSpec cannot be read: %w", err)
@@ -54,7 +57,7 @@ func (r *run) planned() (map[string]any, string) {
 	if why := r.facts.declares(); why != "" {
 		return nil, why
 	}
-	spec, err := parseSpec(r.op.Spec.TargetSpec)
+	spec, err := ParseSpec(r.op.Spec.TargetSpec)
 	if err != nil {
 		return nil, err.Error()
 	}

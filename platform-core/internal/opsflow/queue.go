@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
 // Queue is all that is known of the Operations of one Application that have not ended.
@@ -73,6 +74,24 @@ func (q Queue) urgent(op *platformv1.Operation) bool {
 	})
 }
 
+// Urgent says whether an Operation of a template pre-empts others: not before somebody approved it, where it waits for that.
+func Urgent(op *platformv1.Operation, template plugin.OperationTemplate) bool {
+	if !template.Preempts {
+		return false
+	}
+	r := &run{op: op, facts: Facts{Template: template, Parameters: ParametersInForce(op.Spec, template)}, status: &op.Status}
+	return !slices.ContainsFunc(template.Steps, func(step plugin.OperationStep) bool {
+		if step.Approval == nil || decided(op) {
+			return false
+		}
+		wanted, err := true, error(nil)
+		if step.When != "" {
+			wanted, err = template.Truth(step.Name, step.When, r.variables(&step, nil))
+		}
+		return wanted || err != nil
+	})
+}
+
 func (q Queue) preempts(op *platformv1.Operation) bool {
 	switch {
 	case RecordsSpec(op):
@@ -131,11 +150,11 @@ func (q Queue) rank(op *platformv1.Operation) int {
 }
 
 // StandsAside says whether an Operation waits for what may take days, and others run in the meantime: for an approval before it has done
-// anything, or, as the record of an edited spec, for a maintenance window or for somebody to take suspend back or to mend the spec.
+// anything, or, as the record of an edited spec, for a maintenance window or for somebody to take suspend back, or to mend the spec or a pod.
 func StandsAside(op *platformv1.Operation) bool {
 	if RecordsSpec(op) {
 		ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)
-		return Running(op) && ready != nil && slices.Contains([]string{platformv1.ReasonWaitingForMaintenance, platformv1.ReasonSuspended, ReasonSpecRefused}, ready.Reason)
+		return Running(op) && ready != nil && (lasts(ready.Reason) || stuck(ready.Reason))
 	}
 	return op.Status.Phase == platformv1.OperationAwaitingApproval && op.Status.Ending == "" &&
 		!slices.ContainsFunc(op.Status.Steps, func(step platformv1.StepStatus) bool {

@@ -176,6 +176,17 @@ func (w *world) other(effect *Effect) *Answer {
 		return &Answer{Outputs: map[string]string{OutputGeneration: "2", OutputChanged: changed}}
 	case effect.Job != nil:
 		return w.job(effect.Job)
+	case effect.Life != nil && effect.Life.UID != "":
+		w.tell("  %s is deleted", w.facts.Target)
+		w.facts.Self.Going = PodGoing
+		return &Answer{}
+	case effect.Life != nil:
+		if w.facts.Self == nil {
+			w.made["target"]++
+			w.tell("  %s is made: %v", w.facts.Target, effect.Life.Spec)
+			w.facts.Self = &Self{UID: "self", Maker: w.op.UID}
+		}
+		return &Answer{Outputs: map[string]string{OutputUID: string(w.facts.Self.UID), OutputGeneration: "1"}}
 	case effect.Handover != nil:
 		if request := effect.Handover.From + "/" + effect.Handover.To + string(effect.Handover.Way); request != w.request {
 			w.request = request

@@ -193,7 +193,7 @@ func edited(op *platformv1.Operation, declared int64, bundle *plugin.Bundle) boo
 
 // editsSpec says whether a step changes the spec of the outermost object.
 func editsSpec(step *plugin.OperationStep) bool {
-	return step.Engine != nil && !step.Engine.Do.OnPods() && step.Engine.Do != plugin.EngineApply
+	return step.Engine != nil && !step.Engine.Do.OnPods() && !livesOn(*step) && step.Engine.Do != plugin.EngineApply && step.Engine.Do != plugin.EngineRotate
 }
 
 // Edits says whether a template changes the spec of the outermost object.
@@ -207,7 +207,7 @@ func OnlyProgress(op *platformv1.Operation, d Decision) bool {
 		return false
 	}
 	ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)
-	if ready == nil || ready.Reason != d.Outcome.Reason() || ready.Message == d.Outcome.Message() {
+	if ready == nil || ready.Message == d.Outcome.Message() || ready.Reason != d.Outcome.Reason() && (lasts(ready.Reason) || lasts(d.Outcome.Reason())) {
 		return false
 	}
 	return equality.Semantic.DeepEqual(silent(op.Status), silent(d.Status))

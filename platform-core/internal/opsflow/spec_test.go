@@ -99,6 +99,16 @@ func TestARecordFollowsItsSpec(t *testing.T) {
 		f.Now = epoch.Add(365 * 24 * time.Hour)
 		return f
 	}()), platformv1.OperationRunning, "", "1 of 3 updated")
+	expect("a pod does not start", Next(op, reports(app, outcome.Waiting(platformv1.ReasonImageUnavailable, "no image"))), platformv1.OperationRunning, platformv1.ReasonImageUnavailable, "no image")
+	if !StandsAside(op) {
+		t.Error("it does not let others mend a pod")
+	}
+	if d := Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "2 of 3 updated"))); !OnlyProgress(op, d) {
+		t.Error("that a pod starts after all is more than progress")
+	}
+	if d := Next(op, reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))); OnlyProgress(op, d) {
+		t.Error("that it waits for a window is only progress")
+	}
 	expect("waiting for a window", Next(op, reports(app, outcome.Deferred(platformv1.ReasonWaitingForMaintenance, "next at two"))), platformv1.OperationRunning,
 		platformv1.ReasonWaitingForMaintenance, "next at two")
 	if !StandsAside(op) {
@@ -210,6 +220,21 @@ func TestPreempts(t *testing.T) {
 	Amend(record, Change{Generation: 7, Words: []string{"spec.running: false → true"}})
 	if q := queue(runs, record); q.Preempts(runs) != nil {
 		t.Error("an edit that was taken back ends what runs")
+	}
+}
+
+// What somebody has to approve first ends nothing before that.
+func TestUrgentOnceApproved(t *testing.T) {
+	failover := func(accept platformv1.ParameterValue, approval *platformv1.OperationApproval) *platformv1.Operation {
+		return &platformv1.Operation{Spec: platformv1.OperationSpec{TemplateRef: "Failover", Parameters: platformv1.Parameters{"acceptDataLoss": accept}, Approval: approval}}
+	}
+	template := Defaults()["Failover"]
+	if !Urgent(failover("false", nil), template) || Urgent(failover("true", nil), template) ||
+		!Urgent(failover("true", &platformv1.OperationApproval{By: "bob", Decision: platformv1.OperationApproved}), template) {
+		t.Error("a failover is urgent before it is approved, or is not afterwards")
+	}
+	if !Urgent(&platformv1.Operation{}, Defaults()["Stop"]) || Urgent(&platformv1.Operation{}, Defaults()["Restart"]) {
+		t.Error("it is not the template that says it")
 	}
 }
 

@@ -35,6 +35,12 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return agentStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineSwitchover:
 		return switchoverStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineRotate:
+		return rotateStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineCreate:
+		return createStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineDelete:
+		return deleteStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineFailover:
 		return failoverStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineRebuild:

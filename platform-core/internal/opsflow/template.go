@@ -78,7 +78,7 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 		name = rest
 	}
 	template, found := bundle.Operations[name]
-	if !found {
+	if !found || MakesOrRemoves(name) {
 		template, found = Defaults()[name]
 	}
 	if !found {
@@ -126,7 +126,7 @@ func Check(op *platformv1.Operation, target Target, component string, template p
 }
 
 func writesObjects(step plugin.OperationStep) bool {
-	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil || step.Job != nil
+	return step.Apply != nil || step.Patch != nil || step.Delete != nil || step.Operation != nil || step.Job != nil || livesOn(step)
 }
 
 // Supported refuses a template of the engine that the plugin of a target cannot do.

@@ -263,6 +263,9 @@ func (c operationCheck) action(path document.Path, step *AgentStep, component *C
 }
 
 func (c operationCheck) engine(path document.Path, step *EngineStep) {
+	if (step.Do == EngineCreate || step.Do == EngineDelete) && len(c.components) > 0 {
+		c.fail(path.With("do"), "is %s, which is for the engine's own template of that name: a template of a plugin acts on an instance that is there", step.Do)
+	}
 	known := EngineValues[step.Do]
 	for _, name := range slices.Sorted(maps.Keys(step.With)) {
 		if !slices.Contains(known, name) {

@@ -166,8 +166,13 @@ const (
 	EngineUpgrade EngineVerb = "Upgrade"
 	// EngineUpgradePlugin sets the version of the plugin: version.
 	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
+	// EngineRotate makes generated passwords anew: credential.
+	EngineRotate EngineVerb = "RotateCredentials"
 	// EngineSwitchover has the pod that takes writes hand over: component, to.
 	EngineSwitchover EngineVerb = "Switchover"
+	// EngineCreate and EngineDelete make and delete the target itself. They are for templates of the engine only.
+	EngineCreate EngineVerb = "Create"
+	EngineDelete EngineVerb = "Delete"
 	// EngineFailover has another pod take over from the one that takes writes, whatever that says: component, to; with term it
 	// only records what the engine did in that term.
 	EngineFailover EngineVerb = "Failover"
@@ -186,12 +191,13 @@ func (v EngineVerb) OnPods() bool {
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
-	EngineStop: nil, EngineStart: nil, EngineApply: nil, EnginePlan: nil,
+	EngineStop: nil, EngineStart: nil, EngineApply: nil, EnginePlan: nil, EngineCreate: nil, EngineDelete: nil,
 	EngineScale:         {"component", "replicas", "set"},
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},
 	EngineUpgrade:       {"version"},
 	EngineUpgradePlugin: {"version"},
+	EngineRotate:        {"credential"},
 	EngineSwitchover:    {"component", "to"},
 	EngineFailover:      {"component", "term", "to"},
 	EngineRebuild:       {"pod"},

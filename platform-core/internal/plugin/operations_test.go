@@ -46,6 +46,19 @@ func parseMoving(t *testing.T, old, new string) (OperationTemplate, error) {
 	return ParseOperation(strings.Replace(moving, old, new, 1))
 }
 
+func TestATemplateSaysWhetherItPreempts(t *testing.T) {
+	template, err := parseMoving(t, "name: Move\n", "name: Move\npreempts: true\n")
+	if err != nil || !template.Preempts {
+		t.Errorf("it preempts: %t, %v", template.Preempts, err)
+	}
+	if template, err = parseMoving(t, "", ""); err != nil || template.Preempts {
+		t.Errorf("left out, it preempts: %t, %v", template.Preempts, err)
+	}
+	if _, err = parseMoving(t, "name: Move\n", "name: Move\npreempts: often\n"); err == nil || !strings.Contains(err.Error(), "preempts") {
+		t.Errorf("it says %v", err)
+	}
+}
+
 func TestOperationSteps(t *testing.T) {
 	template, err := parseMoving(t, "", "")
 	if err != nil {

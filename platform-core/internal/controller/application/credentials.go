@@ -5,7 +5,6 @@ package application
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"slices"
 
@@ -18,6 +17,7 @@ import (
 
 	agentplan "github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/apply"
@@ -32,9 +32,6 @@ const (
 	revisionKey = agentplan.RevisionFile
 )
 
-// defaultPasswordLength is the number of characters of a generated password: at 5 bits each, 160 bits.
-const defaultPasswordLength = 32
-
 // ensureCredentials keeps the Secret that the pods mount for each credential. A password that the user does not supply is
 // generated once: a crash between two turns finds it again. Password and revision change together, so that a pod that has the
 // revision has the password.
@@ -42,7 +39,7 @@ func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Appl
 	for _, declared := range f.state.Bundle.Components.Credentials {
 		password := f.passwords[declared.Name]
 		if password == "" {
-			password = newPassword(declared)
+			password = instance.NewPassword(declared)
 		}
 		revision := c.Digest(string(app.UID) + "\x00" + declared.Name + "\x00" + password)
 		wanted := &corev1.Secret{
@@ -97,19 +94,6 @@ func (c *Controller) ensureCredential(ctx context.Context, app *platformv1.Appli
 	}
 	patched := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: have.Namespace, Name: have.Name}}
 	return true, c.client.Patch(ctx, patched, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
-}
-
-// newPassword returns letters and digits from the system's random source.
-func newPassword(declared plugin.Credential) string {
-	length := declared.Length
-	if length == 0 {
-		length = defaultPasswordLength
-	}
-	text := ""
-	for len(text) < length {
-		text += rand.Text()
-	}
-	return text[:length]
 }
 
 // ensureBinding applies the Secret after the Service Binding specification, once password and endpoints are known.

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -59,20 +58,5 @@ func TestSettleFollowsTheComponents(t *testing.T) {
 	conditions.Report(component, outcome.Stalled("VolumeShrinkRefused", "no"), "")
 	if o := settle(testApp(), f, wanted, nil); o.Kind() != outcome.KindStalled || o.Reason() != "VolumeShrinkRefused" {
 		t.Errorf("stalled component: %v %s", o.Kind(), o.Reason())
-	}
-}
-
-func TestPasswordsAreLongAndDiffer(t *testing.T) {
-	seen := map[string]bool{}
-	for _, length := range []int{0, 8, 32, 100} {
-		want := length
-		if want == 0 {
-			want = defaultPasswordLength
-		}
-		password := newPassword(plugin.Credential{Length: length})
-		if len(password) != want || seen[password] {
-			t.Errorf("length %d: got %d characters", length, len(password))
-		}
-		seen[password] = true
 	}
 }

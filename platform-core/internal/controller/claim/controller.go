@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -40,6 +41,8 @@ type Deps struct {
 	Index *plugin.Index
 	// Domain that this operator serves.
 	Domain string
+	// Kinds says whether it serves a typed kind; nil for none.
+	Kinds func(schema.GroupKind) bool
 	// Namespaces that it serves; all when empty.
 	Namespaces map[string]cache.Config
 	// Workers of each of the controllers; queue.DefaultWorkers when nil.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -35,6 +37,8 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 	}
 	domain, application, err := c.whose(ctx, op.Namespace, target)
 	switch {
+	case apierrors.IsNotFound(err) && c.makes(op, target):
+		return reconcile.Result{}, overtaken(c.claim(ctx, op, map[string]string{platformv1.ApplicationLabel: target.Application}))
 	case apierrors.IsNotFound(err):
 		v := reportAfter(unknownAfter, c.age(op), platformv1.ReasonTargetNotFound, "")
 		if v.action == actWait {
@@ -49,6 +53,27 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 		return c.unserved(ctx, op, target)
 	}
 	return reconcile.Result{}, nil
+}
+
+// makes says whether this operator is the one that would serve the target of an Operation that makes it, or serves one that no Application came of.
+func (c *Controller) makes(op *platformv1.Operation, target opsflow.Target) bool {
+	switch {
+	case !opsflow.MakesOrRemoves(op.Spec.TemplateRef):
+		return false
+	case target.Kind == opsflow.TargetTyped:
+		return c.Kinds != nil && c.Kinds(schema.GroupKind{Group: target.Group, Kind: target.ObjectKind})
+	case target.Kind != opsflow.TargetApplication || op.Spec.TemplateRef != opsflow.TemplateCreate:
+		return false
+	}
+	spec, err := opsflow.ParseSpec(op.Spec.TargetSpec)
+	if err != nil {
+		// What is wrong with it every operator knows; one has to say so.
+		return true
+	}
+	name, _, _ := unstructured.NestedString(spec, "plugin")
+	version, _, _ := unstructured.NestedString(spec, "pluginVersion")
+	state, known := c.Index.Get(name, version)
+	return known && state.Bundle != nil && state.Bundle.Manifest.Domain == c.Domain
 }
 
 // unserved has an Operation wait for its target to be claimed, which wakes it.

@@ -56,6 +56,10 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 		return c.edit(ctx, seen, effect.Edit)
 	case effect.Job != nil:
 		return c.job(ctx, op, seen, effect.Job)
+	case effect.Rotation != nil:
+		return c.rotate(ctx, seen, effect)
+	case effect.Life != nil:
+		return c.life(ctx, op, seen, effect.Life)
 	case effect.Handover != nil:
 		return c.handOver(ctx, op, effect)
 	case effect.Rebuild != nil:

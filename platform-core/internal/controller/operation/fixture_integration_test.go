@@ -213,7 +213,7 @@ func (f *fixture) createPod(ordinal int) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: podName(ordinal), Labels: f.labels(map[string]string{
 			platformv1.ComponentLabel: "redis", platformv1.SetLabel: platformv1.DefaultSet, platformv1.RoleLabel: role})},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}, NodeName: "node"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}, NodeName: "node"},
 	}
 	f.create(pod)
 	lastAddress++

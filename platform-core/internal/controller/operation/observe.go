@@ -50,6 +50,9 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if refusal != nil {
 		return nil, refusal, nil
 	}
+	if opsflow.MakesOrRemoves(op.Spec.TemplateRef) {
+		return c.observeLife(ctx, op, target)
+	}
 	application, component, err := c.resolve(ctx, op.Namespace, target)
 	if apierrors.IsNotFound(err) {
 		return nil, target.Absent(op.Namespace), nil
@@ -213,6 +216,15 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 	facts.Template, refusal = opsflow.FindTemplate(op.Spec, bundle)
 	if refusal != nil {
 		return refusal
+	}
+	for _, declared := range bundle.Components.Credentials {
+		credential := opsflow.Credential{Name: declared.Name}
+		for _, supplied := range app.Spec.Credentials {
+			if supplied.Name == declared.Name {
+				credential.Supplied = supplied.PasswordFrom.Name
+			}
+		}
+		facts.Credentials = append(facts.Credentials, credential)
 	}
 	facts.Actions = map[string][]plan.Action{}
 	for _, declared := range bundle.Components.Components {

@@ -98,7 +98,11 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 
 // dryRun says what an Operation would do. It waits for nobody, as it touches nothing.
 func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
-	forecast, refusal, err := c.forecast(ctx, op, seen)
+	say := c.forecast
+	if opsflow.MakesOrRemoves(op.Spec.TemplateRef) {
+		say = c.rehearse
+	}
+	forecast, refusal, err := say(ctx, op, seen)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
@@ -140,7 +144,7 @@ func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation, seen *
 func (c *Controller) queueOf(operations []*platformv1.Operation, seen *observation) opsflow.Queue {
 	return opsflow.Queue{Operations: operations, Urgent: func(op *platformv1.Operation) bool {
 		template, refusal := opsflow.FindTemplate(op.Spec, seen.bundle)
-		return refusal == nil && template.Preempts
+		return refusal == nil && opsflow.Urgent(op, template)
 	}}
 }
 

@@ -44,11 +44,7 @@ func later(problem string) *opsflow.Answer {
 // replaced names another pod of the same set that is on its way out at this moment, or has yet to come back; empty for none.
 func (c *Controller) replaced(ctx context.Context, seen *observation, pod *corev1.Pod) (string, error) {
 	var list corev1.PodList
-	labels := client.MatchingLabels{}
-	for _, label := range []string{platformv1.ApplicationLabel, platformv1.ComponentLabel, platformv1.SetLabel} {
-		labels[label] = pod.Labels[label]
-	}
-	if err := c.live.List(ctx, &list, client.InNamespace(pod.Namespace), labels); err != nil {
+	if err := c.live.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: seen.application}); err != nil {
 		return "", fmt.Errorf("cannot list the pods of Application %q: %w", seen.application, err)
 	}
 	there := map[string]struct{}{}
@@ -57,10 +53,9 @@ func (c *Controller) replaced(ctx context.Context, seen *observation, pod *corev
 			there[list.Items[i].Name] = struct{}{}
 		}
 	}
-	for i := range seen.facts.Pods {
-		other := &seen.facts.Pods[i]
-		if _, is := there[other.Name]; !is && other.Component == pod.Labels[platformv1.ComponentLabel] && other.Set == pod.Labels[platformv1.SetLabel] {
-			return other.Name, nil
+	for _, other := range seen.facts.Beside(pod.Name) {
+		if _, is := there[other]; !is {
+			return other, nil
 		}
 	}
 	return "", nil

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentplan "github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/instance"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// rotate makes the password of a credential anew, unless that was done for this key, and says in Problem what it waits for; nothing once every
+// process has it and clients are told. The password and the key are written at once: a crash makes no second one.
+func (c *Controller) rotate(ctx context.Context, seen *observation, effect *opsflow.Effect) (*opsflow.Answer, error) {
+	app, name := seen.facts.Application, effect.Rotation.Credential
+	pinned := opsflow.PinnedTo(app)
+	state, _ := c.Index.Get(pinned.Name, pinned.Version)
+	if state.Bundle == nil {
+		return refuse("plugin %q version %q is not loaded", pinned.Name, pinned.Version), nil
+	}
+	declared, ok := state.Bundle.Credential(name)
+	if !ok {
+		return refuse("plugin %q has no credential %q", pinned.Name, name), nil
+	}
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: app.Namespace, Name: platformv1.CredentialNameFor(app.Name, name)}
+	err := c.live.Get(ctx, key, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return &opsflow.Answer{Problem: fmt.Sprintf("Secret %q to be made", key.Name)}, nil
+	case err != nil:
+		return nil, fmt.Errorf("cannot read Secret %q: %w", key, err)
+	case !metav1.IsControlledBy(secret, app):
+		return refuse("Secret %q is not of Application %q", key.Name, app.Name), nil
+	case secret.Annotations[platformv1.RotatedAnnotation] != effect.Key:
+		return c.renew(ctx, secret, effect.Key, *declared)
+	}
+	return c.tookOver(ctx, seen, state.Bundle, name, secret)
+}
+
+// renew writes a new password.
+func (c *Controller) renew(ctx context.Context, secret *corev1.Secret, key string, declared plugin.Credential) (*opsflow.Answer, error) {
+	if from := secret.Annotations[platformv1.PasswordFromAnnotation]; from != "" {
+		return refuse("the password of credential %q comes from %s: change it there, and the instance takes it over", declared.Name, from), nil
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": secret.ResourceVersion, // what somebody else has just put there is not overwritten unseen
+			"annotations": map[string]any{
+				platformv1.RotatedAnnotation: key, platformv1.RotatedFromAnnotation: string(secret.Data[agentplan.RevisionFile])},
+		},
+		"data": map[string][]byte{plugin.SecretKeyPassword: []byte(instance.NewPassword(declared))},
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = c.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+	switch {
+	case apierrors.IsConflict(err):
+		return &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: "somebody else changed it at the same time"}, nil
+	case refused(err):
+		return refuse("Secret %q cannot be changed: %v", secret.Name, err), nil
+	case err != nil:
+		return nil, fmt.Errorf("cannot change Secret %q: %w", secret.Name, err)
+	}
+	return &opsflow.Answer{Problem: fmt.Sprintf("the new password of credential %q to be taken up", declared.Name)}, nil
+}
+
+// tookOver says what a new password waits for.
+func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *plugin.Bundle, name string, secret *corev1.Secret) (*opsflow.Answer, error) {
+	app, revision := seen.facts.Application, string(secret.Data[agentplan.RevisionFile])
+	waits := func(format string, args ...any) (*opsflow.Answer, error) {
+		return &opsflow.Answer{Problem: fmt.Sprintf(format, args...)}, nil
+	}
+	if revision == secret.Annotations[platformv1.RotatedFromAnnotation] {
+		return waits("the new password of credential %q to be taken up", name)
+	}
+	var components platformv1.ComponentList
+	if err := c.client.List(ctx, &components, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+		return nil, fmt.Errorf("cannot list the Components of Application %q: %w", app.Name, err)
+	}
+	for i := range components.Items {
+		component := &components.Items[i]
+		for _, credential := range component.Spec.Credentials {
+			if credential.Name != name {
+				continue
+			}
+			if credential.Revision != revision {
+				return waits("component %s to take up the new password of credential %q", component.Spec.Component, name)
+			}
+			if o := conditions.Outcome(component); o.Kind() != outcome.KindDone {
+				return waits("the processes of component %s to run with the new password of credential %q: %s", component.Spec.Component, name, o.Message())
+			}
+		}
+	}
+	return c.told(ctx, app, bundle, name, secret)
+}
+
+// told waits until the Secret that clients read has the new password.
+func (c *Controller) told(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle, name string, secret *corev1.Secret) (*opsflow.Answer, error) {
+	if binding := bundle.Components.Binding; binding == nil || binding.Credential != name {
+		return &opsflow.Answer{}, nil
+	}
+	bound := &corev1.Secret{}
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: platformv1.BindingNameFor(app.Name)}, bound)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("cannot read the binding of Application %q: %w", app.Name, err)
+	}
+	if string(bound.Data[plugin.SecretKeyPassword]) != string(secret.Data[plugin.SecretKeyPassword]) {
+		return &opsflow.Answer{Problem: fmt.Sprintf("Secret %q to tell clients", platformv1.BindingNameFor(app.Name))}, nil
+	}
+	return &opsflow.Answer{}, nil
+}
