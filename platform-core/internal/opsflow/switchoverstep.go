@@ -11,8 +11,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// handoverPoll is after how long a set that was asked to have its writer hand over is read again.
-const handoverPoll = time.Second
+// closePoll is after how long something is read again of which no watch tells: how far a handover is, or an object that comes or goes.
+const closePoll = time.Second
 
 // switchoverStep asks a set to have its writer hand over, and waits until another pod writes. The controller of WorkloadSets does it.
 type switchoverStep struct{}
@@ -58,7 +58,7 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 	if progress := answer.Outputs["progress"]; progress != "" {
 		waiting += ": " + progress
 	}
-	return verdict{waiting: waiting, retry: handoverPoll}
+	return verdict{waiting: waiting, retry: closePoll}
 }
 
 // withdraw takes the request back, so that nothing hands over again when the pod writes another time. It is done once.
