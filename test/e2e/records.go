@@ -22,7 +22,7 @@ func (r *replicated) ask(template string, parameters platformv1.Parameters) *pla
 	if err := world.client.Create(r.ctx, op); err != nil {
 		r.Fatal(err)
 	}
-	op = r.finished(op.Name, settleIn)
+	op = r.finished(op.Name, readyIn)
 	if op.Status.Phase != platformv1.OperationSucceeded {
 		r.Fatalf("Operation %q failed: %s", op.Name, op.Status.Error)
 	}
@@ -75,6 +75,9 @@ func (r *replicated) recorded(before, after int64) int {
 		return nil
 	})
 	for term, change := range wanted {
+		if change.Named == nil {
+			continue // another term came before anybody was
+		}
 		r.Logf("on record: term %s, %s to %s in %s, since %s; %s", term, change.From, change.To, change.Named.Sub(change.Deposed.Time), change.Reason, change.Choice)
 	}
 	return len(wanted)

@@ -91,7 +91,7 @@ var prepare = sync.OnceValue(func() error {
 		}
 	}
 	var err error
-	account, err = env.Operator(ctx, system)
+	account, err = env.Operator(ctx, system, example.Role())
 	return err
 })
 
@@ -169,7 +169,7 @@ func runAt(t *testing.T, writes int, clock func() time.Time) (f *fuse, done <-ch
 	return f, ended, stop
 }
 
-// runTyped is run with a typed kind, as an administrator: what an operator of that kind may do is the business of another test.
+// runTyped is run with a typed kind.
 func runTyped(t *testing.T, kind typed.Registration) {
 	t.Helper()
 	if err := prepare(); err != nil {
@@ -177,10 +177,9 @@ func runTyped(t *testing.T, kind typed.Registration) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	cfg := rest.CopyConfig(env.Config)
 	go func() {
 		defer close(ended)
-		if err := runEngine(ctx, cfg, time.Now, kind); err != nil && ctx.Err() == nil {
+		if err := runEngine(ctx, account.Config, time.Now, kind); err != nil && ctx.Err() == nil {
 			t.Errorf("the engine ended: %v", err)
 		}
 	}()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
+	"github.com/zeroinfra/platform-core/sdk/testkit/example"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // recorded are the Operations of a namespace that record an edited spec, by name.
@@ -410,5 +413,61 @@ func TestAnEditWaitsForAnOperationThatWorksThroughPods(t *testing.T) {
 	ends(t, op, platformv1.OperationSucceeded)
 	if now := onlyPod(t, namespace); now.UID == pod.UID {
 		t.Error("the pod was not replaced")
+	}
+}
+
+// store is a kind whose objects Operations can change.
+type store struct{ example.Kind }
+
+// Compile implements typed.Kind.
+func (store) Compile(s *example.Sample) (*platformv1.Application, error) {
+	app := shop("", "", "tiers")
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "web", Replicas: &s.Spec.Replicas}}
+	return &platformv1.Application{Spec: app.Spec}, nil
+}
+
+// WriteThrough implements typed.Writer.
+func (store) WriteThrough() map[string]string {
+	return map[string]string{"components[web].replicas": "replicas"}
+}
+
+// What is edited of a typed object is recorded for the Application that it is made from, unless an Operation edited it.
+func TestAnEditedTypedObjectIsOnRecord(t *testing.T) {
+	namespace := env.Namespace(t)
+	runTyped(t, typed.Register(store{}))
+	node(t, namespace)
+	// What an operator of a kind that Operations can change has.
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "writer"}
+	create(t, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{example.GroupVersion.Group}, Resources: []string{"samples"}, Verbs: []string{"patch"}}}})
+	create(t, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: account.User}}})
+	sample := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Spec: example.SampleSpec{Version: "1.0", Replicas: 1}}
+	create(t, sample)
+	testkit.WaitForReady(t, env.Client, sample)
+	edit := func(replicas int32) {
+		before := sample.DeepCopy()
+		sample.Spec.Replicas = replicas
+		if err := env.Client.Patch(t.Context(), sample, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+		testkit.WaitForReady(t, env.Client, sample)
+	}
+	edit(2)
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample-a"}}
+	refresh(t, app)
+	if got := ends(t, onlyRecord(t, app, app.Generation), platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; got != "spec.components[web].replicas: 1 → 2" {
+		t.Errorf("it says %q", got)
+	}
+	first := app.Generation
+	ends(t, operate(t, app, "scale", "HorizontalScale", nil, "replicas", "3", "component", "web"), platformv1.OperationSucceeded)
+	refresh(t, sample)
+	refresh(t, app)
+	if sample.Spec.Replicas != 3 || *app.Spec.Components[0].Replicas != 3 {
+		t.Errorf("replicas are %d and %d", sample.Spec.Replicas, *app.Spec.Components[0].Replicas)
+	}
+	onlyRecord(t, app, first)
+	edit(1)
+	if records := recorded(t, namespace); len(records) != 2 {
+		t.Errorf("the records are %v", records)
 	}
 }

@@ -5,10 +5,13 @@
 package operation
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,6 +117,46 @@ func TestRecordsOfStepsOutliveTheirOperation(t *testing.T) {
 	}
 	f.startAgents(0)
 	testkit.WaitGone(t, env.Client, step)
+}
+
+// A call that takes a process out waits while the rollout has another pod out, or is about to.
+func TestACallWaitsForItsTurn(t *testing.T) {
+	f := newFixture(t, 2)
+	f.healthy(0)
+	f.healthy(1)
+	giveBack, _ := f.turns.Take(types.NamespacedName{Namespace: f.namespace, Name: "redis-a"})
+	f.controller(nil)
+	op := f.operation("restart", "Restart", nil)
+	says := func(text string) {
+		t.Helper()
+		testkit.WaitFor(t, env.Client, op, text, func() error {
+			if len(op.Status.Steps) == 0 || !strings.Contains(op.Status.Steps[0].Message, text) {
+				return fmt.Errorf("it is %+v", op.Status.Steps)
+			}
+			return nil
+		})
+	}
+	says("another pod of it is being changed")
+	writer := f.pod(0)
+	f.patch(writer, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	if err := env.Client.Delete(t.Context(), writer, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	giveBack()
+	says("pod " + podName(0) + " is being replaced")
+	f.wantStarts(1, 1)
+	f.patch(writer, `{"metadata":{"finalizers":null}}`)
+	testkit.Eventually(t, "the end of the pod", func(ctx context.Context) error {
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(writer), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v", err)
+		}
+		return nil
+	})
+	f.wantStarts(1, 1)
+	f.createPod(0)
+	f.startAgents(0)
+	f.waitPhase(op, platformv1.OperationSucceeded)
+	f.wantStarts(1, 2)
 }
 
 // An Operation that tries another one again goes on where that one stopped: what succeeded there is not done again.
