@@ -15,7 +15,7 @@ test-integration: $(DEVCLUSTER) tool-helm ## Controllers and charts against a re
 	@$(DEVCLUSTER) build
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); \
 	for m in platform-core $(OPERATORS); do echo "=== integration: $$m"; \
-	  (cd $$m && GOWORK=off go test -tags integration -count=1 ./...) || exit 1; done; \
+	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 30m ./...) || exit 1; done; \
 	echo "=== integration: test"; cd test && GOWORK=off go test -tags integration -count=1 ./chart/...
 
 # No part of `make test`: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
@@ -27,7 +27,7 @@ test-api-versions: $(DEVCLUSTER) ## Controllers against the oldest and the newes
 	@for s in oldest newest; do $(DEVCLUSTER) build --api-server $$s; \
 	  echo "=== integration: platform-core, $$s API server"; \
 	  (cd platform-core && KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin --api-server $$s) GOWORK=off \
-	    go test -tags integration -count=1 $(VERSIONED)) || exit 1; done
+	    go test -tags integration -count=1 -timeout 40m $(VERSIONED)) || exit 1; done
 
 .PHONY: test-e2e
 test-e2e: deps ## The suite on a real cluster with real middleware
