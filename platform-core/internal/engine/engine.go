@@ -72,6 +72,9 @@ type Admission = admission.Options
 // TrimPod is the transform of the cache that the engine reads pods from: it leaves what the engine reads of them.
 func TrimPod(obj any) (any, error) { return trim.Pod(obj) }
 
+// TrimOperation is the same for Operations: of one that has ended it leaves what the engine reads of a record.
+func TrimOperation(obj any) (any, error) { return trim.Operation(obj) }
+
 // Setup registers every controller of the engine with the manager.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if o.Now == nil {
@@ -111,10 +114,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	taking := &turns.Turns{}
 	setups := []func() error{
 		func() error {
-			return application.Setup(ctx, mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
+			return application.Setup(mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() (err error) {
-			whole, err := component.Setup(ctx, mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+			whole, err := component.Setup(mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 			forecast.Component = prospects(whole)
 			return err
 		},
@@ -141,6 +144,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
+	return validate(mgr, o, index, loader)
+}
+
+// validate has every replica serve the webhook, where there is one.
+func validate(mgr ctrl.Manager, o Options, index *plugin.Index, loader *plugincontroller.Loader) error {
 	if o.Admission == nil {
 		return nil
 	}

@@ -195,6 +195,7 @@ func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time, ki
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&platformv1.Application{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: "database"})},
 			&corev1.Pod{}:             {Transform: engine.TrimPod},
+			&platformv1.Operation{}:   {Transform: engine.TrimOperation},
 		}},
 	})
 	if err != nil {

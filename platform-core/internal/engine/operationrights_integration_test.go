@@ -165,6 +165,56 @@ func TestNobodyMakesHisOperationAStepOfAnother(t *testing.T) {
 	forbidden(t, "a parent afterwards", ada.Patch(t.Context(), alone, owners("1")), text)
 }
 
+// mighty returns a client of an account that a ClusterRole, or a Role in its own namespace, gives these rights.
+func mighty(t *testing.T, namespace, name string, reach string, rules ...rbacv1.PolicyRule) client.Client {
+	t.Helper()
+	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	if reach == "cluster" {
+		meta = metav1.ObjectMeta{Name: namespace + "-" + name}
+		create(t, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules})
+		create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}, Subjects: subjects})
+	} else {
+		create(t, &rbacv1.Role{ObjectMeta: meta, Rules: rules})
+		create(t, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}, Subjects: subjects})
+	}
+	account, err := env.Account(t.Context(), namespace, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(account.Config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the rights of "+name, func(ctx context.Context) error { return c.Create(ctx, asked(namespace, ""), client.DryRunAll) })
+	return c
+}
+
+// An account is not an engine's for all that it may do: not one that may do everything, nor one that has an engine's rights in a namespace.
+func TestNoMightyAccountIsAnEngine(t *testing.T) {
+	if err := prepare(); err != nil {
+		t.Fatal(err)
+	}
+	namespace := env.Namespace(t)
+	admits(t, namespace, as(t, namespace, "ada", "create"))
+	all := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+	group := []string{platformv1.GroupVersion.Group}
+	for name, c := range map[string]client.Client{
+		"administrator": mighty(t, namespace, "administrator", "cluster", all),
+		"of-the-group":  mighty(t, namespace, "of-the-group", "cluster", rbacv1.PolicyRule{APIGroups: group, Resources: []string{"*"}, Verbs: []string{"*"}}),
+		"of-a-space":    mighty(t, namespace, "of-a-space", "namespace", all),
+		"as-it-was": mighty(t, namespace, "as-it-was", "cluster",
+			rbacv1.PolicyRule{APIGroups: group, Resources: []string{"operations", "operations/status", "plugins"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}}),
+		"by-itself": mighty(t, namespace, "by-itself", "namespace", rbacv1.PolicyRule{APIGroups: group, Resources: []string{"operations", "plugins"}, Verbs: []string{"create", "engine"}}),
+	} {
+		forbidden(t, name+" names another author", c.Create(t.Context(), asked(namespace, "ada"), client.DryRunAll), "spec.author must be the user who creates the Operation")
+		op := asked(namespace, "")
+		op.Labels = map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerSpec)}
+		forbidden(t, name+" says what caused it", c.Create(t.Context(), op, client.DryRunAll), "only an operator says what caused an Operation")
+	}
+}
+
 // Whoever has steps act as an account must be able to do so himself: nobody is lent rights.
 func TestAnOperationActsAsWhomItsAuthorMayActAs(t *testing.T) {
 	if err := prepare(); err != nil {

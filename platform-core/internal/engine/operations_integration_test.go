@@ -269,6 +269,20 @@ func TestOperationsOfSeveralSteps(t *testing.T) {
 	if err := env.Client.Update(t.Context(), changed); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable but for cancel and approval") {
 		t.Errorf("the spec can be changed: %v", err)
 	}
+	// A client in Go spells the default timeout, 10m, in another way: that is no change.
+	whole := op.DeepCopy()
+	whole.Labels = map[string]string{"seen": "yes"}
+	for name, value := range op.Labels {
+		whole.Labels[name] = value
+	}
+	if err := env.Client.Update(t.Context(), whole); err != nil {
+		t.Errorf("an update that changes no duration is refused: %v", err)
+	}
+	later := whole.DeepCopy()
+	later.Spec.Timeout = &metav1.Duration{Duration: time.Hour}
+	if err := env.Client.Update(t.Context(), later); !apierrors.IsInvalid(err) {
+		t.Errorf("the timeout can be changed: %v", err)
+	}
 	approve(t, op, "somebody")
 	status := ends(t, op, platformv1.OperationSucceeded)
 	child := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "open-scale"}}
@@ -417,4 +431,54 @@ func TestOperationHistory(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// What an Application does not say of its records, the operator says, and another word of it holds at once for all that are there.
+func TestOperationHistoryOfTheOperator(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	t.Cleanup(func() { rendering.UseHistory(platformv1.OperationHistory{}) })
+	app := application(namespace)
+	create(t, app)
+	own := testkit.BuildApplication(namespace, "redis-b").Domain("database").Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build()
+	own.Spec.OperationHistory = &platformv1.OperationHistory{Limit: new(int32(3))}
+	create(t, own)
+	testkit.WaitForReady(t, env.Client, app)
+	testkit.WaitForReady(t, env.Client, own)
+	dry := func(s *platformv1.OperationSpec) { s.DryRun = true }
+	for _, name := range []string{"first", "second", "third"} {
+		ends(t, operate(t, app, "a-"+name, "Stop", dry), platformv1.OperationSucceeded)
+		ends(t, operate(t, own, "b-"+name, "Stop", dry), platformv1.OperationSucceeded)
+	}
+	lost := operate(t, app, "a-lost", "Restart", func(s *platformv1.OperationSpec) { s.TargetRef.Name = "absent" })
+	remain := func(what string, want ...string) {
+		t.Helper()
+		testkit.Eventually(t, what, func(ctx context.Context) error {
+			var all platformv1.OperationList
+			if err := env.Client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+				return err
+			}
+			var names []string
+			for _, op := range all.Items {
+				names = append(names, op.Name)
+			}
+			if !slices.Equal(names, want) {
+				return fmt.Errorf("there are %v", names)
+			}
+			return nil
+		})
+	}
+	testkit.WaitFor(t, env.Client, lost, "failed, or waits to be claimed", nil)
+	remain("all records", "a-first", "a-lost", "a-second", "a-third", "b-first", "b-second", "b-third")
+	rendering.UseHistory(platformv1.OperationHistory{Limit: new(int32(2))})
+	remain("two of the one that says nothing", "a-lost", "a-second", "a-third", "b-first", "b-second", "b-third")
+	own.Spec.OperationHistory.Limit = new(int32(1))
+	patch := []byte(`{"spec":{"operationHistory":{"limit":1}}}`)
+	if err := env.Client.Patch(t.Context(), own, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		t.Fatal(err)
+	}
+	remain("one of the other", "a-lost", "a-second", "a-third", "b-third")
+	rendering.UseHistory(platformv1.OperationHistory{TTL: &metav1.Duration{Duration: time.Second}})
+	remain("none of the one that says nothing, nor of what has no Application", "b-third")
 }

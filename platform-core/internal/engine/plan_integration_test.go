@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -194,6 +195,10 @@ func TestPlanOfSeveralComponents(t *testing.T) {
 	run(t, -1)
 	node(t, namespace)
 	app := tiers(t, namespace)
+	// The budgets come after the pods.
+	for _, name := range []string{"shop-a-db-0", "shop-a-db-1"} {
+		testkit.WaitFor(t, env.Client, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, "is there", nil)
+	}
 	check := untouched(t, app)
 	c := cluster{t, env.Kubeconfig(t), namespace}
 	out, errs, code := c.zictl(edited(t, app, "Application", func(u *unstructured.Unstructured) {

@@ -24,6 +24,7 @@ var elsewhere = map[string]string{
 	"create apiextensions.k8s.io/customresourcedefinitions": "sdk/operator, at its start",
 	"patch apiextensions.k8s.io/customresourcedefinitions":  "sdk/operator, at its start",
 	"create platform.zeroinfra.github.com/applications":     "sdk/typed, for every typed object",
+	"engine platform.zeroinfra.github.com/plugins":          "config/rbac/operation_policy.yaml, which knows an engine by it",
 	"get platform.zeroinfra.github.com/operations":          "controller/claim, of an Operation without a domain",
 	"patch platform.zeroinfra.github.com/operations":        "controller/claim, of an Operation without a domain",
 	"patch platform.zeroinfra.github.com/operations/status": "controller/operation",

@@ -26,8 +26,8 @@ const (
 	OutputChanged = "changed"
 )
 
-// declaredPoll is after how long the outermost object is read again: not every kind wakes us.
-const declaredPoll = time.Second
+// declaredPoll is after how long the outermost object is read again although nothing woke us: its changes do.
+const declaredPoll = 30 * time.Second
 
 // engineStep edits the outermost declared object and waits until that is Ready with the edit.
 type engineStep struct{}

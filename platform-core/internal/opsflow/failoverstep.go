@@ -91,7 +91,7 @@ func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.
 		// What the set says is final: it is asked anew by another Operation.
 		return verdict{failed: answer.Problem, final: yes}
 	}
-	return verdict{waiting: waiting, retry: declaredPoll}
+	return verdict{waiting: waiting, retry: closePoll}
 }
 
 // begin says who is replaced.

@@ -17,6 +17,8 @@ import (
 const (
 	// objectPoll is after how long an object that is waited for is read again.
 	objectPoll = 2 * time.Second
+	// maxOutput is the longest text, in bytes, that a step takes from an object.
+	maxOutput = 4096
 	// maxItems is the longest list that a forEach goes through.
 	maxItems = 100
 	// maxOperationName is the longest name of an Operation that a step makes.
@@ -130,6 +132,9 @@ func waitItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one 
 		value, err := r.facts.Template.Value(t.Name, t.Wait.Outputs[name], variables)
 		if err != nil {
 			return failedf("output %q of step %q has no value: %v", name, t.Name, err)
+		}
+		if len(value) > maxOutput {
+			return failedf("output %q of step %q has %d bytes: at most %d are kept on record; let its expression give a part of that", name, t.Name, len(value), maxOutput)
 		}
 		setOutput(step, name, value)
 	}

@@ -99,11 +99,14 @@ func (createStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 			return v
 		}
 		step.Outputs = maps.Clone(answer.Outputs)
-		return verdict{waiting: r.facts.Target + " to be taken up", retry: declaredPoll}
+		return verdict{waiting: r.facts.Target + " to be taken up", retry: closePoll}
 	case self == nil || string(self.UID) != uid:
 		return verdict{failed: fmt.Sprintf("%s is gone: somebody deleted it", r.facts.Target), final: yes}
 	}
-	return r.settled(step.Outputs[OutputGeneration])
+	v := r.settled(step.Outputs[OutputGeneration])
+	// Nothing wakes an Operation whose Application was not there when it began.
+	v.retry = min(v.retry, closePoll)
+	return v
 }
 
 // deleteStep deletes the target and waits until all that came of it is gone.
@@ -120,16 +123,16 @@ func (deleteStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 	waiting := fmt.Sprintf("%s to be gone", r.facts.Target)
 	if self != nil && string(self.UID) == step.Outputs[OutputUID] {
 		if self.Going == PodGoing {
-			return verdict{waiting: waiting, retry: declaredPoll}
+			return verdict{waiting: waiting, retry: closePoll}
 		}
 		answer, v := r.answer(&Effect{Key: r.key(step, ""), Life: &Life{UID: self.UID}}, "the deletion of "+r.facts.Target)
 		if answer == nil {
 			return v
 		}
-		return verdict{waiting: waiting, retry: declaredPoll}
+		return verdict{waiting: waiting, retry: closePoll}
 	}
 	if len(r.facts.Remains) > 0 {
-		return verdict{waiting: strings.Join(slices.Sorted(slices.Values(r.facts.Remains)), ", ") + " to be gone", retry: declaredPoll}
+		return verdict{waiting: strings.Join(slices.Sorted(slices.Values(r.facts.Remains)), ", ") + " to be gone", retry: closePoll}
 	}
 	return verdict{}
 }

@@ -62,7 +62,7 @@ func (s rotateStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 		}
 	}
 	if len(waiting) > 0 {
-		return verdict{waiting: strings.Join(waiting, "; "), retry: declaredPoll}
+		return verdict{waiting: strings.Join(waiting, "; "), retry: closePoll}
 	}
 	return verdict{}
 }

@@ -5,10 +5,14 @@ package opsflow
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
+
+// closePoll is after how long something is read again of which no watch tells: how far a handover is, or an object that comes or goes.
+const closePoll = time.Second
 
 // switchoverStep asks a set to have its writer hand over, and waits until another pod writes. The controller of WorkloadSets does it.
 type switchoverStep struct{}
@@ -54,7 +58,7 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 	if progress := answer.Outputs["progress"]; progress != "" {
 		waiting += ": " + progress
 	}
-	return verdict{waiting: waiting, retry: declaredPoll}
+	return verdict{waiting: waiting, retry: closePoll}
 }
 
 // withdraw takes the request back, so that nothing hands over again when the pod writes another time. It is done once.

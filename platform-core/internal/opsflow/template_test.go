@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,20 +234,34 @@ func TestHistory(t *testing.T) {
 		op("c", platformv1.OperationSucceeded, 3), op("runs", platformv1.OperationRunning, -1), op("b", platformv1.OperationFailed, 1),
 		op("a", platformv1.OperationCancelled, 1), op("waits", platformv1.OperationPending, -1), op("d", platformv1.OperationSucceeded, 2),
 	}
-	var names []string
-	for _, o := range Surplus(all, history) {
-		names = append(names, o.Name)
-	}
-	if strings.Join(names, " ") != "a b" {
-		t.Errorf("beyond the limit are %v", names)
-	}
-	if got := Surplus(all, nil); got != nil {
-		t.Errorf("without a limit %d are too many", len(got))
-	}
-	if at, expires := Expiry(all[0], history); !expires || !at.Equal(epoch.Add(63*time.Minute)) {
-		t.Errorf("expires %t at %v", expires, at)
-	}
-	if _, expires := Expiry(all[1], history); expires {
-		t.Error("one that runs expires")
+	leaving := op("leaving", platformv1.OperationFailed, 0)
+	leaving.DeletionTimestamp = &metav1.Time{Time: epoch}
+	own := op("own", platformv1.OperationFailed, 0)
+	own.Spec.TTLSecondsAfterFinished = new(int32(7200))
+	for what, tc := range map[string]struct {
+		history *platformv1.OperationHistory
+		more    []*platformv1.Operation
+		minute  int
+		names   string
+		next    time.Duration
+	}{
+		"nothing said":           {nil, nil, 1000, "", 0},
+		"beyond the limit":       {history, nil, 3, "a b", 58 * time.Minute},
+		"the time over":          {history, nil, 62, "a b d", time.Minute},
+		"all over":               {history, nil, 63, "a b d c", 0},
+		"what goes already":      {history, []*platformv1.Operation{leaving}, 3, "a b", 58 * time.Minute},
+		"a time of its own":      {&platformv1.OperationHistory{TTL: history.TTL}, []*platformv1.Operation{own}, 63, "a b d c", 57 * time.Minute},
+		"its own, nothing else":  {nil, []*platformv1.Operation{own}, 121, "own", 0},
+		"none are kept":          {&platformv1.OperationHistory{Limit: new(int32(0))}, nil, 3, "a b d c", 0},
+		"as many as are allowed": {&platformv1.OperationHistory{Limit: new(int32(4))}, nil, 3, "", 0},
+	} {
+		due, next := Due(append(slices.Clone(all), tc.more...), tc.history, epoch.Add(time.Duration(tc.minute)*time.Minute))
+		var names []string
+		for _, o := range due {
+			names = append(names, o.Name)
+		}
+		if strings.Join(names, " ") != tc.names || next != tc.next {
+			t.Errorf("%s: %v go, the next after %s; want %q, %s", what, names, next, tc.names, tc.next)
+		}
 	}
 }

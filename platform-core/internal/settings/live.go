@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -24,6 +26,9 @@ type Live struct {
 	current render.Settings
 	changed []func()
 	gitOps  []string
+
+	history        platformv1.OperationHistory
+	historyChanged []func()
 
 	// entities is how often Entities are looked at. Nothing is rendered with it.
 	entities atomic.Int64
@@ -42,6 +47,33 @@ func (l *Live) EntityInterval() time.Duration {
 
 // UseEntityInterval changes it, from the next look on.
 func (l *Live) UseEntityInterval(interval time.Duration) { l.entities.Store(int64(interval)) }
+
+// History says how long the records of Operations are kept where an Application says nothing of that.
+func (l *Live) History() platformv1.OperationHistory {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.history
+}
+
+// UseHistory changes it, and wakes who keeps records when it is not what it was.
+func (l *Live) UseHistory(history platformv1.OperationHistory) {
+	l.mu.Lock()
+	same := equality.Semantic.DeepEqual(l.history, history)
+	l.history = history
+	changed := l.historyChanged
+	l.mu.Unlock()
+	if same {
+		return
+	}
+	for _, wake := range changed {
+		wake()
+	}
+}
+
+// HistorySource is Source for changes of History.
+func (l *Live) HistorySource(all func(ctx context.Context) []reconcile.Request) source.Source {
+	return l.source(&l.historyChanged, all)
+}
 
 // New returns a Live that holds these settings.
 func New(s render.Settings) *Live { return &Live{current: s, gitOps: GitOpsManagers} }
@@ -86,10 +118,14 @@ func (l *Live) Use(imageRegistry, clusterDomain string) {
 
 // Source returns what wakes a controller when the settings change: for all that it names then.
 func (l *Live) Source(all func(ctx context.Context) []reconcile.Request) source.Source {
+	return l.source(&l.changed, all)
+}
+
+func (l *Live) source(changed *[]func(), all func(ctx context.Context) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.changed = append(l.changed, func() {
+		*changed = append(*changed, func() {
 			if ctx.Err() != nil {
 				return // The controller has ended.
 			}

@@ -46,12 +46,14 @@ func cacheOptions(domain string, namespaces map[string]cache.Config) cache.Optio
 	selected := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: domain})}
 	byObject := map[client.Object]cache.ByObject{}
 	for _, object := range ofDomain() {
-		byObject[object] = selected
-		if _, pods := object.(*corev1.Pod); pods {
-			trimmed := selected
+		trimmed := selected
+		switch object.(type) {
+		case *corev1.Pod:
 			trimmed.Transform = engine.TrimPod
-			byObject[object] = trimmed
+		case *platformv1.Operation:
+			trimmed.Transform = engine.TrimOperation
 		}
+		byObject[object] = trimmed
 	}
 	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject, DefaultNamespaces: namespaces}
 }

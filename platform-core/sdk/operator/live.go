@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	uberzap "go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/sdk/operator/internal/tuning"
 	"github.com/zeroinfra/platform-core/sdk/queue"
@@ -52,6 +54,19 @@ func (l *live) use(v tuning.Values) {
 	l.rendering.Use(v.ImageRegistry, v.ClusterDomain)
 	l.rendering.Respect(strings.FieldsFunc(v.GitOpsManagers, func(r rune) bool { return r == ',' }))
 	l.rendering.UseEntityInterval(v.EntityInterval)
+	l.rendering.UseHistory(historyOf(v))
+}
+
+// historyOf is how long records are kept, in the words of an Application.
+func historyOf(v tuning.Values) platformv1.OperationHistory {
+	var history platformv1.OperationHistory
+	if v.HistoryTTL > 0 {
+		history.TTL = &metav1.Duration{Duration: v.HistoryTTL}
+	}
+	if v.HistoryLimit >= 0 {
+		history.Limit = new(int32(v.HistoryLimit))
+	}
+	return history
 }
 
 // first reads the ConfigMap before anything is done, so that nothing is rendered with settings that

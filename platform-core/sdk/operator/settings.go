@@ -40,6 +40,8 @@ type settings struct {
 	qps            float32
 	burst          int
 	entityInterval time.Duration
+	historyTTL     time.Duration
+	historyLimit   int
 	logLevel       string
 	logFormat      string
 	// gitOpsManagers are field managers whose fields Operations leave alone.
@@ -68,6 +70,8 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.Float32Var(&s.qps, "kube-api-qps", 500, "requests per second to the API server, of all kinds together")
 	flags.IntVar(&s.burst, "kube-api-burst", 1000, "requests to the API server that may come at once")
 	flags.DurationVar(&s.entityInterval, "entity-interval", 5*time.Minute, "how often the objects of Entities are compared with what the middleware has")
+	flags.DurationVar(&s.historyTTL, "operation-history-ttl", 0, "how long records of Operations are kept whose Application says nothing of that; 0 for ever")
+	flags.IntVar(&s.historyLimit, "operation-history-limit", -1, "how many records of an Application are kept that says nothing of that; -1 for all")
 	flags.StringVar(&s.logLevel, "log-level", "info", "least severe log lines to write: debug, info, warn or error")
 	flags.StringSliceVar(&s.gitOpsManagers, "gitops-managers", engine.GitOpsManagers(), "field managers whose fields Operations do not change unless they are forced to, separated by commas")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
@@ -135,6 +139,7 @@ func (s *settings) tuned() (tuning.Values, error) {
 	return tuning.Values{
 		Workers: s.workers, QPS: float64(s.qps), Burst: s.burst,
 		ImageRegistry: s.imageRegistry, ClusterDomain: s.clusterDomain, LogLevel: level, GitOpsManagers: strings.Join(s.gitOpsManagers, ","), EntityInterval: s.entityInterval,
+		HistoryTTL: s.historyTTL, HistoryLimit: s.historyLimit,
 	}, nil
 }
 

@@ -109,9 +109,19 @@ func (t *Traces) Shutdown(ctx context.Context) {
 	_ = t.provider.Shutdown(ctx) // The receiver is away: the next process tells it.
 }
 
+// Wants says whether an Operation has ended that Ended has yet to tell of.
+func (t *Traces) Wants(op *platformv1.Operation) bool {
+	if t == nil || op.Status.CompletionTime == nil || op.Status.CompletionTime.Time.Before(t.since) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sent[types.NamespacedName{Namespace: op.Namespace, Name: op.Name}] != op.UID
+}
+
 // Ended tells of an Operation that has ended. It may be called again for the same one, and it never waits.
 func (t *Traces) Ended(op *platformv1.Operation) {
-	if t == nil || op.Status.CompletionTime == nil || op.Status.CompletionTime.Time.Before(t.since) || !t.isNews(op) {
+	if !t.Wants(op) || !t.isNews(op) {
 		return
 	}
 	end := op.Status.CompletionTime.Time

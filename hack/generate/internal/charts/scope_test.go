@@ -81,13 +81,13 @@ func TestWatchNamespaces(t *testing.T) {
 func TestSettingsReplaceNoPod(t *testing.T) {
 	before := render(t, "database-operator")
 	after := render(t, "database-operator", "--set", "workers=3,kubeApi.qps=5,logLevel=debug,imageRegistry=r.example,clusterDomain=corp.example,uninstall.force=true",
-		"--set", "kubeApi.burst=1000000")
+		"--set", "kubeApi.burst=1000000,operationHistory.limit=0")
 	if text(t, before["Deployment"]) != text(t, after["Deployment"]) {
 		t.Error("the Deployment is another")
 	}
 	wanted := map[string]any{
 		"workers": "3", "kubeApi.qps": "5", "kubeApi.burst": "1000000", "logLevel": "debug",
-		"imageRegistry": "r.example", "clusterDomain": "corp.example", "entityInterval": "5m", "uninstall.force": "true",
+		"imageRegistry": "r.example", "clusterDomain": "corp.example", "entityInterval": "5m", "operationHistory.ttl": "", "operationHistory.limit": "0", "uninstall.force": "true",
 		"gitOpsManagers": "argocd-controller,kustomize-controller,helm-controller",
 	}
 	for _, object := range after["ConfigMap"] {

@@ -12,12 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/sdk/apply"
@@ -28,9 +30,6 @@ import (
 
 // owner is the field owner of all that this controller applies.
 const owner = "application"
-
-// pluginField indexes Applications by "plugin@version".
-const pluginField = "plugin"
 
 // Deps are what the controller needs from its surroundings.
 type Deps struct {
@@ -61,7 +60,7 @@ type Controller struct {
 }
 
 // Setup registers the controller with a manager.
-func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
+func Setup(mgr ctrl.Manager, deps Deps) error {
 	c := &Controller{
 		Deps:   deps,
 		client: mgr.GetClient(),
@@ -71,9 +70,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
 	c.frame = frame.New(c.client, c.work, finish)
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Application{}, pluginField, byPlugin); err != nil {
-		return err
-	}
 	made := queue.Made(mgr, &platformv1.Application{}, nil)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
@@ -91,30 +87,20 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		Complete(deps.Gate(c))
 }
 
-func byPlugin(obj client.Object) []string {
-	spec := obj.(*platformv1.Application).Spec
-	return []string{spec.Plugin + "@" + spec.PluginVersion}
-}
-
 // ofPlugin wakes the Applications that are made from a plugin whose state changed.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
-	spec := obj.(*platformv1.Plugin).Spec
-	return c.requests(ctx, func(*platformv1.Application) bool { return true },
-		client.MatchingFields{pluginField: spec.Plugin + "@" + spec.Version})
+	return madefrom.Requests(madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj))
 }
 
 func (c *Controller) waitingForClass(ctx context.Context, _ client.Object) []reconcile.Request {
-	return c.requests(ctx, waitsForClass)
-}
-
-func (c *Controller) requests(ctx context.Context, match func(*platformv1.Application) bool, options ...client.ListOption) []reconcile.Request {
 	var list platformv1.ApplicationList
-	if err := c.client.List(ctx, &list, options...); err != nil {
+	if err := c.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list the Applications that wait for a StorageClass")
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if match(&list.Items[i]) {
+		if waitsForClass(&list.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -54,14 +55,14 @@ func (c *Controller) ensureRecord(ctx context.Context, app *platformv1.Applicati
 	if err != nil {
 		return outcome.Failed(err)
 	}
-	var list platformv1.OperationList
-	if err := c.live.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingLabels{
-		platformv1.DomainLabel: app.Labels[platformv1.DomainLabel], platformv1.ApplicationLabel: app.Name}); err != nil {
+	present, err := records.Present(ctx, c.live, c.client, client.InNamespace(app.Namespace), client.MatchingLabels{
+		platformv1.DomainLabel: app.Labels[platformv1.DomainLabel], platformv1.ApplicationLabel: app.Name})
+	if err != nil {
 		return outcome.Failed(fmt.Errorf("cannot list the Operations of Application %q: %w", app.Name, err))
 	}
 	var operations []*platformv1.Operation
-	for i := range list.Items {
-		if op := &list.Items[i]; !opsflow.Records(op) || metav1.IsControlledBy(op, app) {
+	for _, op := range present {
+		if !opsflow.Records(op) || metav1.IsControlledBy(op, app) {
 			operations = append(operations, op)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/apply"
@@ -34,9 +35,6 @@ const owner = "component"
 
 // refusedRecheck is how soon pods that the API server refused are tried again.
 const refusedRecheck = 30 * time.Second
-
-// pluginField indexes Components by "plugin@version".
-const pluginField = "plugin"
 
 // Deps are what the controller needs from its surroundings.
 type Deps struct {
@@ -72,7 +70,7 @@ type Controller struct {
 }
 
 // Setup registers the controller with a manager. It returns who forecasts what the controller would do.
-func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) (Forecast, error) {
+func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 	c := &Controller{
 		Deps:   deps,
 		client: mgr.GetClient(),
@@ -82,9 +80,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		others: apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
 	c.frame, c.rendered = frame.New(c.client, c.work, finish), newRendered()
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &platformv1.Component{}, pluginField, byPlugin); err != nil {
-		return nil, err
-	}
 	made := queue.Made(mgr, &platformv1.Component{}, nil)
 	return c.forecast, ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
@@ -106,19 +101,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) (Forecast, error) {
 // autoscalers with each measurement.
 var specChanged = predicate.GenerationChangedPredicate{}
 
-func byPlugin(obj client.Object) []string {
-	reference := obj.(*platformv1.Component).Spec.Plugin
-	return []string{reference.Name + "@" + reference.Version}
-}
-
 // ofPlugin wakes the Components that are made from a plugin whose state changed.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
-	spec := obj.(*platformv1.Plugin).Spec
-	var list platformv1.ComponentList
-	if err := c.client.List(ctx, &list, client.MatchingFields{pluginField: spec.Plugin + "@" + spec.Version}); err != nil {
-		return nil
-	}
-	return requestsFor(list)
+	return madefrom.Requests(madefrom.Plugin(ctx, c.client, &platformv1.ComponentList{}, obj))
 }
 
 func requestsFor(list platformv1.ComponentList) []reconcile.Request {

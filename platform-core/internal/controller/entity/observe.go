@@ -19,6 +19,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/sure"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -73,13 +74,10 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (*ob
 	return seen, c.observePasswords(ctx, seen)
 }
 
-// observeApplication reads it live when the cache does not have it: to let go of objects since it is absent, the cache is not enough.
+// observeApplication reads the Application. Objects are let go of when it is absent.
 func (c *Controller) observeApplication(ctx context.Context, seen *observation) error {
 	app := &platformv1.Application{}
-	err := c.client.Get(ctx, seen.key, app)
-	if apierrors.IsNotFound(err) {
-		err = c.live.Get(ctx, seen.key, app)
-	}
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, seen.key, app)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/madefrom"
 )
 
 const (
@@ -85,10 +86,8 @@ var podChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return before.Health != after.Health || before.Starts != after.Starts
 }}
 
-// reportOf takes a report that cannot be read for none: the agent writes the next one whole.
 func reportOf(pod *corev1.Pod) report.Report {
-	parsed, _ := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
-	return parsed
+	return report.Latest(pod.Annotations[platformv1.ReportAnnotation])
 }
 
 // withEntities wakes the Application that an object is or is part of, when it has Entities.
@@ -113,17 +112,9 @@ func (c *Controller) withEntities(ctx context.Context, obj client.Object) []reco
 
 // ofPlugin wakes the Applications with Entities that are made from a plugin.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
-	spec := obj.(*platformv1.Plugin).Spec
-	var list platformv1.ApplicationList
-	if err := c.client.List(ctx, &list); err != nil {
-		log.FromContext(ctx).Error(err, "cannot list Applications", "plugin", spec.Plugin)
-		return nil
-	}
 	var all []reconcile.Request
-	for i := range list.Items {
-		if app := &list.Items[i]; app.Spec.Plugin == spec.Plugin && app.Spec.PluginVersion == spec.Version {
-			all = append(all, c.withEntities(ctx, app)...)
-		}
+	for _, app := range madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj) {
+		all = append(all, c.withEntities(ctx, app)...)
 	}
 	return all
 }

@@ -29,9 +29,6 @@ func (c *Controller) carryOut(ctx context.Context, op *platformv1.Operation, see
 		}
 		if d.Effect == nil {
 			telemetry.Outcome(owner, d.Outcome)
-			if opsflow.Finished(op) {
-				return reconcile.Result{}, c.prune(ctx, op)
-			}
 			return d.Outcome.Result()
 		}
 		answer, err := c.bringAbout(ctx, op, seen, d.Effect)

@@ -98,17 +98,35 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	if deps.Gate != nil {
 		reconciler = deps.Gate(c)
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	if err := c.setupHistory(mgr); err != nil {
+		return err
+	}
+	build := ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
-		For(&platformv1.Operation{}).
+		For(&platformv1.Operation{}, builder.WithPredicates(c.atWork())).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.queuedBehind), builder.WithPredicates(ended)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(podChanged)).
 		Watches(&platformv1.WorkloadSet{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(setChanged)).
 		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(saysMore)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.parentOf), builder.WithPredicates(moved)).
-		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(lined)).
-		WithOptions(queue.Options(deps.Workers)).
-		Complete(reconciler)
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), builder.WithPredicates(lined))
+	for of, kind := range deps.Kinds {
+		build.Watches(kind.Object(), handler.EnqueueRequestsFromMapFunc(c.ofDeclared(of.Kind)))
+	}
+	return build.WithOptions(queue.Options(deps.Workers)).Complete(reconciler)
+}
+
+// trace tells of an Operation that has ended. The cache leaves out of it what happened in its steps.
+func (c *Controller) trace(ctx context.Context, op *platformv1.Operation) error {
+	if !c.Traces.Wants(op) {
+		return nil
+	}
+	whole := &platformv1.Operation{}
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(op), whole); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	c.Traces.Ended(whole)
+	return nil
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -125,8 +143,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		// It goes away, or the cache is behind our own write, which wakes us again.
 		return reconcile.Result{}, nil
 	case opsflow.Finished(op):
-		c.Traces.Ended(op)
-		return c.expire(ctx, op)
+		return reconcile.Result{}, c.trace(ctx, op)
 	case op.Spec.Cancel && (!opsflow.Running(op) || opsflow.StandsAside(op)):
 		// Nothing was done: whatever is wrong with its target does not matter.
 		return c.carryOut(ctx, op, nil, opsflow.Wait(op, c.applicationOf(ctx, op), outcome.Done(), c.Now()))

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +40,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/internal/trim"
 	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -53,12 +55,15 @@ const (
 // fixture is one Application with its pods in a namespace of its own. There is no kubelet: each
 // pod is a real process manager and a real status agent on a loopback address of its own.
 type fixture struct {
-	t         *testing.T
+	t         testing.TB
 	namespace string
 	authority *pki.Authority
 	turns     turns.Turns
 	port      int
 	index     *plugin.Index
+	// config and settings of the controller.
+	config   *rest.Config
+	settings *settings.Live
 	// token of the status agents' ServiceAccount.
 	token string
 
@@ -89,7 +94,7 @@ func buildAgent(dir string) (string, error) {
 	return path, nil
 }
 
-func newFixture(t *testing.T, replicas int) *fixture {
+func newFixture(t testing.TB, replicas int) *fixture {
 	t.Helper()
 	data, err := pki.Generate(testDomain, time.Now())
 	if err != nil {
@@ -100,7 +105,7 @@ func newFixture(t *testing.T, replicas int) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, namespace: env.Namespace(t), authority: authority, port: freePort(t),
-		index: plugin.NewIndex(), agents: map[string]*podAgents{}}
+		index: plugin.NewIndex(), config: env.Config, settings: settings.New(render.Settings{}), agents: map[string]*podAgents{}}
 	f.index.Set("redis", "1.0.0", testBundle(), nil)
 	f.token = f.serviceAccount()
 	f.createApplication(replicas)
@@ -111,7 +116,7 @@ func newFixture(t *testing.T, replicas int) *fixture {
 	return f
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -134,7 +139,9 @@ func testBundle() *plugin.Bundle {
 			"Twice":   {Name: "Twice", Steps: []plugin.OperationStep{step("first", plugin.AgentRestart), step("second", plugin.AgentRestart)}},
 			"Sentinels": {Name: "Sentinels", Targets: []string{"sentinel"},
 				Steps: []plugin.OperationStep{step("restart", plugin.AgentRestart)}},
-			"Ask":    parsed("name: Ask\nsteps:\n  - {name: ask, approval: {message: restart it}}\n  - {name: restart, agent: {call: Restart}}\n"),
+			"Ask": parsed("name: Ask\nsteps:\n  - {name: ask, approval: {message: restart it}}\n  - {name: restart, agent: {call: Restart}}\n"),
+			"Sign": parsed("name: Sign\nsteps:\n  - {name: restart, agent: {call: Restart}}\n  - {name: sign, timeout: 1s, wait: {apiVersion: v1, kind: ConfigMap, name: sign, until: 'true'}}\n" +
+				"  - {name: again, agent: {call: Restart}}\n"),
 			"Within": parsed("name: Within\nsteps:\n  - {name: tell, operation: {templateRef: Restart}}\n"),
 		},
 	}
@@ -367,13 +374,14 @@ func (f *fixture) healthy(ordinal int) {
 // controller runs the controller until the returned function is called, which waits for its end.
 func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 	f.t.Helper()
-	manager, err := ctrl.NewManager(env.Config, ctrl.Options{
+	manager, err := ctrl.NewManager(f.config, ctrl.Options{
 		Scheme:     env.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr(true)},
 		Cache: cache.Options{
 			DefaultNamespaces:    map[string]cache.Config{f.namespace: {}},
 			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: testDomain}),
+			ByObject:             map[client.Object]cache.ByObject{&platformv1.Operation{}: {Transform: trim.Operation}},
 		},
 	})
 	if err != nil {
@@ -384,7 +392,7 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain, Settings: settings.New(render.Settings{})}); err != nil {
+	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain, Settings: f.settings}); err != nil {
 		f.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(f.t.Context())

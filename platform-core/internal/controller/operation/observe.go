@@ -23,6 +23,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/sure"
 )
 
 // unclaimedRetry is when an Operation looks again whose Application no operator has claimed yet.
@@ -102,16 +103,14 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 
 // parentEnded says whether the Operation whose step this one is has ended, or is about to.
 func (c *Controller) parentEnded(ctx context.Context, op *platformv1.Operation) (bool, error) {
-	uid := opsflow.ParentOf(op)
-	if uid == "" {
+	if opsflow.ParentOf(op) == "" {
 		return false, nil
 	}
-	parent := &platformv1.Operation{}
-	err := c.get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: metav1.GetControllerOf(op).Name}, parent)
-	if apierrors.IsNotFound(err) || err == nil && parent.UID != uid {
-		return true, nil
+	parent, err := parentIn(ctx, sure.Reader{Cached: c.client, Live: c.live}, op)
+	if parent == nil || err != nil {
+		return err == nil, err
 	}
-	return err == nil && (opsflow.Finished(parent) || parent.Status.Ending != "" || parent.Spec.Cancel), err
+	return opsflow.Finished(parent) || parent.Status.Ending != "" || parent.Spec.Cancel, nil
 }
 
 // observeDeclared reads what the outermost object says of itself, where a step of the engine asks for that. It refuses one of a kind that
@@ -173,13 +172,9 @@ func (c *Controller) resolve(ctx context.Context, namespace string, target opsfl
 	return target.Application, "", nil
 }
 
-// get reads an object from the cache and, when it is not there, from the API server: to end an
-// Operation because something is absent, the cache is not enough.
+// get reads an object that has to be there, or the Operation ends.
 func (c *Controller) get(ctx context.Context, key types.NamespacedName, obj client.Object) error {
-	err := c.client.Get(ctx, key, obj)
-	if apierrors.IsNotFound(err) {
-		err = c.live.Get(ctx, key, obj)
-	}
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, key, obj)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("cannot read the target of an Operation, %T %q: %w", obj, key, err)
 	}
@@ -294,8 +289,7 @@ func factsOf(set *platformv1.WorkloadSet, ordinal int32, name string, pod *corev
 			facts.Access = role.Access
 		}
 	}
-	// A report that cannot be read counts as none: the agent writes the next one whole.
-	facts.Report, _ = report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+	facts.Report = report.Latest(pod.Annotations[platformv1.ReportAnnotation])
 	return facts
 }
 

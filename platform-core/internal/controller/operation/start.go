@@ -17,6 +17,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -118,12 +119,13 @@ func (c *Controller) earlier(ctx context.Context, op *platformv1.Operation, seen
 		return nil, nil, nil
 	}
 	earlier := &platformv1.Operation{}
-	err := c.get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.RetryOf}, earlier)
+	// The cache leaves out of those that ended what became of their steps.
+	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: op.Spec.RetryOf}, earlier)
 	if apierrors.IsNotFound(err) {
 		return nil, &opsflow.Refusal{Reason: platformv1.ReasonInvalidSpec, Message: fmt.Sprintf("retryOf names Operation %q, which is not there", op.Spec.RetryOf)}, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("cannot read Operation %q, which %q tries again: %w", op.Spec.RetryOf, op.Name, err)
 	}
 	return earlier, opsflow.Retryable(op, earlier, seen.facts), nil
 }
@@ -181,21 +183,20 @@ func (c *Controller) aheadForSure(ctx context.Context, op *platformv1.Operation,
 	if err != nil {
 		return nil, err
 	}
-	var live platformv1.OperationList
+	var live []*platformv1.Operation
 	last, known := c.started.last(types.NamespacedName{Namespace: op.Namespace, Name: application})
 	switch {
 	case known && last != op.Name:
-		live.Items = make([]platformv1.Operation, 1)
-		err = client.IgnoreNotFound(c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: last}, &live.Items[0]))
+		live = []*platformv1.Operation{{}}
+		err = client.IgnoreNotFound(c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: last}, live[0]))
 	case !known:
-		err = c.live.List(ctx, &live, client.InNamespace(op.Namespace), client.MatchingLabels{
+		live, err = records.Present(ctx, c.live, c.client, client.InNamespace(op.Namespace), client.MatchingLabels{
 			platformv1.DomainLabel: c.Domain, platformv1.ApplicationLabel: application})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the Operations beside %q: %w", op.Name, err)
 	}
-	for i := range live.Items {
-		fresh := &live.Items[i]
+	for _, fresh := range live {
 		others = slices.DeleteFunc(others, func(o *platformv1.Operation) bool { return o.UID == fresh.UID })
 		if fresh.UID != "" {
 			others = append(others, fresh)

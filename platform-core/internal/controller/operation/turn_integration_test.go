@@ -158,3 +158,27 @@ func TestACallWaitsForItsTurn(t *testing.T) {
 	f.waitPhase(op, platformv1.OperationSucceeded)
 	f.wantStarts(1, 2)
 }
+
+// An Operation that tries another one again goes on where that one stopped: what succeeded there is not done again.
+func TestRetryGoesOnWhereTheOtherStopped(t *testing.T) {
+	f := newFixture(t, 1)
+	f.healthy(0)
+	f.controller(nil)
+	first := f.operation("first", "Sign", nil)
+	f.waitPhase(first, platformv1.OperationFailed)
+	if !strings.Contains(first.Status.Error, `step "sign" is not done within 1s`) {
+		t.Fatalf("it failed with %q", first.Status.Error)
+	}
+	f.wantStarts(0, 2)
+	f.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "sign"}})
+	second := f.operation("second", "Sign", func(op *platformv1.Operation) { op.Spec.RetryOf = first.Name })
+	f.waitPhase(second, platformv1.OperationSucceeded)
+	f.wantStarts(0, 3)
+	before, after := first.Status.Steps[0], second.Status.Steps[0]
+	if after.Name != "restart" || after.Attempts != 1 || !after.CompletionTime.Equal(before.CompletionTime) || len(after.Targets) != 1 {
+		t.Errorf("the first step is %+v; it was %+v", after, before)
+	}
+	if sign := second.Status.Steps[1]; sign.Phase != platformv1.OperationSucceeded || sign.Attempts != 1 {
+		t.Errorf("the second step is %+v", sign)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,7 +23,7 @@ import (
 const (
 	// unfinishedField is for those that have not ended: the name of their Application, as far as it is known, and everyone.
 	unfinishedField = "unfinishedOfApplication"
-	// finishedField is for those that have: the name of their Application.
+	// finishedField is for those that have: who keeps their record, see keeperOf.
 	finishedField = "finishedOfApplication"
 	// everyone is the key of all that have not ended. No Application has this name.
 	everyone = "*"
@@ -41,10 +42,10 @@ func unfinishedOf(obj client.Object) []string {
 
 func finishedOf(obj client.Object) []string {
 	op := obj.(*platformv1.Operation)
-	if !opsflow.Finished(op) || op.Status.Application == "" {
+	if !opsflow.Finished(op) {
 		return nil
 	}
-	return []string{op.Status.Application}
+	return []string{keeperOf(op)}
 }
 
 // queuedBehind wakes the Operations that wait for one that ended, and those that its steps run.
@@ -71,6 +72,13 @@ func (c *Controller) ofApplication(ctx context.Context, obj client.Object) []rec
 	return c.unfinished(ctx, obj.GetNamespace(), application, opsflow.Running)
 }
 
+// ofDeclared wakes the Operations that run on the Application that an object of a kind declares.
+func (c *Controller) ofDeclared(kind string) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		return c.unfinished(ctx, obj.GetNamespace(), platformv1.ApplicationNameFor(kind, obj.GetName()), opsflow.Running)
+	}
+}
+
 func (c *Controller) unfinished(ctx context.Context, namespace, application string, which func(*platformv1.Operation) bool) []reconcile.Request {
 	if application == "" {
 		return nil
@@ -88,6 +96,19 @@ func (c *Controller) unfinished(ctx context.Context, namespace, application stri
 		}
 	}
 	return requests
+}
+
+// atWork passes Operations that have not ended, those that have just done so, and of those before only the ones to tell of.
+func (c *Controller) atWork() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			op := e.Object.(*platformv1.Operation)
+			return !opsflow.Finished(op) || c.Traces.Wants(op)
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !opsflow.Finished(e.ObjectOld.(*platformv1.Operation)) || !opsflow.Finished(e.ObjectNew.(*platformv1.Operation))
+		},
+	}
 }
 
 // ended passes Operations that others can have waited for and that no longer stand in the way, if only for now.

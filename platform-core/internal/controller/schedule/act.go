@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
 )
 
@@ -22,17 +23,34 @@ const (
 	eventPassed    = "TimePassedOver"
 )
 
-// observe returns the Operations that the schedules of an Application made.
-func observe(ctx context.Context, reader client.Reader, app *platformv1.Application) ([]scheduling.Made, error) {
+// lister returns Operations; they are shared, and not to be changed.
+type lister func(ctx context.Context, options ...client.ListOption) ([]*platformv1.Operation, error)
+
+// known are those that the cache has.
+func (c *Controller) known(ctx context.Context, options ...client.ListOption) ([]*platformv1.Operation, error) {
 	var list platformv1.OperationList
-	err := reader.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name},
+	err := c.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...)
+	found := make([]*platformv1.Operation, 0, len(list.Items))
+	for i := range list.Items {
+		found = append(found, &list.Items[i])
+	}
+	return found, err
+}
+
+// present are those that there are now.
+func (c *Controller) present(ctx context.Context, options ...client.ListOption) ([]*platformv1.Operation, error) {
+	return records.Present(ctx, c.live, c.client, options...)
+}
+
+// observe returns the Operations that the schedules of an Application made.
+func observe(ctx context.Context, list lister, app *platformv1.Application) ([]scheduling.Made, error) {
+	operations, err := list(ctx, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name},
 		client.HasLabels{platformv1.ScheduleLabel})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the scheduled Operations of Application %q: %w", client.ObjectKeyFromObject(app), err)
 	}
 	var made []scheduling.Made
-	for i := range list.Items {
-		op := &list.Items[i]
+	for _, op := range operations {
 		if !metav1.IsControlledBy(op, app) {
 			continue
 		}

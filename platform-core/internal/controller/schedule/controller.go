@@ -4,6 +4,7 @@ package schedule
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
@@ -71,18 +73,8 @@ var recordChanged = predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bo
 
 // ofPlugin wakes the Applications whose schedules the templates of a plugin may have to do with.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
-	published := obj.(*platformv1.Plugin).Spec
-	var list platformv1.ApplicationList
-	if err := c.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if app := &list.Items[i]; len(app.Spec.Schedules) > 0 && app.Spec.Plugin == published.Plugin && app.Spec.PluginVersion == published.Version {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(app)})
-		}
-	}
-	return requests
+	made := madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj)
+	return madefrom.Requests(slices.DeleteFunc(made, func(app client.Object) bool { return len(app.(*platformv1.Application).Spec.Schedules) == 0 }))
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -91,7 +83,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := c.client.Get(ctx, request.NamespacedName, app); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	plan, err := c.plan(ctx, c.client, app)
+	plan, err := c.plan(ctx, c.known, app)
 	if err != nil || settled(app, plan) {
 		return c.sleep(plan), err
 	}
@@ -99,7 +91,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := c.live.Get(ctx, request.NamespacedName, app); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if plan, err = c.plan(ctx, c.live, app); err != nil || settled(app, plan) {
+	if plan, err = c.plan(ctx, c.present, app); err != nil || settled(app, plan) {
 		return c.sleep(plan), err
 	}
 	err = c.carryOut(ctx, app, plan)
@@ -109,12 +101,12 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return c.sleep(plan), client.IgnoreNotFound(err)
 }
 
-// plan decides on what a reader has.
-func (c *Controller) plan(ctx context.Context, reader client.Reader, app *platformv1.Application) (scheduling.Plan, error) {
+// plan decides on the Operations that a lister has.
+func (c *Controller) plan(ctx context.Context, list lister, app *platformv1.Application) (scheduling.Plan, error) {
 	if !app.DeletionTimestamp.IsZero() || len(app.Spec.Schedules) == 0 {
 		return scheduling.Plan{}, nil
 	}
-	made, err := observe(ctx, reader, app)
+	made, err := observe(ctx, list, app)
 	if err != nil {
 		return scheduling.Plan{}, err
 	}

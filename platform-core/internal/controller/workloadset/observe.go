@@ -221,8 +221,7 @@ func factsOf(pod *corev1.Pod, ordinal int32) rollout.Pod {
 			p.Ready = rollout.Ready
 		}
 	}
-	// A report that cannot be read counts as none: the agent writes the next one whole.
-	p.Report, _ = agentreport.Parse(pod.Annotations[platformv1.ReportAnnotation])
+	p.Report = agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation])
 	return p
 }
 

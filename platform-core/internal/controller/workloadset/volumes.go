@@ -159,8 +159,10 @@ func unplaced(pod *corev1.Pod) bool {
 // each claim whose data it holds.
 func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
 	var failed error
+	made := map[int32]bool{}
 	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
-		if failed == nil && claim == nil && unplaced(f.pods[platformv1.PodNameFor(set.Name, ordinal)]) {
+		if failed == nil && claim == nil && !made[ordinal] && unplaced(f.pods[platformv1.PodNameFor(set.Name, ordinal)]) {
+			made[ordinal] = true
 			failed = c.ensureClaims(ctx, set, f, ordinal)
 			return
 		}

@@ -16,6 +16,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -51,14 +52,13 @@ func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *
 
 // atWork names the Operation that works through pods of the Application at this moment; empty for none.
 func (c *Controller) atWork(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
-	var list platformv1.OperationList
-	err := c.live.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application})
+	present, err := records.Present(ctx, c.live, c.client, client.InNamespace(set.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application})
 	if err != nil {
 		return "", fmt.Errorf("cannot list the Operations of Application %q: %w", set.Spec.Application, err)
 	}
-	for i := range list.Items {
-		if opsflow.AtWork(&list.Items[i]) {
-			return list.Items[i].Name, nil
+	for _, op := range present {
+		if opsflow.AtWork(op) {
+			return op.Name, nil
 		}
 	}
 	return "", nil

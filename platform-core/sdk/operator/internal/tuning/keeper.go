@@ -87,7 +87,7 @@ func (k *Keeper) use(values Values) {
 	k.used = &values
 	telemetry.SettingsUsed(map[string]float64{KeyWorkers: float64(values.Workers), KeyQPS: values.QPS, KeyBurst: float64(values.Burst)})
 	k.Log.Info("uses settings", KeyWorkers, values.Workers, KeyQPS, values.QPS, KeyBurst, values.Burst,
-		KeyImageRegistry, values.ImageRegistry, KeyClusterDomain, values.ClusterDomain, KeyEntityInterval, values.EntityInterval.String(), KeyLogLevel, values.LogLevel.String())
+		KeyImageRegistry, values.ImageRegistry, KeyClusterDomain, values.ClusterDomain, KeyEntityInterval, values.EntityInterval.String(), KeyHistoryTTL, values.HistoryTTL.String(), KeyHistoryLimit, values.HistoryLimit, KeyLogLevel, values.LogLevel.String())
 }
 
 // Setup has every replica follow the ConfigMap while the manager runs. The leader tells of refusals in events.

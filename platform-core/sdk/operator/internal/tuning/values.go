@@ -34,6 +34,9 @@ const (
 	KeyGitOpsManagers = "gitOpsManagers"
 	// KeyEntityInterval is how often entities are looked at.
 	KeyEntityInterval = "entityInterval"
+	// KeyHistoryTTL and KeyHistoryLimit say how long records of Operations are kept; for ever, and all, when empty.
+	KeyHistoryTTL   = "operationHistory.ttl"
+	KeyHistoryLimit = "operationHistory.limit"
 	// KeyForce is for the chart's hook before an uninstall; the operator itself does not look at it.
 	KeyForce = "uninstall.force"
 )
@@ -55,7 +58,14 @@ type Values struct {
 	LogLevel zapcore.Level
 	// GitOpsManagers are field managers, separated by commas, whose fields Operations leave alone; none when empty.
 	GitOpsManagers string
+	// HistoryTTL is how long the records of Operations are kept whose Application says nothing of that; for ever when 0.
+	HistoryTTL time.Duration
+	// HistoryLimit is how many of an Application are kept then; all when below 0.
+	HistoryLimit int
 }
+
+// mostHistory is the greatest HistoryLimit, as of an Application.
+const mostHistory = 10000
 
 // Bounds of EntityInterval.
 const (
@@ -115,6 +125,24 @@ var readers = map[string]func(v *Values, text string) error{
 	KeyGitOpsManagers: func(v *Values, text string) error {
 		if v.GitOpsManagers = text; !managers.MatchString(text) {
 			return errors.New("must be names of field managers, separated by commas, or empty")
+		}
+		return nil
+	},
+	KeyHistoryTTL: func(v *Values, text string) (err error) {
+		if v.HistoryTTL = 0; text == "" {
+			return nil
+		}
+		if v.HistoryTTL, err = time.ParseDuration(text); err != nil || v.HistoryTTL <= 0 {
+			return errors.New("must be a duration above 0 such as 720h, or empty for ever")
+		}
+		return nil
+	},
+	KeyHistoryLimit: func(v *Values, text string) (err error) {
+		if v.HistoryLimit = -1; text == "" {
+			return nil
+		}
+		if v.HistoryLimit, err = strconv.Atoi(text); err != nil || v.HistoryLimit < 0 || v.HistoryLimit > mostHistory {
+			return fmt.Errorf("must be a whole number from 0 to %d, or empty for all", mostHistory)
 		}
 		return nil
 	},

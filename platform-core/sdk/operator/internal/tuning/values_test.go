@@ -22,8 +22,9 @@ func TestParse(t *testing.T) {
 	got, err := Parse(map[string]string{
 		KeyWorkers: "3", KeyQPS: "2.5", KeyBurst: "7", KeyImageRegistry: "registry.example.com:5000/mirror",
 		KeyClusterDomain: "corp.example", KeyEntityInterval: "30s", KeyLogLevel: "debug", KeyGitOpsManagers: "argocd-controller,flux", KeyForce: "true",
+		KeyHistoryTTL: "720h", KeyHistoryLimit: "0",
 	}, defaults)
-	want := Values{3, 2.5, 7, "registry.example.com:5000/mirror", "corp.example", 30 * time.Second, zapcore.DebugLevel, "argocd-controller,flux"}
+	want := Values{3, 2.5, 7, "registry.example.com:5000/mirror", "corp.example", 30 * time.Second, zapcore.DebugLevel, "argocd-controller,flux", 720 * time.Hour, 0}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -33,6 +34,10 @@ func TestParse(t *testing.T) {
 	if got, err := Parse(map[string]string{KeyImageRegistry: ""}, Values{Workers: 1, QPS: 1, Burst: 1, ImageRegistry: "r"}); err != nil || got.ImageRegistry != "" {
 		t.Errorf("an empty registry is one as well: %+v, %v", got, err)
 	}
+	kept := map[string]string{KeyHistoryTTL: "", KeyHistoryLimit: ""}
+	if got, err := Parse(kept, Values{Workers: 1, QPS: 1, Burst: 1, HistoryTTL: 1, HistoryLimit: 1}); err != nil || got.HistoryTTL != 0 || got.HistoryLimit != -1 {
+		t.Errorf("empty texts keep all: %+v, %v", got, err)
+	}
 }
 
 func TestParseRefusesWhatCannotWork(t *testing.T) {
@@ -40,6 +45,10 @@ func TestParseRefusesWhatCannotWork(t *testing.T) {
 		"workers is \"0\"":          {KeyWorkers: "0"},
 		"entityInterval is \"1s\"":  {KeyEntityInterval: "1s"},
 		"entityInterval is \"off\"": {KeyEntityInterval: "off"},
+		"operationHistory.ttl is":   {KeyHistoryTTL: "-1h"},
+		"or empty for ever":         {KeyHistoryTTL: "long"},
+		"operationHistory.limit is": {KeyHistoryLimit: "-1"},
+		"from 0 to 10000":           {KeyHistoryLimit: "10001"},
 		"from 1 to 100":             {KeyWorkers: "101"},
 		"workers is \"many\"":       {KeyWorkers: "many"},
 		"number above 0":            {KeyQPS: "0"},
