@@ -4,6 +4,8 @@ package component
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -52,33 +54,39 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 			return nil, err
 		}
 	}
-	for i := range sets.Items {
-		if metav1.IsControlledBy(&sets.Items[i], component) {
-			f.sets[sets.Items[i].Name] = &sets.Items[i]
-		}
+	for _, set := range owned(sets.Items, component) {
+		f.sets[set.Name] = set
 	}
-	for i := range services.Items {
-		if metav1.IsControlledBy(&services.Items[i], component) {
-			f.services[services.Items[i].Name] = &services.Items[i]
-		}
+	for _, service := range owned(services.Items, component) {
+		f.services[service.Name] = service
 	}
-	for i := range budgets.Items {
-		if metav1.IsControlledBy(&budgets.Items[i], component) {
-			f.extras = append(f.extras, &budgets.Items[i])
-		}
+	for _, budget := range owned(budgets.Items, component) {
+		f.extras = append(f.extras, budget)
 	}
-	for i := range policies.Items {
-		if metav1.IsControlledBy(&policies.Items[i], component) {
-			f.extras = append(f.extras, &policies.Items[i])
-		}
+	for _, policy := range owned(policies.Items, component) {
+		f.extras = append(f.extras, policy)
 	}
-	for i := range autoscalers.Items {
-		if metav1.IsControlledBy(&autoscalers.Items[i], component) {
-			f.autoscalers = append(f.autoscalers, &autoscalers.Items[i])
-		}
+	for _, autoscaler := range owned(autoscalers.Items, component) {
+		f.autoscalers = append(f.autoscalers, autoscaler)
 	}
 	if err := c.observeMonitoring(ctx, component, f); err != nil {
 		return nil, err
 	}
 	return f, c.observeTLS(ctx, component, f)
+}
+
+// owned are those of the items that the component controls, by name: a cache lists them in no order, and what is done
+// about them has one.
+func owned[T any, P interface {
+	*T
+	client.Object
+}](items []T, component *platformv1.Component) []P {
+	var out []P
+	for i := range items {
+		if item := P(&items[i]); metav1.IsControlledBy(item, component) {
+			out = append(out, item)
+		}
+	}
+	slices.SortFunc(out, func(a, b P) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out
 }
