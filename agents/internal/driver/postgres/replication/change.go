@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -190,6 +189,11 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err := keepSlot(ctx, writer, s.slot()); err != nil {
 		return err
 	}
+	if there, err := hasLog(ctx, writer, own.End); err != nil {
+		return err
+	} else if !there {
+		return s.startAnew(Copies, fmt.Sprintf("the writer has the log from %s on no more", own.End))
+	}
 	// What the writer knows of its timelines comes with its log.
 	if err := atomicfile.Write(s.data(termsFile), []byte(theirs.Terms.String()), 0o600); err != nil {
 		return err
@@ -198,33 +202,14 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err := s.adopt(ctx, set); err != nil {
 		return err
 	}
-	return s.awaitStream(ctx, connection, writer, primary)
+	return until(ctx, "the server does not hear the writer", func() (bool, error) { return s.follows(ctx, connection, primary) })
 }
 
-// streamPatience is how long a follower may take to hear the writer, before it is asked whether that has the log that is wanted.
-const streamPatience = 5 * time.Second
-
-// awaitStream returns when the server hears the writer. One whose log the writer has thrown away starts anew.
-func (s *Server) awaitStream(ctx context.Context, connection, writer *pgconn.PgConn, primary string) error {
-	waiting, cancel := context.WithTimeout(ctx, streamPatience)
-	defer cancel()
-	err := until(waiting, "the server does not hear the writer", func() (bool, error) { return s.follows(ctx, connection, primary) })
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	wanted, err2 := row(ctx, connection, "SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())")
-	if err2 != nil {
-		return errors.Join(err, err2)
-	}
-	// Names of segments without their timelines.
-	there, err2 := row(ctx, writer, `SELECT EXISTS (SELECT FROM pg_ls_waldir() WHERE substr(name, 9) = substr(pg_walfile_name($1::pg_lsn), 9) AND name ~ '^[0-9A-F]{24}$')`, wanted[0])
-	if err2 != nil {
-		return errors.Join(err, err2)
-	}
-	if there[0] == "f" {
-		return s.startAnew(Copies, "the writer has the log from "+wanted[0]+" on no more")
-	}
-	return err
+// hasLog says whether the writer still has the log from a position on.
+func hasLog(ctx context.Context, writer *pgconn.PgConn, from LSN) (bool, error) {
+	// Names of segments without their timelines; the oldest go first.
+	said, err := row(ctx, writer, `SELECT coalesce(min(substr(name, 9)) <= substr(pg_walfile_name($1::pg_lsn + 1), 9), false) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'`, from.String())
+	return err == nil && said[0] == "t", err
 }
 
 // follows says whether the server hears this writer.

@@ -117,6 +117,9 @@ func (s *Server) repair(ctx context.Context, primary string, how Verdict) error 
 	if err := writes(ctx, connection); err != nil {
 		return err
 	}
+	if err := keepSlot(ctx, connection, s.slot()); err != nil {
+		return err
+	}
 	if how == Rewinds {
 		// What is cut off in the middle is no data any more: then all of it is copied.
 		if err := s.wantRepair(Broken); err != nil {
@@ -131,9 +134,6 @@ func (s *Server) repair(ctx context.Context, primary string, how Verdict) error 
 			return nil
 		}
 		s.Log.Warn("the data cannot be rewound: all of the writer's is copied", "problem", err.Error())
-	}
-	if err := keepSlot(ctx, connection, s.slot()); err != nil {
-		return err
 	}
 	return s.copy(ctx, primary)
 }
