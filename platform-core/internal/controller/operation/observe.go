@@ -98,7 +98,10 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 		// It goes by what the Application says of itself.
 		return seen, nil, nil
 	}
-	return seen, nil, c.observePods(ctx, app, target, component, seen)
+	if err := c.observePods(ctx, app, target, component, seen); err != nil {
+		return nil, nil, err
+	}
+	return seen, nil, c.observeWindow(ctx, op, seen)
 }
 
 // parentEnded says whether the Operation whose step this one is has ended, or is about to.
