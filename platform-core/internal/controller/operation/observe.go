@@ -53,6 +53,9 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if opsflow.MakesOrRemoves(op.Spec.TemplateRef) {
 		return c.observeLife(ctx, op, target)
 	}
+	if seen, refusal, err := c.observeNew(ctx, op, target); seen != nil || refusal != nil || err != nil {
+		return seen, refusal, err
+	}
 	application, component, err := c.resolve(ctx, op.Namespace, target)
 	if apierrors.IsNotFound(err) {
 		return nil, target.Absent(op.Namespace), nil
