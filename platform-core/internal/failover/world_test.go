@@ -44,11 +44,11 @@ type world struct {
 	measures failover.Measures
 	maxLag   *int64
 	// copies that others are to have of each write, and acked the last one that had as many.
-	copies failover.Copies
-	acked  position
-	log      []string
-	named    map[int64]permission.Member
-	volumes  int
+	copies  failover.Copies
+	acked   position
+	log     []string
+	named   map[int64]permission.Member
+	volumes int
 }
 
 // position is how far data goes: of two branches the one that began in the later term goes on from all of the other that counts.
@@ -89,11 +89,11 @@ type pod struct {
 	labelled     bool
 	paused       time.Duration
 	// data that it has; full says that it ever had all of a writer's.
-	data   int64
-	full   bool
+	data int64
+	full bool
 	// branch is the term in which the last of it was written, and parent the one that it goes on from.
 	branch, parent int64
-	copied time.Duration
+	copied         time.Duration
 	// reported is what the annotation says, and due when the next look at it comes.
 	reported failover.Pod
 	due      time.Duration
