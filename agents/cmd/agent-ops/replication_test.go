@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -242,9 +243,12 @@ func (n *node) whole() string {
 	return string(data) + n.complaints
 }
 
+// ask runs a statement. Whoever waits for a commit that nobody else has is told of no time that is over by the server.
 func (n *node) ask(statement string) (string, error) {
-	cmd := exec.Command(filepath.Join(n.programs, "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", n.path("run"), "-U", "postgres", "-d", "postgres", "-c", statement)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + n.root, "PGCONNECT_TIMEOUT=5", "PGOPTIONS=-c statement_timeout=5s"}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(n.programs, "psql"), "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", n.path("run"), "-U", "postgres", "-d", "postgres", "-c", statement)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + n.root, "PGCONNECT_TIMEOUT=5"}
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -523,6 +527,27 @@ func TestTooFewToWaitFor(t *testing.T) {
 	if got := a.sql("SELECT string_agg(slot_name, ' ') FROM pg_replication_slots"); got != "member_1" {
 		t.Errorf("the slots are %q, and there are two pods", got)
 	}
+}
+
+// TestALimitThatIsLowered keeps no follower from following: it has the writer's until it is one itself.
+func TestALimitThatIsLowered(t *testing.T) {
+	f, a, others := began(t, 2, 0)
+	b := others[0]
+	configuration, err := os.ReadFile(b.path("postgresql.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.put("postgresql.conf", "max_connections = 50\n"+string(configuration))
+	b.signal(syscall.SIGINT)
+	b.follow(a)
+	b.gives("100", "SHOW max_connections")
+	a.sql("INSERT INTO t VALUES (1)")
+	b.gives("1", "SELECT count(*) FROM t")
+	f.fail(a, b, 0, f.nodes...)
+	b.gives("max_connections", "SELECT string_agg(name, ' ') FROM pg_settings WHERE pending_restart AND name <> 'max_wal_senders'")
+	b.signal(syscall.SIGINT)
+	b.start("--writer")
+	b.gives("50", "SHOW max_connections")
 }
 
 // TestANewPasswordForFollowers: one that the writer does not have yet keeps nobody from following.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,6 +93,8 @@ type settings struct {
 	primary string
 	// recovers says that the server has all the log that there is, and becomes the writer when it has replayed it.
 	recovers bool
+	// raised are limits that the data needs higher than they are configured.
+	raised map[string]string
 }
 
 // write has them where the server reads them next.
@@ -104,6 +108,9 @@ func (s *Server) write(set settings) error {
 	if set.primary != "" {
 		put("primary_slot_name", s.slot())
 	}
+	for _, name := range slices.Sorted(maps.Keys(set.raised)) {
+		put(name, set.raised[name])
+	}
 	if set.recovers {
 		// There is no archive: what the volume has is all.
 		put("restore_command", "false")
@@ -111,14 +118,24 @@ func (s *Server) write(set settings) error {
 	return atomicfile.Write(s.data(settingsFile), []byte(text.String()), 0o600)
 }
 
-// conninfo leads to the writer in another pod. One that vanishes without a word is noticed within seconds.
+// conninfo leads to the writer in another pod, which waits for the server by the name of its pod.
 func (s *Server) conninfo(primary string) string {
 	if primary == "" {
 		return ""
 	}
+	return s.connectionAs(s.Pod, primary)
+}
+
+// programInfo is conninfo for programs that copy: nobody waits for what they have.
+func (s *Server) programInfo(primary string) string {
+	return s.connectionAs("zeroinfra", primary)
+}
+
+// connectionAs leads to the writer under a name. A writer that vanishes without a word is noticed within seconds.
+func (s *Server) connectionAs(name, primary string) string {
 	return fmt.Sprintf("host=%s port=%d user=%s dbname=postgres application_name=%s passfile=%s connect_timeout=3 "+
 		"keepalives_idle=5 keepalives_interval=2 keepalives_count=3 tcp_user_timeout=10000 %s",
-		primary, s.Port, Role, s.Pod, s.passfile(), s.encryption())
+		primary, s.Port, Role, name, s.passfile(), s.encryption())
 }
 
 func (s *Server) encryption() string {

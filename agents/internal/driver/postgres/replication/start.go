@@ -82,6 +82,15 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 	if err := errors.Join(atomicfile.Write(s.data(standbySignal), nil, 0o600), s.write(set)); err != nil {
 		return err
 	}
+	if set.raised, err = s.raised(ctx); err != nil {
+		return err
+	}
+	if len(set.raised) > 0 {
+		s.Log.Info("the server keeps limits that the writer had", "limits", set.raised)
+		if err := s.write(set); err != nil {
+			return err
+		}
+	}
 	if how != "" {
 		if err := os.Remove(s.kept(repairFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -161,7 +170,7 @@ func (s *Server) rewind(ctx context.Context, primary string) error {
 	}
 	removeStale(s)
 	s.Log.Info("the data is rewound to where the writer's went elsewhere", "primary", primary)
-	return s.program(ctx, "pg_rewind", "--target-pgdata="+s.data(), "--source-server="+s.conninfo(primary), "--config-file="+s.Config)
+	return s.program(ctx, "pg_rewind", "--target-pgdata="+s.data(), "--source-server="+s.programInfo(primary), "--config-file="+s.Config)
 }
 
 // copy takes all of the writer's data. It has another name until it is whole, and what was there before stays until then.
@@ -171,7 +180,7 @@ func (s *Server) copy(ctx context.Context, primary string) error {
 		return err
 	}
 	s.Log.Info("all data of the writer is copied", "primary", primary)
-	if err := s.program(ctx, "pg_basebackup", "--pgdata="+fresh, "--dbname="+s.conninfo(primary), "--slot="+s.slot(), "--wal-method=stream",
+	if err := s.program(ctx, "pg_basebackup", "--pgdata="+fresh, "--dbname="+s.programInfo(primary), "--slot="+s.slot(), "--wal-method=stream",
 		"--checkpoint=fast", "--no-password"); err != nil {
 		return err
 	}
