@@ -22,6 +22,7 @@ func ParseLSN(text string) (LSN, error) {
 	return LSN(upper<<32 | lower), nil
 }
 
+// String is as the server writes it.
 func (l LSN) String() string { return fmt.Sprintf("%X/%X", uint64(l)>>32, uint32(l)) }
 
 // Branch is a timeline that a history left, and where.
@@ -69,6 +70,7 @@ func ParseTerms(text string) Terms {
 	return terms
 }
 
+// String is what ParseTerms reads.
 func (t Terms) String() string {
 	var text strings.Builder
 	for timeline := int64(1); len(t) > 0 && timeline <= t.last(); timeline++ {
