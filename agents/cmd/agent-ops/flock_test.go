@@ -342,4 +342,3 @@ func (f *flock) fail(from, to *node, copies int, members ...*node) {
 	f.record(to, copies, members...)
 	to.must("promote")
 }
-
