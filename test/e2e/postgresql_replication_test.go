@@ -103,6 +103,7 @@ func TestPostgreSQLReplication(t *testing.T) {
 	for n := range set.faultRounds {
 		// The numbers begin anew with each trial.
 		for i := range matrix {
+			p.answers("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'")
 			p.sql("postgres", "TRUNCATE ha")
 			r.suffer(matrix[i:i+1], 1)
 			t.Logf("round %d: %s is over", n+1, matrix[i].name)

@@ -46,13 +46,54 @@ func postgresqlCommand() *cobra.Command {
 			})
 		}
 	}
-	cmd.AddCommand(startCommand(server),
+	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server),
 		&cobra.Command{Use: "promote", Short: "Have the server become the writer", Args: cobra.NoArgs,
 			RunE: bounded(func(ctx context.Context, _ []string) error { return server.Promote(ctx) })},
 		&cobra.Command{Use: "follow PRIMARY", Short: "Have the server follow the writer", Args: cobra.ExactArgs(1),
 			RunE: bounded(func(ctx context.Context, args []string) error { return server.Follow(ctx, args[0]) })},
 		&cobra.Command{Use: "enlist", Short: "Have the writer wait for the members of the list", Args: cobra.NoArgs,
 			RunE: bounded(func(ctx context.Context, _ []string) error { return server.Enlist(ctx) })})
+	return cmd
+}
+
+func pauseCommand(server *replication.Server) *cobra.Command {
+	var length, patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "pause",
+		Short: "Have the writer acknowledge no write for a while",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return tend(server, func(ctx context.Context) error {
+				ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
+				defer cancel()
+				return server.Pause(ctx, length)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&length, "length", 5*time.Second, "of the pause")
+	cmd.Flags().DurationVar(&patience, "patience", 1500*time.Millisecond, "after which it gives up")
+	return cmd
+}
+
+func resumeCommand(server *replication.Server) *cobra.Command {
+	var after time.Duration
+	cmd := &cobra.Command{
+		Use:   "resume NAME",
+		Short: "End a pause",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return tend(server, func(ctx context.Context) error {
+				select {
+				case <-ctx.Done():
+				case <-time.After(after):
+				}
+				ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+				defer cancel()
+				return server.Resume(ending, args[0])
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&after, "after", 0, "how long to wait before")
 	return cmd
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestReplicationOfPostgreSQL: what the agents do makes one writer and two that follow, through the loss of two writers.
@@ -76,7 +78,20 @@ func TestDataThatWentElsewhere(t *testing.T) {
 	if got := b.sql("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"); got != "00000002" {
 		t.Errorf("it goes on on timeline %s: others may have more of the first one", got)
 	}
-	a.follow(b)
+	// While the writer is away, what went elsewhere is there to be looked at, and follows nobody.
+	a.put("data/.zeroinfra.rejoin", "Rewinds")
+	if err := b.process.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	a.start("--primary", b.address)
+	a.gives("101", "SELECT count(*) FROM t")
+	if got := a.sql("SHOW primary_conninfo"); got != "" {
+		t.Errorf("it follows %s", got)
+	}
+	if err := b.process.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	a.follows(b)
 	a.gives("2", "SELECT count(*) FROM t")
 	if said := a.whole(); !strings.Contains(said, "is rewound") || strings.Contains(said, "all data of the writer is copied") {
 		t.Errorf("the data was not rewound: %s", said)
@@ -194,6 +209,34 @@ func TestTooFewToWaitFor(t *testing.T) {
 	a.must("enlist")
 	if got := a.sql("SELECT string_agg(slot_name, ' ') FROM pg_replication_slots"); got != "member_1" {
 		t.Errorf("the slots are %q, and there are two pods", got)
+	}
+}
+
+// TestAPause has writes wait, and ends by itself: where others have copies, and where nobody is waited for.
+func TestAPause(t *testing.T) {
+	for copies, waitsFor := range map[int]string{0: "", 1: `ANY 1 ("db-postgresql-main-1")`} {
+		t.Run(fmt.Sprintf("%d copies", copies), func(t *testing.T) {
+			f, a, _ := began(t, 2, copies)
+			a.must("pause", "--length", "3s", "--patience", "5s")
+			begin := time.Now()
+			if got := a.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"); got != "0" {
+				t.Errorf("%s sessions of the pause itself are left", got)
+			}
+			a.sql("INSERT INTO t VALUES (1)")
+			if took := time.Since(begin); took < 2*time.Second || took > 5*time.Second {
+				t.Errorf("a write waited for %v of 3 s", took)
+			}
+			if got := a.sql("SHOW synchronous_standby_names"); got != waitsFor {
+				t.Errorf("after the pause the writer waits for %q", got)
+			}
+			// A server that ends with its pause does not begin with one.
+			a.must("pause", "--length", "1h", "--patience", "5s")
+			a.signal(syscall.SIGKILL)
+			f.record(a, 0, f.nodes...)
+			a.start("--writer")
+			a.answers()
+			a.sql("INSERT INTO t VALUES (2)")
+		})
 	}
 }
 

@@ -65,9 +65,17 @@ func (s *Server) Enlist(ctx context.Context) error {
 	if err := s.adopt(ctx, settings{waitsFor: m.waitsFor(s.Pod, s.Method)}); err != nil {
 		return err
 	}
+	if err := nudge(ctx, connection); err != nil {
+		return err
+	}
 	return run(ctx, connection, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
 		WHERE slot_type = 'physical' AND NOT active AND slot_name ~ $1 AND substr(slot_name, $2::int)::bigint >= $3::int`,
 		"^"+slotPrefix+"[0-9]{1,6}$", strconv.Itoa(len(slotPrefix)+1), strconv.Itoa(s.Replicas))
+}
+
+// nudge has followers answer, who say what they have with the next log: whoever waits for others than before is told only then.
+func nudge(ctx context.Context, connection *pgconn.PgConn) error {
+	return run(ctx, connection, "SELECT pg_logical_emit_message(false, 'zeroinfra', 'list')")
 }
 
 // adopt has the running server go by settings, and returns when it does.
@@ -160,7 +168,7 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 		return err
 	}
 	defer hangUp(writer)
-	if err := writes(ctx, writer); err != nil {
+	if err := writes(writer); err != nil {
 		return err
 	}
 	if following, err := s.follows(ctx, connection, primary); err != nil || following {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/zeroinfra/agents/internal/atomicfile"
 )
 
@@ -70,11 +72,19 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 	}
 	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method)}
 	if how != "" {
-		if err := s.repair(ctx, primary, how); err != nil {
+		err := s.repair(ctx, primary, how)
+		away := errors.As(err, new(writerAway))
+		switch {
+		case err != nil && (!away || how == Broken || !exists(s.data())):
 			return err
+		case err != nil:
+			// What is there can be looked at meanwhile: somebody may have to know who has what.
+			s.Log.Warn("the data went elsewhere, and the writer that it is to follow is away", "problem", err.Error())
+			how = ""
+		default:
+			// Only with what comes from the writer is it whole.
+			set.primary = primary
 		}
-		// Only with what comes from the writer is it whole.
-		set.primary = primary
 	}
 	if err := os.Remove(s.data(recoverySignal)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -116,15 +126,18 @@ func (s *Server) wantRepair(how Verdict) error {
 	return atomicfile.Write(s.kept(repairFile), []byte(how), 0o600)
 }
 
+// writerAway says that nothing was done: the writer cannot be asked.
+type writerAway struct{ error }
+
 // repair has data that follow the writer's.
 func (s *Server) repair(ctx context.Context, primary string, how Verdict) error {
 	connection, err := s.login(ctx, primary)
 	if err != nil {
-		return err
+		return writerAway{err}
 	}
 	defer hangUp(connection)
-	if err := writes(ctx, connection); err != nil {
-		return err
+	if err := writes(connection); err != nil {
+		return writerAway{err}
 	}
 	if err := keepSlot(ctx, connection, s.slot()); err != nil {
 		return err
@@ -148,9 +161,7 @@ func (s *Server) repair(ctx context.Context, primary string, how Verdict) error 
 }
 
 // writes refuses a server that does not take writes: who follows it is led nowhere.
-func writes(ctx context.Context, connection interface {
-	ParameterStatus(string) string
-}) error {
+func writes(connection *pgconn.PgConn) error {
 	if connection.ParameterStatus("in_hot_standby") == "on" {
 		return errors.New("the writer does not take writes yet")
 	}
