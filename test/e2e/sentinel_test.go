@@ -31,9 +31,9 @@ type electedFault struct {
 
 func electedFaults() []electedFault {
 	return []electedFault{
-		{"process killed", false, func(e *elected, primary string) { e.signalRedis(primary, 0) }},
+		{"process killed", true, func(e *elected, primary string) { e.signalRedis(primary, 0) }},
 		{"process does not come back", true, func(e *elected, primary string) { e.signalRedis(primary, 12) }},
-		{"pod deleted", false, func(e *elected, primary string) { e.deletePods(e.uid(primary), primary) }},
+		{"pod deleted", true, func(e *elected, primary string) { e.deletePods(e.uid(primary), primary) }},
 		{"pod and volume deleted", true, func(e *elected, primary string) {
 			e.deleteClaimOf(primary)
 			e.deletePods(e.uid(primary), primary, graceZero)
@@ -63,7 +63,7 @@ func electedFaults() []electedFault {
 		}},
 		{"more and fewer replicas", false, func(e *elected, _ string) {
 			e.update(withReplicas(3))
-			e.following(3)
+			e.replicate(3)
 			e.update(withReplicas(2))
 		}},
 	}
@@ -109,11 +109,30 @@ func TestRedisSentinel(t *testing.T) {
 }
 
 // whole waits until all servers follow one primary and all Sentinels watch that and know each other, and returns it.
-func (e *elected) whole(replicas int, sentinels int) (primary string) {
+func (e *elected) whole(replicas, sentinels int) (primary string) {
 	e.Helper()
-	e.following(replicas)
+	e.replicate(replicas)
 	e.watched(sentinels)
 	return e.object().Status.Primary
+}
+
+// replicate waits until that many replicas follow the primary and have what it is told to wait for, while others may write.
+func (e *elected) replicate(number int) {
+	e.Helper()
+	e.eventually(readyIn, fmt.Sprintf("%d replicas follow the primary", number), func() error {
+		r := e.object()
+		if err := readyNow(r, r.Status.ObservedGeneration); err != nil {
+			return err
+		}
+		if want := fmt.Sprintf("%[1]d/%[1]d", number); r.Status.Replicas != want || len(e.role("primary")) != 1 {
+			return fmt.Errorf("status says %q: %v", r.Status.Replicas, r.Status.Members)
+		}
+		a := e.at(r.Status.Primary)
+		if got, err := e.redisCLI(a, "WAIT", fmt.Sprint(number), "1000"); err != nil || got != fmt.Sprint(number) {
+			return fmt.Errorf("%s of %d replicas have the last write: %v", got, number, err)
+		}
+		return nil
+	})
 }
 
 // watched waits until that many Sentinels watch the primary, and each knows just the others and has the quorum that goes with it.

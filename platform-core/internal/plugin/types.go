@@ -262,6 +262,8 @@ type File struct {
 type Topology struct {
 	Name       string              `json:"name"`
 	Components []TopologyComponent `json:"components"`
+	// From are topologies that an instance can change from: with the same volumes, and what runs goes on or is changed like by any other edit.
+	From []string `json:"from,omitempty"`
 }
 
 // TopologyComponent is a component within a topology.
