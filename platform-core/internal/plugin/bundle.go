@@ -20,6 +20,8 @@ type Bundle struct {
 	plans      *tree
 	templates  map[string]*podTemplate
 	parameters map[string]*parameterFile
+	// views of it by topology.
+	views map[string]*Bundle
 }
 
 // Reference returns how an instance pins this bundle.

@@ -52,7 +52,12 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	if err := document.DecodeValue(values, &rendered); err != nil {
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: %w", component, err)
 	}
-	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe, Actions: rendered.Actions}
+	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe}
+	for _, action := range rendered.Actions {
+		if slices.ContainsFunc(b.Components.Components[index].Actions, func(a plan.Action) bool { return a.Name == action.Name }) {
+			p.Actions = append(p.Actions, action)
+		}
+	}
 	if rendered.TLS != nil {
 		p.TLS = &rendered.TLS.TLS
 	}

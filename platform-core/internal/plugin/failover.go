@@ -84,8 +84,9 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if f == nil {
 		return
 	}
-	if c.Authority != AuthorityEngine {
-		l.wrong(path, "is for a component whose authority is engine: with authority %s the members elect a writer themselves", c.Authority)
+	authorities := l.authorities(c)
+	if len(authorities) > 0 && !slices.Contains(authorities, AuthorityEngine) {
+		l.wrong(path, "is for a component whose authority is engine: with authority %s the members elect a writer themselves", authorities[0])
 	}
 	if !slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Access == platformv1.RoleReadWrite }) {
 		l.wrong(path, "is for a component with a role that takes writes: give one of the roles the access ReadWrite")
@@ -96,8 +97,8 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {
 		l.wrong(path, "is for a component with podManagementPolicy Parallel: the first writer is named when all pods are there")
 	}
-	if c.Switchover != nil {
-		l.wrong(path, "and switchover cannot both be there: with a failover the engine has the writer hand over itself, take switchover out")
+	if c.Switchover != nil && !slices.Contains(authorities, AuthorityMiddleware) {
+		l.wrong(path, "and switchover cannot both be there: with a failover the engine has the writer hand over itself, take switchover out, or give the component the authority middleware in a topology")
 	}
 	if c.Process.Dir == "" {
 		l.wrong(path, "is for a component with process.dir: what a pod has promised is kept there")

@@ -149,6 +149,7 @@ func (l *loader) bundle() *Bundle {
 	for name, file := range l.operations {
 		b.Operations[name] = file.OperationTemplate
 	}
+	b.makeViews()
 	return b
 }
 

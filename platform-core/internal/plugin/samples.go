@@ -33,7 +33,7 @@ func (b *Bundle) samples() []sample {
 	var all []sample
 	for _, topology := range b.Components.Topologies {
 		for _, tc := range topology.Components {
-			component, _ := b.Component(tc.Name)
+			component, _ := b.In(topology.Name).Component(tc.Name)
 			sets, replicas := component.limits(tc)
 			for _, version := range b.Manifest.SupportedVersions {
 				for _, memory := range []int64{0, 1 << 30} {
@@ -142,7 +142,11 @@ func (l *loader) checkRendering(b *Bundle) {
 			continue
 		}
 		s.values.Params = params
-		if _, err := b.RenderPlan(s.component.Name, s.values); err != nil {
+		p, err := b.In(s.values.App.Topology).RenderPlan(s.component.Name, s.values)
+		if err == nil {
+			err = s.component.checkCredentials(&p)
+		}
+		if err != nil {
 			l.renderingFailed(PartComponents, componentsKey, s, err)
 		}
 		if _, err := b.RenderExporterEnv(s.component.Name, s.values); err != nil {

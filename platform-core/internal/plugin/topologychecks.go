@@ -23,6 +23,12 @@ func (l *loader) checkTopologies() {
 			}
 		}
 	}
+	topologies := names(l.components.Topologies, func(t Topology) string { return t.Name })
+	for i, c := range l.components.Credentials {
+		for j, name := range c.Topologies {
+			l.oneOf(document.Path{"credentials"}.Index(i).With("topologies").Index(j), name, "topology", slices.Clone(topologies))
+		}
+	}
 	for i, name := range components {
 		if !used[name] {
 			l.wrong(componentPath(i), "is part of no topology: add %q to one, or take it out", name)

@@ -273,6 +273,9 @@ type TopologyComponent struct {
 	Name string `json:"name"`
 	// Replicas in this topology; the component's own when absent.
 	Replicas *Range `json:"replicas,omitempty"`
+	// Authority in this topology; the component's own when empty. Failover is in force where it is the engine, Switchover where it is the
+	// middleware, of a component that has both.
+	Authority Authority `json:"authority,omitempty"`
 }
 
 // Credential is a user of the middleware whose password is in a Secret.
@@ -281,6 +284,8 @@ type Credential struct {
 	Username string `json:"username"`
 	// Length of a generated password. Default 32.
 	Length int `json:"length,omitempty"`
+	// Topologies that have it; all when empty. Nothing that is in force in another one can use it.
+	Topologies []string `json:"topologies,omitempty"`
 }
 
 // Binding describes the Secret after the Service Binding specification: type,

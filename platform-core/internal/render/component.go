@@ -17,6 +17,7 @@ import (
 
 // Component renders the sets and Services of one component.
 func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.ComponentSpec) (*ComponentOutput, *Refusal) {
+	b = b.In(spec.Topology)
 	declared, ok := b.Component(spec.Component)
 	if !ok {
 		return nil, refuse(platformv1.ReasonComponentNotFound, "plugin %q has no component %q", b.Manifest.Name, spec.Component)

@@ -37,6 +37,7 @@ func CheckedComponents(b *plugin.Bundle, app *platformv1.Application) ([]platfor
 			b.Manifest.Name, app.Spec.Topology, listTopologies(b)))
 	}
 	refusals = append(refusals, checkComponentNames(topology, app)...)
+	b = b.In(app.Spec.Topology)
 	credentials, wrong := credentials(b, app)
 	refusals = append(refusals, wrong...)
 	specs := make([]platformv1.ComponentSpec, 0, len(topology.Components))

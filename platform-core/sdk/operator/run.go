@@ -70,10 +70,7 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := l.first(ctx, cfg, scheme); err != nil {
-		return err
-	}
-	if err := ensureCRDs(ctx, cfg, scheme, o, s); err != nil {
+	if err := prepare(ctx, cfg, scheme, o, s, l); err != nil {
 		return err
 	}
 	mgr, err := newManager(ctx, cfg, scheme, o, s)
@@ -97,6 +94,22 @@ func run(ctx context.Context, o Options, s settings) error {
 	}
 	defer remove()
 	return mgr.Start(ctx)
+}
+
+// prepare returns once the API server answers, the settings are read and the definitions are served.
+func prepare(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Options, s settings, l *live) error {
+	stop, err := serveProbes(s.probeAddr)
+	if err != nil {
+		return err
+	}
+	err = awaitServer(ctx, cfg, ctrl.Log.WithName("start"))
+	if err == nil {
+		err = l.first(ctx, cfg, scheme)
+	}
+	if err == nil {
+		err = ensureCRDs(ctx, cfg, scheme, o, s)
+	}
+	return errors.Join(err, stop())
 }
 
 func schemeOf(o Options) (*runtime.Scheme, error) {

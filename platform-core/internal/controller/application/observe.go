@@ -47,6 +47,8 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 		if err := c.observePublisher(ctx, app, f); err != nil {
 			return nil, err
 		}
+	} else {
+		f.state.Bundle = f.state.Bundle.In(app.Spec.Topology)
 	}
 	var components platformv1.ComponentList
 	if err := c.client.List(ctx, &components, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {

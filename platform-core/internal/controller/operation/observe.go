@@ -212,6 +212,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 	if refusal != nil {
 		return refusal
 	}
+	bundle = bundle.In(app.Spec.Topology)
 	seen.bundle = bundle
 	facts.Template, refusal = opsflow.FindTemplate(op.Spec, bundle)
 	if refusal != nil {

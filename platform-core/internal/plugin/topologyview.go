@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+)
+
+// In returns the bundle as a topology has it: each component with the authority that it has there and what is in force under
+// that, and the credentials that are for the topology. A bundle that has no such topology is returned as it is.
+func (b *Bundle) In(topology string) *Bundle {
+	if view, ok := b.views[topology]; ok {
+		return view
+	}
+	return b
+}
+
+// makeViews makes what In returns. A view is a bundle of its own that shares all that is compiled.
+func (b *Bundle) makeViews() {
+	views := map[string]*Bundle{}
+	for i := range b.Components.Topologies {
+		t := &b.Components.Topologies[i]
+		view := *b
+		view.Components.Credentials = slices.DeleteFunc(slices.Clone(b.Components.Credentials), func(c Credential) bool { return !c.isFor(t.Name) })
+		// Components keep their places, by which their templates are found.
+		view.Components.Components = slices.Clone(b.Components.Components)
+		for j := range view.Components.Components {
+			c := &view.Components.Components[j]
+			if k := slices.IndexFunc(t.Components, func(tc TopologyComponent) bool { return tc.Name == c.Name }); k >= 0 {
+				c.Authority = cmp.Or(t.Components[k].Authority, c.Authority)
+			}
+			c.Credentials = slices.DeleteFunc(slices.Clone(c.Credentials), func(name string) bool {
+				credential, ok := b.Credential(name)
+				return ok && !credential.isFor(t.Name)
+			})
+			c.settle()
+		}
+		views[t.Name] = &view
+	}
+	b.views = views
+}
+
+// isFor says whether a topology has the credential.
+func (c *Credential) isFor(topology string) bool {
+	return len(c.Topologies) == 0 || slices.Contains(c.Topologies, topology)
+}
+
+// settle leaves of failover and switchover what goes with the authority, and takes out the actions that are for the other alone.
+func (c *Component) settle() {
+	var idle []string
+	switch f := c.Failover; {
+	case f != nil && c.Authority == AuthorityMiddleware:
+		idle, c.Failover = []string{f.Promote, f.Follow, f.RejoinAction(), f.Measure, f.Handover}, nil
+	case f != nil && c.Switchover != nil:
+		idle, c.Switchover = []string{c.Switchover.Action}, nil
+	default:
+		return
+	}
+	c.Actions = slices.DeleteFunc(slices.Clone(c.Actions), func(a plan.Action) bool { return slices.Contains(idle, a.Name) })
+}
+
+// authorities are those that a component has in its topologies.
+func (l *loader) authorities(c *Component) []Authority {
+	var all []Authority
+	for _, t := range l.components.Topologies {
+		for _, tc := range t.Components {
+			if has := cmp.Or(tc.Authority, c.Authority); tc.Name == c.Name && !slices.Contains(all, has) {
+				all = append(all, has)
+			}
+		}
+	}
+	return all
+}
+
+// checkCredentials says which credential a plan uses that the component does not have where the plan is for.
+func (c *Component) checkCredentials(p *plan.Plan) error {
+	var refs []*plan.SecretRef
+	lists := [][]plan.EnvVar{p.Process.Env, p.Probe.Env}
+	if p.Process.Reload != nil {
+		lists = append(lists, p.Process.Reload.Env)
+	}
+	if p.TLS != nil && p.TLS.Reload != nil {
+		lists = append(lists, p.TLS.Reload.Env)
+	}
+	for _, a := range p.Actions {
+		lists = append(lists, a.Env)
+	}
+	for _, list := range lists {
+		for _, env := range list {
+			refs = append(refs, env.Secret)
+		}
+	}
+	for _, file := range p.Files {
+		for _, entry := range file.Entries {
+			refs = append(refs, entry.Secret)
+		}
+	}
+	if p.Driver != nil {
+		refs = append(refs, p.Driver.Password)
+	}
+	for _, ref := range refs {
+		if ref != nil && !slices.Contains(c.Credentials, ref.Credential) {
+			return fmt.Errorf("credential %q is used, and its topologies do not name this one: add it there, or a when to what uses it", ref.Credential)
+		}
+	}
+	return nil
+}
