@@ -29,6 +29,8 @@ func redisSources(t testing.TB) map[Part]Source {
 	if components[componentsKey], parameters["redis.yaml"], err = plugintest.Standalone(components[componentsKey], parameters["redis.yaml"]); err != nil {
 		t.Fatal(err)
 	}
+	// That of the members of a cluster.
+	delete(sources[PartPodTemplates].Data, "node.yaml")
 	return sources
 }
 

@@ -32,6 +32,8 @@ func redis(t testing.TB, changes ...string) *plugin.Bundle {
 	}
 	components, parameters := sources[plugin.PartComponents].Data, sources[plugin.PartParams].Data
 	var err error
+	// That of the members of a cluster.
+	delete(sources[plugin.PartPodTemplates].Data, "node.yaml")
 	components["components.yaml"], parameters["redis.yaml"], err = plugintest.Standalone(components["components.yaml"], parameters["redis.yaml"])
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +178,7 @@ func TestStorageAndServiceNeedAPluginThatHasThem(t *testing.T) {
 	if len(ws.Spec.Volumes) != 0 || len(output.Endpoints) != 0 || len(output.Services) != 2 {
 		t.Errorf("got %+v and %+v", ws.Spec.Volumes, output)
 	}
-	if Binding(stateless, "cache", output.Endpoints, "u", "p", nil) != nil {
+	if Binding(stateless, "cache", "standalone", output.Endpoints, "u", "p", nil) != nil {
 		t.Error("a plugin without a binding gives one")
 	}
 }

@@ -24,6 +24,8 @@ import (
 const (
 	// membersPause is the shortest time between two looks at the members, so that many reports at once make one.
 	membersPause = 500 * time.Millisecond
+	// membersAnswer is how long a turn waits for an answer.
+	membersAnswer = time.Second
 	// membersPoll is how soon to ask again how a call stands.
 	membersPoll = time.Second
 	// membersRetry is how soon to look again while something is waited for; it doubles up to membersLongest.
@@ -49,11 +51,19 @@ type acquaintance struct {
 	looked   time.Time
 	failures int
 	again    time.Time
+	// asked is what has yet to be answered; nil for nothing.
+	asked *question
 	// said is what came of it.
 	said outcome.Outcome
 	// key and parameters of the call on record: the key stands for them.
 	key        string
 	parameters map[string]string
+}
+
+// question to a pod how far the members are.
+type question struct {
+	pod    *corev1.Pod
+	action agentclient.Action
 }
 
 func (k *known) of(component *platformv1.Component) *acquaintance {
@@ -104,7 +114,7 @@ func (c *Controller) tendMembers(ctx context.Context, component *platformv1.Comp
 	}
 	now := c.Now()
 	if a.print != m.print {
-		a.print, a.failures, a.again = m.print, 0, a.looked.Add(membersPause)
+		a.print, a.failures, a.asked, a.again = m.print, 0, nil, a.looked.Add(membersPause)
 		a.said = outcome.Waiting(platformv1.ReasonMembersPending, "the members are looked at")
 	}
 	if wait := a.again.Sub(now); wait > 0 {
@@ -115,23 +125,29 @@ func (c *Controller) tendMembers(ctx context.Context, component *platformv1.Comp
 	return a.said
 }
 
-// look asks a pod how far the members are.
+// look asks a pod how far the members are. What one does not say at once it is asked for again.
 func (c *Controller) look(ctx context.Context, component *platformv1.Component, m *members, a *acquaintance, now time.Time) outcome.Outcome {
-	pod := m.pick(a.failures)
+	if q := a.asked; q == nil || m.all[q.pod.UID] == nil {
+		a.asked = &question{pod: m.pick(a.failures), action: agentclient.Action{
+			Key: fmt.Sprintf("members/check/%s/%d", component.UID, now.UnixNano()), Name: m.declared.Membership.Check, Parameters: m.parameters,
+		}}
+	}
+	pod := a.asked.pod
+	call, err := c.ask(ctx, pod, a.asked.action)
+	if err == nil && call.Phase == agentreport.CallRunning {
+		a.again = now.Add(membersPoll)
+		return outcome.WaitingFor(membersPoll, platformv1.ReasonMembersPending, fmt.Sprintf("pod %s has yet to say how far the members are", pod.Name))
+	}
+	a.asked = nil
 	waiting := func(message string) outcome.Outcome {
 		wait := min(membersRetry<<min(a.failures, 4), membersLongest)
 		a.failures++
 		a.again = now.Add(wait)
 		return outcome.WaitingFor(wait, platformv1.ReasonMembersPending, message)
 	}
-	call, err := c.ask(ctx, pod, agentclient.Action{
-		Key: fmt.Sprintf("members/check/%s/%d", component.UID, now.UnixNano()), Name: m.declared.Membership.Check, Parameters: m.parameters,
-	})
 	switch {
 	case err != nil:
 		return waiting(fmt.Sprintf("pod %s cannot be asked about the members: %s", pod.Name, agentclient.ProblemOf(err)))
-	case call.Phase == agentreport.CallRunning:
-		return waiting(fmt.Sprintf("pod %s has yet to say how far the members are", pod.Name))
 	case call.Phase != agentreport.CallSucceeded:
 		return waiting(fmt.Sprintf("pod %s does not say how far the members are: %s", pod.Name, call.Message))
 	}
@@ -159,6 +175,8 @@ func (c *Controller) ask(ctx context.Context, pod *corev1.Pod, action agentclien
 	if err != nil {
 		return agentclient.ActionCall{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, membersAnswer)
+	defer cancel()
 	return ops.Await(ctx, action)
 }
 

@@ -15,6 +15,7 @@ var replicated = [][2]string{
 	{"          # Who follows shows the writer", "        parameters: All"},
 	{"      attributes:\n        # Whether a replica", "    tls:\n"},
 	{"    # What the engine runs where it names the writer.", "    # Redis itself has no metrics"},
+	{"  # A member of a Redis Cluster.", "topologies:\n"},
 	{"  # One primary and its replicas.", "credentials:\n"},
 	{"  readOnlyService: replica", "  port: redis\n"},
 }
