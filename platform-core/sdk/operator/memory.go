@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"time"
 )
 
@@ -22,9 +23,15 @@ const (
 	roomBytes = 40 << 20
 	// roomShare of what is in use may be garbage in any case, or a very large operator would do nothing but collect.
 	roomShare = 4
-	// gcVariable is set by who decides on it himself.
-	gcVariable = "GOGC"
+	// marginBytes is what an operator may hold beyond what is in use, its garbage, and what Go needs for itself.
+	marginBytes = 16 << 20
 )
+
+// gcVariables are set by who decides on it himself.
+var gcVariables = []string{"GOGC", "GOMEMLIMIT"}
+
+// roomFor returns how many bytes of garbage there may be beside so many in use.
+func roomFor(inUse uint64) uint64 { return max(roomBytes, inUse/roomShare) }
 
 // percentFor returns Go's percentage of garbage for so many bytes in use. Go's own, 100, has an operator of many objects take
 // twice the memory that it needs.
@@ -32,7 +39,19 @@ func percentFor(inUse uint64) int {
 	if inUse <= roomBytes {
 		return 100
 	}
-	return int(max(roomBytes, inUse/roomShare) * 100 / inUse)
+	return int(roomFor(inUse) * 100 / inUse)
+}
+
+// bounds are those that Go keeps: garbage in percent of what is in use, and bytes in all, near which it collects more often and returns
+// memory at once. It may exceed them rather than stand still.
+type bounds struct {
+	percent int
+	bytes   int64
+}
+
+// boundsFor returns those for an operator's use. They leave what Go needs for itself as it is, since no collection makes that less.
+func boundsFor(u usage) bounds {
+	return bounds{percent: percentFor(u.inUse), bytes: int64(u.inUse + roomFor(u.inUse) + u.overhead + marginBytes)}
 }
 
 // givesBack keeps the operator's memory near what it has in use: after each collection it limits the garbage until the next one, and it
@@ -40,23 +59,26 @@ func percentFor(inUse uint64) int {
 // most of its life.
 type givesBack struct {
 	allocated uint64
-	percent   int
 	free      func()
 	read      func() usage
-	// limit sets the percentage of garbage; nil leaves it alone.
-	limit func(percent int)
+	// limit sets the bounds; nil leaves them alone.
+	limit func(bounds)
 }
 
 // usage is what Go says of its memory, in bytes.
 type usage struct {
-	// allocated since the start; inUse by objects at the last collection; unused: held, but in no use by an object.
-	allocated, inUse, unused uint64
+	// allocated since the start; inUse by objects at the last collection; unused: held, but in no use by an object;
+	// overhead: in use by no object, but by Go: stacks, tables, parts of spans.
+	allocated, inUse, unused, overhead uint64
 }
 
 func newGivesBack() *givesBack {
-	g := &givesBack{percent: 100, free: debug.FreeOSMemory, read: readUsage}
-	if os.Getenv(gcVariable) == "" {
-		g.limit = func(percent int) { debug.SetGCPercent(percent) }
+	g := &givesBack{free: debug.FreeOSMemory, read: readUsage}
+	if !slices.ContainsFunc(gcVariables, func(name string) bool { return os.Getenv(name) != "" }) {
+		g.limit = func(b bounds) {
+			debug.SetGCPercent(b.percent)
+			debug.SetMemoryLimit(b.bytes)
+		}
 	}
 	return g
 }
@@ -91,13 +113,8 @@ func (g *givesBack) look() {
 	}
 }
 
-// bound limits the garbage by what is in use now.
-func (g *givesBack) bound() {
-	if percent := percentFor(g.read().inUse); percent != g.percent {
-		g.limit(percent)
-		g.percent = percent
-	}
-}
+// bound limits what is held by what is in use now.
+func (g *givesBack) bound() { g.limit(boundsFor(g.read())) }
 
 // collected is an object that nothing refers to: that it is cleaned up tells of a collection. It is large enough to stand alone.
 type collected struct{ _ [64]byte }
@@ -115,10 +132,16 @@ func afterEachCollection(ctx context.Context, do func()) {
 
 func readUsage() usage {
 	samples := []metrics.Sample{
-		{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}, {Name: "/memory/classes/total:bytes"},
 	}
 	metrics.Read(samples)
-	allocated, free, objects, live := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()
-	// What died since the last collection is unused as well.
-	return usage{allocated: allocated, inUse: live, unused: free + objects - min(live, objects)}
+	value := func(i int) uint64 { return samples[i].Value.Uint64() }
+	allocated, live, objects, free, released, total := value(0), value(1), value(2), value(3), value(4), value(5)
+	return usage{
+		allocated: allocated,
+		inUse:     live,
+		unused:    free + objects - min(live, objects), // What died since the last collection is unused as well.
+		overhead:  total - min(total, objects+free+released),
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"testing"
 )
 
@@ -28,20 +27,32 @@ func TestGivesBackOnlyAtRestAndWhatIsWorthIt(t *testing.T) {
 	look("at rest again", usage{allocated: 12 * restBytes, unused: 10 * worthBytes}, 1)
 }
 
-func TestGarbageIsLimitedWhereMuchIsInUse(t *testing.T) {
-	var now usage
-	var limits []int
-	g := &givesBack{percent: 100, free: func() {}, read: func() usage { return now }, limit: func(percent int) { limits = append(limits, percent) }}
-	for _, mebibytes := range []uint64{20, 64, 128, 128, 256, 1024, 20} {
-		now.inUse = mebibytes << 20
+func TestMemoryIsBoundByWhatIsInUse(t *testing.T) {
+	const mebibyte = 1 << 20
+	for _, c := range []struct{ inUse, overhead, bytes, percent uint64 }{
+		{20, 10, 20 + 40 + 10 + 16, 100}, {64, 10, 64 + 40 + 10 + 16, 62}, {128, 20, 128 + 40 + 20 + 16, 31}, {1024, 100, 1024 + 256 + 100 + 16, 25},
+	} {
+		var got bounds
+		g := &givesBack{read: func() usage { return usage{inUse: c.inUse * mebibyte, overhead: c.overhead * mebibyte} }, limit: func(b bounds) { got = b }}
 		g.bound()
+		if want := (bounds{percent: int(c.percent), bytes: int64(c.bytes * mebibyte)}); got != want {
+			t.Errorf("%d MiB in use are bound by %+v, want %+v", c.inUse, got, want)
+		}
 	}
-	if want := []int{62, 31, 25, 100}; !slices.Equal(limits, want) {
-		t.Errorf("limits were %v, want %v", limits, want)
+	for _, name := range gcVariables {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "75")
+			if newGivesBack().limit != nil {
+				t.Error("what somebody decided on is changed")
+			}
+		})
 	}
-	t.Setenv(gcVariable, "75")
-	if newGivesBack().limit != nil {
-		t.Error("what somebody decided on is changed")
+}
+
+func TestUsageAddsUp(t *testing.T) {
+	u := readUsage()
+	if u.inUse == 0 || u.overhead == 0 || u.overhead > 64<<20 || u.allocated < u.inUse {
+		t.Errorf("usage is %+v", u)
 	}
 }
 
