@@ -251,7 +251,7 @@ func (r *redisCluster) client() *redis.ClusterClient {
 	a := r.accountIn(r.object().Status.BindingName)
 	c := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{"any:0", "any:1", "any:2"}, Password: a.password, Protocol: 2, DisableIdentity: true,
-		DialTimeout: answerIn, ReadTimeout: answerIn, MaxRedirects: 8,
+		DialTimeout: answerIn, ReadTimeout: answerIn, MaxRedirects: 8, DialerRetries: 1,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			pod, err := r.podAt(ctx, address)
 			if err != nil {

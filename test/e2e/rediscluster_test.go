@@ -55,9 +55,15 @@ func clusterFaults() []clusterFault {
 			r.succeeded("0", before)
 		}},
 		{fault{name: "cluster: pod deleted", limit: failoverGap}, 3, func(r *redisCluster) {
-			before := r.primary("1")
+			// Whether it is back before a replica takes over is for the node to say.
+			before, uids := r.primary("1"), r.uids()
 			r.deletePods(before)
-			r.succeeded("1", before)
+			r.eventually(settleIn, "there is another pod", func() error {
+				if now, is := r.uids()[before]; !is || now == uids[before] {
+					return fmt.Errorf("it is %q, and was %q", now, uids[before])
+				}
+				return nil
+			})
 		}},
 		{fault{name: "cluster: pod and volume deleted", limit: failoverGap}, 3, func(r *redisCluster) {
 			before := r.primary("2")
