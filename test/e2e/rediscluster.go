@@ -46,6 +46,8 @@ type redisCluster struct {
 // ways lead to the pods by way of the API server.
 type ways struct {
 	sync.Mutex
+	// space keeps them open for as long as the whole test runs.
+	*space
 	to map[string]string
 }
 
@@ -63,7 +65,7 @@ func (s *space) redisCluster(name string) *redisCluster {
 		Storage:        databasev1.RedisStorage{Size: resource.MustParse("64Mi")},
 		DeletionPolicy: platformv1.DeletionPolicyDelete,
 	}})
-	return &redisCluster{space: s, name: name, ways: &ways{to: map[string]string{}}}
+	return &redisCluster{space: s, name: name, ways: &ways{space: s, to: map[string]string{}}}
 }
 
 func (r *redisCluster) in(t *testing.T) *redisCluster {
@@ -231,7 +233,7 @@ func (r *redisCluster) way(pod string) string {
 	r.ways.Lock()
 	defer r.ways.Unlock()
 	if r.ways.to[pod] == "" {
-		r.ways.to[pod] = r.forward(r.space.name, pod, 6379)
+		r.ways.to[pod] = r.ways.forward(r.space.name, pod, 6379)
 	}
 	return r.ways.to[pod]
 }
@@ -324,6 +326,8 @@ func (l *clusterLoad) key(client, number int) string {
 func (l *clusterLoad) write(ctx context.Context, client int) {
 	for number := 0; ctx.Err() == nil; {
 		if l.put(ctx, l.key(client, number)) != nil {
+			// A transaction, other than a command, does not have the client ask another server when its own is gone.
+			l.client.ReloadState(ctx)
 			select {
 			case <-ctx.Done():
 			case <-time.After(20 * time.Millisecond):

@@ -16,6 +16,12 @@ const (
 	CertificateServedCondition = "CertificateServed"
 	// MonitoredCondition says whether a Prometheus can find the metrics of a Component; absent when they are not wanted.
 	MonitoredCondition = "Monitored"
+	// PointOfNoReturnCondition is True once an Operation has passed the point from which on there is no way back, False before; absent for one
+	// whose template has none.
+	PointOfNoReturnCondition = "PointOfNoReturn"
+	// HeldCondition is True while an Operation waits for a maintenance window, which its message names, and False once that is over; absent for one
+	// that waited for none.
+	HeldCondition = "Held"
 )
 
 // Reasons of the conditions above. A reason is stable and for machines; the
@@ -103,6 +109,12 @@ const (
 	ReasonOperationAtWork = "OperationAtWork"
 	// ReasonWaitingForMaintenance: all pods serve, and some are to be restarted or replaced in the next maintenance window.
 	ReasonWaitingForMaintenance = "WaitingForMaintenance"
+	// ReasonWindowOpen: what waited for a maintenance window goes on.
+	ReasonWindowOpen = "WindowOpen"
+	// ReasonPassed: there is no way back.
+	ReasonPassed = "Passed"
+	// ReasonNotPassed: there still is.
+	ReasonNotPassed = "NotPassed"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
 	ReasonAdoptionRefused = "AdoptionRefused"
 	// ReasonFailoverPending: nobody writes, or the pod that writes is down, and another one is to take over.

@@ -171,7 +171,8 @@ type OperationStatus struct {
 	// phase: Pending, Running, AwaitingApproval, Succeeded, Failed or Cancelled.
 	// +optional
 	Phase OperationPhase `json:"phase,omitempty"`
-	// conditions: Ready (True once succeeded), Reconciling and Stalled.
+	// conditions: Ready (True once succeeded), Reconciling and Stalled; PointOfNoReturn, where the template has one, and Held, of one that waits or
+	// waited for a maintenance window.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -328,6 +329,7 @@ type StepTarget struct {
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.targetRef.name`
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="No-Return",type=string,JSONPath=`.status.conditions[?(@.type=="PointOfNoReturn")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.error`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Operation struct {

@@ -104,10 +104,13 @@ func (p *planner) plan(ctx context.Context, object *unstructured.Unstructured) (
 	err := p.client.Get(ctx, client.ObjectKeyFromObject(object), live)
 	if apierrors.IsNotFound(err) {
 		result.New = true
-		if err := p.client.Create(ctx, object.DeepCopy(), client.DryRunAll, client.FieldOwner(p.flags.fieldManager), client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
+		created := object.DeepCopy()
+		if err := p.client.Create(ctx, created, client.DryRunAll, client.FieldOwner(p.flags.fieldManager), client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
 			return nil, fmt.Errorf("%s: %w", result, brief(err))
 		}
-		return result, nil
+		spec, _, _ := unstructured.NestedMap(created.Object, "spec")
+		result.Changes, err = p.ask(ctx, result, spec)
+		return result, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", result, err)

@@ -39,13 +39,14 @@ func (p *prospect) changes() bool { return p.New || len(p.Fields) > 0 || len(p.C
 func (p *prospect) print(out io.Writer) {
 	switch {
 	case p.New:
-		fmt.Fprintf(out, "%s is new: it would be made, and all that it consists of\n", p)
-		return
+		fmt.Fprintf(out, "%s is new\n", p)
 	case !p.changes():
 		fmt.Fprintf(out, "%s: nothing changes\n", p)
 		return
 	}
-	fmt.Fprintln(out, p)
+	if !p.New {
+		fmt.Fprintln(out, p)
+	}
 	for _, field := range p.Fields {
 		fmt.Fprintf(out, "  %s\n", field)
 	}

@@ -244,8 +244,16 @@ func TestPlanRefusals(t *testing.T) {
 		}
 	}
 	fresh := "kind: Application\napiVersion: platform.zeroinfra.github.com/v1\nmetadata: {name: fresh}\nspec: {plugin: redis, pluginVersion: 1.0.0, version: '7.0', topology: standalone}\n"
-	if out, errs, code := c.zictl(fresh); code != 1 || !strings.Contains(out, "Application "+namespace+"/fresh is new") {
-		t.Errorf("a new one ends with %d: %s%s", code, out, errs)
+	out, errs, code := c.zictl(fresh)
+	if code != 1 || errs != "" {
+		t.Errorf("a new one ends with %d: %s", code, errs)
+	}
+	c.golden("new", out)
+	for text, says := range map[string]string{"version: '7.0'": "9.9", "plugin: redis": "kubectl get plugins lists those that there are"} {
+		broken := strings.Replace(fresh, text, map[string]string{"version: '7.0'": "version: '9.9'", "plugin: redis": "plugin: rides"}[text], 1)
+		if out, errs, code := c.zictl(broken); code != 2 || !strings.Contains(errs, says) {
+			t.Errorf("%s: it ends with %d and says %q, want %q: %s", text, code, errs, says, out)
+		}
 	}
 	check()
 }
@@ -294,6 +302,11 @@ func TestPlanOfATypedObject(t *testing.T) {
 		t.Errorf("it ends with %d: %s", code, errs)
 	}
 	c.golden("typed", out)
+	out, errs, code = c.zictl("kind: Sample\napiVersion: " + example.GroupVersion.String() + "\nmetadata: {name: b}\nspec: {version: '7.0', replicas: 1}\n")
+	if code != 1 || errs != "" {
+		t.Errorf("a new one ends with %d: %s", code, errs)
+	}
+	c.golden("typednew", out)
 	_, errs, code = c.zictl(edited(t, sample, "Sample", func(u *unstructured.Unstructured) { set(t, u, int64(6), "replicas") }))
 	if code != 2 || !strings.Contains(errs, "spec.replicas: 6 is too many, a Sample has at most 5") {
 		t.Errorf("it ends with %d: %s", code, errs)

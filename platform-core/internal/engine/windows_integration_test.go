@@ -112,6 +112,51 @@ func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
 	}
 }
 
+// An Operation that would restart pods waits for a window before it touches anything, says for which, lets others run, and can be cancelled.
+func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
+	app := served(t)
+	opens := time.Now().UTC().Add(12 * time.Hour)
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
+			Schedule: platformv1.CronLine(fmt.Sprintf("0 %d * * *", opens.Hour())), Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "UTC",
+		}}}
+	})
+	testkit.WaitForReady(t, env.Client, app)
+	first, old := planned(t, app, ""), passwordIn(t, app, "redis-a-default")
+	waits := func(op *platformv1.Operation) {
+		t.Helper()
+		says := fmt.Sprintf("waiting for the maintenance window, next %s (UTC): pod redis-a-redis-main-0 is to be restarted or replaced", opens.Format("2006-01-02T15:00Z07:00"))
+		testkit.WaitFor(t, env.Client, op, "waits for the window", func() error {
+			held, ready := conditions.Get(op, platformv1.HeldCondition), conditions.Get(op, platformv1.ReadyCondition)
+			if held == nil || held.Message != says || ready.Reason != platformv1.ReasonWaitingForMaintenance || !strings.Contains(ready.Message, says) {
+				return fmt.Errorf("it says %+v, %+v", held, ready)
+			}
+			return testkit.StatusLint(op)
+		})
+	}
+	rotate, upgrade := operate(t, app, "rotate", "RotateCredentials", nil), operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0")
+	waits(rotate)
+	waits(upgrade)
+	// Both are older: what can be had while the pod runs on waits for no window.
+	ends(t, operate(t, app, "resize", "VerticalScaleResource", nil, "memory", "768Mi"), platformv1.OperationSucceeded)
+	if err := tryCancel(t, upgrade); err != nil {
+		t.Fatal(err)
+	}
+	if ended := ends(t, upgrade, platformv1.OperationCancelled); ended.Steps[0].Attempts != 0 {
+		t.Errorf("it was begun: %+v", ended.Steps)
+	}
+	refresh(t, app)
+	if passwordIn(t, app, "redis-a-default") != old || app.Spec.Version != "7.0" {
+		t.Error("something was touched outside of the windows")
+	}
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Maintenance = nil })
+	takesOver(t, app, planned(t, app, first.Credentials["default"]))
+	ends(t, rotate, platformv1.OperationSucceeded)
+	if held := conditions.Get(rotate, platformv1.HeldCondition); held == nil || held.Status != metav1.ConditionFalse || held.Reason != platformv1.ReasonWindowOpen {
+		t.Errorf("it says %+v", held)
+	}
+}
+
 func TestMalformedWindowsAreRefusedAtAdmission(t *testing.T) {
 	namespace := env.Namespace(t)
 	for name, tc := range map[string]struct {

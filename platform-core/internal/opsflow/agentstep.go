@@ -38,6 +38,9 @@ func (a agentStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 		}
 		target.Phase = platformv1.OperationRunning
 		if v := a.settle(r, t, step, target); !v.done() {
+			if i > 0 {
+				v.untouched = ""
+			}
 			return v
 		}
 		target.Phase = platformv1.OperationSucceeded
@@ -114,14 +117,14 @@ func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.Step
 	if answer == nil {
 		call, why := a.call(r, t, pod)
 		if why != "" {
-			return verdict{failed: why}
+			return verdict{failed: why, untouched: yes}
 		}
 		// The first time this makes the call, later it asks how the call stands.
 		return verdict{waiting: fmt.Sprintf("the %s of pod %s", method, pod.Name), effect: &Effect{Key: key, Call: call}}
 	}
 	switch answer.Failure {
 	case FailureRefused:
-		return failedf("cannot %s pod %s: %s", method, pod.Name, answer.Problem)
+		return verdict{failed: fmt.Sprintf("cannot %s pod %s: %s", method, pod.Name, answer.Problem), untouched: yes}
 	case FailureUnreachable:
 		who := "the process manager"
 		if t.Agent.Action != "" {

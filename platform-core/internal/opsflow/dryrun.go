@@ -51,6 +51,9 @@ func (r *run) dryRun() Decision {
 				lines[0] = fmt.Sprintf("if %s: %s", t.When, lines[0])
 			}
 		}
+		if point := r.point(); point != nil && point.Name == t.Name {
+			lines = append(lines, "from here on there is no way back: "+t.Commits)
+		}
 		for _, line := range lines {
 			r.status.Plan = append(r.status.Plan, fmt.Sprintf("%s: %s", t.Name, line))
 		}

@@ -138,6 +138,8 @@ type Answer struct {
 	Failure Failure
 	// Problem is a sentence that says why it failed.
 	Problem string
+	// Reason of a Problem that somebody acts on, one of platformv1.Reason…; empty for none.
+	Reason string
 	// Outputs of an action or an edit, by name.
 	Outputs map[string]string
 	// Object that was read; nil when it is absent.

@@ -41,7 +41,7 @@ func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 	if !edited {
 		edit, why := r.edit(t)
 		if why != "" {
-			return verdict{failed: why}
+			return verdict{failed: why, untouched: yes}
 		}
 		answer, v := r.answer(&Effect{Key: r.key(step, ""), Edit: edit}, "the edit of "+r.facts.Declared.Object)
 		if answer == nil {
@@ -89,7 +89,11 @@ func (r *run) settled(generation string) verdict {
 	case d.Stalled.Status == metav1.ConditionTrue:
 		return failedf("%s does not get there: %s", d.Object, d.Stalled.Message)
 	case d.Ready.Status != metav1.ConditionTrue:
-		return verdict{waiting: fmt.Sprintf("%s to be Ready: %s", d.Object, d.Ready.Message), retry: declaredPoll}
+		v := verdict{waiting: fmt.Sprintf("%s to be Ready: %s", d.Object, d.Ready.Message), retry: declaredPoll}
+		if d.Ready.Reason == platformv1.ReasonWaitingForMaintenance {
+			v.reason = d.Ready.Reason
+		}
+		return v
 	}
 	return verdict{}
 }

@@ -57,8 +57,18 @@ type Facts struct {
 	ParentEnded bool
 	// Preempted says in words what ends the run; empty for nothing.
 	Preempted string
+	// Held says what a run that has begun nothing waits for before it does; nil for nothing.
+	Held *Hold
 	// Forecast says what the engine would do for an edit, by step, for a dry run.
 	Forecast map[string]Forecast
+}
+
+// Hold is the maintenance window that a run waits for.
+type Hold struct {
+	// Until is when it opens.
+	Until time.Time
+	// Words are the text after "waiting for": which window, and what is to happen in it.
+	Words string
 }
 
 // Forecast is what an edit would bring about.

@@ -75,7 +75,7 @@ func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.
 		}
 		step.Outputs[outputTo] = writer.Name
 		if to != "" && writer.Name != to {
-			return failedf("pod %s took over from %s since its data is the most advanced, and %s was to", writer.Name, from, to)
+			return verdict{failed: fmt.Sprintf("pod %s took over from %s since its data is the most advanced, and %s was to", writer.Name, from, to), final: yes}
 		}
 		return verdict{}
 	}
@@ -92,6 +92,12 @@ func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.
 		return verdict{failed: answer.Problem, final: yes}
 	}
 	return verdict{waiting: waiting, retry: closePoll}
+}
+
+// committed says whether the one that wrote was deposed: before that the request can be taken back.
+func (failoverStep) committed(r *run, step *platformv1.StepStatus) bool {
+	record := r.facts.Writing[SetOf(step.Outputs[outputFrom])].Record
+	return record != nil && (record.Primary == nil || record.Primary.Name != step.Outputs[outputFrom])
 }
 
 // begin says who is replaced.

@@ -88,6 +88,7 @@ func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now t
 		r.stopSteps("it was cancelled", platformv1.OperationCancelled)
 		return r.finish(platformv1.OperationCancelled, "", outcome.Stalled(ReasonCancelled, "it was cancelled before it began"))
 	}
+	r.letGo()
 	r.status.Phase, r.status.Trigger, r.status.Progress = platformv1.OperationPending, TriggerOf(op), "waiting"
 	r.status.Steps, r.status.CurrentStep, r.status.StartTime = nil, 0, nil
 	return Decision{Status: *r.status, Outcome: o}
@@ -118,10 +119,11 @@ func Start(op *platformv1.Operation, application string, facts Facts, earlier *p
 // Next decides how a running Operation goes on.
 func Next(op *platformv1.Operation, facts Facts) Decision {
 	r := &run{op: op, facts: facts, status: op.Status.DeepCopy()}
-	if r.status.Ending == "" && (op.Spec.Cancel || facts.ParentEnded) {
+	r.look()
+	if r.status.Ending == "" && (op.Spec.Cancel || facts.ParentEnded) && !r.passed() {
 		r.end(platformv1.EndingCancelled, "", "it was cancelled")
 	}
-	if r.status.Ending == "" && r.facts.Preempted != "" {
+	if r.status.Ending == "" && r.facts.Preempted != "" && !r.passed() {
 		r.status.Error = "pre-empted by " + r.facts.Preempted
 		r.end(platformv1.EndingCancelled, "", "it was "+r.status.Error)
 	}
@@ -130,6 +132,9 @@ func Next(op *platformv1.Operation, facts Facts) Decision {
 	}
 	if r.status.Ending == "" && len(r.waits) == 0 {
 		return r.succeed()
+	}
+	if r.status.Ending == "" {
+		r.noteHold()
 	}
 	if left, limited := r.left(); r.status.Ending == "" && limited && left <= 0 {
 		first := r.waits[0]
@@ -172,8 +177,8 @@ type verdict struct {
 	unreachable string
 	// effect to bring about.
 	effect *Effect
-	// approval says that a person is waited for, final that another attempt is of no use.
-	approval, final answer
+	// approval says that a person is waited for, final that another attempt is of no use, untouched that a step failed before it had done anything.
+	approval, final, untouched answer
 }
 
 // answer to a question.
@@ -254,9 +259,9 @@ func (r *run) timeout() time.Duration {
 	return DefaultTimeout
 }
 
-// left is the time that the run has, where that is limited. The time until somebody approved does not count.
+// left is the time that the run has, where that is limited. The time until somebody approved does not count, nor that until a maintenance window.
 func (r *run) left() (time.Duration, bool) {
-	if Records(r.op) || r.awaitsOnlyApproval() {
+	if Records(r.op) || r.awaitsOnlyApproval() || r.awaitsOnlyWindow() {
 		return 0, false
 	}
 	return r.deadline().Sub(r.facts.Now), true
@@ -264,6 +269,9 @@ func (r *run) left() (time.Duration, bool) {
 
 func (r *run) deadline() time.Time {
 	from := r.status.StartTime.Time
+	if resumed := r.resumed(); resumed.After(from) {
+		from = resumed.Time
+	}
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
 		if t, ok := r.facts.Template.Step(step.Name); ok && t.Approval != nil && step.CompletionTime != nil && step.CompletionTime.After(from) {
@@ -285,6 +293,7 @@ func (r *run) succeed() Decision {
 // finish ends the run.
 func (r *run) finish(phase platformv1.OperationPhase, message string, o outcome.Outcome) Decision {
 	at := metav1.NewTime(r.facts.Now)
+	r.letGo()
 	r.status.Phase, r.status.Error, r.status.CompletionTime = phase, message, &at
 	r.status.Trigger = TriggerOf(r.op)
 	r.status.CurrentStep = r.current()

@@ -168,6 +168,8 @@ func TestStories(t *testing.T) {
 	maps.Copy(all, writingStories)
 	maps.Copy(all, jobStories)
 	maps.Copy(all, lifeStories)
+	maps.Copy(all, noReturnStories)
+	maps.Copy(all, heldStories)
 	for name, story := range all {
 		t.Run(name, func(t *testing.T) {
 			w := story()

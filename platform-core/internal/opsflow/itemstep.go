@@ -56,6 +56,9 @@ func (s itemsStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 		}
 		target.Phase = platformv1.OperationRunning
 		if v := s.settle(r, t, step, item{value: &target.Name, number: i + 1, key: r.key(step, target.Name)}); !v.done() {
+			if i > 0 {
+				v.untouched = ""
+			}
 			return v
 		}
 		target.Phase = platformv1.OperationSucceeded
@@ -100,7 +103,7 @@ func (r *run) answer(effect *Effect, waiting string) (*Answer, verdict) {
 	case answer == nil:
 		return nil, verdict{waiting: waiting, effect: effect}
 	case answer.Failure == FailureRefused:
-		return nil, verdict{failed: answer.Problem}
+		return nil, verdict{failed: answer.Problem, untouched: yes}
 	case answer.Failure == FailureUnreachable:
 		return nil, verdict{waiting: fmt.Sprintf("%s: %s", waiting, answer.Problem), retry: callRetry}
 	}
@@ -164,6 +167,7 @@ func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one
 		return v
 	}
 	setOutput(step, "operation", child.Name)
+	r.inherit(&answer.Child, child.Name)
 	switch answer.Child.Phase {
 	case platformv1.OperationSucceeded:
 		return verdict{}
@@ -175,7 +179,11 @@ func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one
 	if answer.Child.Progress != "" {
 		waiting += " (" + answer.Child.Progress + ")"
 	}
-	return verdict{waiting: waiting}
+	v = verdict{waiting: waiting}
+	if Held(&platformv1.Operation{Status: answer.Child}) {
+		v.reason = platformv1.ReasonWaitingForMaintenance
+	}
+	return v
 }
 
 // childName is the same whenever the same child is meant, and fits into a label.

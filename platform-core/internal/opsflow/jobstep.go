@@ -85,6 +85,9 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 	waiting := fmt.Sprintf("job %s to end", name)
 	answer, v := r.answer(&Effect{Key: one.key, Job: job}, waiting)
 	if answer == nil {
+		if made {
+			v.untouched = ""
+		}
 		return v
 	}
 	switch answer.Job.Phase {

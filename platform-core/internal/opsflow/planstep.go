@@ -13,6 +13,14 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
+// TemplatePlan is the template that says what another spec of the target would bring about, or one of a target that is not there yet.
+const TemplatePlan = "Plan"
+
+// PlansNew says whether an Operation may ask what would come of a target that is not there yet.
+func PlansNew(op *platformv1.Operation, target Target) bool {
+	return op.Spec.TemplateRef == TemplatePlan && op.Spec.DryRun && target.Application != ""
+}
+
 // plans says whether a step is for a dry run only: it says what another spec would bring about.
 func plans(step plugin.OperationStep) bool {
 	return step.Engine != nil && step.Engine.Do == plugin.EnginePlan

@@ -26,7 +26,8 @@ type Queue struct {
 // Ahead returns the Operation that has to end before op can start; nil when it is op's turn. One that runs comes before all others, then
 // one that pre-empts, then it goes by creation time and by name. One that stands aside keeps nobody waiting, and what the engine does by itself
 // waits for nobody; others wait for that, unless they pre-empt. What a step of another Operation runs waits neither for that one nor for
-// those that wait for it. Nobody waits for the record of a failover.
+// those that wait for it. Nobody waits for the record of a failover, and one that pre-empts not for a run that nobody can end any more, unless
+// that works through pods.
 func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 	if Records(op) {
 		return nil
@@ -34,7 +35,11 @@ func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 	var first *platformv1.Operation
 	above := ancestors(op, q.Operations)
 	for _, other := range q.Operations {
-		if other.UID == op.UID || RecordsFailover(other) || Finished(other) || StandsAside(other) && !decided(other) || !other.DeletionTimestamp.IsZero() || q.before(op, other) < 0 {
+		if other.UID == op.UID || RecordsFailover(other) || Finished(other) || StandsAside(other) && (Held(other) || !decided(other)) || !other.DeletionTimestamp.IsZero() || q.before(op, other) < 0 {
+			continue
+		}
+		if Passed(other) && !AtWork(other) && q.urgent(op) && !q.urgent(other) {
+			// Nobody ends it, and what it waits for others do.
 			continue
 		}
 		if slices.Contains(above, other.UID) || len(above) > 0 && q.rank(other) > 0 || RecordsSpec(other) && q.urgent(op) {
@@ -48,9 +53,9 @@ func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 }
 
 // Preempts returns the Operation for which one that runs has to end at its next safe point; nil for none. What pre-empts is itself ended by
-// nobody, and neither is what its steps run.
+// nobody, and neither is what its steps run, nor what has passed its point of no return.
 func (q Queue) Preempts(op *platformv1.Operation) *platformv1.Operation {
-	if Records(op) || q.urgent(op) {
+	if Records(op) || q.urgent(op) || Passed(op) {
 		return nil
 	}
 	for _, other := range q.Operations {
@@ -149,22 +154,36 @@ func (q Queue) rank(op *platformv1.Operation) int {
 	return 2
 }
 
-// StandsAside says whether an Operation waits for what may take days, and others run in the meantime: for an approval before it has done
-// anything, or, as the record of an edited spec, for a maintenance window or for somebody to take suspend back, or to mend the spec or a pod.
+// StandsAside says whether an Operation waits for what may take days, and others run in the meantime: for a maintenance window, for an approval
+// before it has done anything, or, as the record of an edited spec, for a maintenance window or for somebody to take suspend back, or to mend the spec or a pod.
 func StandsAside(op *platformv1.Operation) bool {
 	if RecordsSpec(op) {
 		ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.ReadyCondition)
 		return Running(op) && ready != nil && (lasts(ready.Reason) || stuck(ready.Reason))
 	}
-	return op.Status.Phase == platformv1.OperationAwaitingApproval && op.Status.Ending == "" &&
-		!slices.ContainsFunc(op.Status.Steps, func(step platformv1.StepStatus) bool {
-			return step.Phase == platformv1.OperationSucceeded || step.Phase == platformv1.OperationFailed
-		})
+	return op.Status.Ending == "" && (Held(op) && Running(op) || op.Status.Phase == platformv1.OperationAwaitingApproval && HasDoneNothing(op))
 }
 
-// TakesTurn says whether an Operation has to wait for its turn before it goes on: it has yet to begin, or stood aside and no longer does.
+// HasDoneNothing says whether no step of a run has ended or is under way, but one that waits for an approval.
+func HasDoneNothing(op *platformv1.Operation) bool {
+	return !slices.ContainsFunc(op.Status.Steps, func(step platformv1.StepStatus) bool {
+		return step.Phase == platformv1.OperationSucceeded || step.Phase == platformv1.OperationFailed ||
+			step.Phase == platformv1.OperationRunning && op.Status.Phase != platformv1.OperationAwaitingApproval
+	})
+}
+
+// TakesTurn says whether an Operation has to wait for its turn before it goes on: it has yet to begin, or stood aside before it did and no longer
+// does.
 func TakesTurn(op *platformv1.Operation, facts Facts) bool {
-	return !Running(op) || StandsAside(op) && (decided(op) || facts.ParentEnded)
+	switch {
+	case !Running(op):
+		return true
+	case RecordsSpec(op) || !StandsAside(op) || HasBegun(op, facts.Template):
+		return false
+	case Held(op):
+		return facts.Held == nil || facts.ParentEnded
+	}
+	return decided(op) || facts.ParentEnded
 }
 
 func decided(op *platformv1.Operation) bool { return op.Spec.Approval != nil }

@@ -23,7 +23,7 @@ parameters: {size: {schema: string, default: "3"}}
 steps:
   - name: note
     compensate: [forget]
-    apply: {apiVersion: v1, kind: ConfigMap, name: note}
+    apply: {apiVersion: v1, kind: ConfigMap, name: note, content: {data: {of: "${target.name}"}}}
   - name: restart
     retry: {limit: 2, backoff: 1s}
     agent: {call: Restart}

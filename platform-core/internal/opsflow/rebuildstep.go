@@ -27,6 +27,11 @@ const (
 )
 
 func (s rebuildStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	if step.Phase == platformv1.OperationPending && len(step.Targets) > 0 {
+		// Another attempt goes on with the pod that is gone: one that was made in its place is not deleted as well.
+		r.begin(step)
+		step.Targets[0].Phase = platformv1.OperationRunning
+	}
 	if step.Phase == platformv1.OperationPending {
 		values, why := r.values(t)
 		if why != "" {
@@ -51,7 +56,7 @@ func (s rebuildStep) settle(r *run, step *platformv1.StepStatus) verdict {
 	name := step.Outputs[outputPod]
 	pod := r.facts.pod(name)
 	if pod == nil {
-		return failedf("pod %s is not wanted any more", name)
+		return verdict{failed: fmt.Sprintf("pod %s is not wanted any more", name), final: yes}
 	}
 	old := oldClaims(step)
 	gone := !slices.ContainsFunc(pod.Claims, func(c Claim) bool { return slices.Contains(old, Claim{Name: c.Name, UID: c.UID}) })
@@ -62,6 +67,13 @@ func (s rebuildStep) settle(r *run, step *platformv1.StepStatus) verdict {
 		effect := &Effect{Key: r.key(step, ""), Rebuild: &Rebuild{Pod: name, UID: uid, Claims: old}}
 		answer, v := r.answer(effect, fmt.Sprintf("pod %s and its volumes to be deleted", name))
 		if answer == nil {
+			// A refusal says that nothing more is deleted, whenever it is asked.
+			if v.failed != "" {
+				v.final = yes
+			}
+			if !whole(pod, uid, old) {
+				v.untouched = ""
+			}
 			return v
 		}
 		return verdict{waiting: fmt.Sprintf("pod %s and its volumes to be gone", name), retry: callRetry}
@@ -76,6 +88,13 @@ func (s rebuildStep) settle(r *run, step *platformv1.StepStatus) verdict {
 		return v
 	}
 	return s.joined(r, step, pod)
+}
+
+// whole says whether nothing has been deleted of a pod and its volumes.
+func whole(pod *Pod, uid types.UID, old []Claim) bool {
+	return pod.UID == uid && pod.Presence != PodGoing && !slices.ContainsFunc(old, func(c Claim) bool {
+		return !slices.ContainsFunc(pod.Claims, func(have Claim) bool { return have.Name == c.Name && have.UID == c.UID && have.Presence != PodGoing })
+	})
 }
 
 // joined is done when a pod has the data of the others, where the engine can tell.

@@ -43,6 +43,7 @@ func (s rotateStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 		r.begin(step)
 	}
 	var waiting []string
+	reason := ""
 	for i := range step.Targets {
 		target := &step.Targets[i]
 		if target.Phase == platformv1.OperationSucceeded {
@@ -54,15 +55,18 @@ func (s rotateStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 		answer, v := r.answer(&Effect{Key: key, Rotation: &Rotation{Credential: target.Name}}, fmt.Sprintf("the new password of credential %q", target.Name))
 		switch {
 		case answer == nil:
+			if i > 0 {
+				v.untouched = ""
+			}
 			return v
 		case answer.Problem != "":
-			waiting = append(waiting, answer.Problem)
+			waiting, reason = append(waiting, answer.Problem), answer.Reason
 		default:
 			target.Phase = platformv1.OperationSucceeded
 		}
 	}
 	if len(waiting) > 0 {
-		return verdict{waiting: strings.Join(waiting, "; "), retry: closePoll}
+		return verdict{waiting: strings.Join(waiting, "; "), reason: reason, retry: closePoll}
 	}
 	return verdict{}
 }

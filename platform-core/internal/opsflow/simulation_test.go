@@ -286,6 +286,9 @@ func (w *world) write(d Decision) {
 
 func describe(s *platformv1.OperationStatus) string {
 	text := fmt.Sprintf("%s, progress %q", s.Phase, s.Progress)
+	for _, condition := range s.Conditions {
+		text += fmt.Sprintf(", %s %s", condition.Type, condition.Reason)
+	}
 	for _, step := range s.Steps {
 		text += fmt.Sprintf("; step %s %s", step.Name, step.Phase)
 		if step.Attempts > 1 {

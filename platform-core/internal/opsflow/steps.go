@@ -81,7 +81,10 @@ func (r *run) forward() {
 		}) {
 			continue
 		}
-		v := r.take(t, step)
+		v := r.held(t)
+		if v.done() {
+			v = r.take(t, step)
+		}
 		if v.failed != "" {
 			v = r.failed(t, step, v)
 		}
@@ -114,6 +117,7 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 	before := step.DeepCopy()
 	v := kindOf(t).advance(r, t, step)
 	v.step = t.Name
+	r.commit(t, step)
 	if v.effect != nil && before.Phase == platformv1.OperationRunning && before.Message != "" && slices.Equal(before.Targets, step.Targets) {
 		// Asking again is no news: what was said last stays until there is an answer.
 		v.waiting = strings.TrimPrefix(before.Message, waitingFor)
@@ -134,10 +138,14 @@ func (r *run) inTime(t *plugin.OperationStep, step *platformv1.StepStatus, v ver
 	if limit == 0 && r.facts.Template.Compensates(t.Name) {
 		limit = DefaultTimeout
 	}
-	if limit == 0 || step.StartTime == nil {
+	if limit == 0 || step.StartTime == nil || v.reason == platformv1.ReasonWaitingForMaintenance {
 		return v
 	}
-	left := step.StartTime.Add(limit).Sub(r.facts.Now)
+	from := step.StartTime.Time
+	if resumed := r.resumed(); resumed.After(from) {
+		from = resumed.Time
+	}
+	left := from.Add(limit).Sub(r.facts.Now)
 	if left <= 0 {
 		// No further attempt could be in time.
 		return verdict{failed: fmt.Sprintf("step %q is not done within %s: it waited for %s", t.Name, limit, v.waiting), final: yes}
@@ -183,7 +191,8 @@ func (r *run) backoff(t *plugin.OperationStep, attempt int32) time.Duration {
 	return backoff
 }
 
-// failed decides what becomes of a step that failed: another attempt, a run that goes on without it, or the end.
+// failed decides what becomes of a step that failed: another attempt, a run that goes on without it, or the end. Past the point of no return it
+// is tried again for as long as the run may take, unless it is refused.
 func (r *run) failed(t *plugin.OperationStep, step *platformv1.StepStatus, v verdict) verdict {
 	why := v.failed
 	for i := range step.Targets {
@@ -192,7 +201,10 @@ func (r *run) failed(t *plugin.OperationStep, step *platformv1.StepStatus, v ver
 		}
 	}
 	attempt := max(step.Attempts, 1)
-	if attempt <= r.attempts(t) && v.final != yes {
+	if v.untouched == yes && attempt == 1 {
+		r.retract(t)
+	}
+	if v.final != yes && (attempt <= r.attempts(t) || r.passed() && v.untouched != yes && !r.continues(t.Name)) {
 		wait := r.backoff(t, attempt)
 		at := metav1.NewTime(r.facts.Now.Add(wait))
 		step.Phase, step.NextAttemptTime, step.Attempts = platformv1.OperationPending, &at, attempt
@@ -257,7 +269,9 @@ func (r *run) compensate() {
 		if step == nil || step.Attempts == 0 {
 			continue
 		}
-		wanted = append(wanted, t.Compensate...)
+		if !r.passed() {
+			wanted = append(wanted, t.Compensate...)
+		}
 		if t.Job != nil {
 			if v := r.withdrawJobs(t, step); !v.done() {
 				v.step = t.Name
@@ -304,8 +318,10 @@ func (r *run) ended() Decision {
 			message = join(message, fmt.Sprintf("step %q did not undo what was done: %s", step.Name, step.Message))
 		}
 	}
-	ending := r.status.Ending
-	if ending == platformv1.EndingCancelled {
+	if r.passed() {
+		message = join(message, r.goForward())
+	}
+	if r.status.Ending == platformv1.EndingCancelled {
 		return r.finish(platformv1.OperationCancelled, message, outcome.Stalled(ReasonCancelled, join("it was cancelled", message)))
 	}
 	reason := r.reason

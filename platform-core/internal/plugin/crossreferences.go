@@ -73,6 +73,16 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 	if binding.ReadOnlyService != "" {
 		l.checkBoundService(path, "readOnlyService", &all[index], binding.ReadOnlyService, binding.Port)
 	}
+	unique(l, path.With("also"), binding.Also, func(s BoundService) string { return s.Prefix })
+	for i, also := range binding.Also {
+		at := path.With("also").Index(i)
+		index := slices.IndexFunc(all, func(c Component) bool { return c.Name == also.Component })
+		if index < 0 {
+			l.oneOf(at.With("component"), also.Component, "component", names(all, func(c Component) string { return c.Name }))
+			continue
+		}
+		l.checkBoundService(at, "service", &all[index], also.Service, also.Port)
+	}
 }
 
 // checkBoundService: what clients are told of has to be theirs, on the port that they are told of.

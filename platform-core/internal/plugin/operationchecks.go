@@ -166,12 +166,48 @@ func (c operationCheck) steps() {
 		c.references(path, step, c.template.Steps[i+1:])
 		c.kind(path, step)
 	}
+	c.point()
 	if order := c.template.Order(); len(order) < len(c.template.Steps) {
 		for i, step := range c.template.Steps {
 			if !slices.Contains(order, step.Name) {
 				c.fail(document.Path{"steps"}.Index(i).With("needs"), "waits for itself, by way of what it needs")
 				return
 			}
+		}
+	}
+}
+
+// point checks the point of no return: there is one at most, it can be reached and touches something, and what does not end before it can
+// neither be undone nor be forbidden.
+func (c operationCheck) point() {
+	var point *OperationStep
+	for i := range c.template.Steps {
+		step, path := &c.template.Steps[i], document.Path{"steps"}.Index(i).With("commits")
+		switch {
+		case step.Commits == "":
+			continue
+		case point != nil:
+			c.fail(path, "makes it a second point of no return after step %q: an Operation has one at most", point.Name)
+		case c.template.Compensates(step.Name), step.When == "false":
+			c.fail(path, "stands at a step that is never reached on the way: a step that is taken only to compensate, or never, is no point of no return")
+		case step.Approval != nil, step.Wait != nil, step.Engine != nil && (step.Engine.Do == EngineApply || step.Engine.Do == EnginePlan):
+			c.fail(path, "stands at a step that touches nothing: mark the one that cannot be undone")
+		default:
+			point = step
+		}
+	}
+	if point == nil {
+		return
+	}
+	before := c.template.Before(point.Name)
+	for i, step := range c.template.Steps {
+		path := document.Path{"steps"}.Index(i)
+		switch {
+		case slices.Contains(before, step.Name):
+		case len(step.Compensate) > 0:
+			c.fail(path.With("compensate"), "undoes a step that does not end before step %q, the point of no return: from there on nothing is undone", point.Name)
+		case step.Approval != nil:
+			c.fail(path, "waits for an approval that does not come before step %q, the point of no return: from there on nobody can say no", point.Name)
 		}
 	}
 }

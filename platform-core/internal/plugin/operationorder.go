@@ -18,6 +18,15 @@ func (t *OperationTemplate) Compensates(name string) bool {
 	return slices.ContainsFunc(t.Steps, func(s OperationStep) bool { return slices.Contains(s.Compensate, name) })
 }
 
+// Point returns the step that is the point of no return; nil for none.
+func (t *OperationTemplate) Point() *OperationStep {
+	i := slices.IndexFunc(t.Steps, func(s OperationStep) bool { return s.Commits != "" })
+	if i < 0 {
+		return nil
+	}
+	return &t.Steps[i]
+}
+
 // NeedsOf returns the steps that have to end before a step begins.
 func (t *OperationTemplate) NeedsOf(name string) []string {
 	before := ""

@@ -57,6 +57,9 @@ type OperationStep struct {
 	// Compensate are steps that undo this one: they are taken when the run fails or is cancelled once this one was begun, and not
 	// otherwise. They stand after it in the template.
 	Compensate []string `json:"compensate,omitempty"`
+	// Commits makes the beginning of this step the point of no return of the run. It says why there is no way back, and what a person can do
+	// instead: from there on nobody can cancel, nothing is undone, and what fails is tried again until the run's time is over.
+	Commits string `json:"commits,omitempty"`
 
 	Agent     *AgentStep    `json:"agent,omitempty"`
 	Engine    *EngineStep   `json:"engine,omitempty"`

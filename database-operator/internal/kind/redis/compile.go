@@ -5,6 +5,9 @@ package redis
 import (
 	"cmp"
 	"maps"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
@@ -16,11 +19,19 @@ import (
 const (
 	standalone  = "standalone"
 	replication = "replication"
+	elected     = "sentinel"
 	component   = "redis"
+	sentinels   = "sentinel"
 )
 
 // defaultMaxLag is Redis's own, in seconds.
 const defaultMaxLag = 10
+
+// defaultSentinels can lose one.
+const defaultSentinels = 3
+
+// sentinelSize is more than the few lines that a Sentinel keeps will ever need.
+var sentinelSize = resource.MustParse("64Mi")
 
 // Compile implements typed.Kind. The defaults that the CRD states are filled in here
 // too, for callers that have no API server before them.
@@ -31,8 +42,8 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 			Plugin:        redisparts.Plugin,
 			PluginVersion: cmp.Or(spec.PluginVersion, redisparts.PluginVersion),
 			Version:       spec.Version,
-			Topology:      topology(spec.Replicas),
-			Components: []platformv1.ApplicationComponent{{
+			Topology:      topology(spec),
+			Components: append([]platformv1.ApplicationComponent{{
 				Name:                component,
 				Replicas:            pods(spec.Replicas),
 				Resources:           *spec.Resources.DeepCopy(),
@@ -42,7 +53,7 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 				Scheduling:          spec.Scheduling.DeepCopy(),
 				PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
 				Monitoring:          spec.Monitoring.DeepCopy(),
-			}},
+			}}, sentinelComponents(spec)...),
 			Credentials:    redisparts.Credentials(spec.Auth),
 			Failover:       failover(spec.Failover),
 			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
@@ -55,9 +66,12 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 	}, nil
 }
 
-// topology of a server that can have replicas: the engine says who writes, also while there is none.
-func topology(replicas *int32) string {
-	if replicas == nil {
+// topology of a server that can have replicas: the engine says who writes, also while there is none, or Sentinels elect.
+func topology(spec *databasev1.RedisSpec) string {
+	switch {
+	case spec.Sentinel != nil:
+		return elected
+	case spec.Replicas == nil:
 		return standalone
 	}
 	return replication
@@ -69,6 +83,25 @@ func pods(replicas *int32) *int32 {
 		return nil
 	}
 	return new(*replicas + 1)
+}
+
+// sentinelComponents are the Sentinels, where there are any: in the same places as the servers, and reached in the same way.
+func sentinelComponents(spec *databasev1.RedisSpec) []platformv1.ApplicationComponent {
+	s := spec.Sentinel
+	if s == nil {
+		return nil
+	}
+	c := platformv1.ApplicationComponent{
+		Name:       sentinels,
+		Replicas:   new(cmp.Or(s.Replicas, defaultSentinels)),
+		Storage:    &platformv1.Storage{Size: sentinelSize.DeepCopy(), StorageClassName: spec.Storage.DeepCopy().StorageClassName},
+		Service:    spec.Service.DeepCopy(),
+		Scheduling: spec.Scheduling.DeepCopy(),
+	}
+	if s.After != nil {
+		c.Parameters = platformv1.Parameters{"down-after-milliseconds": platformv1.ParameterValue(strconv.FormatInt(s.After.Milliseconds(), 10))}
+	}
+	return []platformv1.ApplicationComponent{c}
 }
 
 func failover(f *databasev1.RedisFailover) *platformv1.Failover {

@@ -44,7 +44,7 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 		if v.action == actWait {
 			return reconcile.Result{RequeueAfter: v.after}, nil
 		}
-		return c.fail(ctx, op, target.Absent(op.Namespace))
+		return c.fail(ctx, op, absent(op, target))
 	case err != nil:
 		return reconcile.Result{}, err
 	case domain == c.Domain:
@@ -55,23 +55,43 @@ func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.R
 	return reconcile.Result{}, nil
 }
 
-// makes says whether this operator is the one that would serve the target of an Operation that makes it, or serves one that no Application came of.
+// absent is the refusal of an Operation whose target is not there. Where it is about to be there, it is the plugin that nobody has.
+func absent(op *platformv1.Operation, target opsflow.Target) *opsflow.Refusal {
+	if target.Kind != opsflow.TargetApplication || op.Spec.TemplateRef != opsflow.TemplateCreate && !opsflow.PlansNew(op, target) {
+		return target.Absent(op.Namespace)
+	}
+	name, version := pluginOf(op)
+	return &opsflow.Refusal{Reason: platformv1.ReasonPluginNotFound, Message: fmt.Sprintf(
+		"no operator here has plugin %q version %q, which %s is to be made from: kubectl get plugins lists those that there are", name, version, target)}
+}
+
+// pluginOf is the plugin that the spec of an Application names that is not there; empty where that cannot be read.
+func pluginOf(op *platformv1.Operation) (name, version string) {
+	spec, err := opsflow.ParseSpec(op.Spec.TargetSpec)
+	if err != nil {
+		return "", ""
+	}
+	name, _, _ = unstructured.NestedString(spec, "plugin")
+	version, _, _ = unstructured.NestedString(spec, "pluginVersion")
+	return name, version
+}
+
+// makes says whether this operator is the one that would serve the target of an Operation that makes it, or says what would come of it, or serves one
+// that no Application came of.
 func (c *Controller) makes(op *platformv1.Operation, target opsflow.Target) bool {
 	switch {
-	case !opsflow.MakesOrRemoves(op.Spec.TemplateRef):
+	case !opsflow.MakesOrRemoves(op.Spec.TemplateRef) && !opsflow.PlansNew(op, target):
 		return false
 	case target.Kind == opsflow.TargetTyped:
 		return c.Kinds != nil && c.Kinds(schema.GroupKind{Group: target.Group, Kind: target.ObjectKind})
-	case target.Kind != opsflow.TargetApplication || op.Spec.TemplateRef != opsflow.TemplateCreate:
+	case target.Kind != opsflow.TargetApplication || op.Spec.TemplateRef == opsflow.TemplateDelete:
 		return false
 	}
-	spec, err := opsflow.ParseSpec(op.Spec.TargetSpec)
-	if err != nil {
+	if _, err := opsflow.ParseSpec(op.Spec.TargetSpec); err != nil {
 		// What is wrong with it every operator knows; one has to say so.
 		return true
 	}
-	name, _, _ := unstructured.NestedString(spec, "plugin")
-	version, _, _ := unstructured.NestedString(spec, "pluginVersion")
+	name, version := pluginOf(op)
 	state, known := c.Index.Get(name, version)
 	return known && state.Bundle != nil && state.Bundle.Manifest.Domain == c.Domain
 }

@@ -144,7 +144,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nil
 	case opsflow.Finished(op):
 		return reconcile.Result{}, c.trace(ctx, op)
-	case op.Spec.Cancel && (!opsflow.Running(op) || opsflow.StandsAside(op)):
+	case op.Spec.Cancel && (!opsflow.Running(op) || opsflow.StandsAside(op) && (opsflow.RecordsSpec(op) || opsflow.HasDoneNothing(op))):
 		// Nothing was done: whatever is wrong with its target does not matter.
 		return c.carryOut(ctx, op, nil, opsflow.Wait(op, c.applicationOf(ctx, op), outcome.Done(), c.Now()))
 	}

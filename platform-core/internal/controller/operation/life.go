@@ -212,10 +212,7 @@ func (c *Controller) makeTarget(ctx context.Context, op *platformv1.Operation, o
 
 // made is the object that an Operation asks for. That it is of this Operation is on it from the first moment, so that nobody takes it for another's.
 func made(op *platformv1.Operation, spec map[string]any) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(schema.FromAPIVersionAndKind(op.Spec.TargetRef.APIVersion, op.Spec.TargetRef.Kind))
-	object.SetNamespace(op.Namespace)
-	object.SetName(op.Spec.TargetRef.Name)
+	object := asked(op, spec)
 	object.SetAnnotations(map[string]string{platformv1.MadeByAnnotation: string(op.UID)})
 	return object
 }
@@ -246,11 +243,7 @@ func (c *Controller) rehearse(ctx context.Context, op *platformv1.Operation, see
 	case answer.Failure == opsflow.FailureRefused:
 		return failed("%s", answer.Problem)
 	}
-	app, err := c.compile(object, c.Kinds[object.GroupVersionKind().GroupKind()], &platformv1.Application{})
-	if err != nil {
-		return failed("%v", err)
-	}
-	changes, refusal, err := c.rollOut(ctx, app)
+	changes, refusal, err := c.foresee(ctx, object)
 	if refusal != "" {
 		return failed("%s", refusal)
 	}

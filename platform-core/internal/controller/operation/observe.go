@@ -53,6 +53,9 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if opsflow.MakesOrRemoves(op.Spec.TemplateRef) {
 		return c.observeLife(ctx, op, target)
 	}
+	if seen, refusal, err := c.observeNew(ctx, op, target); seen != nil || refusal != nil || err != nil {
+		return seen, refusal, err
+	}
 	application, component, err := c.resolve(ctx, op.Namespace, target)
 	if apierrors.IsNotFound(err) {
 		return nil, target.Absent(op.Namespace), nil
@@ -98,7 +101,10 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 		// It goes by what the Application says of itself.
 		return seen, nil, nil
 	}
-	return seen, nil, c.observePods(ctx, app, target, component, seen)
+	if err := c.observePods(ctx, app, target, component, seen); err != nil {
+		return nil, nil, err
+	}
+	return seen, nil, c.observeWindow(ctx, op, seen)
 }
 
 // parentEnded says whether the Operation whose step this one is has ended, or is about to.

@@ -102,7 +102,8 @@ func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *pl
 				return waits("component %s to take up the new password of credential %q", component.Spec.Component, name)
 			}
 			if o := conditions.Outcome(component); o.Kind() != outcome.KindDone {
-				return waits("the processes of component %s to run with the new password of credential %q: %s", component.Spec.Component, name, o.Message())
+				return &opsflow.Answer{Reason: o.Reason(), Problem: fmt.Sprintf(
+					"the processes of component %s to run with the new password of credential %q: %s", component.Spec.Component, name, o.Message())}, nil
 			}
 		}
 	}

@@ -99,8 +99,11 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 // dryRun says what an Operation would do. It waits for nobody, as it touches nothing.
 func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
 	say := c.forecast
-	if opsflow.MakesOrRemoves(op.Spec.TemplateRef) {
+	switch {
+	case opsflow.MakesOrRemoves(op.Spec.TemplateRef):
 		say = c.rehearse
+	case seen.isNew():
+		say = c.introduce
 	}
 	forecast, refusal, err := say(ctx, op, seen)
 	switch {

@@ -46,11 +46,33 @@ func (c *Controller) forecast(ctx context.Context, wanted *platformv1.WorkloadSe
 			return nil, stuck.Message(), nil
 		}
 	}
-	changes := forecastClaims(set, f)
+	var changes []platformv1.PlannedChange
+	if set.UID == "" {
+		changes = forecastShared(set, f)
+	}
+	changes = append(changes, forecastClaims(set, f)...)
 	for _, step := range rollout.Forecast(f.rollout) {
 		changes = append(changes, f.planned(set, step))
 	}
 	return changes, "", nil
+}
+
+// forecastShared says what is made for all pods of a set that is not there yet, see ensureShared and rightsOf.
+func forecastShared(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedChange {
+	var changes []platformv1.PlannedChange
+	create := func(kind, name string) {
+		changes = append(changes, platformv1.PlannedChange{Component: set.Spec.Component, Kind: kind, Name: name, Action: platformv1.PlannedCreate})
+	}
+	create("ServiceAccount", set.Name)
+	create("ConfigMap", platformv1.PlanNameFor(set.Name))
+	if f.rollout.Mode == rollout.Running {
+		for _, ordinal := range f.rollout.Ordinals() {
+			create("Secret", platformv1.AgentCertificateNameFor(platformv1.PodNameFor(set.Name, ordinal)))
+		}
+	}
+	create("Role", set.Name)
+	create("RoleBinding", set.Name)
+	return changes
 }
 
 // forecastClaims says what becomes of the volumes of the wanted pods. Those of a set that is stopped wait for its pods.
