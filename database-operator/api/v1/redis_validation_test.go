@@ -37,6 +37,12 @@ func TestMain(m *testing.M) {
 // redis returns a Redis of version 7.0 whose spec has what the YAML adds.
 func redis(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
+	return of(t, "Redis", namespace, name, spec)
+}
+
+// of returns an object of a kind, of version 7.0, whose spec has what the YAML adds.
+func of(t *testing.T, kind, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
 	content := map[string]any{"version": "7.0"}
 	added := map[string]any{}
 	if err := yaml.Unmarshal([]byte(spec), &added); err != nil {
@@ -44,7 +50,7 @@ func redis(t *testing.T, namespace, name, spec string) *unstructured.Unstructure
 	}
 	maps.Copy(content, added)
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
-	obj.SetGroupVersionKind(databasev1.GroupVersion.WithKind("Redis"))
+	obj.SetGroupVersionKind(databasev1.GroupVersion.WithKind(kind))
 	obj.SetNamespace(namespace)
 	obj.SetName(name)
 	return obj
@@ -114,12 +120,12 @@ func TestCreate(t *testing.T) {
 		"too many replicas":             {"b", `replicas: 5`, "spec.replicas"},
 		"replicas with snapshots only":  {"b", `{replicas: 1, persistence: {mode: RDB}}`, "replicas need persistence.mode AOF or Both"},
 		"replicas of memory":            {"b", `{replicas: 0, persistence: {mode: None}}`, "replicas need persistence.mode AOF or Both"},
-		"sentinel":                      {"k", `{replicas: 2, sentinel: {replicas: 5, after: 3s}}`, ""},
+		"sentinel":                      {"k", `{replicas: 2, sentinel: {replicas: 5, after: 7s}}`, ""},
 		"sentinel of three":             {"l", `{replicas: 1, sentinel: {}}`, ""},
 		"sentinel of one alone":         {"b", `sentinel: {}`, "sentinel needs replicas"},
 		"sentinel and no replica":       {"b", `{replicas: 0, sentinel: {}}`, "sentinel needs replicas"},
 		"even Sentinels":                {"b", `{replicas: 1, sentinel: {replicas: 4}}`, "spec.sentinel.replicas"},
-		"sentinel too soon":             {"b", `{replicas: 1, sentinel: {after: 1ms}}`, "sentinel.after must be between 1s and 10m"},
+		"sentinel too soon":             {"b", `{replicas: 1, sentinel: {after: 4s}}`, "sentinel.after must be between 5s and 10m"},
 		"sentinel and failover":         {"b", `{replicas: 1, sentinel: {}, failover: {after: 3s}}`, "failover is for replicas without sentinel"},
 		"user of the instance":          {"b", `users: [{name: sentinel, passwordFrom: {name: a}}]`, "the user sentinel is the instance's own"},
 		"failover of one alone":         {"b", `failover: {mode: Auto}`, "failover needs replicas"},
@@ -160,8 +166,9 @@ func TestUpdate(t *testing.T) {
 		"sentinel later":            {`{replicas: 2}`, `{replicas: 2, sentinel: {}}`, "sentinel can neither be added nor taken out"},
 		"sentinel no more":          {`{replicas: 2, sentinel: {}}`, `{replicas: 2}`, "sentinel can neither be added nor taken out"},
 		"nobody to elect any more":  {`{replicas: 2, sentinel: {}}`, `{replicas: 0, sentinel: {}}`, "sentinel needs replicas"},
-		"replicas for one alone":    {``, `replicas: 2`, "neither added nor taken out"},
-		"replicas taken out":        {`replicas: 2`, ``, "neither added nor taken out"},
+		"replicas for one alone":    {``, `replicas: 2`, ""},
+		"replicas for snapshots":    {`persistence: {mode: RDB}`, `{replicas: 2, persistence: {mode: RDB}}`, "replicas need persistence.mode AOF or Both"},
+		"replicas taken out":        {`replicas: 2`, ``, "not taken out"},
 		"fewer than writes need":    {`{replicas: 2, durability: {minReplicas: 2}}`, `{replicas: 1, durability: {minReplicas: 2}}`, "cannot be above replicas"},
 		"maxmemory above the limit": {`{maxmemory: 1Gi}`, `{maxmemory: 1Gi, resources: {limits: {memory: 512Mi}}}`, "maxmemory cannot be above"},
 	} {
