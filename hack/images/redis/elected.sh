@@ -170,11 +170,15 @@ sentinel() {
     trap - TERM INT
     echo "sentinel monitor $name $primary $port $QUORUM" >"$state"
   fi
-  # Of what a Sentinel wrote itself all is kept that is not for the plan to say; Sentinels that are not wanted are forgotten.
-  awk -v name=$name -v quorum="$QUORUM" -v peers=" $PEERS " -v self="$SELF" '
+  # Of what a Sentinel wrote itself all is kept that is not for the plan to say; Sentinels that are not wanted are forgotten, and, while the
+  # primary answers, servers that do not follow it: one that does is heard of from the primary.
+  follow=$(internal "$(awk -v name=$name '$2 == "monitor" && $3 == name { print $4 }' "$state")" "$port" INFO replication | tr -d '\r' | awk -F'[:=,]' '
+    $1 == "role" { role = $2 } $1 ~ /^slave[0-9]/ && $2 == "ip" { list = list " " $3 } END { if (role == "master" && list) print list " " }' || true)
+  awk -v name=$name -v quorum="$QUORUM" -v peers=" $PEERS " -v self="$SELF" -v follow="$follow" '
     $1 != "sentinel" { next }
     $2 == "monitor" && $3 == name { $6 = quorum; print; next }
-    $2 == "current-epoch" || ($2 ~ /^(config-epoch|leader-epoch|known-replica|known-slave)$/ && $3 == name) { print; next }
+    $2 == "current-epoch" || ($2 ~ /^(config-epoch|leader-epoch)$/ && $3 == name) { print; next }
+    $2 ~ /^known-(replica|slave)$/ && $3 == name && (follow == "" || index(follow, " " $4 " ")) { print; next }
     $2 == "known-sentinel" && $3 == name && $4 != self && $5 != 0 && index(peers, " " $4 " ") { print }' "$state" >"$data/kept.conf"
   { cat "$data/own.conf" $config/monitor.conf "$data/kept.conf"
     echo "sentinel auth-user $name sentinel"
