@@ -54,6 +54,7 @@ const (
 
 // SpecOperation is the record of an edited spec that takes effect. It holds no values: what the spec asks is in the spec.
 func SpecOperation(app *platformv1.Application, change Change) *platformv1.Operation {
+	_, target := DeclaredBy(app)
 	op := &platformv1.Operation{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: app.Namespace, Name: fmt.Sprintf("%s-spec-%d", app.Name, change.Generation),
@@ -66,7 +67,7 @@ func SpecOperation(app *platformv1.Application, change Change) *platformv1.Opera
 		},
 		Spec: platformv1.OperationSpec{
 			TemplateRef: TemplateApply,
-			TargetRef:   platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: app.Name},
+			TargetRef:   target,
 			// The engine does not give up, and Records says that there is no deadline; the default in its place would be wrong.
 			Timeout: &metav1.Duration{Duration: noTimeout},
 		},

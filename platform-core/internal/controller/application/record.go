@@ -42,7 +42,7 @@ func (c *Controller) record(ctx context.Context, app *platformv1.Application, f 
 	case live.Status.TakenUp() >= app.Generation:
 		return outcome.Done()
 	}
-	change := opsflow.Change{Generation: app.Generation, Words: differences(app, f, wanted)}
+	change := opsflow.Change{Generation: app.Generation, Words: c.words(app, differences(app, f, wanted))}
 	if runs(f) && !app.Spec.IsRunning() {
 		change.Stops = opsflow.Stops
 	}
@@ -142,8 +142,8 @@ func runs(f *facts) bool {
 	return false
 }
 
-// differences says in words what the spec asks and the Components were made without. It is what users wrote, not what follows from that.
-func differences(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) []string {
+// differences are what the spec asks and the Components were made without. It is what users wrote, not what follows from that.
+func differences(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) []opsflow.Difference {
 	before, after := map[string]any{}, map[string]any{}
 	for i := range wanted {
 		spec := wanted[i].DeepCopy()
@@ -155,9 +155,28 @@ func differences(app *platformv1.Application, f *facts, wanted []platformv1.Comp
 			tellComponent(before, spec)
 		}
 	}
-	words := opsflow.Differences(before, after)
-	for i := range words {
-		words[i] = "spec." + strings.ReplaceAll(words[i], ".sets["+platformv1.DefaultSet+"]", "")
+	differences := opsflow.Compare(before, after)
+	for i := range differences {
+		differences[i].Field = strings.ReplaceAll(differences[i].Field, ".sets["+platformv1.DefaultSet+"]", "")
+	}
+	return differences
+}
+
+// words say differences in fields of the object that declares the Application, where it has them, and else in those of the Application.
+func (c *Controller) words(app *platformv1.Application, differences []opsflow.Difference) []string {
+	of, _ := opsflow.DeclaredBy(app)
+	kind := c.Kinds[of]
+	words := make([]string, 0, len(differences))
+	for _, difference := range differences {
+		if kind == nil {
+			words = append(words, "spec."+difference.String())
+			continue
+		}
+		if declared, can := difference.DeclaredAs(kind); can {
+			words = append(words, "spec."+declared.String())
+			continue
+		}
+		words = append(words, fmt.Sprintf("of Application %s spec.%s", app.Name, difference))
 	}
 	return words
 }
