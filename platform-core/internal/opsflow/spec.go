@@ -158,15 +158,15 @@ func RecordsFailover(op *platformv1.Operation) bool {
 func Records(op *platformv1.Operation) bool { return RecordsSpec(op) || RecordsFailover(op) }
 
 // RecordFor looks for who has an edit of an Application on record, out of the Operations of that; nil for nobody. declared is the
-// generation of the outermost object with the edit, bundle the plugin of the Application.
-func RecordFor(declared int64, operations []*platformv1.Operation, bundle *plugin.Bundle) *platformv1.Operation {
+// generation of the outermost object with the edit, bundleOf the plugin that an Operation has its template from.
+func RecordFor(declared int64, operations []*platformv1.Operation, bundleOf func(*platformv1.Operation) *plugin.Bundle) *platformv1.Operation {
 	for _, op := range operations {
 		if op.DeletionTimestamp.IsZero() && RecordsSpec(op) && !Finished(op) {
 			return op
 		}
 	}
 	for _, op := range operations {
-		if op.DeletionTimestamp.IsZero() && edited(op, declared, bundle) {
+		if op.DeletionTimestamp.IsZero() && edited(op, declared, bundleOf(op)) {
 			return op
 		}
 	}

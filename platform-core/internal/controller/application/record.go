@@ -18,6 +18,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -66,7 +67,7 @@ func (c *Controller) ensureRecord(ctx context.Context, app *platformv1.Applicati
 			operations = append(operations, op)
 		}
 	}
-	known := opsflow.RecordFor(declared, operations, f.state.Bundle)
+	known := opsflow.RecordFor(declared, operations, c.bundleOf(f))
 	switch {
 	case known == nil:
 		err = c.createRecord(ctx, app, opsflow.SpecOperation(app, change))
@@ -78,6 +79,18 @@ func (c *Controller) ensureRecord(ctx context.Context, app *platformv1.Applicati
 		return outcome.Done()
 	}
 	return outcome.Failed(err)
+}
+
+// bundleOf is the plugin that an Operation has its template from: one that upgrades the plugin goes on with that of the former version.
+func (c *Controller) bundleOf(f *facts) func(*platformv1.Operation) *plugin.Bundle {
+	return func(op *platformv1.Operation) *plugin.Bundle {
+		if from := op.Status.Plugin; from != nil {
+			if state, _ := c.Index.Get(from.Name, from.Version); state.Bundle != nil {
+				return state.Bundle
+			}
+		}
+		return f.state.Bundle
+	}
 }
 
 // createRecord makes a record unless it is there. Somebody else's Operation of its name does not keep it from being made.
