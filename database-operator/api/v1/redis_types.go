@@ -14,6 +14,9 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.replicas) == has(oldSelf.replicas)",message="replicas can be changed, but neither added nor taken out: with replicas 0 a server can get some later, without replicas it stays alone. Create another Redis with replicas and copy the data"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.persistence) || !has(self.persistence.mode) || self.persistence.mode in ['AOF', 'Both']",message="replicas need persistence.mode AOF or Both: a primary that starts again without its data would empty its replicas too"
 // +kubebuilder:validation:XValidation:rule="!has(self.failover) || has(self.replicas)",message="failover needs replicas: nobody takes over from a server that is alone"
+// +kubebuilder:validation:XValidation:rule="has(self.sentinel) == has(oldSelf.sentinel)",message="sentinel can neither be added nor taken out: who decides which server takes writes is decided when the object is made. Create another Redis and copy the data"
+// +kubebuilder:validation:XValidation:rule="!has(self.sentinel) || has(self.replicas) && self.replicas >= 1",message="sentinel needs replicas, at least 1: there is nobody else to elect"
+// +kubebuilder:validation:XValidation:rule="!has(self.sentinel) || !has(self.failover)",message="failover is for replicas without sentinel: set sentinel.after in place of failover.after, and take failover out"
 // +kubebuilder:validation:XValidation:rule="!has(self.durability) || has(self.replicas) && self.durability.minReplicas <= self.replicas",message="durability.minReplicas cannot be above replicas: no write would ever be taken"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxmemory) || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.maxmemory)).compareTo(quantity(string(self.resources.limits['memory']))) <= 0",message="maxmemory cannot be above resources.limits.memory: the kernel would end the process before Redis makes room"
 type RedisSpec struct {
@@ -33,6 +36,10 @@ type RedisSpec struct {
 	// failover says when a replica takes over. Default: Auto, after 2s.
 	// +optional
 	Failover *RedisFailover `json:"failover,omitempty"`
+	// sentinel has Redis Sentinel elect the primary, in place of the engine, for clients that ask Sentinels who it is. Needs replicas; decided
+	// for good when the object is made.
+	// +optional
+	Sentinel *RedisSentinel `json:"sentinel,omitempty"`
 	// durability says how many replicas have to be there for a write to be taken. Default: none.
 	// +optional
 	Durability *RedisDurability `json:"durability,omitempty"`
@@ -142,6 +149,21 @@ type RedisFailover struct {
 	After *metav1.Duration `json:"after,omitempty"`
 }
 
+// RedisSentinel are the Sentinels of a Redis. Most of them have to agree for another primary to be elected.
+type RedisSentinel struct {
+	// replicas are the Sentinels: 3, which can lose one, or 5, which can lose two. Default 3.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Enum=3;5
+	Replicas int32 `json:"replicas,omitempty"`
+	// after is how long the primary may not answer before another one is elected, between 1s and 10m. Default 5s.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('10m')",message="sentinel.after must be between 1s and 10m"
+	After *metav1.Duration `json:"after,omitempty"`
+}
+
 // RedisDurability says which writes Redis takes. Replication is asynchronous all the same: a write is acknowledged before a replica has it, and a
 // client that has to know waits for that with WAIT.
 type RedisDurability struct {
@@ -185,10 +207,11 @@ type RedisAuth struct {
 // RedisUser is a user of the access control list. What is not said is not allowed. What belongs to the engine, such as ACL, CONFIG and REPLICAOF, is
 // kept from every user, whatever commands says.
 type RedisUser struct {
-	// name that it logs in with. "default" is the instance's own.
+	// name that it logs in with. "default" and "sentinel" are the instance's own.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`
 	// +kubebuilder:validation:XValidation:rule="self != 'default'",message="the user default is the instance's own: its password is auth.passwordFrom"
+	// +kubebuilder:validation:XValidation:rule="self != 'sentinel'",message="the user sentinel is the instance's own: name another one"
 	Name string `json:"name"`
 	// passwordFrom names a Secret in the same namespace and the key that holds the password. Redis follows a change of it.
 	// +required
@@ -312,7 +335,7 @@ type RedisStatus struct {
 	// primary is the pod that takes writes.
 	// +optional
 	Primary string `json:"primary,omitempty"`
-	// term grows at each change of the primary; absent for a server that stays alone.
+	// term grows at each change of the primary; absent for a server that stays alone, and where Sentinels elect.
 	// +optional
 	Term int64 `json:"term,omitempty"`
 	// replicas that follow the primary, as "healthy/wanted"; absent for a server that stays alone.
@@ -330,11 +353,17 @@ type RedisStatus struct {
 	// endpoint that clients use, as "host:port".
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
+	// sentinels that watch the primary, as "healthy/wanted"; absent without sentinel.
+	// +optional
+	Sentinels string `json:"sentinels,omitempty"`
+	// sentinelEndpoint is where clients ask for the primary, under the name mymaster, as "host:port"; absent without sentinel.
+	// +optional
+	SentinelEndpoint string `json:"sentinelEndpoint,omitempty"`
 	// readOnlyEndpoint leads to the replicas, as "host:port"; what is read there may be a moment old.
 	// +optional
 	ReadOnlyEndpoint string `json:"readOnlyEndpoint,omitempty"`
 	// bindingName names the Secret with host, port, username and password, after the Service Binding specification; with replicas also
-	// host-ro and uri-ro.
+	// host-ro and uri-ro, and with sentinel sentinel-host, sentinel-port and sentinel-master-name.
 	// +optional
 	BindingName string `json:"bindingName,omitempty"`
 	// application names the Application that this object compiles to.
@@ -366,6 +395,7 @@ type RedisMember struct {
 // +kubebuilder:printcolumn:name="Replicas",type=string,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Sentinels",type=string,JSONPath=`.status.sentinels`,priority=1
 // +kubebuilder:printcolumn:name="Read-Only",type=string,JSONPath=`.status.readOnlyEndpoint`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

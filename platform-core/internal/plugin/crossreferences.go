@@ -50,14 +50,24 @@ func (l *loader) checkBinding() {
 	case speaks && binding.URIScheme != "" && binding.URISchemeTLS == "":
 		l.wrong(path, "has a uriScheme and no uriSchemeTLS, and component %q can speak TLS: add it", binding.Component)
 	}
-	l.checkBoundService(path.With("service"), all[index].Services, binding.Service)
+	l.checkBoundService(path.With("service"), all[index].Services, binding.Service, binding.Port)
 	if binding.ReadOnlyService != "" {
-		l.checkBoundService(path.With("readOnlyService"), all[index].Services, binding.ReadOnlyService)
+		l.checkBoundService(path.With("readOnlyService"), all[index].Services, binding.ReadOnlyService, binding.Port)
+	}
+	unique(l, path.With("also"), binding.Also, func(s BoundService) string { return s.Prefix })
+	for i, also := range binding.Also {
+		at := path.With("also").Index(i)
+		index := slices.IndexFunc(all, func(c Component) bool { return c.Name == also.Component })
+		if index < 0 {
+			l.oneOf(at.With("component"), also.Component, "component", names(all, func(c Component) string { return c.Name }))
+			continue
+		}
+		l.checkBoundService(at.With("service"), all[index].Services, also.Service, also.Port)
 	}
 }
 
 // checkBoundService: what clients are told of has to be theirs, on the port that they are told of.
-func (l *loader) checkBoundService(path document.Path, services []Service, name string) {
+func (l *loader) checkBoundService(path document.Path, services []Service, name, port string) {
 	at := slices.IndexFunc(services, func(s Service) bool { return s.Name == name })
 	switch {
 	case at < 0:
@@ -65,7 +75,7 @@ func (l *loader) checkBoundService(path document.Path, services []Service, name 
 	case services[at].Exposure == ExposureInternal:
 		l.wrong(path, "names the Service %q, which is not for clients: its exposure must be Client", name)
 	default:
-		l.oneOf(document.Path{"binding", "port"}, l.components.Binding.Port, "port of Service \""+name+"\"", slices.Clone(services[at].Ports))
+		l.oneOf(append(path[:len(path)-1:len(path)-1], "port"), port, "port of Service \""+name+"\"", slices.Clone(services[at].Ports))
 	}
 }
 

@@ -24,9 +24,7 @@ func redisSources(t testing.TB) map[Part]Source {
 	if len(errs) > 0 {
 		t.Fatalf("the redis plugin cannot be read: %v", errs)
 	}
-	components, parameters := sources[PartComponents].Data, sources[PartParams].Data
-	var err error
-	if components[componentsKey], parameters["redis.yaml"], err = plugintest.Standalone(components[componentsKey], parameters["redis.yaml"]); err != nil {
+	if err := plugintest.Standalone(sources[PartComponents].Data, sources[PartParams].Data, sources[PartPodTemplates].Data); err != nil {
 		t.Fatal(err)
 	}
 	return sources

@@ -303,6 +303,22 @@ type Binding struct {
 	URIScheme string `json:"uriScheme,omitempty"`
 	// URISchemeTLS takes the place of URIScheme where the instance speaks TLS.
 	URISchemeTLS string `json:"uriSchemeTLS,omitempty"`
+	// Also are further Services that clients use, where they are there.
+	Also []BoundService `json:"also,omitempty"`
+}
+
+// BoundService is a Service beside that of the binding. It adds "<prefix>-host", "<prefix>-port", and "<prefix>-<key>" for each of Values.
+type BoundService struct {
+	// Prefix of the keys.
+	Prefix string `json:"prefix"`
+	// Component that has the Service.
+	Component string `json:"component"`
+	// Service's name in its component, with exposure Client.
+	Service string `json:"service,omitempty"`
+	// Port of the Service, by name.
+	Port string `json:"port"`
+	// Values are fixed texts.
+	Values map[string]string `json:"values,omitempty"`
 }
 
 // ParameterSet is the content of a "<parameters>.yaml" of the params part.

@@ -14,7 +14,7 @@ import (
 )
 
 // Binding returns the data of the Secret that follows the Service Binding
-// specification; nil when the plugin declares none or its Service is not among the endpoints. ca is the certificate of the CA
+// specification; nil when the plugin declares none or its Service is not among the endpoints, which are those of all components. ca is the certificate of the CA
 // where the instance speaks TLS, else empty.
 func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoint, username, password string, ca []byte) map[string][]byte {
 	binding := b.Components.Binding
@@ -67,5 +67,25 @@ func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoi
 			data["uri-ro"] = uriOf(readOnly)
 		}
 	}
+	for _, also := range binding.Also {
+		bindAlso(b, data, also, hostOf(also.Service))
+	}
 	return data
+}
+
+// bindAlso adds a further Service, where it is there.
+func bindAlso(b *plugin.Bundle, data map[string][]byte, also plugin.BoundService, host string) {
+	component, ok := b.Component(also.Component)
+	if !ok || host == "" {
+		return
+	}
+	i := slices.IndexFunc(component.Ports, func(p plugin.Port) bool { return p.Name == also.Port })
+	if i < 0 {
+		return
+	}
+	data[also.Prefix+"-host"] = []byte(host)
+	data[also.Prefix+"-port"] = []byte(strconv.Itoa(int(component.Ports[i].Port)))
+	for key, value := range also.Values {
+		data[also.Prefix+"-"+key] = []byte(value)
+	}
 }

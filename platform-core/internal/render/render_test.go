@@ -30,10 +30,7 @@ func redis(t testing.TB, changes ...string) *plugin.Bundle {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	components, parameters := sources[plugin.PartComponents].Data, sources[plugin.PartParams].Data
-	var err error
-	components["components.yaml"], parameters["redis.yaml"], err = plugintest.Standalone(components["components.yaml"], parameters["redis.yaml"])
-	if err != nil {
+	if err := plugintest.Standalone(sources[plugin.PartComponents].Data, sources[plugin.PartParams].Data, sources[plugin.PartPodTemplates].Data); err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i+1 < len(changes); i += 2 {

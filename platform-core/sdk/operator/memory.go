@@ -83,11 +83,15 @@ func newGivesBack() *givesBack {
 	return g
 }
 
-// Start implements manager.Runnable.
-func (g *givesBack) Start(ctx context.Context) error {
+// begin bounds the memory from now on: before the caches are filled, which is when an operator of many objects needs most.
+func (g *givesBack) begin(ctx context.Context) {
 	if g.limit != nil {
 		afterEachCollection(ctx, g.bound)
 	}
+}
+
+// Start implements manager.Runnable.
+func (g *givesBack) Start(ctx context.Context) error {
 	tick := time.NewTicker(restCheck)
 	defer tick.Stop()
 	for {

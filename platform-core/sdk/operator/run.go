@@ -60,6 +60,8 @@ func run(ctx context.Context, o Options, s settings) error {
 	}
 	logger.Info("starting", telemetry.KeyDomain, o.Domain, telemetry.KeyVersion, o.Version, telemetry.KeyNamespace, s.namespace)
 	telemetry.Build(o.Domain, o.Version)
+	memory := newGivesBack()
+	memory.begin(ctx)
 
 	cfg, err := s.restConfig(o)
 	if err != nil {
@@ -85,7 +87,7 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err := setup(mgr, o, s, l, traces); err != nil {
 		return err
 	}
-	if err := mgr.Add(newGivesBack()); err != nil {
+	if err := mgr.Add(memory); err != nil {
 		return err
 	}
 	remove, err := countConditions(mgr, o)

@@ -20,7 +20,9 @@ const (
 	pluginName    = "redis"
 	standalone    = "standalone"
 	replication   = "replication"
+	elected       = "sentinel"
 	component     = "redis"
+	sentinels     = "sentinel"
 	primaryRole   = "primary"
 	replicaRole   = "replica"
 	credential    = "default"
@@ -31,7 +33,14 @@ const (
 // defaultMaxLag is Redis's own, in seconds.
 const defaultMaxLag = 10
 
-var defaultSize = resource.MustParse("1Gi")
+// defaultSentinels can lose one.
+const defaultSentinels = 3
+
+var (
+	defaultSize = resource.MustParse("1Gi")
+	// sentinelSize is more than the few lines that a Sentinel keeps will ever need.
+	sentinelSize = resource.MustParse("64Mi")
+)
 
 // Redis's own default, written down so that what is saved does not depend on its version.
 var defaultSaveRules = []databasev1.SaveRule{
@@ -49,8 +58,8 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 			Plugin:        pluginName,
 			PluginVersion: cmp.Or(spec.PluginVersion, pluginVersion),
 			Version:       spec.Version,
-			Topology:      topology(spec.Replicas),
-			Components: []platformv1.ApplicationComponent{{
+			Topology:      topology(spec),
+			Components: append([]platformv1.ApplicationComponent{{
 				Name:                component,
 				Replicas:            pods(spec.Replicas),
 				Resources:           *spec.Resources.DeepCopy(),
@@ -60,7 +69,7 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 				Scheduling:          spec.Scheduling.DeepCopy(),
 				PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
 				Monitoring:          spec.Monitoring.DeepCopy(),
-			}},
+			}}, sentinelComponents(spec)...),
 			Credentials:    credentials(spec.Auth),
 			Failover:       failover(spec.Failover),
 			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
@@ -73,9 +82,12 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 	}, nil
 }
 
-// topology of a server that can have replicas: the engine says who writes, also while there is none.
-func topology(replicas *int32) string {
-	if replicas == nil {
+// topology of a server that can have replicas: the engine says who writes, also while there is none, or Sentinels elect.
+func topology(spec *databasev1.RedisSpec) string {
+	switch {
+	case spec.Sentinel != nil:
+		return elected
+	case spec.Replicas == nil:
 		return standalone
 	}
 	return replication
@@ -87,6 +99,25 @@ func pods(replicas *int32) *int32 {
 		return nil
 	}
 	return new(*replicas + 1)
+}
+
+// sentinelComponents are the Sentinels, where there are any: in the same places as the servers, and reached in the same way.
+func sentinelComponents(spec *databasev1.RedisSpec) []platformv1.ApplicationComponent {
+	s := spec.Sentinel
+	if s == nil {
+		return nil
+	}
+	c := platformv1.ApplicationComponent{
+		Name:       sentinels,
+		Replicas:   new(cmp.Or(s.Replicas, defaultSentinels)),
+		Storage:    &platformv1.Storage{Size: sentinelSize.DeepCopy(), StorageClassName: spec.Storage.DeepCopy().StorageClassName},
+		Service:    spec.Service.DeepCopy(),
+		Scheduling: spec.Scheduling.DeepCopy(),
+	}
+	if s.After != nil {
+		c.Parameters = platformv1.Parameters{"down-after-milliseconds": platformv1.ParameterValue(strconv.FormatInt(s.After.Milliseconds(), 10))}
+	}
+	return []platformv1.ApplicationComponent{c}
 }
 
 func failover(f *databasev1.RedisFailover) *platformv1.Failover {

@@ -5,7 +5,8 @@
 //
 // It compiles to an Application of the plugin redis, with the one component redis
 // (port 6379) and the one credential default. The topology is replication where
-// spec.replicas is set, also to 0, and else standalone: it never changes. Compile is
+// spec.replicas is set, also to 0, and else standalone: it never changes. With
+// spec.sentinel it is sentinel, and the component sentinel elects the primary. Compile is
 // a pure function; testdata holds what it makes of each input. The frame in
 // sdk/typed does the rest under the field owner typed/redis: it applies the
 // Application, mirrors its conditions (Ready, Reconciling, Stalled, Accepted)

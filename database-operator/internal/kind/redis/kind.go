@@ -34,6 +34,7 @@ func (Kind) WriteThrough() map[string]string {
 	const of = "components[" + component + "]."
 	return map[string]string{
 		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size", podsField: "replicas",
+		"components[" + sentinels + "].replicas": "sentinel.replicas",
 	}
 }
 

@@ -27,6 +27,13 @@ func (Kind) Report(r *databasev1.Redis, app *platformv1.Application) {
 	s.Schedules = app.DeepCopy().Status.Schedules
 	s.Endpoint = endpoint(app.Status.Endpoints, primaryRole)
 	s.ReadOnlyEndpoint = endpoint(app.Status.Endpoints, replicaRole)
+	s.SentinelEndpoint = ""
+	if app.Spec.Topology == elected {
+		// Redis replicates in the same way, whoever elects.
+		s.Durability = platformv1.DurabilityAsynchronous
+		// Any Sentinel will do.
+		s.SentinelEndpoint = endpoint(app.Status.Endpoints, "")
+	}
 	s.BindingName = ""
 	if app.Status.Binding != nil {
 		s.BindingName = app.Status.Binding.Name
@@ -36,8 +43,11 @@ func (Kind) Report(r *databasev1.Redis, app *platformv1.Application) {
 
 // reportMembers says who does what, and how many of the replicas that are wanted follow.
 func reportMembers(s *databasev1.RedisStatus, app *platformv1.Application) {
-	s.Members, s.Replicas = nil, ""
+	s.Members, s.Replicas, s.Sentinels = nil, "", ""
 	for _, c := range app.Status.Components {
+		if c.Name == sentinels {
+			s.Sentinels = fmt.Sprintf("%d/%d", watching(c.Pods), c.Replicas)
+		}
 		follow := 0
 		for _, pod := range c.Pods {
 			if pod.Role == "" {
@@ -48,10 +58,21 @@ func reportMembers(s *databasev1.RedisStatus, app *platformv1.Application) {
 				follow++
 			}
 		}
-		if app.Spec.Topology == replication && c.Name == component {
+		if app.Spec.Topology != standalone && app.Spec.Topology != "" && c.Name == component {
 			s.Replicas = fmt.Sprintf("%d/%d", follow, max(c.Replicas-1, 0))
 		}
 	}
+}
+
+// watching are the Sentinels that watch the primary.
+func watching(pods []platformv1.PodState) int {
+	n := 0
+	for _, pod := range pods {
+		if pod.Health == healthy {
+			n++
+		}
+	}
+	return n
 }
 
 // endpoint returns the address of the Service for pods of a role; empty when there is none.

@@ -33,6 +33,12 @@ func TestReport(t *testing.T) {
 		{Name: "redis-cache-redis-main-0", Role: "primary", Health: "Healthy"}, {Name: "redis-cache-redis-main-1", Role: "replica", Health: "Healthy"},
 		{Name: "redis-cache-redis-main-2", Role: "replica", Health: "Unhealthy"}, {Name: "redis-cache-redis-main-3", Health: "Starting"},
 	}}}
+	watched := replicated.DeepCopy()
+	watched.Spec.Topology, watched.Status.Term, watched.Status.Durability = "sentinel", 0, ""
+	watched.Status.Endpoints = append(watched.Status.Endpoints, platformv1.Endpoint{Name: "redis-cache-sentinel", Host: "redis-cache-sentinel.shop.svc", Port: 26379})
+	watched.Status.Components = append(watched.Status.Components, platformv1.ComponentState{Name: "sentinel", Replicas: 3, Pods: []platformv1.PodState{
+		{Name: "redis-cache-sentinel-main-0", Health: "Healthy"}, {Name: "redis-cache-sentinel-main-1", Health: "Healthy"}, {Name: "redis-cache-sentinel-main-2", Health: "Starting"},
+	}})
 	for name, c := range map[string]struct {
 		app  *platformv1.Application
 		want databasev1.RedisStatus
@@ -50,11 +56,20 @@ func TestReport(t *testing.T) {
 			Endpoint: "redis-cache.shop.svc.cluster.local:6379", ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
 			BindingName: "redis-cache-binding", Application: "redis-cache", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 		}},
+		"with Sentinels": {watched, databasev1.RedisStatus{
+			Version: "7.0.15", Ready: "2/3", Primary: "redis-cache-redis-main-0", Replicas: "1/2", Durability: platformv1.DurabilityAsynchronous,
+			Members: []databasev1.RedisMember{
+				{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
+			},
+			Sentinels: "2/3", SentinelEndpoint: "redis-cache-sentinel.shop.svc:26379",
+			Endpoint: "redis-cache.shop.svc.cluster.local:6379", ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
+			BindingName: "redis-cache-binding", Application: "redis-cache", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+		}},
 		// What is no longer so does not stay in the status.
 		"nothing known": {&platformv1.Application{ObjectMeta: app.ObjectMeta}, databasev1.RedisStatus{Application: "redis-cache"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &databasev1.Redis{Status: databasev1.RedisStatus{Version: "6.2.0", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", BindingName: "old",
+			r := &databasev1.Redis{Status: databasev1.RedisStatus{Version: "6.2.0", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", SentinelEndpoint: "old:3", Sentinels: "9/9", BindingName: "old",
 				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, Members: []databasev1.RedisMember{{Name: "old", Role: "primary"}}}}
 			Kind{}.Report(r, c.app)
 			if !reflect.DeepEqual(r.Status, c.want) {

@@ -21,6 +21,7 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"components[redis].resources":    {`{"resources":{"limits":{"memory":"3Gi"}}}`, `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[redis].storage.size": {`{"storage":{"size":"7Gi"}}`, `"storage":{"size":"7Gi"}`},
 		"components[redis].replicas":     {`{"replicas":2}`, `"replicas":3`},
+		"components[sentinel].replicas":  {`{"replicas":1,"sentinel":{"replicas":5}}`, `"name":"sentinel","replicas":5`},
 	}
 	mapping := Kind{}.WriteThrough()
 	if got, want := slices.Sorted(maps.Keys(mapping)), slices.Sorted(maps.Keys(samples)); !slices.Equal(got, want) {

@@ -121,7 +121,11 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 		// The Secret with it wakes us.
 		return nil
 	}
-	data := render.Binding(bundle, app.Name, f.components[binding.Component].Status.Endpoints, username, password, ca)
+	var endpoints []platformv1.Endpoint
+	for _, component := range f.components {
+		endpoints = append(endpoints, component.Status.Endpoints...)
+	}
+	data := render.Binding(bundle, app.Name, endpoints, username, password, ca)
 	if data == nil {
 		return nil
 	}

@@ -5,46 +5,62 @@ package plugintest
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 )
 
-// replicated are the parts of components.yaml of the plugin redis that are there for the topology replication, by the text that each
-// begins with and the one that comes after it.
-var replicated = [][2]string{
-	{"      # For reads that may be a moment old.", "    process:\n"},
-	{"          # Who follows shows the writer", "        parameters: All"},
-	{"      attributes:\n        # Whether a replica", "    tls:\n"},
-	{"    # What the engine runs where it names the writer.", "    # Redis itself has no metrics"},
-	{"  # One primary and its replicas.", "credentials:\n"},
-	{"  readOnlyService: replica", "  port: redis\n"},
+// part of a text: what it begins with, what comes after it, and what is there in its place.
+type part struct{ from, to, instead string }
+
+// replicated are the parts of components.yaml of the plugin redis that are there for the topologies replication and sentinel.
+var replicated = []part{
+	{"      # For reads that may be a moment old.", "    process:\n", ""},
+	{"      # Elected by Sentinel, it asks", "      dir: /data\n", "      command: [redis-server, /zeroinfra/config/redis.conf]\n"},
+	{"          # Who follows shows the writer", "        parameters: All", ""},
+	{"      # Elected by Sentinel, a server that", "        -e, -h", "      command: [redis-cli,\n"},
+	{"        - {name: SELF, value: \"${pod.fqdn}\", when", "      intervalSeconds", ""},
+	{"      role: \"!(", "      version:", "      role: \"'role' in fields ? (fields['role'] == 'master' ? 'primary' : 'replica') : ''\"\n"},
+	{"      attributes:\n        # Whether a replica", "    tls:\n", ""},
+	{"    # What the engine runs where it names the writer.", "    # Redis itself has no metrics", ""},
+	{"    credentials: [default, sentinel]\n  # Those who elect", "topologies:\n", "    credentials: [default]\n"},
+	{"  # One primary and its replicas.", "credentials:\n", ""},
+	{"  # What Sentinels are to each other", "entities:\n", ""},
+	{"  readOnlyService: replica", "  port: redis\n", ""},
 }
 
 // defaults are the same of its parameters.
-var defaults = [][2]string{{"defaults:\n  # A primary that is killed", "# Parameters whose value is several words"}}
+var defaults = []part{{"defaults:\n  # A primary that is killed", "# Parameters whose value is several words", ""}}
 
-// Standalone takes out of components.yaml and of the parameters of the plugin redis what is there for the topology replication: a small
+// Standalone takes out of the parts of the plugin redis, each with its texts by key, what is there for its other topologies: a small
 // plugin, whose texts are there once, for tests that change some of them.
-func Standalone(components, parameters string) (smallComponents, smallParameters string, err error) {
-	if smallComponents, err = without(components, replicated); err != nil {
-		return "", "", err
+func Standalone(components, parameters, templates map[string]string) error {
+	small, err := without(components["components.yaml"], replicated)
+	if err != nil {
+		return err
 	}
-	if smallParameters, err = without(parameters, defaults); err != nil {
-		return "", "", err
+	components["components.yaml"] = strings.Replace(small, "replicas: {default: 1, min: 1, max: 5}", "replicas: {default: 1, min: 1, max: 1}", 1)
+	if parameters["redis.yaml"], err = without(parameters["redis.yaml"], defaults); err != nil {
+		return err
 	}
-	return strings.Replace(smallComponents, "replicas: {default: 1, min: 1, max: 5}", "replicas: {default: 1, min: 1, max: 1}", 1), smallParameters, nil
+	others := func(key, _ string) bool {
+		return !strings.HasPrefix(key, "redis.") && !strings.HasPrefix(key, "acl-user.")
+	}
+	maps.DeleteFunc(parameters, others)
+	maps.DeleteFunc(templates, others)
+	return nil
 }
 
-func without(text string, parts [][2]string) (string, error) {
-	for _, part := range parts {
-		from := strings.Index(text, part[0])
+func without(text string, parts []part) (string, error) {
+	for _, p := range parts {
+		from := strings.Index(text, p.from)
 		if from < 0 {
-			return "", fmt.Errorf("the plugin redis has no %q", part[0])
+			return "", fmt.Errorf("the plugin redis has no %q", p.from)
 		}
-		length := strings.Index(text[from:], part[1])
+		length := strings.Index(text[from:], p.to)
 		if length < 0 {
-			return "", fmt.Errorf("the plugin redis has no %q after %q", part[1], part[0])
+			return "", fmt.Errorf("the plugin redis has no %q after %q", p.to, p.from)
 		}
-		text = text[:from] + text[from+length:]
+		text = text[:from] + p.instead + text[from+length:]
 	}
 	return text, nil
 }

@@ -1,0 +1,244 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# redis-elected: a Redis whose primary is elected by Redis Sentinel.
+#
+#   start      becomes redis-server, as what the Sentinels say that it is
+#   sentinel   becomes a Sentinel, which knows what it knew before, or what the others know
+#   probe      runs redis-cli with the arguments that follow, for INFO, and adds whether a Sentinel names a server that writes
+#   handover   has the Sentinels make the replica $1 the primary, without a write that is acknowledged and lost
+#
+# Environment: SELF, the DNS name of this pod; SENTINELS, all that there may be; SENTINEL_PASSWORD, of the user that Sentinels and replicas
+# are; REDISCLI_AUTH, of the user default; TLS, arguments of redis-cli. For sentinel also PEERS, the Sentinels that are wanted, MEMBERS, all
+# that there may be, and QUORUM; for start FIRST, the member that begins, and PRIORITY of a replica that can be elected.
+set -eu
+umask 077
+
+name=mymaster config=/zeroinfra/config data=/data port=6379 sentinelPort=26379
+# The data of the instance is on this volume: without it, nothing here may ever become the primary.
+mark=$data/.zeroinfra.elected
+
+say() { echo "redis-elected: $*"; }
+# told says a thing once, as long as it is so.
+told() { [ "$1" = "${said:-}" ] || { said=$1; say "$1"; }; }
+
+# cli runs a command at a host as the user default; internal at a host and port as the user of the Sentinels.
+cli() { host=$1; shift; timeout 3 redis-cli -e -h "$host" -p "$port" ${TLS:-} --no-auth-warning "$@"; }
+internal() { host=$1 at=$2; shift 2; REDISCLI_AUTH=$SENTINEL_PASSWORD timeout 1 redis-cli -h "$host" -p "$at" --user sentinel ${TLS:-} --no-auth-warning "$@" 2>/dev/null; }
+
+# ask prints what a Sentinel knows in one line, and nothing when it does not answer: "blank" when it watches nobody, else "named HOST EPOCH
+# SENTINELS DOUBT". DOUBT is 1 when it has not heard of that primary for half of the time after which it is down, and there is a replica that
+# could be elected.
+ask() {
+  printf 'SENTINEL %s\n' "GET-MASTER-ADDR-BY-NAME $name" "MASTER $name" "REPLICAS $name" | internal "$1" "$sentinelPort" | tr -d '\r' | awk '
+    function replica() { electable += section > 1 && value["flags"] !~ /down|disconnected/ && value["slave-priority"] != 0 && value["info-refresh"] < 5000 }
+    NR == 1 { host = $0 }
+    NR == 2 && host == "" && /^ERR No such master/ { print "blank"; exit }
+    NR < 3 { next }
+    key == "" { key = $0; if (key == "name") { replica(); section++ } next }
+    { if (section == 1) primary[key] = $0; else value[key] = $0; key = "" }
+    END { replica()
+      late = (primary["flags"] ~ /down|failover/) || (primary["last-ok-ping-reply"] > primary["down-after-milliseconds"] / 2)
+      doubt = late && electable > 0
+      if (host != "" && host !~ / / && "config-epoch" in primary) print "named", host, primary["config-epoch"], primary["num-other-sentinels"] + 1, doubt }'
+}
+
+# askAll asks all that are given at once.
+askAll() { for one in "$@"; do ask "$one" & done; wait; }
+
+# newest prints the primary that is named with the highest epoch, how many name it, how many Sentinels there are, and how many of those that
+# name it doubt that it works.
+newest() {
+  awk '$1 == "named" { n++; host[n] = $2; epoch[n] = $3; all[n] = $4; doubt[n] = $5; if (!best || $3 > epoch[best]) best = n }
+    END { if (!n) exit
+      for (i = 1; i <= n; i++) if (host[i] == host[best]) { votes++; doubts += doubt[i]; if (all[i] > total) total = all[i] }
+      print host[best], votes, total, doubts + 0 }'
+}
+
+# quoted is a word of a configuration file.
+quoted() { printf '"%s"' "$(printf %s "$1" | sed 's/[\\"]/\\&/g')"; }
+
+# acl prints the line of a user with a password.
+acl() { printf 'user %s reset on #%s %s\n' "$1" "$(printf %s "$2" | sha256sum | cut -d' ' -f1)" "$3"; }
+
+# field prints a field of INFO that it reads.
+field() { tr -d '\r' | awk -F: -v name="$1" '$1 == name { print $2; exit }'; }
+
+# settled: most Sentinels name this member, so that it begins no more.
+settled() {
+  until set -- $(askAll $SENTINELS | newest) && [ "${1:-}" = "$SELF" ] && [ "$2" -gt $(($3 / 2)) ]; do sleep 0.5; done
+  marked
+}
+
+# marked says that the volume has the data.
+marked() { date -u +%FT%TZ >"$mark"; sync "$mark" "$data"; }
+
+# serve becomes redis-server. It reads its configuration as its standard input: what a Sentinel has it write to its file would be gone with
+# the next plan. What is left of the arguments comes last and counts.
+serve() { said=; exec redis-server - "$@" <$config/redis.conf; }
+
+# eligible lets this replica be elected once it has all that the primary has, in memory and on disk: before that, one that was away would be as
+# good as any other after all of them were.
+eligible() {
+  until info=$(cli 127.0.0.1 INFO 2>/dev/null) && [ "$(echo "$info" | field master_link_status)" = up ] &&
+    [ "$(echo "$info" | field aof_rewrite_in_progress)$(echo "$info" | field aof_rewrite_scheduled)" = 00 ]; do
+    # Whoever takes writes needs nothing of this.
+    [ "$(echo "${info:-}" | field role)" != master ] || exit 0
+    sleep 0.5
+  done
+  [ -e "$mark" ] || marked
+  until cli 127.0.0.1 CONFIG SET replica-priority "$PRIORITY" >/dev/null 2>&1; do sleep 0.5; done
+}
+
+start() {
+  mkdir -p $config/users
+  # All that Sentinels and replicas do. A password of users that changes is none of theirs.
+  acl sentinel "$SENTINEL_PASSWORD" '&* -@all +multi +exec +slaveof +replicaof +ping +role +info +subscribe +publish +config|rewrite +client|setname +client|kill +script|kill +psync +replconf' >$config/users/sentinel.conf
+  waited=0
+  while :; do
+    answers=$(askAll $SENTINELS)
+    set -- $(echo "$answers" | newest)
+    if [ $# -eq 0 ]; then
+      # First creation: the first member begins when each of the Sentinels that there are at least has never known of any.
+      blank=$(echo "$answers" | grep -c blank || true)
+      if [ "$SELF" = "$FIRST" ] && [ "$blank" -ge 3 ] && { [ ! -e "$mark" ] || [ "$(cat "$mark")" = first ]; }; then
+        echo first >"$mark"
+        sync "$mark" "$data"
+        say "no member has any data yet: this one begins as the primary"
+        ( settled & ) </dev/null
+        serve
+      fi
+      told "waiting for Sentinels that know the primary: $blank answer, and know none"
+    elif [ "$2" -lt 2 ] || [ "$2" -le $(($3 / 2)) ]; then
+      told "waiting for most Sentinels to name one primary: $2 of $3 name $1"
+    elif [ "$1" != "$SELF" ]; then
+      say "$2 of $3 Sentinels name $1: following it"
+      ( eligible & ) </dev/null
+      serve --replicaof "$1" "$port" --replica-priority 0
+    elif [ ! -e "$mark" ]; then
+      told "the Sentinels name this member, whose volume is empty: it stays away until they have elected another one. If no other has the data either, restore a backup"
+    elif [ "$4" -eq 0 ] || [ "$waited" -ge 30 ]; then
+      say "$2 of $3 Sentinels name this member: it goes on as the primary"
+      [ "$(cat "$mark")" != first ] || marked
+      serve
+    else
+      # They are about to elect another one: two would write for a while.
+      told "the Sentinels name this member and have not heard of it for a while: waiting for them to elect another one"
+      waited=$((waited + 1))
+    fi
+    sleep 0.5
+  done
+}
+
+# seen prints the member that all other members that answer say is the primary.
+seen() {
+  for member in $MEMBERS; do
+    internal "$member" "$port" INFO replication | tr -d '\r' | awk -F: -v member="$member" '
+      $1 == "role" { role = $2 } $1 == "master_host" { host = $2 }
+      END { if (role == "master") print "primary", member; else if (role == "slave") print "replica", host }' &
+  done | awk '$1 == "primary" { primaries++; primary = $2 } $1 == "replica" { of[$2] = 1 }
+    END { for (host in of) if (host != primary) exit; if (primaries == 1) print primary }'
+}
+
+sentinel() {
+  state=$data/sentinel.conf
+  { cat $config/sentinel.conf
+    # Two volumes of one Sentinel are one Sentinel: a new one under another name would be counted beside the old one for ever.
+    echo "sentinel myid $(printf %s "$SELF" | sha256sum | cut -c1-40)"
+    acl default "$REDISCLI_AUTH" '&* -@all +ping +auth +hello +info +role +command +client -client|kill -client|pause -client|unpause +subscribe +unsubscribe +psubscribe +punsubscribe +sentinel|masters +sentinel|master +sentinel|replicas +sentinel|slaves +sentinel|sentinels +sentinel|get-master-addr-by-name +sentinel|ckquorum +sentinel|myid'
+    acl sentinel "$SENTINEL_PASSWORD" '&* +@all'
+    echo "sentinel sentinel-user sentinel"
+    echo "sentinel sentinel-pass $(quoted "$SENTINEL_PASSWORD")"
+  } >"$data/own.conf"
+  if ! grep -q "^sentinel monitor $name " "$state" 2>/dev/null; then
+    # One that knows nothing says so to those who ask, and waits.
+    cp "$data/own.conf" "$state"
+    redis-server "$state" --sentinel &
+    child=$!
+    trap 'kill "$child"; wait "$child"; exit 0' TERM INT
+    primary=
+    until [ "$primary" ]; do
+      kill -0 "$child"
+      set -- $(for one in $PEERS; do [ "$one" = "$SELF" ] || echo "$one"; done)
+      primary=$(askAll "$@" | newest | cut -d' ' -f1)
+      [ "$primary" ] || primary=$(seen)
+      [ "$primary" ] || { told "waiting for other Sentinels or members that know the primary"; sleep 0.5; }
+    done
+    kill "$child"
+    wait "$child" || true
+    trap - TERM INT
+    echo "sentinel monitor $name $primary $port $QUORUM" >"$state"
+  fi
+  # Of what a Sentinel wrote itself all is kept that is not for the plan to say; Sentinels that are not wanted are forgotten.
+  awk -v name=$name -v quorum="$QUORUM" -v peers=" $PEERS " -v self="$SELF" '
+    $1 != "sentinel" { next }
+    $2 == "monitor" && $3 == name { $6 = quorum; print; next }
+    $2 == "current-epoch" || ($2 ~ /^(config-epoch|leader-epoch|known-replica|known-slave)$/ && $3 == name) { print; next }
+    $2 == "known-sentinel" && $3 == name && $4 != self && $5 != 0 && index(peers, " " $4 " ") { print }' "$state" >"$data/kept.conf"
+  { cat "$data/own.conf" $config/monitor.conf "$data/kept.conf"
+    echo "sentinel auth-user $name sentinel"
+    echo "sentinel auth-pass $name $(quoted "$SENTINEL_PASSWORD")"
+  } >"$data/next.conf"
+  sync "$data/next.conf"
+  mv "$data/next.conf" "$state"
+  rm -f "$data/own.conf" "$data/kept.conf"
+  sync "$data"
+  say "watching $(awk '$2 == "monitor" { print $4 }' "$state") with a quorum of $QUORUM"
+  exec redis-server "$state" --sentinel
+}
+
+# probe says "named:no" of a server that takes itself for the primary while each Sentinel that answers names another one.
+probe() {
+  info=$(redis-cli "$@")
+  echo "$info"
+  [ "$(echo "$info" | field role)" = master ] || return 0
+  askAll $SENTINELS | awk -v self="$SELF" '$1 == "named" { n++; own += $2 == self } END { if (n) print "named:" (own ? "yes" : "no") }'
+}
+
+handover() {
+  target=$1
+  restore() {
+    cli "$target" CONFIG SET replica-priority "$PRIORITY" >/dev/null || true
+    cli 127.0.0.1 CLIENT UNPAUSE >/dev/null || true
+  }
+  trap restore EXIT
+  # A Sentinel elects by priority first, and hears of it every ten seconds.
+  cli "$target" CONFIG SET replica-priority 1 >/dev/null
+  chosen= tries=0
+  until [ "$chosen" ]; do
+    for one in $SENTINELS; do
+      internal "$one" "$sentinelPort" SENTINEL REPLICAS $name | tr -d '\r' | awk -v target="$target" '
+        key == "" { key = $0; next } { if (key == "ip") host = $0; if (key == "slave-priority" && host == target && $0 == 1) found = 1; key = "" } END { exit !found }' &&
+        { chosen=$one; break; }
+    done
+    tries=$((tries + 1))
+    [ "$chosen" ] || [ $tries -lt 30 ] || { say "no Sentinel takes $target for one that can be elected" >&2; exit 1; }
+    [ "$chosen" ] || sleep 0.5
+  done
+  # Nobody writes while the replica gets the rest.
+  cli 127.0.0.1 CLIENT PAUSE 8000 WRITE >/dev/null
+  offset=$(cli 127.0.0.1 INFO replication | field master_repl_offset)
+  tries=0
+  until [ "$(cli "$target" INFO replication | field slave_repl_offset)" -ge "$offset" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 20 ] || { say "$target does not catch up" >&2; exit 1; }
+    sleep 0.1
+  done
+  said=$(internal "$chosen" "$sentinelPort" SENTINEL FAILOVER $name)
+  [ "$said" = OK ] || { say "Sentinel $chosen answers: $said" >&2; exit 1; }
+  tries=0
+  until [ "$(cli "$target" INFO replication | field role)" = master ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 50 ] || { say "$target has not become the primary" >&2; exit 1; }
+    sleep 0.1
+  done
+  # Before anybody can write here again.
+  cli 127.0.0.1 REPLICAOF "$target" "$port" >/dev/null
+}
+
+command=$1
+shift
+case $command in
+  start | sentinel | probe | handover) "$command" "$@" ;;
+  *) echo "redis-elected: no such command: $command" >&2; exit 2 ;;
+esac

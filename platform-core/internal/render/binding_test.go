@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// A binding names further Services where a topology has them.
+func TestBindingNamesFurtherServices(t *testing.T) {
+	sources, errs := plugin.LoadFolder(os.DirFS(filepath.Join("..", "..", "..", "database-operator", "plugins", "redis", "1.0.0")), "redis")
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	b, errs := plugin.Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for topology, want := range map[string]map[string]string{
+		"sentinel": {"host": "cache.shop.svc", "sentinel-host": "cache-sentinel.shop.svc", "sentinel-port": "26379", "sentinel-master-name": "mymaster"},
+		// Without Sentinels nothing says where they would be.
+		"replication": {"host": "cache.shop.svc", "sentinel-host": "", "sentinel-port": "", "sentinel-master-name": ""},
+	} {
+		app := application(func(app *platformv1.Application) { app.Spec.Topology = topology })
+		specs, refusal := Components(b, app)
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		var endpoints []platformv1.Endpoint
+		for i := range specs {
+			output, refusal := Component(b, settings, Meta{Application: "cache", Namespace: "shop", Domain: "database"}, &specs[i])
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			endpoints = append(endpoints, output.Endpoints...)
+		}
+		// In whatever order components are looked at.
+		slices.Reverse(endpoints)
+		data := Binding(b.In(topology), "cache", endpoints, "default", "p", nil)
+		for key, value := range want {
+			if string(data[key]) != value {
+				t.Errorf("%s: %s is %q, want %q", topology, key, data[key], value)
+			}
+		}
+	}
+}
