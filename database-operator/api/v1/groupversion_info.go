@@ -19,6 +19,7 @@ var AddToScheme = schemeBuilder.AddToScheme
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Redis{}, &RedisList{},
+		&RedisCluster{}, &RedisClusterList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

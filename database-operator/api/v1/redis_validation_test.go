@@ -37,6 +37,12 @@ func TestMain(m *testing.M) {
 // redis returns a Redis of version 7.0 whose spec has what the YAML adds.
 func redis(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
+	return of(t, "Redis", namespace, name, spec)
+}
+
+// of returns an object of a kind, of version 7.0, whose spec has what the YAML adds.
+func of(t *testing.T, kind, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
 	content := map[string]any{"version": "7.0"}
 	added := map[string]any{}
 	if err := yaml.Unmarshal([]byte(spec), &added); err != nil {
@@ -44,7 +50,7 @@ func redis(t *testing.T, namespace, name, spec string) *unstructured.Unstructure
 	}
 	maps.Copy(content, added)
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
-	obj.SetGroupVersionKind(databasev1.GroupVersion.WithKind("Redis"))
+	obj.SetGroupVersionKind(databasev1.GroupVersion.WithKind(kind))
 	obj.SetNamespace(namespace)
 	obj.SetName(name)
 	return obj

@@ -9,11 +9,13 @@ import (
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kind/redis"
+	"github.com/zeroinfra/database-operator/internal/kind/rediscluster"
 )
 
 // All returns every kind that the operator serves.
 func All() []typed.Registration {
 	return []typed.Registration{
 		typed.Register[*databasev1.Redis](redis.Kind{}),
+		typed.Register[*databasev1.RedisCluster](rediscluster.Kind{}),
 	}
 }

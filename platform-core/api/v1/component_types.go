@@ -5,6 +5,7 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ComponentSpec describes one component of an Application, with every default filled in.
@@ -165,11 +166,29 @@ type ComponentStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Pods []PodState `json:"pods,omitempty"`
+	// membership is the call that brings the members to what they are to be, while there is one.
+	// +optional
+	Membership *MembershipCall `json:"membership,omitempty"`
 	// endpoints that clients use.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
+}
+
+// MembershipCall is a call, in one pod, that brings the pods of a component to be members of one cluster as they are to be.
+type MembershipCall struct {
+	// pod in which the action runs.
+	Pod string `json:"pod"`
+	// podUID tells it from a later pod under this name.
+	PodUID types.UID `json:"podUID"`
+	// attempt counts from 1 for as long as there is something to do.
+	Attempt int32 `json:"attempt"`
+	// since when this attempt is on record.
+	Since metav1.Time `json:"since"`
+	// message says what the attempt before came to.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Component is a part of an Application that runs one binary. The engine creates it.

@@ -123,6 +123,10 @@ const (
 	ReasonSwitchoverPending = "SwitchoverPending"
 	// ReasonSwitchoverFailed: it does not, and nothing is done to it.
 	ReasonSwitchoverFailed = "SwitchoverFailed"
+	// ReasonMembersPending: pods are being brought to be members of one cluster, or to leave it.
+	ReasonMembersPending = "MembersPending"
+	// ReasonMembersRefused: they cannot be, until somebody does what the message says.
+	ReasonMembersRefused = "MembersRefused"
 	// ReasonApplicationNotFound: the Application that an Entity names is absent.
 	ReasonApplicationNotFound = "ApplicationNotFound"
 	// ReasonTypeNotFound: the plugin has no entities of this type.

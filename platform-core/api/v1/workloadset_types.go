@@ -11,6 +11,7 @@ import (
 
 // WorkloadSetSpec describes pods with the same resources and configuration, fully rendered:
 // the engine needs no plugin to keep them running.
+// +kubebuilder:validation:XValidation:rule="!has(self.members) || !has(oldSelf.members) || self.members != oldSelf.members || self.replicas == oldSelf.replicas && has(self.excludedOrdinals) == has(oldSelf.excludedOrdinals) && (!has(self.excludedOrdinals) || self.excludedOrdinals == oldSelf.excludedOrdinals)",message="its pods are members of one cluster, which have to leave it before they go: scale what declares them, or the Application"
 // +kubebuilder:validation:XValidation:rule="!has(self.scaling) || self.scaling != 'Fixed' || self.replicas == oldSelf.replicas && has(self.excludedOrdinals) == has(oldSelf.excludedOrdinals) && (!has(self.excludedOrdinals) || self.excludedOrdinals == oldSelf.excludedOrdinals)",message="the component cannot be scaled once it is made: its plugin has scaling Fixed"
 type WorkloadSetSpec struct {
 	// application that this set is part of.
@@ -43,6 +44,11 @@ type WorkloadSetSpec struct {
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:Minimum=0
 	ExcludedOrdinals []int32 `json:"excludedOrdinals,omitempty"`
+	// members are the ordinals that its pods have, where the plugin brings pods to be members of one cluster: replicas and
+	// excludedOrdinals change only together with it, since a pod goes only when it has left that cluster.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Members string `json:"members,omitempty"`
 	// running is false for a set that is stopped: its pods are gone, its volumes are kept. Default true.
 	// +optional
 	// +kubebuilder:default=true

@@ -167,17 +167,7 @@ func (l *loader) checkSwitchover(path document.Path, c *Component) {
 		l.oneOf(path.With("action"), s.Action, "action", names(c.Actions, func(a plan.Action) string { return a.Name }))
 		return
 	}
-	action := &c.Actions[index]
-	for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
-		if _, ok := action.Parameters[name]; !ok {
-			l.wrong(path.With("parameters").With(name), "is no parameter of action %q: it takes %s", action.Name, parameterNames(action))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(action.Parameters)) {
-		if _, ok := s.Parameters[name]; !ok {
-			l.wrong(path.With("parameters"), "lacks %q, which action %q takes: add it", name, action.Name)
-		}
-	}
+	l.checkGiven(path.With("parameters"), &c.Actions[index], s.Parameters)
 }
 
 func checkWhen(source string) error {

@@ -49,6 +49,14 @@ func (b *Bundle) Topology(name string) (*Topology, bool) {
 	return nil, false
 }
 
+// Binding returns how clients are told of instances in a topology; nil when they are not.
+func (b *Bundle) Binding(topology string) *Binding {
+	if t, ok := b.Topology(topology); ok && t.Binding != nil {
+		return t.Binding
+	}
+	return b.Components.Binding
+}
+
 // Credential returns the credential of this name.
 func (b *Bundle) Credential(name string) (*Credential, bool) {
 	for i := range b.Components.Credentials {

@@ -9,32 +9,51 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
-// checkServiceNames: the Services of all components share the names of the Application.
+// checkServiceNames: the Services of all components of a topology share the names of the Application.
 func (l *loader) checkServiceNames() {
 	const application = "x"
-	taken := map[string]document.Path{}
+	type holder struct {
+		path      document.Path
+		component string
+	}
+	taken := map[string][]holder{}
 	for i, c := range l.components.Components.Components {
-		taken[HeadlessServiceName(application, c.Name)] = componentPath(i)
+		name := HeadlessServiceName(application, c.Name)
+		taken[name] = append(taken[name], holder{componentPath(i), c.Name})
 	}
 	for i, c := range l.components.Components.Components {
 		for j, s := range c.Services {
 			path := componentPath(i, "services").Index(j)
 			name := ServiceNameFor(application, s.Name)
-			if first, ok := taken[name]; ok {
-				l.wrong(path, "has the name %q, which %s has already: names of Services must differ", s.Name, first)
+			if k := slices.IndexFunc(taken[name], func(h holder) bool { return l.together(h.component, c.Name) }); k >= 0 {
+				l.wrong(path, "has the name %q, which %s has already: names of Services must differ", s.Name, taken[name][k].path)
 				continue
 			}
-			taken[name] = path
+			taken[name] = append(taken[name], holder{path, c.Name})
 		}
 	}
 }
 
-func (l *loader) checkBinding() {
-	binding := l.components.Binding
+// together says whether two components are the same, or parts of one topology.
+func (l *loader) together(a, b string) bool {
+	return a == b || slices.ContainsFunc(l.components.Topologies, func(t Topology) bool { return t.has(a) && t.has(b) })
+}
+
+func (l *loader) checkBindings() {
+	l.checkBinding(document.Path{"binding"}, l.components.Binding)
+	for i, t := range l.components.Topologies {
+		path := document.Path{"topologies"}.Index(i).With("binding")
+		l.checkBinding(path, t.Binding)
+		if t.Binding != nil && !t.has(t.Binding.Component) {
+			l.wrong(path.With("component"), "names %q, which the topology has not", t.Binding.Component)
+		}
+	}
+}
+
+func (l *loader) checkBinding(path document.Path, binding *Binding) {
 	if binding == nil {
 		return
 	}
-	path := document.Path{"binding"}
 	if binding.Credential != "" {
 		l.oneOf(path.With("credential"), binding.Credential, "credential", l.credentialNames())
 	}
@@ -50,9 +69,9 @@ func (l *loader) checkBinding() {
 	case speaks && binding.URIScheme != "" && binding.URISchemeTLS == "":
 		l.wrong(path, "has a uriScheme and no uriSchemeTLS, and component %q can speak TLS: add it", binding.Component)
 	}
-	l.checkBoundService(path.With("service"), all[index].Services, binding.Service, binding.Port)
+	l.checkBoundService(path, "service", &all[index], binding.Service, binding.Port)
 	if binding.ReadOnlyService != "" {
-		l.checkBoundService(path.With("readOnlyService"), all[index].Services, binding.ReadOnlyService, binding.Port)
+		l.checkBoundService(path, "readOnlyService", &all[index], binding.ReadOnlyService, binding.Port)
 	}
 	unique(l, path.With("also"), binding.Also, func(s BoundService) string { return s.Prefix })
 	for i, also := range binding.Also {
@@ -62,20 +81,20 @@ func (l *loader) checkBinding() {
 			l.oneOf(at.With("component"), also.Component, "component", names(all, func(c Component) string { return c.Name }))
 			continue
 		}
-		l.checkBoundService(at.With("service"), all[index].Services, also.Service, also.Port)
+		l.checkBoundService(at, "service", &all[index], also.Service, also.Port)
 	}
 }
 
 // checkBoundService: what clients are told of has to be theirs, on the port that they are told of.
-func (l *loader) checkBoundService(path document.Path, services []Service, name, port string) {
-	at := slices.IndexFunc(services, func(s Service) bool { return s.Name == name })
+func (l *loader) checkBoundService(path document.Path, field string, c *Component, name, port string) {
+	at := slices.IndexFunc(c.Services, func(s Service) bool { return s.Name == name })
 	switch {
 	case at < 0:
-		l.oneOf(path, name, "Service", names(services, func(s Service) string { return s.Name }))
-	case services[at].Exposure == ExposureInternal:
-		l.wrong(path, "names the Service %q, which is not for clients: its exposure must be Client", name)
+		l.oneOf(path.With(field), name, "Service", names(c.Services, func(s Service) string { return s.Name }))
+	case c.Services[at].Exposure == ExposureInternal:
+		l.wrong(path.With(field), "names the Service %q, which is not for clients: its exposure must be Client", name)
 	default:
-		l.oneOf(append(path[:len(path)-1:len(path)-1], "port"), port, "port of Service \""+name+"\"", slices.Clone(services[at].Ports))
+		l.oneOf(path.With("port"), port, "port of Service \""+name+"\"", slices.Clone(c.Services[at].Ports))
 	}
 }
 

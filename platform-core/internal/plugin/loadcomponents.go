@@ -49,6 +49,8 @@ func (l *loader) loadComponents() {
 		switch {
 		case ofSwitchover(path):
 			return false, checkSwitchoverText(text)
+		case ofMembership(path):
+			return false, checkMembershipText(text)
 		case ofWritingArgs(path):
 			return false, checkWritingArg(path, text)
 		case !inPlan(path):

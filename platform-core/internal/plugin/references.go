@@ -29,7 +29,7 @@ func (l *loader) checkReferences() {
 	l.checkTopologies()
 	l.checkNeeds()
 	l.checkDynamic()
-	l.checkBinding()
+	l.checkBindings()
 	l.checkEntities()
 	l.checkUnused()
 	l.checkOperations()
@@ -130,6 +130,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkDriver(at.With("driver"), c)
 	l.checkSwitchover(at.With("switchover"), c)
 	l.checkFailover(at, c)
+	l.checkMembership(at, c)
 	l.checkMonitoring(at, c)
 	l.checkLogs(at, c)
 }

@@ -112,6 +112,8 @@ type Component struct {
 	Switchover *Switchover `json:"switchover,omitempty"`
 	// Failover says how another pod becomes the writer; nil when none can.
 	Failover *Failover `json:"failover,omitempty"`
+	// Membership says who brings the pods to be what they are to each other; nil where that needs nobody.
+	Membership *Membership `json:"membership,omitempty"`
 	// Monitoring says where its metrics are; nil when it has none.
 	Monitoring *Monitoring `json:"monitoring,omitempty"`
 	// Logs says where it writes access logs; nil when it has none that could go to a volume.
@@ -262,6 +264,8 @@ type File struct {
 type Topology struct {
 	Name       string              `json:"name"`
 	Components []TopologyComponent `json:"components"`
+	// Binding in this topology; that of the plugin when nil.
+	Binding *Binding `json:"binding,omitempty"`
 }
 
 // TopologyComponent is a component within a topology.

@@ -14,10 +14,11 @@ import (
 )
 
 // Binding returns the data of the Secret that follows the Service Binding
-// specification; nil when the plugin declares none or its Service is not among the endpoints, which are those of all components. ca is the certificate of the CA
+// specification; nil when the plugin declares none for the topology or its Service is not among the endpoints, which are those of all components.
+// ca is the certificate of the CA
 // where the instance speaks TLS, else empty.
-func Binding(b *plugin.Bundle, application string, endpoints []platformv1.Endpoint, username, password string, ca []byte) map[string][]byte {
-	binding := b.Components.Binding
+func Binding(b *plugin.Bundle, application, topology string, endpoints []platformv1.Endpoint, username, password string, ca []byte) map[string][]byte {
+	binding := b.Binding(topology)
 	if binding == nil {
 		return nil
 	}

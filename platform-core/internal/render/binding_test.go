@@ -42,7 +42,7 @@ func TestBindingNamesFurtherServices(t *testing.T) {
 		}
 		// In whatever order components are looked at.
 		slices.Reverse(endpoints)
-		data := Binding(b.In(topology), "cache", endpoints, "default", "p", nil)
+		data := Binding(b.In(topology), "cache", topology, endpoints, "default", "p", nil)
 		for key, value := range want {
 			if string(data[key]) != value {
 				t.Errorf("%s: %s is %q, want %q", topology, key, data[key], value)

@@ -211,6 +211,9 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 	for _, role := range c.declared.Roles {
 		set.Roles = append(set.Roles, platformv1.SetRole{Name: role.Name, Access: role.Access})
 	}
+	if c.declared.Membership != nil {
+		set.Members = Members(set.Replicas, set.ExcludedOrdinals)
+	}
 	if s := c.declared.Switchover; s != nil {
 		set.Switchover = &platformv1.SetSwitchover{Action: s.Action, Roles: s.Roles, When: s.When, Parameters: s.Parameters}
 	}

@@ -99,10 +99,11 @@ func setObjects(app *platformv1.Application, set WorkloadSetOutput) ([]runtime.O
 }
 
 func bindingSecret(b *plugin.Bundle, app *platformv1.Application, endpoints []platformv1.Endpoint) *corev1.Secret {
-	if b.Components.Binding == nil {
+	binding := b.Binding(app.Spec.Topology)
+	if binding == nil {
 		return nil
 	}
-	credential, _ := b.Credential(b.Components.Binding.Credential)
+	credential, _ := b.Credential(binding.Credential)
 	if credential == nil {
 		return nil
 	}
@@ -110,14 +111,14 @@ func bindingSecret(b *plugin.Bundle, app *platformv1.Application, endpoints []pl
 	if app.Spec.TLS.On() {
 		ca = []byte("the CA's certificate")
 	}
-	data := Binding(b, app.Name, endpoints, credential.Username, "password", ca)
+	data := Binding(b, app.Name, app.Spec.Topology, endpoints, credential.Username, "password", ca)
 	if data == nil {
 		return nil
 	}
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: platformv1.BindingNameFor(app.Name), Namespace: app.Namespace},
-		Type:       BindingSecretType(b),
+		Type:       BindingSecretType(binding),
 		StringData: map[string]string{},
 	}
 	for key, value := range data {
@@ -127,11 +128,8 @@ func bindingSecret(b *plugin.Bundle, app *platformv1.Application, endpoints []pl
 }
 
 // BindingSecretType is the type of the Secret that follows the Service Binding specification.
-func BindingSecretType(b *plugin.Bundle) corev1.SecretType {
-	if b.Components.Binding == nil {
-		return corev1.SecretTypeOpaque
-	}
-	return corev1.SecretType("servicebinding.io/" + b.Components.Binding.Type)
+func BindingSecretType(binding *plugin.Binding) corev1.SecretType {
+	return corev1.SecretType("servicebinding.io/" + binding.Type)
 }
 
 func typeMeta(kind string) metav1.TypeMeta {

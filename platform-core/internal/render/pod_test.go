@@ -139,7 +139,7 @@ func TestServicesAndBinding(t *testing.T) {
 	if !reflect.DeepEqual(output.Endpoints, want) {
 		t.Errorf("endpoints are %+v", output.Endpoints)
 	}
-	data := Binding(b, "cache", output.Endpoints, "default", "p@ss:/word", nil)
+	data := Binding(b, "cache", "standalone", output.Endpoints, "default", "p@ss:/word", nil)
 	for key, value := range map[string]string{
 		"type": "redis", "provider": "zeroinfra", "host": "cache.shop.svc", "port": "6379",
 		"username": "default", "password": "p@ss:/word", "uri": "redis://default:p%40ss%3A%2Fword@cache.shop.svc:6379",
@@ -151,12 +151,12 @@ func TestServicesAndBinding(t *testing.T) {
 	if data["host-ro"] != nil || data["uri-ro"] != nil {
 		t.Errorf("there are no replicas, and the binding names %s", data["host-ro"])
 	}
-	if Binding(b, "cache", nil, "u", "p", nil) != nil {
+	if Binding(b, "cache", "standalone", nil, "u", "p", nil) != nil {
 		t.Error("there is a binding without an endpoint")
 	}
 	replicas := slices.Concat(output.Endpoints, []platformv1.Endpoint{{Name: "cache-replica", Host: "cache-replica.shop.svc", Port: 6379, Role: "replica"}})
 	b.Components.Binding.ReadOnlyService = "replica"
-	data = Binding(b, "cache", replicas, "default", "p", nil)
+	data = Binding(b, "cache", "standalone", replicas, "default", "p", nil)
 	if string(data["host-ro"]) != "cache-replica.shop.svc" || string(data["uri-ro"]) != "redis://default:p@cache-replica.shop.svc:6379" {
 		t.Errorf("for reads the binding names %s and %s", data["host-ro"], data["uri-ro"])
 	}

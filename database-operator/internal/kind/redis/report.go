@@ -4,16 +4,12 @@ package redis
 
 import (
 	"fmt"
-	"net"
-	"strconv"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/redisparts"
 )
-
-// healthy is what the engine says of a pod whose server answers.
-const healthy = "Healthy"
 
 // Report implements typed.Kind.
 func (Kind) Report(r *databasev1.Redis, app *platformv1.Application) {
@@ -25,14 +21,14 @@ func (Kind) Report(r *databasev1.Redis, app *platformv1.Application) {
 	s.Term = app.Status.Term
 	s.Durability = app.Status.Durability
 	s.Schedules = app.DeepCopy().Status.Schedules
-	s.Endpoint = endpoint(app.Status.Endpoints, primaryRole)
-	s.ReadOnlyEndpoint = endpoint(app.Status.Endpoints, replicaRole)
+	s.Endpoint = redisparts.Endpoint(app.Status.Endpoints, redisparts.Primary)
+	s.ReadOnlyEndpoint = redisparts.Endpoint(app.Status.Endpoints, redisparts.Replica)
 	s.SentinelEndpoint = ""
 	if app.Spec.Topology == elected {
 		// Redis replicates in the same way, whoever elects.
 		s.Durability = platformv1.DurabilityAsynchronous
 		// Any Sentinel will do.
-		s.SentinelEndpoint = endpoint(app.Status.Endpoints, "")
+		s.SentinelEndpoint = redisparts.Endpoint(app.Status.Endpoints, "")
 	}
 	s.BindingName = ""
 	if app.Status.Binding != nil {
@@ -54,7 +50,7 @@ func reportMembers(s *databasev1.RedisStatus, app *platformv1.Application) {
 				continue
 			}
 			s.Members = append(s.Members, databasev1.RedisMember{Name: pod.Name, Role: pod.Role})
-			if pod.Role == replicaRole && pod.Health == healthy {
+			if pod.Role == redisparts.Replica && pod.Health == redisparts.Healthy {
 				follow++
 			}
 		}
@@ -68,19 +64,9 @@ func reportMembers(s *databasev1.RedisStatus, app *platformv1.Application) {
 func watching(pods []platformv1.PodState) int {
 	n := 0
 	for _, pod := range pods {
-		if pod.Health == healthy {
+		if pod.Health == redisparts.Healthy {
 			n++
 		}
 	}
 	return n
-}
-
-// endpoint returns the address of the Service for pods of a role; empty when there is none.
-func endpoint(all []platformv1.Endpoint, role string) string {
-	for _, e := range all {
-		if e.Role == role {
-			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
-		}
-	}
-	return ""
 }

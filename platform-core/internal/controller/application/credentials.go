@@ -99,7 +99,7 @@ func (c *Controller) ensureCredential(ctx context.Context, app *platformv1.Appli
 // ensureBinding applies the Secret after the Service Binding specification, once password and endpoints are known.
 func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Application, f *facts) error {
 	bundle := f.state.Bundle
-	binding := bundle.Components.Binding
+	binding := bundle.Binding(app.Spec.Topology)
 	if binding == nil || f.components[binding.Component] == nil {
 		return nil
 	}
@@ -125,13 +125,13 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 	for _, component := range f.components {
 		endpoints = append(endpoints, component.Status.Endpoints...)
 	}
-	data := render.Binding(bundle, app.Name, endpoints, username, password, ca)
+	data := render.Binding(bundle, app.Name, app.Spec.Topology, endpoints, username, password, ca)
 	if data == nil {
 		return nil
 	}
 	_, err = c.applyOwned(ctx, app, &corev1.Secret{
 		ObjectMeta: meta(app, platformv1.BindingNameFor(app.Name), ""),
-		Type:       corev1.SecretType("servicebinding.io/" + binding.Type),
+		Type:       render.BindingSecretType(binding),
 		Data:       data,
 	})
 	return err
@@ -139,7 +139,7 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 
 // bound is the password to hand out to clients: the one before, as long as the processes may still have that.
 func (c *Controller) bound(ctx context.Context, app *platformv1.Application, f *facts, password string) (string, error) {
-	binding := f.state.Bundle.Components.Binding
+	binding := f.state.Bundle.Binding(app.Spec.Topology)
 	if binding.Credential == "" || f.tookOver(binding.Component, binding.Credential) {
 		return password, nil
 	}

@@ -27,6 +27,12 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 	for _, obj := range wanted {
 		names[keyOf(obj)] = true
 	}
+	for _, obj := range f.extras {
+		// The budget of a set that has yet to go has its name.
+		if slices.Contains(f.kept, obj.GetName()) {
+			names[keyOf(obj)] = true
+		}
+	}
 	// An autoscaler that goes must not scale a set once more that has its number from the spec again.
 	if err := c.prune(ctx, f.autoscalers, names); err != nil {
 		return outcome.Failed(err)

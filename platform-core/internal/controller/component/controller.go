@@ -19,10 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -46,6 +48,10 @@ type Deps struct {
 	Certificates *foreign.Kinds
 	// Monitors is the way to the PodMonitors of the Prometheus Operator.
 	Monitors *foreign.Kinds
+	// Ops reaches the ops agents, where pods are members of one cluster.
+	Ops agentclient.OpsDialer
+	// Now tells the time; time.Now in production.
+	Now func() time.Time
 	// Namespace of the operator, which calls the agents.
 	Namespace string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.
@@ -67,6 +73,8 @@ type Controller struct {
 	events *event.Recorder
 	// rendered components that are at work.
 	rendered rendered
+	// known is what was found out about members.
+	known known
 }
 
 // Setup registers the controller with a manager. It returns who forecasts what the controller would do.
@@ -79,13 +87,14 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		others: apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
-	c.frame, c.rendered = frame.New(c.client, c.work, finish), newRendered()
+	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(membershipMoved), newRendered()
 	made := queue.Made(mgr, &platformv1.Component{}, nil)
 	return c.forecast, ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.Component{}).
 		Watches(&platformv1.WorkloadSet{}, queue.OwnerOf(mgr, &platformv1.Component{})).
 		Watches(&corev1.Service{}, made).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofMember), builder.WithPredicates(memberMoved)).
 		Watches(&policyv1.PodDisruptionBudget{}, made, builder.WithPredicates(specChanged)).
 		Watches(&networkingv1.NetworkPolicy{}, made).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(specChanged)).
@@ -130,6 +139,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func (c *Controller) work(ctx context.Context, component *platformv1.Component) outcome.Outcome {
 	if !component.DeletionTimestamp.IsZero() {
+		c.known.forget(client.ObjectKeyFromObject(component))
 		return outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed")
 	}
 	f, err := c.observe(ctx, component)
@@ -145,6 +155,16 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if refused != nil {
 		return *refused
 	}
+	m, err := c.observeMembers(ctx, component, f, output)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	output = m.held(f, output)
+	return outcome.Worst(c.bring(ctx, component, f, output), c.tendMembers(ctx, component, m))
+}
+
+// bring brings about what was rendered, and says how far that is.
+func (c *Controller) bring(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
 	if o := c.carry(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}

@@ -34,6 +34,8 @@ type facts struct {
 	tls tlsFacts
 	// monitoring is what is known of the PodMonitor.
 	monitoring monitoringFacts
+	// kept are the names of sets that are not wanted, and whose pods have yet to leave the cluster that they are members of.
+	kept []string
 	// written are the sets that this turn wrote: what sets says of them is older than that.
 	written []string
 }

@@ -39,17 +39,22 @@ func (c *Controller) planWith(component *platformv1.Component, f *facts, renders
 	}
 	settings := c.Settings.Get()
 	settings.OperatorNamespace = c.Namespace
-	output, refusal := renders(bundle, settings, render.Meta{
-		Application: component.Spec.Application,
-		Namespace:   component.Namespace,
-		UID:         types.UID(component.Labels[platformv1.ApplicationUIDLabel]),
-		Domain:      component.Labels[platformv1.DomainLabel],
-	})
+	output, refusal := renders(bundle, settings, ownerOf(component))
 	if refusal != nil {
 		o := outcome.Stalled(refusal.Reason, refusal.Message)
 		return nil, &o
 	}
 	return output, nil
+}
+
+// ownerOf is the Application of a component.
+func ownerOf(component *platformv1.Component) render.Meta {
+	return render.Meta{
+		Application: component.Spec.Application,
+		Namespace:   component.Namespace,
+		UID:         types.UID(component.Labels[platformv1.ApplicationUIDLabel]),
+		Domain:      component.Labels[platformv1.DomainLabel],
+	}
 }
 
 // settle derives the state of the component from its sets.

@@ -112,7 +112,7 @@ func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *pl
 
 // told waits until the Secret that clients read has the new password.
 func (c *Controller) told(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle, name string, secret *corev1.Secret) (*opsflow.Answer, error) {
-	if binding := bundle.Components.Binding; binding == nil || binding.Credential != name {
+	if binding := bundle.Binding(app.Spec.Topology); binding == nil || binding.Credential != name {
 		return &opsflow.Answer{}, nil
 	}
 	bound := &corev1.Secret{}

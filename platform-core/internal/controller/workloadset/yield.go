@@ -5,8 +5,10 @@ package workloadset
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/records"
@@ -33,14 +36,14 @@ func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *
 	}
 	giveBack, taken := c.Turns.Take(types.NamespacedName{Namespace: set.Namespace, Name: set.Spec.Application})
 	if taken {
-		by, err := c.atWork(ctx, set)
+		by, err := c.awaited(ctx, set)
 		if err == nil && by == "" {
 			return steps, giveBack, nil
 		}
 		if giveBack(); err != nil {
 			return nil, nothing, err
 		}
-		f.yields = fmt.Sprintf("Operation %q to have gone through the pods", by)
+		f.yields = by
 	} else {
 		f.yields = "another pod of the Application"
 	}
@@ -48,6 +51,61 @@ func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *
 	f.wakeAfter(turnRetry)
 	f.rollout.Window = rollout.Closed
 	return rollout.Plan(f.rollout), nothing, nil
+}
+
+// awaited is what has to be over before a pod that serves is taken out; empty for nothing.
+func (c *Controller) awaited(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
+	by, err := c.atWork(ctx, set)
+	if by != "" {
+		return fmt.Sprintf("Operation %q to have gone through the pods", by), nil
+	}
+	if err != nil || set.Spec.Members == "" {
+		return "", err
+	}
+	return c.unsettledMembers(ctx, set)
+}
+
+// unsettledMembers says what the other members of the cluster are about: none is taken out while one is missing, or while they are being
+// brought together.
+func (c *Controller) unsettledMembers(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
+	component := &platformv1.Component{}
+	key := client.ObjectKey{Namespace: set.Namespace, Name: platformv1.ComponentNameFor(set.Spec.Application, set.Spec.Component)}
+	if err := c.live.Get(ctx, key, component); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	if call := component.Status.Membership; call != nil {
+		return fmt.Sprintf("the members to be brought together (%s)", call.Message), nil
+	}
+	var sets platformv1.WorkloadSetList
+	var pods corev1.PodList
+	of := client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application, platformv1.ComponentLabel: set.Spec.Component}
+	for _, list := range []client.ObjectList{&sets, &pods} {
+		if err := c.live.List(ctx, list, client.InNamespace(set.Namespace), of); err != nil {
+			return "", err
+		}
+	}
+	for i := range sets.Items {
+		if other := &sets.Items[i]; other.Name != set.Name && other.Spec.IsRunning() {
+			if missing := missingOf(other, pods.Items); missing != "" {
+				return fmt.Sprintf("pod %s, which is a member as well, to be ready", missing), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// missingOf names a pod of a set that does not do its work; empty for none.
+func missingOf(set *platformv1.WorkloadSet, pods []corev1.Pod) string {
+	for _, ordinal := range set.Spec.Ordinals() {
+		name := platformv1.PodNameFor(set.Name, ordinal)
+		if !slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+			p := factsOf(&pod, ordinal)
+			return pod.Name == name && p.Life == rollout.Alive && p.Ready == rollout.Ready && p.Report.Health == agentreport.Healthy
+		}) {
+			return name
+		}
+	}
+	return ""
 }
 
 // atWork names the Operation that works through pods of the Application at this moment; empty for none.

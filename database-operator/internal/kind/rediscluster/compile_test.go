@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster
+
+import (
+	"testing"
+
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+)
+
+func TestCompile(t *testing.T) {
+	testkit.Golden(t, "testdata", func(in databasev1.RedisCluster) (any, error) { return Kind{}.Compile(&in) })
+}

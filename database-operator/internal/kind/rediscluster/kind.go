@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscluster
+
+import (
+	"fmt"
+
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+)
+
+// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redisclusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redisclusters/status,verbs=get;patch
+// +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redisclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=redisclusters.database.zeroinfra.github.com,verbs=patch
+
+// Kind is the kind RedisCluster.
+type Kind struct{}
+
+var (
+	_ typed.Kind[*databasev1.RedisCluster] = Kind{}
+	_ typed.Writer                         = Kind{}
+	_ typed.Converter                      = Kind{}
+)
+
+// Name implements typed.Kind.
+func (Kind) Name() string { return "RedisCluster" }
+
+// WriteThrough implements typed.Writer.
+func (Kind) WriteThrough() map[string]string {
+	const of = "components[" + component + "]."
+	return map[string]string{
+		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size",
+		podsField: "replicasPerShard",
+	}
+}
+
+// podsField of the Application is how many pods each shard has: the replicas and their primary.
+const podsField = "components[" + component + "].replicas"
+
+// Convert implements typed.Converter.
+func (Kind) Convert(field string, value any) (any, error) {
+	if field != podsField {
+		return value, nil
+	}
+	pods, ok := value.(int64)
+	if !ok || pods < 1 {
+		return nil, fmt.Errorf("%v pods of each shard are asked for, and it has 1 at least: its primary. To stop the cluster, use the Operation Stop", value)
+	}
+	return pods - 1, nil
+}
+
+// New implements typed.Kind.
+func (Kind) New() *databasev1.RedisCluster { return &databasev1.RedisCluster{} }
