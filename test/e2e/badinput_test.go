@@ -54,6 +54,7 @@ func refusedAlways() []refusal {
 		{"empty Secret name", passwordFrom(""), "name"},
 		{"user default", withUser("default"), "instance's own"},
 		{"user with a rule for a password", func(s *databasev1.RedisSpec) { withUser("app")(s); s.Users[0].Commands = "+@read >secret" }, "commands"},
+		{"Sentinels of one server", withSentinels(3), "sentinel needs replicas"},
 		{"failover of one server", func(s *databasev1.RedisSpec) { s.Failover = &databasev1.RedisFailover{Mode: platformv1.FailoverManual} }, "failover needs replicas"},
 		{"more replicas to write than there are", func(s *databasev1.RedisSpec) { s.Durability = &databasev1.RedisDurability{MinReplicas: 1} }, "cannot be above replicas"},
 		{"unknown Service type", func(s *databasev1.RedisSpec) { s.Service = &platformv1.ServiceExposure{Type: "Magic"} }, "service"},
@@ -65,7 +66,7 @@ func refusedAsChange() []refusal {
 	return []refusal{
 		{"shrinking storage", func(s *databasev1.RedisSpec) { s.Storage.Size = resource.MustParse("32Mi") }, "cannot shrink"},
 		{"another storage class", func(s *databasev1.RedisSpec) { s.Storage.StorageClassName = ptr.To("other") }, "immutable"},
-		{"replicas for a server that stays alone", withReplicas(1), "neither added nor taken out"},
+		{"Sentinels for a server that had none", func(s *databasev1.RedisSpec) { withReplicas(1)(s); withSentinels(3)(s) }, "sentinel can neither be added"},
 		{"another plugin version", func(s *databasev1.RedisSpec) { s.PluginVersion = "2.0.0" }, "UpgradeApp"},
 		{"persistence switched off", persistence(databasev1.RedisPersistence{Mode: databasev1.PersistenceNone}), "persistence.mode"},
 	}

@@ -70,7 +70,7 @@ func TestLifecycleOfRedis(t *testing.T) {
 	i.recorded(1, "spec.components[redis].resources.limits.memory: 160Mi → 192Mi", func(spec *databasev1.RedisSpec) {
 		spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("192Mi")}
 	})
-	s.refusedOperation(operation("scale", "HorizontalScale", i.reference(), "replicas", "3"), "neither added nor taken out")
+	s.refusedOperation(operation("scale", "HorizontalScale", i.reference(), "replicas", "9"), "replicas")
 	s.refusedOperation(operation("switch", "Switchover", i.reference()), "declares no switchover")
 	s.refusedOperation(operation("shrink", "VerticalScaleVolume", i.reference(), "size", "1Mi"), "1Mi")
 	s.refusedOperation(operation("downgrade", "UpgradePaaS", i.reference(), "version", "6.0"), "is older")

@@ -17,6 +17,14 @@ const (
 	cliScript = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
 exec timeout 10 redis-cli -e --no-auth-warning "$@"`
+	// A CA comes on the lines after the password. Commands may run side by side: each has a file of its own.
+	cliTLSScript = `IFS= read -r REDISCLI_AUTH
+export REDISCLI_AUTH
+cat >/tmp/ca.$$
+timeout 10 redis-cli -e --no-auth-warning --tls --cacert /tmp/ca.$$ "$@"
+code=$?
+rm /tmp/ca.$$
+exit $code`
 	uriScript = `IFS= read -r URI
 exec timeout 10 redis-cli -e --no-auth-warning -u "$URI" "$@"`
 )
@@ -24,6 +32,8 @@ exec timeout 10 redis-cli -e --no-auth-warning -u "$URI" "$@"`
 // account is how a client reaches a Redis: what the binding Secret says.
 type account struct {
 	host, port, username, password, uri string
+	// ca is the certificate of the CA where the instance speaks TLS, else empty.
+	ca string
 }
 
 // clientName is the name of the pod that redis-cli runs in.
@@ -85,11 +95,15 @@ func (s *space) runClient(name, image string) {
 // redisCLI runs a command with redis-cli in the client pod.
 func (s *space) redisCLI(a account, arguments ...string) (string, error) {
 	s.Helper()
-	command := []string{"sh", "-c", cliScript, "redis-cli", "-h", a.host, "-p", a.port}
+	script := cliScript
+	if a.ca != "" {
+		script = cliTLSScript
+	}
+	command := []string{"sh", "-c", script, "redis-cli", "-h", a.host, "-p", a.port}
 	if a.username != "" {
 		command = append(command, "--user", a.username)
 	}
-	return run(s.ctx, s.name, s.clientPod(), clientName, a.password+"\n", append(command, arguments...)...)
+	return run(s.ctx, s.name, s.clientPod(), clientName, a.password+"\n"+a.ca, append(command, arguments...)...)
 }
 
 // redisURI runs a command with nothing but a URI.
@@ -117,7 +131,7 @@ func (s *space) accountIn(name string) account {
 	a := account{
 		host: string(secret.Data["host"]), port: string(secret.Data["port"]),
 		username: string(secret.Data["username"]), password: string(secret.Data["password"]),
-		uri: string(secret.Data["uri"]),
+		uri: string(secret.Data["uri"]), ca: string(secret.Data["ca.crt"]),
 	}
 	if a.host == "" || a.port == "" || a.username == "" || a.password == "" || a.uri == "" {
 		s.Fatalf("binding %q lacks one of host, port, username, password and uri: it has %v", name, keysOf(secret.Data))

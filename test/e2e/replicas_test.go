@@ -91,16 +91,26 @@ func (i *instance) following(number int) {
 // TestRedisWithReplicas takes a Redis from one server to several and back, reads each field of that back, and has its primary lose pod and volume.
 func TestRedisWithReplicas(t *testing.T) {
 	s := newSpace(t, "replicas")
-	i := s.redis("db", safe(), withReplicas(0), placed)
+	i := s.redis("db", safe(), placed)
 	i.ready()
 	t.Logf("alone: %v", i.columns(databasev1.GroupVersion.WithResource("redis"), i.name))
 	i.must("EVAL", "for n=1,tonumber(ARGV[1]) do redis.call('SET','k:'..n,n) end", "0", fmt.Sprint(manyKeys))
 
 	alone := i.footprint()
+	w := i.startWriter()
 	i.update(withReplicas(2))
 	i.following(2)
-	if err := alone.sameProcess(i.footprint()); err != nil {
+	gap := w.stop()
+	t.Logf("with its first replicas: %d writes acknowledged, the longest gap %s", len(w.numbers), seconds(gap))
+	if lost := w.lost(); lost > 0 || gap > inPlaceGap {
+		t.Errorf("%d of %d acknowledged writes are lost, and the longest gap is %s", lost, len(w.numbers), seconds(gap))
+	}
+	i.must("EVAL", "for n=1,tonumber(ARGV[1]) do redis.call('DEL','w:'..n) end", "0", fmt.Sprint(w.numbers[len(w.numbers)-1]+100))
+	if err := alone.restartedInPlace(i.footprint()); err != nil {
 		t.Errorf("with its first replicas: %v", err)
+	}
+	if err := i.tryUpdate(func(spec *databasev1.RedisSpec) { spec.Replicas, spec.Durability = nil, nil }); err == nil || !strings.Contains(err.Error(), "not taken out") {
+		t.Errorf("without replicas again: %v", err)
 	}
 	i.wantColumns(databasev1.GroupVersion.WithResource("redis"), i.name, "Pods", "Primary", "Replicas", "Read-Only")
 	i.checkReads()

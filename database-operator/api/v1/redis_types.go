@@ -11,7 +11,7 @@ import (
 )
 
 // RedisSpec describes a Redis server, or a primary with its replicas.
-// +kubebuilder:validation:XValidation:rule="has(self.replicas) == has(oldSelf.replicas)",message="replicas can be changed, but neither added nor taken out: with replicas 0 a server can get some later, without replicas it stays alone. Create another Redis with replicas and copy the data"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.replicas) || has(self.replicas)",message="replicas can be added and changed, but not taken out: a server that was told who writes does not go back to deciding it alone. Set replicas to 0 for a server alone"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.persistence) || !has(self.persistence.mode) || self.persistence.mode in ['AOF', 'Both']",message="replicas need persistence.mode AOF or Both: a primary that starts again without its data would empty its replicas too"
 // +kubebuilder:validation:XValidation:rule="!has(self.failover) || has(self.replicas)",message="failover needs replicas: nobody takes over from a server that is alone"
 // +kubebuilder:validation:XValidation:rule="has(self.sentinel) == has(oldSelf.sentinel)",message="sentinel can neither be added nor taken out: who decides which server takes writes is decided when the object is made. Create another Redis and copy the data"
@@ -27,8 +27,8 @@ type RedisSpec struct {
 	// +kubebuilder:validation:MaxLength=20
 	Version string `json:"version"`
 	// replicas are the servers beside the primary, up to 4: each has all of its data, read-only, and one takes over when it fails. It can be
-	// changed at any time. 0 is a server alone that can get replicas later. Left out, it is a server that stays alone, for all persistence.modes; that
-	// is decided for good when the object is made.
+	// changed at any time. 0 is a server alone that is told by the engine whether it writes. Left out, it is a server that asks nobody, for all
+	// persistence.modes; it can get replicas later, by which its process is started again once, but not the other way round.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
@@ -156,11 +156,12 @@ type RedisSentinel struct {
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Enum=3;5
 	Replicas int32 `json:"replicas,omitempty"`
-	// after is how long the primary may not answer before another one is elected, between 1s and 10m. Default 5s.
+	// after is how long the primary may not answer before another one is elected, between 5s and 10m: what Sentinels know of replicas is as old
+	// as that. Default 5s.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('10m')",message="sentinel.after must be between 1s and 10m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('10m')",message="sentinel.after must be between 5s and 10m"
 	After *metav1.Duration `json:"after,omitempty"`
 }
 

@@ -7,14 +7,17 @@
 #   sentinel   becomes a Sentinel, which knows what it knew before, or what the others know
 #   probe      runs redis-cli with the arguments that follow, for INFO, and adds whether a Sentinel names a server that writes
 #   handover   has the Sentinels make the replica $1 the primary, without a write that is acknowledged and lost
+#   elect      lets the Sentinels elect the server $1, whatever it has
 #
 # Environment: SELF, the DNS name of this pod; SENTINELS, all that there may be; SENTINEL_PASSWORD, of the user that Sentinels and replicas
-# are; REDISCLI_AUTH, of the user default; TLS, arguments of redis-cli. For sentinel also PEERS, the Sentinels that are wanted, MEMBERS, all
+# are; REDISCLI_AUTH, of the user default. For sentinel also PEERS, the Sentinels that are wanted, MEMBERS, all
 # that there may be, and QUORUM; for start FIRST, the member that begins, and PRIORITY of a replica that can be elected.
 set -eu
 umask 077
 
 name=mymaster config=/zeroinfra/config data=/data port=6379 sentinelPort=26379
+TLS=
+[ ! -e /zeroinfra/certs/ca.crt ] || TLS="--tls --cacert /zeroinfra/certs/ca.crt"
 # The data of the instance is on this volume: without it, nothing here may ever become the primary.
 mark=$data/.zeroinfra.elected
 
@@ -23,36 +26,33 @@ say() { echo "redis-elected: $*"; }
 told() { [ "$1" = "${said:-}" ] || { said=$1; say "$1"; }; }
 
 # cli runs a command at a host as the user default; internal at a host and port as the user of the Sentinels.
-cli() { host=$1; shift; timeout 3 redis-cli -e -h "$host" -p "$port" ${TLS:-} --no-auth-warning "$@"; }
-internal() { host=$1 at=$2; shift 2; REDISCLI_AUTH=$SENTINEL_PASSWORD timeout 1 redis-cli -h "$host" -p "$at" --user sentinel ${TLS:-} --no-auth-warning "$@" 2>/dev/null; }
+cli() { host=$1; shift; timeout 3 redis-cli -e -h "$host" -p "$port" $TLS --no-auth-warning "$@"; }
+internal() { host=$1 at=$2; shift 2; REDISCLI_AUTH=$SENTINEL_PASSWORD timeout 1 redis-cli -h "$host" -p "$at" --user sentinel $TLS --no-auth-warning "$@" 2>/dev/null; }
 
 # ask prints what a Sentinel knows in one line, and nothing when it does not answer: "blank" when it watches nobody, else "named HOST EPOCH
-# SENTINELS DOUBT". DOUBT is 1 when it has not heard of that primary for half of the time after which it is down, and there is a replica that
-# could be elected.
+# SENTINELS OTHERS", where OTHERS is how many replicas it could elect in its place.
 ask() {
   printf 'SENTINEL %s\n' "GET-MASTER-ADDR-BY-NAME $name" "MASTER $name" "REPLICAS $name" | internal "$1" "$sentinelPort" | tr -d '\r' | awk '
-    function replica() { electable += section > 1 && value["flags"] !~ /down|disconnected/ && value["slave-priority"] != 0 && value["info-refresh"] < 5000 }
+    function replica() { others += section > 1 && value["flags"] !~ /down|disconnected/ && value["slave-priority"] != 0 && value["info-refresh"] < (primary["flags"] ~ /down/ ? 5000 : 30000) }
     NR == 1 { host = $0 }
     NR == 2 && host == "" && /^ERR No such master/ { print "blank"; exit }
     NR < 3 { next }
     key == "" { key = $0; if (key == "name") { replica(); section++ } next }
     { if (section == 1) primary[key] = $0; else value[key] = $0; key = "" }
     END { replica()
-      late = (primary["flags"] ~ /down|failover/) || (primary["last-ok-ping-reply"] > primary["down-after-milliseconds"] / 2)
-      doubt = late && electable > 0
-      if (host != "" && host !~ / / && "config-epoch" in primary) print "named", host, primary["config-epoch"], primary["num-other-sentinels"] + 1, doubt }'
+      if (host != "" && host !~ / / && "config-epoch" in primary) print "named", host, primary["config-epoch"], primary["num-other-sentinels"] + 1, others }'
 }
 
 # askAll asks all that are given at once.
 askAll() { for one in "$@"; do ask "$one" & done; wait; }
 
-# newest prints the primary that is named with the highest epoch, how many name it, how many Sentinels there are, and how many of those that
-# name it doubt that it works.
+# newest prints the primary that is named with the highest epoch, how many name it, how many Sentinels there are, and how many others could be
+# elected.
 newest() {
-  awk '$1 == "named" { n++; host[n] = $2; epoch[n] = $3; all[n] = $4; doubt[n] = $5; if (!best || $3 > epoch[best]) best = n }
+  awk '$1 == "named" { n++; host[n] = $2; epoch[n] = $3; all[n] = $4; others[n] = $5; if (!best || $3 > epoch[best]) best = n }
     END { if (!n) exit
-      for (i = 1; i <= n; i++) if (host[i] == host[best]) { votes++; doubts += doubt[i]; if (all[i] > total) total = all[i] }
-      print host[best], votes, total, doubts + 0 }'
+      for (i = 1; i <= n; i++) if (host[i] == host[best]) { votes++; if (others[i] > most) most = others[i]; if (all[i] > total) total = all[i] }
+      print host[best], votes, total, most + 0 }'
 }
 
 # quoted is a word of a configuration file.
@@ -117,13 +117,14 @@ start() {
       serve --replicaof "$1" "$port" --replica-priority 0
     elif [ ! -e "$mark" ]; then
       told "the Sentinels name this member, whose volume is empty: it stays away until they have elected another one. If no other has the data either, restore a backup"
-    elif [ "$4" -eq 0 ] || [ "$waited" -ge 30 ]; then
+    elif [ "$4" -eq 0 ] || [ "$waited" -ge 60 ]; then
       say "$2 of $3 Sentinels name this member: it goes on as the primary"
       [ "$(cat "$mark")" != first ] || marked
       serve
     else
-      # They are about to elect another one: two would write for a while.
-      told "the Sentinels name this member and have not heard of it for a while: waiting for them to elect another one"
+      # A primary that starts again counts its writes anew. Sentinels go by that count: a replica that has those before and none of those after
+      # would be as good to them as one that has all.
+      told "the Sentinels name this member, and could elect another one: waiting for that"
       waited=$((waited + 1))
     fi
     sleep 0.5
@@ -169,11 +170,15 @@ sentinel() {
     trap - TERM INT
     echo "sentinel monitor $name $primary $port $QUORUM" >"$state"
   fi
-  # Of what a Sentinel wrote itself all is kept that is not for the plan to say; Sentinels that are not wanted are forgotten.
-  awk -v name=$name -v quorum="$QUORUM" -v peers=" $PEERS " -v self="$SELF" '
+  # Of what a Sentinel wrote itself all is kept that is not for the plan to say; Sentinels that are not wanted are forgotten, and, while the
+  # primary answers, servers that do not follow it: one that does is heard of from the primary.
+  follow=$(internal "$(awk -v name=$name '$2 == "monitor" && $3 == name { print $4 }' "$state")" "$port" INFO replication | tr -d '\r' | awk -F'[:=,]' '
+    $1 == "role" { role = $2 } $1 ~ /^slave[0-9]/ && $2 == "ip" { list = list " " $3 } END { if (role == "master" && list) print list " " }' || true)
+  awk -v name=$name -v quorum="$QUORUM" -v peers=" $PEERS " -v self="$SELF" -v follow="$follow" '
     $1 != "sentinel" { next }
     $2 == "monitor" && $3 == name { $6 = quorum; print; next }
-    $2 == "current-epoch" || ($2 ~ /^(config-epoch|leader-epoch|known-replica|known-slave)$/ && $3 == name) { print; next }
+    $2 == "current-epoch" || ($2 ~ /^(config-epoch|leader-epoch)$/ && $3 == name) { print; next }
+    $2 ~ /^known-(replica|slave)$/ && $3 == name && (follow == "" || index(follow, " " $4 " ")) { print; next }
     $2 == "known-sentinel" && $3 == name && $4 != self && $5 != 0 && index(peers, " " $4 " ") { print }' "$state" >"$data/kept.conf"
   { cat "$data/own.conf" $config/monitor.conf "$data/kept.conf"
     echo "sentinel auth-user $name sentinel"
@@ -236,9 +241,11 @@ handover() {
   cli 127.0.0.1 REPLICAOF "$target" "$port" >/dev/null
 }
 
+elect() { cli "$1" CONFIG SET replica-priority 100; }
+
 command=$1
 shift
 case $command in
-  start | sentinel | probe | handover) "$command" "$@" ;;
+  start | sentinel | probe | handover | elect) "$command" "$@" ;;
   *) echo "redis-elected: no such command: $command" >&2; exit 2 ;;
 esac

@@ -9,7 +9,6 @@ import (
 
 // ApplicationSpec describes one instance of a middleware.
 // +kubebuilder:validation:XValidation:rule="self.plugin == oldSelf.plugin",message="plugin is immutable"
-// +kubebuilder:validation:XValidation:rule="self.topology == oldSelf.topology",message="topology is immutable"
 type ApplicationSpec struct {
 	// plugin that knows the middleware, for example redis. Immutable.
 	// +required
@@ -27,7 +26,8 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	Version string `json:"version"`
-	// topology is the deployment mode, one of those that the plugin names, for example standalone. Immutable.
+	// topology is the deployment mode, one of those that the plugin names, for example standalone. It can change where the plugin says that one goes on from
+	// the other.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40

@@ -10,6 +10,7 @@ package accept
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,7 +51,7 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
-	if refusals = slices.Concat(scaling(f, wanted), tlsChanges(f, wanted), windows(app), schedules(app, f)); len(refusals) > 0 {
+	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), tlsChanges(f, wanted), windows(app), schedules(app, f)); len(refusals) > 0 {
 		return nil, refusals
 	}
 	return wanted, nil
@@ -119,6 +120,23 @@ func classFor(f Facts, component, field string, name *string) *render.Refusal {
 		return refuse(platformv1.ReasonStorageClassNotFound, "the cluster has no default StorageClass: name one in %s.storageClassName of component %q", field, component)
 	case name != nil && !f.Classes[*name]:
 		return refuse(platformv1.ReasonStorageClassNotFound, "there is no StorageClass %q: create it or name another one in %s.storageClassName of component %q", *name, field, component)
+	}
+	return nil
+}
+
+// topology refuses one that does not go on from what there is.
+func topology(app *platformv1.Application, f Facts) []*render.Refusal {
+	wanted, _ := f.State.Bundle.Topology(app.Spec.Topology)
+	for _, name := range slices.Sorted(maps.Keys(f.Components)) {
+		was := f.Components[name].Spec.Topology
+		if was == "" || was == wanted.Name || slices.Contains(wanted.From, was) {
+			continue
+		}
+		from := "it can change from " + strings.Join(wanted.From, ", ") + " only"
+		if len(wanted.From) == 0 {
+			from = "no topology can change to it"
+		}
+		return []*render.Refusal{refuse(platformv1.ReasonInvalidSpec, "topology cannot change from %q to %q: %s; set it back, or make another Application and copy the data", was, wanted.Name, from)}
 	}
 	return nil
 }

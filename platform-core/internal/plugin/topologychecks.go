@@ -24,6 +24,15 @@ func (l *loader) checkTopologies() {
 		}
 	}
 	topologies := names(l.components.Topologies, func(t Topology) string { return t.Name })
+	for i, t := range l.components.Topologies {
+		for j, name := range t.From {
+			path := document.Path{"topologies"}.Index(i).With("from").Index(j)
+			l.oneOf(path, name, "topology", slices.Clone(topologies))
+			if name == t.Name {
+				l.wrong(path, "is the topology itself: name others")
+			}
+		}
+	}
 	for i, c := range l.components.Credentials {
 		for j, name := range c.Topologies {
 			l.oneOf(document.Path{"credentials"}.Index(i).With("topologies").Index(j), name, "topology", slices.Clone(topologies))

@@ -75,6 +75,8 @@ func TestBrokenTopologies(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, says string }{
 		"both under one authority": {", authority: middleware}", "}", "and switchover cannot both be there"},
 		"nobody fails over":        {"authority: engine", "authority: middleware", "is for a component whose authority is engine"},
+		"from nowhere":             {"    components: [{name: redis, authority", "    from: [cluster]\n    components: [{name: redis, authority", `names the topology "cluster", which is not there`},
+		"from itself":              {"    components: [{name: redis, authority", "    from: [elected]\n    components: [{name: redis, authority", "is the topology itself"},
 		"unknown authority":        {", authority: middleware}", ", authority: nobody}", "authority"},
 		"credential for nothing":   {"topologies: [elected]", "topologies: [selected]", `names the topology "selected", which is not there`},
 		"credential elsewhere":     {", when: \"app.topology == 'elected'\"", "", `credential "elect" is used, and its topologies do not name this one`},

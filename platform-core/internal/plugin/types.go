@@ -264,6 +264,8 @@ type File struct {
 type Topology struct {
 	Name       string              `json:"name"`
 	Components []TopologyComponent `json:"components"`
+	// From are topologies that an instance can change from: with the same volumes, and what runs goes on or is changed like by any other edit.
+	From []string `json:"from,omitempty"`
 	// Binding in this topology; that of the plugin when nil.
 	Binding *Binding `json:"binding,omitempty"`
 }

@@ -26,7 +26,7 @@ func planChange(f Facts) (Step, bool) {
 		return Step{}, false
 	}
 	first := f.order(outdated)[0]
-	if !halfway(first) && (!steady || present < f.Replicas) {
+	if !halfway(first) && !f.Founding && (!steady || present < f.Replicas) {
 		return Step{}, false
 	}
 	i := slices.IndexFunc(needs, func(s Step) bool { return s.Ordinal == first.Ordinal })

@@ -14,7 +14,7 @@
 //   - A pod that has ended for good (Failed, Succeeded) is replaced.
 //   - What else differs from what is wanted is changed one pod at a time: broken ones first, then those that take
 //     no writes, the writer last; never while a pod that needs no change is not ready. A broken one is changed
-//     at once, since the change may be what mends it.
+//     at once, since the change may be what mends it. So is one that the others wait for, to be named the first writer.
 //   - Where the engine decides who writes, only the pod that is named has a writer's label, and while the writer changes no other pod
 //     is touched.
 //   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
@@ -69,6 +69,9 @@ type Facts struct {
 	// Named is the pod that may write, where the engine decides it: no other one gets the label of a role that takes writes, and
 	// with an empty name none does. Nil where the pods' reports decide.
 	Named *string
+	// Founding says that the engine has yet to name the first writer: pods wait for that, and one that was made when somebody else decided
+	// has to be changed before it is named.
+	Founding bool
 	// Busy says why no pod that could do its work may be taken out now, as while the writer changes; empty when nothing is in the way.
 	Busy string
 	// Pods that are there, in any order.

@@ -5,6 +5,7 @@ package workloadset
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,6 +98,10 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 		return
 	}
 	f.rollout.Named, f.rollout.Switchover = new(primaryOf(f.writer)), rollout.BySwitchover
+	if f.rollout.Founding = f.writer == nil; f.rollout.Founding && slices.ContainsFunc(f.rollout.Pods, f.writesUnasked) {
+		// Clients keep it until it is changed.
+		f.rollout.Named = nil
+	}
 	record := recordOf(f.writer)
 	for i := range f.rollout.Pods {
 		p := &f.rollout.Pods[i]
@@ -105,6 +110,11 @@ func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
 			p.Candidacy = rollout.CanTakeOver
 		}
 	}
+}
+
+// writesUnasked says whether a pod writes since before the engine was the one to decide that.
+func (f *facts) writesUnasked(p rollout.Pod) bool {
+	return f.rollout.Writes(p.Role) && p.Report.Member == nil
 }
 
 // observe gathers what the planner goes by.

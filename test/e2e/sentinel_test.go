@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// withSentinels has that many elect the primary.
+func withSentinels(number int32) setting {
+	return func(spec *databasev1.RedisSpec) { spec.Sentinel = &databasev1.RedisSentinel{Replicas: number} }
+}
+
+// electedFault is one thing that goes wrong, or that is asked for, under load.
+type electedFault struct {
+	name string
+	// moves says that another server is the primary afterwards.
+	moves bool
+	does  func(e *elected, primary string)
+}
+
+func electedFaults() []electedFault {
+	return []electedFault{
+		{"process killed", true, func(e *elected, primary string) { e.signalRedis(primary, 0) }},
+		{"process does not come back", true, func(e *elected, primary string) { e.signalRedis(primary, 12) }},
+		{"pod deleted", true, func(e *elected, primary string) { e.deletePods(e.uid(primary), primary) }},
+		{"pod and volume deleted", true, func(e *elected, primary string) {
+			e.deleteClaimOf(primary)
+			e.deletePods(e.uid(primary), primary, graceZero)
+		}},
+		{"switched over", true, func(e *elected, _ string) {
+			e.create(operation("switch", "Switchover", e.reference()))
+			e.succeeded("switch")
+		}},
+		{"parameter that restarts", true, func(e *elected, _ string) {
+			e.update(func(spec *databasev1.RedisSpec) { spec.Parameters = platformv1.Parameters{"databases": "8"} })
+		}},
+		{"all pods deleted", false, func(e *elected, _ string) {
+			for _, pod := range e.allPods() {
+				e.delete(&pod)
+			}
+		}},
+		{"Sentinel and its volume deleted", false, func(e *elected, _ string) {
+			sentinel := e.sentinelPod(0)
+			e.deleteClaimOf(sentinel)
+			e.deletePods(e.uid(sentinel), sentinel, graceZero)
+		}},
+		{"more and fewer Sentinels", false, func(e *elected, _ string) {
+			e.update(withSentinels(5))
+			e.watched(5)
+			e.update(withSentinels(3))
+			e.watched(3)
+		}},
+		{"more and fewer replicas", false, func(e *elected, _ string) {
+			e.update(withReplicas(3))
+			e.replicate(3)
+			e.update(withReplicas(2))
+		}},
+	}
+}
+
+// TestRedisSentinel has Sentinels elect the primary of a Redis that speaks TLS, and proves that a client that asks them finds it after each
+// fault, and that no write is lost that a replica had. It runs alone because it measures.
+func TestRedisSentinel(t *testing.T) {
+	s := newSpace(t, "sentinel")
+	i := s.redis("db", withReplicas(2), withSentinels(3), speaksTLS(nil))
+	took := i.becomesReady()
+	e := &elected{instance: i, ways: map[string]string{}}
+	e.whole(2, 3)
+	t.Logf("ready after %s: %v", seconds(took), i.columns(databasev1.GroupVersion.WithResource("redis"), i.name))
+	i.wantColumns(databasev1.GroupVersion.WithResource("redis"), i.name, "Pods", "Primary", "Replicas", "Sentinels", "Read-Only")
+	if got := i.object().Status.Durability; got != platformv1.DurabilityAsynchronous {
+		t.Errorf("status.durability is %q", got)
+	}
+	e.keepsOut()
+	for n, fault := range electedFaults() {
+		if !t.Run(fault.name, func(t *testing.T) {
+			e := &elected{instance: &instance{space: s.in(t), name: i.name}, ways: map[string]string{}}
+			primary := e.whole(2, 3)
+			w := e.writes(n * 1_000_000)
+			fault.does(e, primary)
+			now := e.whole(2, 3)
+			v := w.judge()
+			faults.add("Sentinel: "+fault.name, v)
+			t.Logf("%s: %s, then %s; %d writes acknowledged with a replica, lost %d, longest gap %s", fault.name, primary, now, v.acknowledged, v.lost, seconds(v.gap))
+			if v.lost != 0 {
+				t.Errorf("%d acknowledged writes are lost", v.lost)
+			}
+			if v.gap > expiryGap {
+				t.Errorf("the longest gap is %s, want at most %s", seconds(v.gap), seconds(expiryGap))
+			}
+			if fault.moves && now == primary {
+				t.Errorf("%s is still the primary", now)
+			}
+		}) {
+			return
+		}
+	}
+}
+
+// whole waits until all servers follow one primary and all Sentinels watch that and know each other, and returns it.
+func (e *elected) whole(replicas, sentinels int) (primary string) {
+	e.Helper()
+	e.replicate(replicas)
+	e.watched(sentinels)
+	return e.object().Status.Primary
+}
+
+// replicate waits until that many replicas follow the primary and have what it is told to wait for, while others may write.
+func (e *elected) replicate(number int) {
+	e.Helper()
+	e.eventually(readyIn, fmt.Sprintf("%d replicas follow the primary", number), func() error {
+		r := e.object()
+		if err := readyNow(r, r.Status.ObservedGeneration); err != nil {
+			return err
+		}
+		if want := fmt.Sprintf("%[1]d/%[1]d", number); r.Status.Replicas != want || len(e.role("primary")) != 1 {
+			return fmt.Errorf("status says %q: %v", r.Status.Replicas, r.Status.Members)
+		}
+		a := e.at(r.Status.Primary)
+		if got, err := e.redisCLI(a, "WAIT", fmt.Sprint(number), "1000"); err != nil || got != fmt.Sprint(number) {
+			return fmt.Errorf("%s of %d replicas have the last write: %v", got, number, err)
+		}
+		return nil
+	})
+}
+
+// watched waits until that many Sentinels watch the primary, and each knows just the others and has the quorum that goes with it.
+func (e *elected) watched(number int) {
+	e.Helper()
+	e.eventually(readyIn, fmt.Sprintf("%d Sentinels watch the primary and know each other", number), func() error {
+		r := &databasev1.Redis{}
+		if err := e.get(e.name, r); err != nil {
+			return err
+		}
+		if err := readyNow(r, r.Status.ObservedGeneration); err != nil {
+			return err
+		}
+		if want := fmt.Sprintf("%[1]d/%[1]d", number); r.Status.Sentinels != want {
+			return fmt.Errorf("the status says %q", r.Status.Sentinels)
+		}
+		for n := range number {
+			told, err := e.asks(n)
+			if err != nil {
+				return err
+			}
+			if told["num-other-sentinels"] != strconv.Itoa(number-1) || told["quorum"] != strconv.Itoa(number/2+1) || told["flags"] != "master" ||
+				!strings.HasPrefix(told["ip"], r.Status.Primary+".") {
+				return fmt.Errorf("Sentinel %d knows of %s others, has a quorum of %s, and of %s says %q", n, told["num-other-sentinels"], told["quorum"], told["ip"], told["flags"])
+			}
+		}
+		return nil
+	})
+}
+
+func (e *elected) sentinelPod(n int) string {
+	return fmt.Sprintf("%s-sentinel-main-%d", e.application(), n)
+}
+
+// sentinelAccount is how a client reaches one of the Sentinels.
+func (e *elected) sentinelAccount(n int) account {
+	e.Helper()
+	a := e.account()
+	a.host, a.port = e.sentinelPod(n)+"."+e.application()+"-sentinel-headless."+e.space.name+".svc", "26379"
+	return a
+}
+
+// asks is what a Sentinel knows of the primary.
+func (e *elected) asks(n int) (map[string]string, error) {
+	out, err := e.redisCLI(e.sentinelAccount(n), "SENTINEL", "MASTER", "mymaster")
+	if err != nil {
+		return nil, err
+	}
+	told, lines := map[string]string{}, strings.Split(out, "\n")
+	for i := 0; i+1 < len(lines); i += 2 {
+		told[lines[i]] = lines[i+1]
+	}
+	return told, nil
+}
+
+// keepsOut: clients ask Sentinels, and cannot tell them anything; who has no password cannot ask.
+func (e *elected) keepsOut() {
+	e.Helper()
+	a := e.sentinelAccount(0)
+	for _, command := range [][]string{{"SENTINEL", "FAILOVER", "mymaster"}, {"SENTINEL", "REMOVE", "mymaster"}, {"SENTINEL", "SET", "mymaster", "quorum", "1"}, {"SHUTDOWN"}} {
+		if out, err := e.redisCLI(a, command...); err == nil || !strings.Contains(out+err.Error(), "NOPERM") {
+			e.Errorf("a client asks for %v and is told %q: %v", command, out, err)
+		}
+	}
+	a.password = "wrong"
+	if out, err := e.redisCLI(a, "SENTINEL", "MASTERS"); err == nil {
+		e.Errorf("with a wrong password, the answer is %q", out)
+	}
+}
+
+// signalRedis kills redis-server in a pod, for some seconds again and again.
+func (e *elected) signalRedis(pod string, seconds int) {
+	e.Helper()
+	if _, err := run(e.ctx, e.space.name, pod, redisComponent, "", "sh", "-c", signalScript, "signal", "KILL", strconv.Itoa(seconds)); err != nil {
+		e.Fatal(err)
+	}
+}
+
+func (e *elected) allPods() []corev1.Pod {
+	e.Helper()
+	return (&application{space: e.space, name: e.application()}).pods()
+}
+
+func (e *elected) uid(pod string) types.UID {
+	e.Helper()
+	p := &corev1.Pod{}
+	e.mustGet(pod, p)
+	return p.UID
+}
+
+// deletePods deletes a pod and waits until another one of its name is there.
+func (e *elected) deletePods(was types.UID, name string, options ...client.DeleteOption) {
+	e.Helper()
+	pod := &corev1.Pod{}
+	e.mustGet(name, pod)
+	e.delete(pod, options...)
+	e.eventually(readyIn, "pod "+name+" is there again", func() error {
+		p := &corev1.Pod{}
+		if err := e.get(name, p); err != nil {
+			return err
+		}
+		if p.UID == was {
+			return fmt.Errorf("it is still the one before")
+		}
+		return nil
+	})
+}
+
+// deleteClaimOf deletes the volumes of a pod, which go with the pod.
+func (e *elected) deleteClaimOf(pod string) {
+	e.Helper()
+	for name, claim := range (&application{space: e.space, name: e.application()}).claims() {
+		if strings.HasSuffix(name, pod) {
+			e.delete(&claim)
+		}
+	}
+}

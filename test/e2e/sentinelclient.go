@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// elected is a Redis whose primary Sentinels elect, as its clients see it: they ask a Sentinel for the primary.
+type elected struct {
+	*instance
+	// ways lead from outside to the ports of pods, by "<pod>:<port>".
+	mu   sync.Mutex
+	ways map[string]string
+}
+
+// dial reaches a pod by its DNS name from outside of the cluster. The Service of the Sentinels leads to any of them.
+func (e *elected) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	pod, _, _ := strings.Cut(host, ".")
+	e.mu.Lock()
+	way, ok := e.ways[pod+":"+port]
+	if !ok {
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			e.mu.Unlock()
+			return nil, err
+		}
+		way = e.forward(e.space.name, pod, number)
+		e.ways[pod+":"+port] = way
+	}
+	e.mu.Unlock()
+	return (&net.Dialer{}).DialContext(ctx, network, way)
+}
+
+// client is one that knows the Sentinels' names, their port and what the primary is called, and what else the binding says.
+func (e *elected) client() *redis.Client {
+	e.Helper()
+	secret := &corev1.Secret{}
+	e.mustGet(e.object().Status.BindingName, secret)
+	host, port, master := string(secret.Data["sentinel-host"]), string(secret.Data["sentinel-port"]), string(secret.Data["sentinel-master-name"])
+	if want := e.object().Status.SentinelEndpoint; host == "" || host+":"+port != want || master == "" {
+		e.Fatalf("the binding has Sentinels at %s:%s with the primary %q, and the status says %q", host, port, master, want)
+	}
+	o := &redis.FailoverOptions{MasterName: master, SentinelPassword: string(secret.Data["password"]), Password: string(secret.Data["password"]),
+		Dialer: e.dial, MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, PoolSize: 2}
+	for n := range 3 {
+		o.SentinelAddrs = append(o.SentinelAddrs, net.JoinHostPort(fmt.Sprintf("%s-sentinel-main-%d", e.application(), n), port))
+	}
+	if ca := secret.Data["ca.crt"]; len(ca) > 0 {
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(ca)
+		// Each is reached by another way than its name, and shows a certificate for that.
+		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := e.dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			name, _, _ := net.SplitHostPort(address)
+			if !strings.Contains(name, ".") {
+				name = host
+			}
+			secured := tls.Client(conn, &tls.Config{RootCAs: roots, ServerName: name})
+			if err := secured.HandshakeContext(ctx); err != nil {
+				_ = conn.Close()
+				return nil, err
+			}
+			return secured, nil
+		}
+	}
+	return redis.NewFailoverClient(o)
+}
+
+// electedWriter writes without pause, and keeps what was acknowledged with a replica, and when.
+type electedWriter struct {
+	*elected
+	redis *redis.Client
+	stop  context.CancelFunc
+	done  chan struct{}
+	mu    sync.Mutex
+	times map[int]time.Time
+	// problem is what the client was last told.
+	problem error
+}
+
+// writes begins to write and returns once a write was acknowledged with a replica.
+func (e *elected) writes(from int) *electedWriter {
+	e.Helper()
+	ctx, stop := context.WithCancel(e.ctx)
+	w := &electedWriter{elected: e, redis: e.client(), stop: stop, done: make(chan struct{}), times: map[int]time.Time{}}
+	go func() {
+		defer close(w.done)
+		for n := from; ctx.Err() == nil; n++ {
+			w.write(ctx, n)
+		}
+	}()
+	e.eventually(settleIn, "a write is acknowledged with a replica", func() error { return w.after(time.Time{}) })
+	return w
+}
+
+// write writes one number. Both commands go over one connection: on another one WAIT would say nothing of the write.
+func (w *electedWriter) write(ctx context.Context, n int) {
+	pipe := w.redis.Pipeline()
+	set := pipe.Set(ctx, "w:"+strconv.Itoa(n), n, 0)
+	wait := pipe.Do(ctx, "WAIT", 1, time.Second.Milliseconds())
+	_, err := pipe.Exec(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	replicas, waited := wait.Int()
+	if w.problem = errors.Join(err, waited); w.problem == nil && set.Err() == nil && replicas >= 1 {
+		w.times[n] = time.Now()
+	}
+}
+
+// after says what is wrong unless a write was acknowledged after a time.
+func (w *electedWriter) after(moment time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.times {
+		if at.After(moment) {
+			return nil
+		}
+	}
+	return fmt.Errorf("none of %d is: %v", len(w.times), w.problem)
+}
+
+// judge waits until writes are acknowledged again, ends, and says how many there were, how many of them are lost, and the longest time without one.
+func (w *electedWriter) judge() verdict {
+	w.Helper()
+	over := time.Now()
+	w.eventually(readyIn, "a write is acknowledged with a replica after all", func() error { return w.after(over) })
+	w.stop()
+	<-w.done
+	defer func() { _ = w.redis.Close() }()
+	v := verdict{acknowledged: len(w.times)}
+	times := slices.SortedFunc(maps.Values(w.times), time.Time.Compare)
+	for n := 1; n < len(times); n++ {
+		v.gap = max(v.gap, times[n].Sub(times[n-1]))
+	}
+	numbers := slices.Sorted(maps.Keys(w.times))
+	for chunk := range slices.Chunk(numbers, readBack) {
+		var keys []string
+		for _, n := range chunk {
+			keys = append(keys, "w:"+strconv.Itoa(n))
+		}
+		var values []any
+		w.eventually(settleIn, "the primary tells what it has", func() (err error) {
+			values, err = w.redis.MGet(w.ctx, keys...).Result()
+			return err
+		})
+		for i, n := range chunk {
+			if values[i] != strconv.Itoa(n) {
+				v.lost++
+			}
+		}
+	}
+	return v
+}
