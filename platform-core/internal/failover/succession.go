@@ -111,7 +111,7 @@ func (f *Facts) able(m *Memory) bool {
 
 // remains says whether a pod is the only one that can still be named: the volumes of all others are gone.
 func (f *Facts) remains(p *Pod) bool {
-	return !slices.ContainsFunc(f.Record.List.Members, func(member permission.Member) bool {
+	return !f.guarded() && !slices.ContainsFunc(f.Record.List.Members, func(member permission.Member) bool {
 		other := f.pod(member.Name)
 		gone := !slices.Contains(f.Wanted, member.Name) || other != nil && other.Member.Identity != "" && !other.is(member)
 		return member.Name != p.Name && f.Record.Eligible(member) && !gone
