@@ -240,7 +240,7 @@ func (f *Facts) unanswered(m *Memory, writer *Pod, d *Decision) bool {
 func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
 	best, problem := f.heir(m, &d)
 	if best == nil {
-		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s", why, problem)
+		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s%s", why, problem, f.bereft())
 		if f.takesOver() && !d.measuring {
 			d.Refused = d.Message
 		}
