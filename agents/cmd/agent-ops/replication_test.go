@@ -230,7 +230,7 @@ func TestAPause(t *testing.T) {
 				t.Errorf("after the pause the writer waits for %q", got)
 			}
 			// A server that ends with its pause does not begin with one.
-			a.must("pause", "--length", "1h", "--patience", "5s")
+			a.must("pause", "--length", "20s", "--patience", "5s")
 			a.signal(syscall.SIGKILL)
 			f.record(a, 0, f.nodes...)
 			a.start("--writer")
