@@ -31,7 +31,9 @@ func TestAServerThatWasAloneIsToldWhoWrites(t *testing.T) {
 	if _, err := m.control.Restart(m.ctx(), &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "told", Term: 1}, Plan: encode(t, told)}); err != nil {
 		t.Fatal(err)
 	}
-	status := m.awaits("its identity", func(status *agentv1.MemberStatus) bool { return status.GetIdentity() != "" && status.GetMessage() != "" })
+	status := m.awaits("its identity", func(status *agentv1.MemberStatus) bool {
+		return status.GetIdentity() != "" && status.GetMessage() != ""
+	})
 	if status.GetWriting() || !strings.Contains(status.GetMessage(), "no writer is known") || m.server() != 0 {
 		t.Errorf("the status is %v, and %d runs; before, %d did", status, m.server(), before)
 	}

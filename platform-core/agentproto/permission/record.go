@@ -89,7 +89,9 @@ func (r Record) Name(m Member) (Record, error) {
 }
 
 // Change gives the writer another list, which it has to confirm.
-func (r Record) Change(members []Member) (Record, error) { return r.ChangeCopies(members, r.List.Copies) }
+func (r Record) Change(members []Member) (Record, error) {
+	return r.ChangeCopies(members, r.List.Copies)
+}
 
 // ChangeCopies is Change with another number of copies.
 func (r Record) ChangeCopies(members []Member, copies int) (Record, error) {

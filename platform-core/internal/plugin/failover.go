@@ -81,7 +81,9 @@ func (f *Failover) parameters() []string {
 }
 
 // Actions that the process manager runs by itself.
-func (f *Failover) Actions() []string { return []string{f.Promote, f.Follow, f.RejoinAction(), f.Enlist} }
+func (f *Failover) Actions() []string {
+	return []string{f.Promote, f.Follow, f.RejoinAction(), f.Enlist}
+}
 
 // Seconds that the writer has been gone.
 func (f *Failover) Seconds() int { return cmp.Or(f.AfterSeconds, DefaultFailoverSeconds) }
