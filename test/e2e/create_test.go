@@ -21,14 +21,13 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// applySamples creates the database operator's samples and returns the names of the Redis among them.
-func (s *space) applySamples() []string {
+// applySamples creates the database operator's samples and returns the names of the Redis and of the RedisClusters among them.
+func (s *space) applySamples() (names, clusters []string) {
 	s.Helper()
 	files, err := filepath.Glob(filepath.Join(set.samples, "*.yaml"))
 	if err != nil {
 		s.Fatal(err)
 	}
-	var names []string
 	for _, file := range files {
 		if filepath.Base(file) == "kustomization.yaml" {
 			continue
@@ -47,26 +46,35 @@ func (s *space) applySamples() []string {
 			}
 			object.SetNamespace("")
 			s.create(object)
-			if object.GetKind() == "Redis" {
+			switch object.GetKind() {
+			case "Redis":
 				names = append(names, object.GetName())
+			case "RedisCluster":
+				clusters = append(clusters, object.GetName())
 			}
 		}
 	}
-	if len(names) == 0 {
-		s.Fatalf("there is no Redis among the samples in %q", set.samples)
+	if len(names) == 0 || len(clusters) == 0 {
+		s.Fatalf("among the samples in %q are Redis %v and RedisClusters %v", set.samples, names, clusters)
 	}
-	return names
+	return names, clusters
 }
 
 // TestSamples proves that what a person applies first becomes ready and can be used with what the status names.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "sample")
-	for _, name := range s.applySamples() {
+	names, clusters := s.applySamples()
+	for _, name := range names {
 		i := &instance{space: s, name: name}
 		t.Logf("sample %s: apply to Ready: %s", name, seconds(i.ready()))
 		i.checkStatus()
 		i.checkBinding()
+	}
+	for _, name := range clusters {
+		r := &redisCluster{space: s, name: name, ways: &ways{space: s, to: map[string]string{}}}
+		t.Logf("sample %s: apply to Ready: %s", name, seconds(r.ready()))
+		r.whole(3)
 	}
 }
 

@@ -50,7 +50,7 @@ func faultMatrix() []fault {
 		{"process manager killed", failoverGap, func(r *replicated, primary string) {
 			pod := &corev1.Pod{}
 			r.mustGet(primary, pod)
-			r.aimFromNode(containerID(pod, redisComponent))()
+			r.aimFromNode(containerID(pod, r.kind.component))()
 		}},
 		{"pod deleted", failoverGap, func(r *replicated, primary string) {
 			r.deletePod(primary)
@@ -102,11 +102,17 @@ func TestFailover(t *testing.T) {
 	r := s.replicatedRedis("db")
 	r.ready()
 	r.whole()
-	matrix := faultMatrix()
-	for n := range set.faultRounds * len(matrix) {
+	r.suffer(faultMatrix(), set.faultRounds)
+}
+
+// suffer goes through faults for so many rounds.
+func (r *replicated) suffer(matrix []fault, rounds int) {
+	r.Helper()
+	t, s := r.T, r.space
+	for n := range rounds * len(matrix) {
 		fault := matrix[n%len(matrix)]
 		t.Run(fault.name, func(t *testing.T) {
-			r := &replicated{&application{space: s.in(t), name: r.name}}
+			r := r.in(s.in(t))
 			primary, before := r.whole()
 			uids := r.uids()
 			trial := r.begin()
@@ -124,6 +130,11 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// in returns the same instance for a subtest.
+func (r *replicated) in(s *space) *replicated {
+	return &replicated{&application{space: s, name: r.name}, r.kind}
+}
+
 // TestFailoverOfANode proves that a primary that is cut off stops by itself before another one writes.
 func TestFailoverOfANode(t *testing.T) {
 	s := newSpace(t, "fencing")
@@ -132,7 +143,7 @@ func TestFailoverOfANode(t *testing.T) {
 	r.whole()
 	for n := range set.faultRounds {
 		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
-			r := &replicated{&application{space: s.in(t), name: r.name}}
+			r := r.in(s.in(t))
 			r.awayFrom(s.node(s.clientPod()))
 			r.nodeIsCutOff()
 		})

@@ -47,18 +47,38 @@ done
 // connectionName is what a connection of haScript is called.
 const connectionName = "judge"
 
-// signalScript sends a signal to redis-server, again and again for some seconds.
+// signalScript sends a signal to the processes of a server, again and again for some seconds.
 const signalScript = `end=$(( $(date +%s) + $2 ))
 while :; do
   for p in /proc/[0-9]*; do
-    read -r name <"$p/comm" && [ "$name" = redis-server ] && kill "-$1" "${p#/proc/}"
+    read -r name <"$p/comm" && [ "$name" = "$3" ] && kill "-$1" "${p#/proc/}"
   done 2>/dev/null
   [ "$(date +%s)" -lt "$end" ] || exit 0
   sleep 0.05
 done`
 
-// replicated is a Redis of one primary and its replicas.
-type replicated struct{ *application }
+// replicated is a middleware of one primary and its replicas, where the engine says who writes.
+type replicated struct {
+	*application
+	kind *replicatedKind
+}
+
+// replicatedKind is what tells one of them from another.
+type replicatedKind struct {
+	// component of the plugin, and container that runs the server, whose processes are called process.
+	component, process string
+	// client is a pod with its client, and a container of the same name, and load the script that runs there. It is given the name of its files,
+	// host and port of the Service, and the names of all members; the password is its first line of input.
+	client func(*space) string
+	load   string
+	// acknowledged are the writes of the load's output that another member had, and kept those of them that are there.
+	acknowledged func(lines []string) []stamped
+	kept         func(t *trial, writes []stamped) map[string]bool
+}
+
+// redisReplicated is Redis.
+var redisReplicated = &replicatedKind{component: redisComponent, process: "redis-server", client: (*space).clientPod, load: haScript,
+	acknowledged: redisAcknowledged, kept: redisKept}
 
 func (s *space) replicatedRedis(name string, changes ...func(*platformv1.ApplicationSpec)) *replicated {
 	s.Helper()
@@ -74,14 +94,14 @@ func (s *space) replicatedRedis(name string, changes ...func(*platformv1.Applica
 	for _, change := range changes {
 		change(&spec)
 	}
-	return &replicated{s.apply(name, spec)}
+	return &replicated{s.apply(name, spec), redisReplicated}
 }
 
 // set is the WorkloadSet of its pods.
 func (r *replicated) set() *platformv1.WorkloadSet {
 	r.Helper()
 	set := &platformv1.WorkloadSet{}
-	r.mustGet(platformv1.WorkloadSetNameFor(r.name, redisComponent, platformv1.DefaultSet), set)
+	r.mustGet(platformv1.WorkloadSetNameFor(r.name, r.kind.component, platformv1.DefaultSet), set)
 	return set
 }
 
@@ -109,7 +129,7 @@ func (r *replicated) whole() (primary string, term int64) {
 // signal sends a signal to the process of a pod, for some seconds again and again.
 func (r *replicated) signal(pod, signal string, seconds int) {
 	r.Helper()
-	if _, err := run(r.ctx, r.space.name, pod, redisComponent, "", "sh", "-c", signalScript, "signal", signal, strconv.Itoa(seconds)); err != nil {
+	if _, err := run(r.ctx, r.space.name, pod, r.kind.component, "", "sh", "-c", signalScript, "signal", signal, strconv.Itoa(seconds), r.kind.process); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -125,11 +145,11 @@ type trial struct {
 func (r *replicated) begin() *trial {
 	r.Helper()
 	t := &trial{replicated: r, file: "ha" + strconv.FormatInt(time.Now().UnixNano(), 36), a: r.accountIn(r.object().Status.Binding.Name)}
-	command := []string{"sh", "-c", haScript, "ha", t.file, t.a.host, t.a.port}
+	command := []string{"sh", "-c", r.kind.load, "ha", t.file, t.a.host, t.a.port}
 	for _, pod := range r.pods() {
-		command = append(command, pod.Name+"."+r.name+"-"+redisComponent+"-headless."+r.space.name+".svc")
+		command = append(command, pod.Name+"."+r.name+"-"+r.kind.component+"-headless."+r.space.name+".svc")
 	}
-	if _, err := run(r.ctx, r.space.name, r.clientPod(), clientName, t.a.password+"\n", command...); err != nil {
+	if _, err := run(r.ctx, r.space.name, r.kind.client(r.space), r.kind.client(r.space), t.a.password+"\n", command...); err != nil {
 		r.Fatal(err)
 	}
 	r.eventually(settleIn, "a write is acknowledged and there", func() error {
@@ -143,7 +163,7 @@ func (r *replicated) begin() *trial {
 
 func (t *trial) read(suffix string) []string {
 	t.Helper()
-	out, err := run(t.ctx, t.space.name, t.clientPod(), clientName, "", "sh", "-c", "cat /tmp/"+t.file+suffix)
+	out, err := run(t.ctx, t.space.name, t.kind.client(t.space), t.kind.client(t.space), "", "sh", "-c", "cat /tmp/"+t.file+suffix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,11 +186,14 @@ func parseStamped(line, kind string) (stamped, bool) {
 	return stamped{time.Unix(seconds, micros*1000), fields[3]}, err1 == nil && err2 == nil
 }
 
-// acknowledged are the writes that a replica had, in order of time.
+// acknowledged are the writes that another member had, in order of time.
 func (t *trial) acknowledged() []stamped {
 	t.Helper()
+	return t.kind.acknowledged(t.read(".writes"))
+}
+
+func redisAcknowledged(lines []string) []stamped {
 	var list []stamped
-	lines := t.read(".writes")
 	for i, line := range lines {
 		write, ok := parseStamped(line, "w")
 		if !ok || i+2 >= len(lines) {
@@ -215,11 +238,11 @@ func (t *trial) end() verdict {
 		}
 		return nil
 	})
-	if _, err := run(t.ctx, t.space.name, t.clientPod(), clientName, "", "touch", "/tmp/"+t.file+".stop"); err != nil {
+	if _, err := run(t.ctx, t.space.name, t.kind.client(t.space), t.kind.client(t.space), "", "touch", "/tmp/"+t.file+".stop"); err != nil {
 		t.Fatal(err)
 	}
 	t.eventually(settleIn, "the writer has ended", func() error {
-		_, err := run(t.ctx, t.space.name, t.clientPod(), clientName, "", "ls", "/tmp/"+t.file+".done")
+		_, err := run(t.ctx, t.space.name, t.kind.client(t.space), t.kind.client(t.space), "", "ls", "/tmp/"+t.file+".done")
 		return err
 	})
 	var v verdict
@@ -232,6 +255,17 @@ func (t *trial) end() verdict {
 			v.changes++
 		}
 	}
+	have := t.kind.kept(t, writes)
+	for _, write := range writes {
+		if !have[write.what] {
+			v.lost++
+		}
+	}
+	return v
+}
+
+func redisKept(t *trial, writes []stamped) map[string]bool {
+	t.Helper()
 	have := map[string]bool{}
 	for start := 0; start < len(writes); start += readBack {
 		arguments := []string{"MGET"}
@@ -247,12 +281,7 @@ func (t *trial) end() verdict {
 			have[value] = true
 		}
 	}
-	for _, write := range writes {
-		if !have[write.what] {
-			v.lost++
-		}
-	}
-	return v
+	return have
 }
 
 func longest(list []stamped) time.Duration {

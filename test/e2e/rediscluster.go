@@ -218,7 +218,7 @@ func (r *redisCluster) succeeded(shard, before string) {
 
 func (r *redisCluster) signal(pod, signal string, seconds int) {
 	r.Helper()
-	(&replicated{&application{space: r.space, name: r.application()}}).signal(pod, signal, seconds)
+	(&replicated{&application{space: r.space, name: r.application()}, redisReplicated}).signal(pod, signal, seconds)
 }
 
 func (r *redisCluster) deletePods(names ...string) {

@@ -396,3 +396,46 @@ func TestEntitiesLastAsLongAsTheTermOfTheirWriter(t *testing.T) {
 	second.starts(2)
 	wantKept(second, false)
 }
+
+// TestAListIsConfirmedOnceTheProcessGoesByIt, and a follower that is to look for itself first follows by the action.
+func TestAListIsConfirmedOnceTheProcessGoesByIt(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, 2)
+	for _, m := range s.members {
+		p := m.plan()
+		p.Writing.FollowAtStart = true
+		p.Writing.Enlist = &plan.Action{Name: "enlist", Command: []string{ownPath(t), "enlisted"}, Env: p.Writing.Promote.Env}
+		m.mount(p)
+	}
+	s.bootstrap()
+	old, next := s.members[0], s.members[1]
+	goesBy := func(version int64) func(*agentv1.MemberStatus) bool {
+		return func(status *agentv1.MemberStatus) bool {
+			return status.GetWriting() && status.GetListVersion() == version
+		}
+	}
+	old.awaits("the list from the start", goesBy(s.get().List.Version))
+	eventually(t, func() error {
+		if said := strings.Count(next.stdout.String(), "follower "+next.set.members[0].fqdn()+"\n"); said != 2 {
+			return fmt.Errorf("it was told %d times whom it follows, want once at the start and once after", said)
+		}
+		return nil
+	})
+	old.write("data/"+controlFails, "")
+	before := s.get().List.Version
+	s.put(s.get().ChangeCopies(s.get().List.Members, 1))
+	s.tell(old)
+	old.awaits("the reason", func(status *agentv1.MemberStatus) bool { return strings.Contains(status.GetMessage(), "cannot enlist") })
+	if status := old.status(); status.GetListVersion() != before {
+		t.Errorf("list %d is confirmed, and the process goes by %d", status.GetListVersion(), before)
+	}
+	if err := os.Remove(old.path("data", controlFails)); err != nil {
+		t.Fatal(err)
+	}
+	old.awaits("the new list", goesBy(before+1))
+	old.says("enlisted")
+	kept, err := os.ReadFile(old.path("data", plan.MemberFile))
+	if err != nil || !strings.Contains(string(kept), `"copies":1`) {
+		t.Errorf("the folder has %s, %v", kept, err)
+	}
+}

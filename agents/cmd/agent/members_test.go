@@ -327,7 +327,7 @@ func (s *set) tell(members ...*memberPod) {
 // wire is the record as an operator sends it.
 func wire(r permission.Record) *agentv1.WriterRecord {
 	list := func(l permission.List) *agentv1.MemberList {
-		wired := &agentv1.MemberList{Version: l.Version}
+		wired := &agentv1.MemberList{Version: l.Version, Copies: int32(l.Copies)}
 		for _, m := range l.Members {
 			wired.Members = append(wired.Members, &agentv1.Member{Name: m.Name, Identity: m.Identity})
 		}

@@ -92,7 +92,7 @@ func wireRecord(r permission.Record) *agentv1.WriterRecord {
 }
 
 func wireList(l permission.List) *agentv1.MemberList {
-	list := &agentv1.MemberList{Version: l.Version}
+	list := &agentv1.MemberList{Version: l.Version, Copies: int32(l.Copies)}
 	for _, m := range l.Members {
 		list.Members = append(list.Members, wireMember(m))
 	}

@@ -60,12 +60,15 @@ func (d Dirs) validateWriting(p *plan.Plan) error {
 			return err
 		}
 	}
+	if w.FollowAtStart && w.Follow == nil {
+		return errors.New("followAtStart has follow run, and there is none")
+	}
 	for _, named := range []struct {
 		name   string
 		action *plan.Action
 		// primary says that there is a writer to be told.
 		primary bool
-	}{{"promote", w.Promote, false}, {"follow", w.Follow, true}, {"rejoin", w.Rejoin, true}} {
+	}{{"promote", w.Promote, false}, {"follow", w.Follow, true}, {"rejoin", w.Rejoin, true}, {"enlist", w.Enlist, false}} {
 		if named.action == nil {
 			continue
 		}
@@ -74,7 +77,7 @@ func (d Dirs) validateWriting(p *plan.Plan) error {
 		}
 		for parameter := range named.action.Parameters {
 			if !named.primary || parameter != plan.ParameterPrimary {
-				return fmt.Errorf("%s: parameter %q is unknown; follow and rejoin have %q, and promote has none", named.name, parameter, plan.ParameterPrimary)
+				return fmt.Errorf("%s: parameter %q is unknown; follow and rejoin have %q, promote and enlist have none", named.name, parameter, plan.ParameterPrimary)
 			}
 		}
 	}

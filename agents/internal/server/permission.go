@@ -158,7 +158,7 @@ func memberFrom(m *agentv1.Member) permission.Member {
 }
 
 func listOf(l *agentv1.MemberList) permission.List {
-	list := permission.List{Version: l.GetVersion()}
+	list := permission.List{Version: l.GetVersion(), Copies: int(l.GetCopies())}
 	for _, m := range l.GetMembers() {
 		list.Members = append(list.Members, memberFrom(m))
 	}

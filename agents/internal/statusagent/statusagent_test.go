@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -24,14 +23,12 @@ import (
 	"github.com/zeroinfra/agents/internal/publish"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/statusagent"
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/permission"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
-
-// patience bounds every wait for a condition.
-const patience = 20 * time.Second
 
 var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(slog.New(slog.DiscardHandler)) })
 
@@ -167,7 +164,7 @@ func (p *pod) write(_ context.Context, text string) error {
 // await waits until the latest report fulfils the condition.
 func (p *pod) await(what string, holds func(report.Report) bool) {
 	p.Helper()
-	eventually(p.T, func() error {
+	testpod.Eventually(p.T, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if n := len(p.reports); n > 0 && holds(p.reports[n-1]) {
@@ -175,22 +172,6 @@ func (p *pod) await(what string, holds func(report.Report) bool) {
 		}
 		return fmt.Errorf("waiting for %s; the reports are %+v", what, p.reports)
 	})
-}
-
-func eventually(t *testing.T, holds func() error) {
-	t.Helper()
-	timeout := time.After(patience)
-	for tick := time.NewTicker(2 * time.Millisecond); ; {
-		err := holds()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatal(err)
-		}
-	}
 }
 
 func isHealthy(r report.Report) bool { return r.Health == report.Healthy }
@@ -233,7 +214,7 @@ func TestProbeOfAProcessThatIsGoneIsCutShort(t *testing.T) {
 	}
 	started := hang + ".started"
 	p := start(t, plan.Probe{Command: []string{"sh", "-c", `[ ! -e "` + hang + `" ] || { touch "` + started + `"; exec sleep 1000; }`}, TimeoutSeconds: slow, IntervalSeconds: slow})
-	eventually(t, func() error {
+	testpod.Eventually(t, func() error {
 		_, err := os.Stat(started)
 		return err
 	})
@@ -267,7 +248,7 @@ func TestReadyz(t *testing.T) {
 	p := start(t, plan.Probe{Command: []string{"test", "-e", flag}, IntervalSeconds: 1, FailureThreshold: 1})
 	want := func(code int, text string) {
 		t.Helper()
-		eventually(t, func() error {
+		testpod.Eventually(t, func() error {
 			response, err := http.Get("http://" + p.ready + "/readyz")
 			if err != nil {
 				return err
@@ -327,7 +308,7 @@ func TestProbesWithThePasswordOfTheProcess(t *testing.T) {
 		return len(data)
 	}
 	before := probed()
-	eventually(t, func() error {
+	testpod.Eventually(t, func() error {
 		if n := probed() - before; n < 2 {
 			return fmt.Errorf("%d probes with another password in the pod", n)
 		}

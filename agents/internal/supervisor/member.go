@@ -78,6 +78,8 @@ type part struct {
 	role writing.Role
 	// primary is the pod that a follower follows.
 	primary string
+	// list is the version of the list that a writer goes by.
+	list int64
 	// unpromoted is a writer that was started as a follower and does not know yet.
 	unpromoted bool
 }
@@ -185,11 +187,15 @@ func (s *Supervisor) cast(next *planfile.Prepared) (part, error) {
 				return part{}, err
 			}
 		}
-		return part{role: writing.Writer}, f.member.Begins()
+		return part{role: writing.Writer, list: view.List}, f.member.Begins()
 	case writing.Follower:
 		args, err := s.dirs.FollowerArgs(f.plan, view.Primary)
 		next.Args = args
-		return part{role: writing.Follower, primary: view.Primary}, errors.Join(err, dropEntities(next.Plan))
+		as := part{role: writing.Follower, primary: view.Primary}
+		if f.plan.Writing.FollowAtStart {
+			as.primary = ""
+		}
+		return as, errors.Join(err, dropEntities(next.Plan))
 	}
 	return part{}, notYet{view.Why}
 }
@@ -227,8 +233,18 @@ func (s *Supervisor) startAs(as part, next *planfile.Prepared) (Process, error) 
 func (s *Supervisor) partBegins(as part) {
 	s.fence.part = as
 	if s.fence.member != nil {
-		s.fence.member.Changed()
+		s.fence.goBy(as.list)
 	}
+}
+
+// goBy takes note of the list that the process goes by as the writer.
+func (f *fence) goBy(list int64) {
+	f.part.list = list
+	if f.plan.Writing.Enlist == nil {
+		f.member.GoesBy(nil)
+		return
+	}
+	f.member.GoesBy(&list)
 }
 
 // fenced says whether the process that has ended was killed because its permission had ended.
@@ -262,7 +278,7 @@ func (s *Supervisor) reconsider() {
 	if s.process == nil || s.state != running || s.after == leave {
 		return
 	}
-	wanted := f.next(view.Wanted)
+	wanted := f.next(view)
 	if f.transition != nil {
 		if f.transition.to != wanted {
 			s.cancelTransition()

@@ -35,17 +35,22 @@ const (
 	promote step = "promote"
 	follow  step = "follow"
 	rejoin  step = "rejoin"
+	// enlist has the writer go by another list of members.
+	enlist step = "enlist"
 )
 
-// target is a step, and the pod that is the writer then; empty when nothing is to be done.
+// target is a step, and the pod that is the writer then, or the list that it is to go by; empty when nothing is to be done.
 type target struct {
 	step    step
 	primary string
+	list    int64
 }
 
 // transition is a step under way.
 type transition struct {
-	to     target
+	to target
+	// list that the agent went by when it began.
+	list   int64
 	done   chan error
 	cancel context.CancelFunc
 	// abandoned says that something else is wanted now.
@@ -54,16 +59,19 @@ type transition struct {
 
 // next is what a running process lacks of what it is to be. A writer that is no longer to be one is killed by the guard, and
 // needs no step.
-func (f *fence) next(wanted writing.Wanted) target {
+func (f *fence) next(view writing.View) target {
+	wanted := view.Wanted
 	switch {
 	case f.part.role == writing.Follower && wanted.Role == writing.Writer, f.part.role == writing.Writer && f.part.unpromoted:
 		return target{step: promote}
+	case f.part.role == writing.Writer && wanted.Role == writing.Writer && f.plan.Writing.Enlist != nil && f.part.list < view.List:
+		return target{step: enlist, list: view.List}
 	case f.part.role != writing.Follower || wanted.Role != writing.Follower:
 		return target{}
 	case wanted.Primary != f.part.primary:
-		return target{follow, wanted.Primary}
+		return target{step: follow, primary: wanted.Primary}
 	case wanted.Rejoin:
-		return target{rejoin, wanted.Primary}
+		return target{step: rejoin, primary: wanted.Primary}
 	}
 	return target{}
 }
@@ -79,10 +87,10 @@ func (s *Supervisor) transit(to target) {
 		f.part = part{role: writing.Writer, unpromoted: true}
 		f.member.Changed()
 	}
-	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow, rejoin: f.plan.Writing.Rejoin}[to.step]
+	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow, rejoin: f.plan.Writing.Rejoin, enlist: f.plan.Writing.Enlist}[to.step]
 	switch {
 	case action == nil && to.step == rejoin:
-		s.transitionDone(to)
+		s.transitionDone(&transition{to: to})
 		return
 	case action == nil:
 		s.log.Info("restarting the process in another role", "step", string(to.step), "primary", to.primary)
@@ -95,7 +103,8 @@ func (s *Supervisor) transit(to target) {
 		act.Parameters = map[string]string{plan.ParameterPrimary: podtext.PodOf(to.primary, f.plan.Domain).FQDN}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &transition{to: to, done: make(chan error, 1), cancel: cancel}
+	view, _ := f.member.View()
+	t := &transition{to: to, list: view.List, done: make(chan error, 1), cancel: cancel}
 	f.transition = t
 	launcher, prepared := s.launcher, s.prepared
 	go func() { t.done <- launcher.Act(ctx, prepared, act) }()
@@ -131,7 +140,7 @@ func (s *Supervisor) onTransition(err error) {
 		s.transitionFailed(t.to, err)
 		return
 	default:
-		s.transitionDone(t.to)
+		s.transitionDone(t)
 	}
 	s.reconsider()
 }
@@ -146,13 +155,18 @@ func (s *Supervisor) transitionFailed(to target, err error) {
 	f.again = time.NewTimer(min(delay, maxRetry))
 }
 
-func (s *Supervisor) transitionDone(to target) {
-	f := &s.fence
+func (s *Supervisor) transitionDone(t *transition) {
+	f, to := &s.fence, t.to
 	f.failures, s.message = 0, ""
 	f.member.Doing("")
 	switch to.step {
 	case promote:
 		f.part.unpromoted = false
+		f.goBy(t.list)
+	case enlist:
+		f.goBy(t.list)
+		s.log.Info("the process goes by another list of members", "list", t.list)
+		return
 	case follow:
 		f.part.primary = to.primary
 	case rejoin:

@@ -79,6 +79,8 @@ type Member struct {
 	wish    wish
 	// doing says what the process manager has to say of an action.
 	doing string
+	// goesBy is the version of the list that the process goes by; nil where it knows of none.
+	goesBy *int64
 }
 
 // Open takes up what the folder says, and begins to ask. A folder that says something that cannot be read is an error (ErrMemory), never
@@ -335,6 +337,13 @@ func (m *Member) Doing(what string) {
 	m.doing = what
 }
 
+// GoesBy is the version of the list that the process goes by from now on; nil where it knows of none, and that of the agent counts alone.
+func (m *Member) GoesBy(version *int64) {
+	defer m.lock()()
+	m.goesBy = version
+	m.publish()
+}
+
 // Changed has the view made anew: the process was started or has ended.
 func (m *Member) Changed() {
 	defer m.lock()()
@@ -356,7 +365,7 @@ func (m *Member) Status() (*agentv1.MemberStatus, error) {
 		message = m.wanted(now).Why
 	}
 	return &agentv1.MemberStatus{
-		Name: m.Pod, Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: state.List.Version,
+		Name: m.Pod, Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: m.confirmed(),
 		Writing: m.guard.Writing(), Named: state.Term != 0 && state.Term == state.Promised, PermissionLeftMs: max(0, m.agent.Until()-now).Milliseconds(),
 		UnaskedMs: (now - max(m.asked.last, m.begun)).Milliseconds(), Message: strings.ToValidUTF8(message, "?"), Primary: m.named(),
 	}, nil

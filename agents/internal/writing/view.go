@@ -38,6 +38,8 @@ type View struct {
 	// Identity, Promised, Term and ListVersion are as in permission.Member and permission.State.
 	Identity                    string
 	Promised, Term, ListVersion int64
+	// List is the version of the list that the agent goes by; ListVersion is that of the process, where it has to be told.
+	List int64
 	// Named is the pod that is named in the promised term; empty while that is not known.
 	Named string
 	// Writing says that the process runs as the writer.
@@ -59,9 +61,18 @@ func (m *Member) View() (View, <-chan struct{}) { return m.view.get() }
 func (m *Member) publish() {
 	state := m.kept.State
 	m.view.set(View{
-		Wanted: m.wanted(Boottime()), Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: state.List.Version,
+		Wanted: m.wanted(Boottime()), Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: m.confirmed(), List: state.List.Version,
 		Named: m.named(), Writing: m.guard.Writing(), Unreachable: m.asked.unreachable,
 	})
+}
+
+// confirmed is the version of the list that agent and process go by. Called with the lock.
+func (m *Member) confirmed() int64 {
+	version := m.kept.State.List.Version
+	if m.goesBy != nil {
+		version = min(version, *m.goesBy)
+	}
+	return version
 }
 
 // named is the pod that is named in the promised term. Called with the lock.

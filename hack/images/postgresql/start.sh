@@ -34,12 +34,37 @@ chmod 0700 "$data"
 # Numbers of processes begin anew with each container: these may be somebody else's now.
 rm -f "$data/postmaster.pid" /zeroinfra/run/.s.PGSQL.5432 /zeroinfra/run/.s.PGSQL.5432.lock
 
-if [ "$(cat "$data/.zeroinfra.password" 2>/dev/null)" != "$revision" ]; then
-  # Nobody is let in while the password changes, and nothing of it is logged.
-  sed "s/'/''/g; s/^/ALTER ROLE postgres PASSWORD '/; s/\$/'/; q" "$secret/password" |
-    "$programs/postgres" --single -D "$data" -c config_file="$config" -c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1 postgres >/dev/null
-  printf %s "$revision" >"$data/.zeroinfra.password.new"
-  sync "$data/.zeroinfra.password.new"
-  mv "$data/.zeroinfra.password.new" "$data/.zeroinfra.password"
+# alone has the server carry out the lines of its input, before anybody is let in and with nothing in the log.
+alone() {
+  "$programs/postgres" --single -D "$data" -c config_file="$config" -c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1 postgres >/dev/null
+}
+# has CREDENTIAL FILE: the data has this revision of its password.
+has() { [ "$(cat "$data/$2" 2>/dev/null)" = "$(cat "/zeroinfra/secrets/$1/revision")" ]; }
+# keep FILE REVISION notes it.
+keep() { printf %s "$2" >"$data/$1.new"; sync "$data/$1.new"; mv "$data/$1.new" "$data/$1"; }
+# password ROLE FOLDER is the statement that gives a role its password.
+password() { sed "s/'/''/g; s/^/ALTER ROLE $1 PASSWORD '/; s/\$/'/; q" "$2/password"; }
+
+# Who follows has the passwords that the writer has.
+if [ ! -e "$data/standby.signal" ] && [ ! -e "$data/recovery.signal" ]; then
+  if ! has superuser .zeroinfra.password; then
+    password postgres "$secret" | alone
+    keep .zeroinfra.password "$revision"
+  fi
+  followers=/zeroinfra/secrets/replication
+  if [ -e "$followers" ] && ! has replication .zeroinfra.replication; then
+    [ "$(wc -l <"$followers/password")" -le 1 ] || refuse "the password for replication has a line break: take one without"
+    revision=$(cat "$followers/revision")
+    # Whoever follows copies the log, looks where the data went elsewhere, and rewinds its own to there.
+    {
+      cat <<'STATEMENTS'
+DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'zeroinfra_replication') THEN CREATE ROLE zeroinfra_replication LOGIN REPLICATION; END IF; END $$
+GRANT pg_monitor, pg_checkpoint TO zeroinfra_replication
+GRANT EXECUTE ON FUNCTION pg_catalog.pg_ls_dir(text, boolean, boolean), pg_catalog.pg_stat_file(text, boolean), pg_catalog.pg_read_file(text, bigint, bigint, boolean), pg_catalog.pg_read_binary_file(text), pg_catalog.pg_read_binary_file(text, bigint, bigint, boolean) TO zeroinfra_replication
+STATEMENTS
+      password zeroinfra_replication "$followers"
+    } | alone
+    keep .zeroinfra.replication "$revision"
+  fi
 fi
 exec "$programs/postgres" -D "$data" -c config_file="$config"

@@ -22,6 +22,9 @@ type List struct {
 	// Version grows at each change.
 	Version int64    `json:"version"`
 	Members []Member `json:"members"`
+	// Copies is how many of the other members have a write before a client is told of it; 0 for none. It is about data and no
+	// permission depends on it.
+	Copies int `json:"copies,omitempty"`
 }
 
 // Has says whether a member is in the list.
@@ -86,7 +89,10 @@ func (r Record) Name(m Member) (Record, error) {
 }
 
 // Change gives the writer another list, which it has to confirm.
-func (r Record) Change(members []Member) (Record, error) {
+func (r Record) Change(members []Member) (Record, error) { return r.ChangeCopies(members, r.List.Copies) }
+
+// ChangeCopies is Change with another number of copies.
+func (r Record) ChangeCopies(members []Member, copies int) (Record, error) {
 	switch {
 	case r.Primary == nil:
 		return Record{}, fmt.Errorf("cannot change the members in term %d: %w", r.Term, ErrNoWriter)
@@ -97,7 +103,7 @@ func (r Record) Change(members []Member) (Record, error) {
 	}
 	previous := r.List
 	r.Previous = &previous
-	r.List = List{Version: previous.Version + 1, Members: slices.Clone(members)}
+	r.List = List{Version: previous.Version + 1, Members: slices.Clone(members), Copies: copies}
 	return r, nil
 }
 

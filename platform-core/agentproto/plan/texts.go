@@ -83,7 +83,7 @@ func (r *rewriter) writing(w *Writing) *Writing {
 	}
 	writing := *w
 	writing.WriterArgs = r.list("writing: writerArgs", w.WriterArgs)
-	for _, action := range []**Action{&writing.Promote, &writing.Follow, &writing.Rejoin} {
+	for _, action := range []**Action{&writing.Promote, &writing.Follow, &writing.Rejoin, &writing.Enlist} {
 		if *action != nil {
 			*action = new(r.action(**action))
 		}

@@ -25,6 +25,11 @@ type Writing struct {
 	// Follow has a process that runs as a follower follow another writer, the parameter primary. Without it the process is
 	// restarted with FollowerArgs.
 	Follow *Action `json:"follow,omitempty"`
+	// FollowAtStart has Follow run beside a process that was started as a follower, too.
+	FollowAtStart bool `json:"followAtStart,omitempty"`
+	// Enlist has a process that runs as the writer go by the list of members in MemberFile. Until it has succeeded, the member does not
+	// confirm that list. A process that is started or promoted as the writer goes by it from the first moment on.
+	Enlist *Action `json:"enlist,omitempty"`
 	// Rejoin is run beside a process that was started as a follower where one ran as the writer before, with the parameter
 	// primary.
 	Rejoin *Action `json:"rejoin,omitempty"`

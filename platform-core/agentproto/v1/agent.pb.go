@@ -1476,9 +1476,11 @@ func (x *Member) GetIdentity() string {
 
 // MemberList is a list of members and its version.
 type MemberList struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Members       []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Members []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	// copies is how many of the other members have a write before a client is told of it.
+	Copies        int32 `protobuf:"varint,3,opt,name=copies,proto3" json:"copies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1525,6 +1527,13 @@ func (x *MemberList) GetMembers() []*Member {
 		return x.Members
 	}
 	return nil
+}
+
+func (x *MemberList) GetCopies() int32 {
+	if x != nil {
+		return x.Copies
+	}
+	return 0
 }
 
 // WriterRecord is permission.Record.
@@ -2763,11 +2772,12 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x12AnswerReadResponse\"8\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\bidentity\x18\x02 \x01(\tR\bidentity\"\\\n" +
+	"\bidentity\x18\x02 \x01(\tR\bidentity\"t\n" +
 	"\n" +
 	"MemberList\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x124\n" +
-	"\amembers\x18\x02 \x03(\v2\x1a.zeroinfra.agent.v1.MemberR\amembers\"\xc8\x01\n" +
+	"\amembers\x18\x02 \x03(\v2\x1a.zeroinfra.agent.v1.MemberR\amembers\x12\x16\n" +
+	"\x06copies\x18\x03 \x01(\x05R\x06copies\"\xc8\x01\n" +
 	"\fWriterRecord\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x03R\x04term\x124\n" +
 	"\aprimary\x18\x02 \x01(\v2\x1a.zeroinfra.agent.v1.MemberR\aprimary\x122\n" +

@@ -49,6 +49,18 @@ const (
 	DurabilityAsynchronous Durability = "Asynchronous"
 )
 
+// CopiesShortage says what becomes of writes while too few pods are left to have copies of them.
+// +kubebuilder:validation:Enum=Wait;Continue
+type CopiesShortage string
+
+// What becomes of writes.
+const (
+	// ShortageWait: they wait, default.
+	ShortageWait CopiesShortage = "Wait"
+	// ShortageContinue: they go on with fewer copies, once the pods that are missing count as gone.
+	ShortageContinue CopiesShortage = "Continue"
+)
+
 // SetFailover is Failover with what the plugin says about it.
 type SetFailover struct {
 	Failover `json:",inline"`
@@ -69,6 +81,13 @@ type SetFailover struct {
 	// healthy one when left out.
 	// +optional
 	InSync string `json:"inSync,omitempty"`
+	// copies is how many other pods should have a write before a client is told of it; 0 for none.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Copies int32 `json:"copies,omitempty"`
+	// shortage says what becomes of writes while fewer other pods than copies are left.
+	// +optional
+	Shortage CopiesShortage `json:"shortage,omitempty"`
 	// measure is the action whose outputs are attributes in order and lagAttribute.
 	// +optional
 	Measure string `json:"measure,omitempty"`
@@ -170,4 +189,7 @@ type WriterList struct {
 	// +listType=map
 	// +listMapKey=name
 	Members []WriterMember `json:"members,omitempty"`
+	// copies is how many of the other members have a write before a client is told of it.
+	// +optional
+	Copies int32 `json:"copies,omitempty"`
 }

@@ -191,6 +191,9 @@ type OperationStatus struct {
 	// application that the target belongs to.
 	// +optional
 	Application string `json:"application,omitempty"`
+	// plugin that the target was made from when the run began, whose template it is or would be; one that upgrades the plugin goes on with that.
+	// +optional
+	Plugin *PluginReference `json:"plugin,omitempty"`
 	// startTime is when the first step began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`

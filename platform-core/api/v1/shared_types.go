@@ -140,6 +140,9 @@ type SetState struct {
 	// term grows at each change of the pod that writes, where the engine decides it.
 	// +optional
 	Term int64 `json:"term,omitempty"`
+	// copies is how many other pods have a write before a client is told of it, for certain.
+	// +optional
+	Copies int32 `json:"copies,omitempty"`
 }
 
 // PodState is what is known of one pod of a set.

@@ -114,7 +114,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	taking := &turns.Turns{}
 	setups := []func() error{
 		func() error {
-			return application.Setup(mgr, application.Deps{Index: index, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
+			return application.Setup(mgr, application.Deps{Index: index, Kinds: kinds, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() (err error) {
 			whole, err := component.Setup(mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Ops: dialer, Now: time.Now, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})

@@ -91,7 +91,7 @@ func TestAFailoverIsOnRecord(t *testing.T) {
 	writes(t, set, failed(2, set.Name+"-1"))
 	noted(t, set, "2")
 	records := recordsOf(t, namespace)
-	if len(records) != 1 || !metav1.IsControlledBy(&records[0], app) {
+	if len(records) != 1 || !metav1.IsControlledBy(&records[0], app) || records[0].Spec.TargetRef.Name != app.Name || records[0].Labels[platformv1.SetLabel] != set.Spec.Set {
 		t.Fatalf("the records are %+v", records)
 	}
 	record := &records[0]

@@ -423,7 +423,7 @@ func (store) WriteThrough() map[string]string {
 	return map[string]string{"components[web].replicas": "replicas"}
 }
 
-// What is edited of a typed object is recorded for the Application that it is made from, unless an Operation edited it.
+// What is edited of a typed object is recorded in its own words, unless an Operation edited it.
 func TestAnEditedTypedObjectIsOnRecord(t *testing.T) {
 	namespace := env.Namespace(t)
 	runTyped(t, typed.Register(store{}))
@@ -447,8 +447,12 @@ func TestAnEditedTypedObjectIsOnRecord(t *testing.T) {
 	edit(2)
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample-a"}}
 	refresh(t, app)
-	if got := ends(t, onlyRecord(t, app, app.Generation), platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; got != "spec.components[web].replicas: 1 → 2" {
+	record := onlyRecord(t, app, app.Generation)
+	if got := ends(t, record, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; got != "spec.replicas: 1 → 2" {
 		t.Errorf("it says %q", got)
+	}
+	if target := record.Spec.TargetRef; target.APIVersion != example.GroupVersion.String() || target.Kind != "Sample" || target.Name != "a" {
+		t.Errorf("its target is %v", target)
 	}
 	first := app.Generation
 	ends(t, operate(t, app, "scale", "HorizontalScale", nil, "replicas", "3", "component", "web"), platformv1.OperationSucceeded)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -151,6 +152,53 @@ func byHand(t *testing.T, app *platformv1.Application) {
 }
 
 // What cannot take over is refused with the reason before anything is touched.
+// A plugin's own template for that takes the place of the engine's, and the run goes on with the template that it began with, whatever the new
+// version has under its name.
+func TestUpgradeAppOfThePlugin(t *testing.T) {
+	const around = `name: UpgradeApp
+parameters: {version: {schema: string}}
+steps:
+  - name: note
+    apply: {apiVersion: v1, kind: ConfigMap, name: "${target.application}-note", content: {data: {to: "${parameters.version}"}}}
+  - name: change
+    commits: run it again with a version that takes over
+    engine: {do: UpgradePlugin, with: {version: "${parameters.version}"}}
+  - name: last
+    wait: {apiVersion: v1, kind: ConfigMap, name: "${target.application}-note", until: object.data.to == parameters.version, outputs: {to: object.data.to}}
+`
+	withOwn := func(template string) func(map[string]map[string]string) {
+		return func(parts map[string]map[string]string) { parts["operations"]["UpgradeApp.yaml"] = template }
+	}
+	derived(t, "1.7.0", "1.0.0", withOwn(around))
+	derived(t, "1.8.0", "1.7.0", withOwn("name: UpgradeApp\nparameters: {version: {schema: string}}\nsteps:\n  - {name: other, engine: {do: UpgradePlugin, with: {version: \"${parameters.version}\"}}}\n"))
+	app := served(t)
+	for _, version := range []string{"1.7.0", "1.8.0"} {
+		loaded(t, version)
+	}
+	maps := "note-maker"
+	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: maps}})
+	create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: maps},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch"}}}})
+	create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: maps}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: maps},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: app.Namespace, Name: maps}}})
+	// From the engine's template to a version that has one of its own, and from that to one that has another.
+	first := ends(t, operate(t, app, "first", "UpgradeApp", nil, "version", "1.7.0"), platformv1.OperationSucceeded)
+	if len(first.Steps) != 1 || first.Steps[0].Name != "upgrade" || first.Plugin == nil || first.Plugin.Version != "1.0.0" {
+		t.Errorf("it ran %+v of %+v", first.Steps, first.Plugin)
+	}
+	second := ends(t, operate(t, app, "second", "UpgradeApp", func(s *platformv1.OperationSpec) { s.ServiceAccountName, s.Author = maps, author }, "version", "1.8.0"), platformv1.OperationSucceeded)
+	if len(second.Steps) != 3 || second.Steps[2].Outputs["to"] != "1.8.0" || second.Plugin.Version != "1.7.0" {
+		t.Errorf("it ran %+v of %+v", second.Steps, second.Plugin)
+	}
+	refresh(t, app)
+	if app.Spec.PluginVersion != "1.8.0" || app.Status.Plugin.Version != "1.8.0" {
+		t.Errorf("it is made from %+v", app.Status.Plugin)
+	}
+	if records := recorded(t, app.Namespace); len(records) > 0 {
+		t.Errorf("what Operations edited is on record twice: %v", records)
+	}
+}
+
 func TestUpgradeAppRefusesWhatDoesNotFit(t *testing.T) {
 	derived(t, "1.3.0", "", nil)
 	derived(t, "1.4.0", "1.0.0", func(parts map[string]map[string]string) {

@@ -117,6 +117,42 @@ func TestAChangeSaysWhy(t *testing.T) {
 	}
 }
 
+// TestOneThatWasNoMemberIsNeverNamed, whatever a person accepts: who wrote may write on where nobody sees it, by the acknowledgement of members alone.
+// What to do instead is said.
+func TestOneThatWasNoMemberIsNeverNamed(t *testing.T) {
+	const says = "the volumes of all members (a-0) are gone, and no pod that was none can be named, whatever is accepted, since a member that is cut off may write on: " +
+		"restore a backup, or copy what another pod still has into another instance"
+	f := trio()
+	f.Record.List.Members = f.Record.List.Members[:1]
+	f.Pods[1].Sync, f.Pods[2].Sync = failover.OutOfSync, failover.OutOfSync
+	f.Order = &failover.Order{To: "a-2", Way: failover.TakeOver, Loss: failover.Accepted}
+	d := failover.Plan(f, &failover.Memory{})
+	if len(d.Steps) > 0 && d.Steps[0].Action == failover.Write || !strings.Contains(d.Refused, "a-2 is no member") || strings.Contains(d.Refused, "are gone") {
+		t.Errorf("while the writer can come back it does %v and says %q", d.Steps, d.Refused)
+	}
+	f.Pods[0].Member.Identity, f.Pods[0].Member.Writing, f.Pods[0].Health = "empty", false, report.Unhealthy
+	for name, change := range map[string]func(f *failover.Facts){
+		"by order": func(*failover.Facts) {}, "by itself": func(f *failover.Facts) { f.Order = nil },
+		"in a term without a writer": func(f *failover.Facts) { f.Record = f.Record.Depose() },
+	} {
+		f := f
+		change(&f)
+		var m failover.Memory
+		for range 40 {
+			d = failover.Plan(f, &m)
+			for _, s := range d.Steps {
+				if s.Action == failover.Write {
+					t.Fatalf("%s it does %v", name, s)
+				}
+			}
+			f.Now += 500 * time.Millisecond
+		}
+		if !strings.Contains(d.Message, says) || name == "by order" && d.Refused != d.Message {
+			t.Errorf("%s it says %q and refuses with %q", name, d.Message, d.Refused)
+		}
+	}
+}
+
 // TestOrdersAreRefused with a reason, when they cannot be carried out.
 func TestOrdersAreRefused(t *testing.T) {
 	far := failover.Measurement{Lag: new(int64(100))}

@@ -3,6 +3,7 @@
 package failover_test
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ func (e *engine) turn() {
 
 func (e *engine) facts(seen stored) failover.Facts {
 	f := failover.Facts{Now: e.now, Record: seen.record, Former: seen.former, Mode: e.mode, After: 2 * time.Second, MaxLag: e.maxLag, Order: e.ordered(seen),
-		Measures: e.measures, Handover: e.handover, Wanted: e.wanted}
+		Measures: e.measures, Handover: e.handover, Wanted: e.wanted, Copies: e.copies}
 	for _, p := range e.pods {
 		if !p.there {
 			continue
@@ -95,6 +96,9 @@ func (e *engine) take(seen stored, s failover.Step) bool {
 		m := failover.Measurement{Problem: "it does not answer"}
 		if p := e.find(s.Pod); e.reaches(p) && p.runs {
 			m = failover.Measurement{Order: p.data}
+			if e.copies.Wanted > 0 {
+				m.History, m.Earlier = fmt.Sprint(p.branch), fmt.Sprint(p.parent)
+			}
 		}
 		e.memory.Measured(s.Pod, e.now, m)
 		return true

@@ -25,6 +25,8 @@ type Facts struct {
 	After time.Duration
 	// MaxLag that a candidate may have; nil for any.
 	MaxLag *int64
+	// Copies that others are to have of a write.
+	Copies Copies
 	// Order to the named writer, or while nobody is named to the one before, to hand over; nil when there is none.
 	Order *Order
 	// Measures says where the order of candidates comes from.
@@ -34,7 +36,28 @@ type Facts struct {
 	// Pods that are there, in order of ordinal, and Wanted names those that should be.
 	Pods   []Pod
 	Wanted []string
+	// handing says that the writer works and is about to say itself who has all that it has.
+	handing bool
 }
+
+// Copies of a write that others have before a client is told of it.
+type Copies struct {
+	// Wanted is how many; 0 for none.
+	Wanted int
+	// Shortage says what becomes of writes while too few others are left.
+	Shortage Shortage
+}
+
+// Shortage of members that have copies.
+type Shortage string
+
+// Values of Shortage.
+const (
+	// Wait: writes wait, and those that were the last to have copies stay members, however long they are away.
+	Wait Shortage = "Wait"
+	// Continue: there are fewer copies.
+	Continue Shortage = "Continue"
+)
 
 // Mode says who decides that the writer is replaced when it fails.
 type Mode string

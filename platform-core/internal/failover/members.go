@@ -3,6 +3,7 @@
 package failover
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,10 +20,14 @@ func (f *Facts) changeList(m *Memory, writer *Pod, d *Decision) {
 		return
 	}
 	members, changes := f.listed(m, d)
+	copies := f.copies(len(members) - 1)
+	if copies != f.Record.List.Copies {
+		changes = append(changes, fmt.Sprintf("%d others have each write", copies))
+	}
 	if f.Record.Previous != nil || len(changes) == 0 {
 		return
 	}
-	next, err := f.Record.Change(members)
+	next, err := f.Record.ChangeCopies(members, copies)
 	if err != nil {
 		d.Message = err.Error()
 		return
@@ -30,9 +35,22 @@ func (f *Facts) changeList(m *Memory, writer *Pod, d *Decision) {
 	d.write(Step{Record: next, Former: f.Record.Primary}, "%s", strings.Join(changes, ", "))
 }
 
+// copies are how many there are to be, of so many others. There are no more of them before there are enough others.
+func (f *Facts) copies(others int) int {
+	now := f.Record.List.Copies
+	switch {
+	case f.Copies.Shortage == Continue:
+		return min(f.Copies.Wanted, others)
+	case others < f.Copies.Wanted:
+		return min(f.Copies.Wanted, now)
+	}
+	return f.Copies.Wanted
+}
+
 // listed are the members that the list should have, and what is different about them.
 func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, changes []string) {
 	absent := map[permission.Member]time.Duration{}
+	others := len(f.Record.List.Members) - 1
 	for _, member := range f.Record.List.Members {
 		if member == *f.Record.Primary {
 			members = append(members, member)
@@ -42,9 +60,11 @@ func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, cha
 		switch {
 		case !slices.Contains(f.Wanted, member.Name):
 			changes = append(changes, member.Name+" is not wanted any more")
+			others--
 			continue
 		case p != nil && p.Member.Identity != "" && !p.is(member):
 			changes = append(changes, member.Name+" has another volume")
+			others--
 			continue
 		}
 		if p == nil || !p.well() {
@@ -52,12 +72,15 @@ func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, cha
 			if !known {
 				since = f.Now
 			}
-			if f.Now-since >= absence {
+			if f.Now-since >= absence && others > f.kept() {
+				others--
 				changes = append(changes, member.Name+" has not been well for "+absence.String())
 				continue
 			}
 			absent[member] = since
-			d.wakeAt(since + absence)
+			if f.Now-since < absence {
+				d.wakeAt(since + absence)
+			}
 		}
 		members = append(members, member)
 	}
@@ -70,6 +93,14 @@ func (f *Facts) listed(m *Memory, d *Decision) (members []permission.Member, cha
 		}
 	}
 	return members, changes
+}
+
+// kept is how many other members stay in the list although they are away: they are the only ones that can have what was acknowledged.
+func (f *Facts) kept() int {
+	if f.Copies.Shortage == Continue {
+		return 0
+	}
+	return min(f.Record.List.Copies, f.Copies.Wanted)
 }
 
 // well says whether a follower does what it is there for.

@@ -58,6 +58,14 @@ type Memory struct {
 	settled time.Duration
 	// pause of the writer.
 	pause pause
+	// vouched is who had all that the writer had, when that took no more writes.
+	vouched vouched
+}
+
+// vouched is a member that has all that was acknowledged before a term.
+type vouched struct {
+	member permission.Member
+	term   int64
 }
 
 // Answer of an agent to a call.
@@ -182,7 +190,8 @@ func (m *Memory) begin(r permission.Record) {
 	if m.term == r.Term && m.named == named {
 		return
 	}
-	*m = Memory{term: r.Term, named: named, history: m.history, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled}
+	*m = Memory{term: r.Term, named: named, history: m.history, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled,
+		vouched: m.vouched}
 }
 
 // answer of a pod, when it is one that counts.

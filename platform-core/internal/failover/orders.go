@@ -12,6 +12,7 @@ import (
 
 // obey carries out an order while the writer works.
 func (f *Facts) obey(m *Memory, d Decision, writer *Pod) Decision {
+	f.handing = f.Handover == Declared && f.Measures == ByAction && !f.takesOver()
 	best, problem := f.chosen(m, &d)
 	if best == nil {
 		d.Message = fmt.Sprintf("pod %s is to hand over, and no other can take over: %s", writer.Name, problem)
@@ -24,8 +25,14 @@ func (f *Facts) obey(m *Memory, d Decision, writer *Pod) Decision {
 	change := &Change{Cause: Ordered, Why: fmt.Sprintf("pod %s was told to hand over", writer.Name), By: f.Order.By}
 	if f.takesOver() {
 		change.Cause, change.Why = Failed, fmt.Sprintf("another pod than %s was told to take over", writer.Name)
-	} else if f.Handover == Declared && !f.paused(m, &d, writer, best) {
-		return d
+	} else if f.Handover == Declared {
+		if !f.paused(m, &d, writer, best) {
+			return d
+		}
+		if f.handing {
+			member, _ := best.member()
+			m.vouched = vouched{member, f.Record.Depose().Term}
+		}
 	}
 	why := "it was told to hand over to " + best.Name
 	if f.takesOver() {

@@ -5,7 +5,6 @@ package failover
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeroinfra/platform-core/agentproto/permission"
@@ -241,7 +240,7 @@ func (f *Facts) unanswered(m *Memory, writer *Pod, d *Decision) bool {
 func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
 	best, problem := f.heir(m, &d)
 	if best == nil {
-		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s", why, problem)
+		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s%s", why, problem, f.bereft())
 		if f.takesOver() && !d.measuring {
 			d.Refused = d.Message
 		}
@@ -262,58 +261,6 @@ func (f *Facts) heir(m *Memory, d *Decision) (*Pod, string) {
 		return f.chosen(m, d)
 	}
 	return f.candidate(m, d, *f.Record.Primary)
-}
-
-// candidate is the pod that should write next, of those that can. Where it depends on measurements that are not there,
-// it adds steps for them and there is none yet.
-func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (best *Pod, problem string) {
-	var problems []string
-	var measurement Measurement
-	waiting := false
-	for i := range f.Pods {
-		p := &f.Pods[i]
-		member, known := p.member()
-		if slices.ContainsFunc(but, func(b permission.Member) bool { return b.Name == p.Name }) {
-			continue
-		}
-		reason := ""
-		switch {
-		case !slices.Contains(f.Wanted, p.Name):
-			reason = "is not wanted any more"
-		case p.Presence != Alive:
-			reason = "is not there"
-		case !known || !f.Record.Eligible(member):
-			reason = "is no member, since it did not have the writer's data"
-		case p.Health != report.Healthy:
-			reason = "is not healthy"
-		case m.misses[p.Name] >= tries:
-			reason = "does not answer"
-			f.retry(m, d, p)
-		}
-		var have Measurement
-		if reason == "" {
-			var pending bool
-			if have, pending = f.measure(m, d, p); pending {
-				waiting = true
-				continue
-			}
-			reason = f.unsafe(have)
-		}
-		if reason != "" {
-			problems = append(problems, p.Name+" "+reason)
-			continue
-		}
-		if best == nil || f.outranks(m, p, have, best, measurement) {
-			best, measurement = p, have
-		}
-	}
-	switch {
-	case waiting:
-		return nil, "their data is being looked at"
-	case best == nil && len(problems) == 0:
-		return nil, "there is none"
-	}
-	return best, strings.Join(problems, "; ")
 }
 
 // unsafe says why a candidate with this measurement may lack too much; empty when it does not.

@@ -31,6 +31,37 @@ func TestHistories(t *testing.T) {
 	}
 }
 
+// TestHistoriesWithCopies: whatever goes wrong, a write that as many others had as it waited for is never lost.
+func TestHistoriesWithCopies(t *testing.T) {
+	histories := 150
+	if testing.Short() {
+		histories = 20
+	}
+	for seed := range histories {
+		w := newWorld(t, 2+seed%4, uint64(seed))
+		w.handover = []failover.Handover{failover.NoHandover, failover.Declared}[seed%2]
+		w.copies = failover.Copies{Wanted: 1 + seed/4%min(2, len(w.pods)-1), Shortage: []failover.Shortage{failover.Wait, failover.Continue}[seed/8%2]}
+		w.engines = []*engine{{world: w, name: "one", lag: true}, {world: w, name: "two", lag: true}}
+		for range 3 * 60 * 20 {
+			w.trouble()
+			w.step()
+		}
+		w.calm()
+		w.run(2 * time.Minute)
+		w.settled(seed)
+		if w.acked == (position{}) || w.record.List.Copies != w.copies.Wanted {
+			w.failed("seed %d: nothing is acknowledged by %d others: %+v", seed, w.copies.Wanted, w.record)
+		}
+	}
+}
+
+// spares says whether the volume of a pod can go: all others have what was acknowledged.
+func (w *world) spares(p *pod) bool {
+	return !slices.ContainsFunc(w.pods, func(q *pod) bool {
+		return q != p && !(q.full && q.there && w.record.Eligible(q.self)) || q != p && w.copies.Wanted > 0 && (position{q.branch, q.data}).before(w.acked)
+	})
+}
+
 // trouble lets something go wrong, now and then.
 func (w *world) trouble() {
 	p := w.pods[w.random.IntN(len(w.pods))]
@@ -65,7 +96,7 @@ func (w *world) trouble() {
 		}
 	case 11:
 		// A volume is lost while the others are well: with all of them gone nothing is left to go on from.
-		if !slices.ContainsFunc(w.pods, func(q *pod) bool { return q != p && !(q.full && q.there && w.record.Eligible(q.self)) }) {
+		if w.spares(p) {
 			w.note("%s loses its volume", p.name)
 			w.make(p)
 		}

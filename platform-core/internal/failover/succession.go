@@ -5,6 +5,7 @@ package failover
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/zeroinfra/platform-core/agentproto/permission"
 	"github.com/zeroinfra/platform-core/agentproto/report"
@@ -110,11 +111,32 @@ func (f *Facts) able(m *Memory) bool {
 
 // remains says whether a pod is the only one that can still be named: the volumes of all others are gone.
 func (f *Facts) remains(p *Pod) bool {
-	return !slices.ContainsFunc(f.Record.List.Members, func(member permission.Member) bool {
+	return !f.guarded() && !slices.ContainsFunc(f.Record.List.Members, func(member permission.Member) bool {
 		other := f.pod(member.Name)
 		gone := !slices.Contains(f.Wanted, member.Name) || other != nil && other.Member.Identity != "" && !other.is(member)
 		return member.Name != p.Name && f.Record.Eligible(member) && !gone
 	})
+}
+
+// bereft says what a person can do when the volumes of all members are gone; empty while one can come back. A pod that was no member has other
+// data, and nobody can prove without the members that the writer before has ended: it went by acknowledgements of those alone.
+func (f *Facts) bereft() string {
+	for _, member := range f.Record.List.Members {
+		other := f.pod(member.Name)
+		if slices.Contains(f.Wanted, member.Name) && (other == nil || other.Member.Identity == "" || other.is(member)) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("; the volumes of all members (%s) are gone, and no pod that was none can be named, whatever is accepted, since a member that is cut off may write on: "+
+		"restore a backup, or copy what another pod still has into another instance", strings.Join(names(f.Record.List.Members), ", "))
+}
+
+func names(members []permission.Member) []string {
+	var all []string
+	for _, member := range members {
+		all = append(all, member.Name)
+	}
+	return all
 }
 
 // returns says whether a pod is the writer before, which may be named again: nobody has newer data.
@@ -137,7 +159,7 @@ func (f *Facts) choose(m *Memory, d *Decision) {
 		best = f.last(m)
 	}
 	if best == nil {
-		d.Message = "nobody writes, and no pod can take over: " + problem
+		d.Message = "nobody writes, and no pod can take over: " + problem + f.bereft()
 		d.wakeAt(f.Now + again)
 		return
 	}

@@ -43,9 +43,19 @@ type world struct {
 	handover failover.Handover
 	measures failover.Measures
 	maxLag   *int64
-	log      []string
-	named    map[int64]permission.Member
-	volumes  int
+	// copies that others are to have of each write, and acked the last one that had as many.
+	copies  failover.Copies
+	acked   position
+	log     []string
+	named   map[int64]permission.Member
+	volumes int
+}
+
+// position is how far data goes: of two branches the one that began in the later term goes on from all of the other that counts.
+type position struct{ branch, data int64 }
+
+func (a position) before(b position) bool {
+	return a.branch < b.branch || a.branch == b.branch && a.data < b.data
 }
 
 type stored struct {
@@ -79,9 +89,11 @@ type pod struct {
 	labelled     bool
 	paused       time.Duration
 	// data that it has; full says that it ever had all of a writer's.
-	data   int64
-	full   bool
-	copied time.Duration
+	data int64
+	full bool
+	// branch is the term in which the last of it was written, and parent the one that it goes on from.
+	branch, parent int64
+	copied         time.Duration
 	// reported is what the annotation says, and due when the next look at it comes.
 	reported failover.Pod
 	due      time.Duration
@@ -167,7 +179,29 @@ func (w *world) step() {
 		}
 		e.turn()
 	}
+	w.acknowledge()
 	w.check()
+}
+
+// acknowledge notes how far the writer's data goes that as many others have as it waits for.
+func (w *world) acknowledge() {
+	for _, p := range w.pods {
+		list := p.agent.State().List
+		if !p.there || !p.runs || !p.writer || !p.agent.Valid(w.now) || list.Copies == 0 {
+			continue
+		}
+		var have []int64
+		for _, q := range w.pods {
+			if q != p && list.Has(q.self) && q.there && q.runs && q.full && q.branch == p.branch {
+				have = append(have, q.data)
+			}
+		}
+		if slices.Sort(have); len(have) >= list.Copies {
+			if reached := (position{p.branch, min(p.data, have[len(have)-list.Copies])}); w.acked.before(reached) {
+				w.acked = reached
+			}
+		}
+	}
 }
 
 // live is what the agent of a pod does by itself, in one go and in time.
@@ -182,13 +216,17 @@ func (w *world) live(p *pod) {
 	w.tend(p)
 	p.disk = p.agent.State()
 	if p.runs && p.writer && p.paused < w.now {
+		if term := p.agent.State().Term; p.branch != term {
+			p.branch, p.parent = term, p.branch
+		}
 		p.data++
 		p.full = true
 	}
 	if source := w.find(p.follows); p.runs && !p.writer && source != nil && source.there && source.runs && source.writer && !p.cut && !source.cut {
 		// A pod without data copies all of it first.
-		if p.copied += tick; p.full || p.copied >= copyTime {
-			p.data, p.full = source.data, true
+		late := w.copies.Wanted > 0 && w.random.IntN(3) == 0
+		if p.copied += tick; (p.full || p.copied >= copyTime) && !late {
+			p.data, p.full, p.branch, p.parent = source.data, true, source.branch, source.parent
 		}
 	}
 }
@@ -291,6 +329,9 @@ func (w *world) report(p *pod) {
 	}
 	accuses := !p.agent.Named() && p.primary != "" && w.now-p.asked > 3*time.Second && w.record.List.Has(p.self)
 	next := failover.Pod{Name: p.name, Health: health, Sync: sync, Accuses: accuses, Member: w.known(p, state)}
+	if w.copies.Wanted > 0 && p.runs && p.writer {
+		next.History = fmt.Sprint(p.branch)
+	}
 	if next != p.reported {
 		p.reported = next
 		p.due = w.now + tick*time.Duration(w.random.IntN(6))
@@ -353,6 +394,12 @@ func (w *world) judge(e *engine, before permission.Record, named permission.Memb
 	fresh := before.Term != 0 && (before.Primary == nil || *before.Primary != named)
 	if fresh && p != nil && p.self == named && !p.full && slices.ContainsFunc(w.pods, func(q *pod) bool { return q.full }) {
 		w.failed("%s is named, which has no data", named.Name)
+	}
+	if w.copies.Wanted > 0 {
+		if fresh && p != nil && (position{p.branch, p.data}).before(w.acked) {
+			w.failed("%s is named with %d of term %d, and %d of term %d was acknowledged", named.Name, p.data, p.branch, w.acked.data, w.acked.branch)
+		}
+		return
 	}
 	for _, q := range w.pods {
 		// What another one has that could be asked for a while must not be more.

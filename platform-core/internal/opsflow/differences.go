@@ -14,15 +14,68 @@ import (
 // longestValue is how much of a value is shown.
 const longestValue = 80
 
-// Differences says in words what is different between two specs, one field each in the order of their names, for example
-// "components[redis].replicas: 3 → 5". Elements of lists go by their names, where all of them have one, else by their place.
+// Difference is one field that two specs have otherwise.
+type Difference struct {
+	// Field below spec, for example components[redis].replicas. Elements of lists go by their names, where all of them have one, else by their place.
+	Field string
+	// Before and After are its values as of JSON; nil for none.
+	Before, After any
+}
+
+// String says it in words, for example "components[redis].replicas: 3 → 5".
+func (d Difference) String() string {
+	return fmt.Sprintf("%s: %s → %s", d.Field, display(d.Before), display(d.After))
+}
+
+// Differences says in words what is different between two specs, one field each in the order of their names.
 func Differences(before, after map[string]any) []string {
-	var found []string
+	var words []string
+	for _, difference := range Compare(before, after) {
+		words = append(words, difference.String())
+	}
+	return words
+}
+
+// Compare returns what is different between two specs, in the order of the names of fields.
+func Compare(before, after map[string]any) []Difference {
+	var found []Difference
 	differ("", before, after, &found)
 	return found
 }
 
-func differ(path string, before, after any, found *[]string) {
+// Fields say how an object that declares an Application says what that does.
+type Fields interface {
+	// WriteThrough says which field of the object each field of the Application comes from; nil for none.
+	WriteThrough() map[string]string
+	// Convert returns the value that a field of the object has for one of the Application's.
+	Convert(field string, value any) (any, error)
+}
+
+// DeclaredAs is a difference of an Application in the words of the object that declares it; false where that has no field for it.
+func (d Difference) DeclaredAs(fields Fields) (Difference, bool) {
+	name, ok := WriteThrough(d.Field, fields.WriteThrough())
+	if !ok {
+		return d, false
+	}
+	is := Difference{Field: name}
+	for value, into := range map[*any]*any{&d.Before: &is.Before, &d.After: &is.After} {
+		if *value == nil {
+			continue
+		}
+		whole := *value
+		if n, is := whole.(float64); is && n == float64(int64(n)) {
+			whole = int64(n)
+		}
+		converted, err := fields.Convert(d.Field, whole)
+		if err != nil {
+			return d, false
+		}
+		*into = converted
+	}
+	return is, true
+}
+
+func differ(path string, before, after any, found *[]Difference) {
 	if equal(before, after) {
 		return
 	}
@@ -43,7 +96,7 @@ func differ(path string, before, after any, found *[]string) {
 		}
 		return
 	}
-	*found = append(*found, fmt.Sprintf("%s: %s → %s", path, display(before), display(after)))
+	*found = append(*found, Difference{path, before, after})
 }
 
 func below(path, name string) string {

@@ -22,6 +22,8 @@ type Facts struct {
 	Now time.Time
 	// Template that the Operation runs.
 	Template plugin.OperationTemplate
+	// Plugin that the template was looked up in; nil for none.
+	Plugin *platformv1.PluginReference
 	// Parameters of the Operation, defaults included.
 	Parameters map[string]string
 	// Target in words, for messages.

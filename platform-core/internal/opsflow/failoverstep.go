@@ -144,13 +144,13 @@ func (failoverStep) follow(r *run, step *platformv1.StepStatus, text string) ver
 		return failedf("parameter %q is for the records of the engine: leave it out", ParameterTerm)
 	case err != nil:
 		return failedf("parameter %q is %q: it must be a number", ParameterTerm, text)
-	case len(r.facts.Sets) == 0:
-		return failedf("%s is gone", r.facts.Target)
+	case !slices.Contains(r.facts.Sets, RecordedSet(r.op)):
+		return failedf("WorkloadSet %q is gone", RecordedSet(r.op))
 	}
 	if step.Phase == platformv1.OperationPending {
 		r.begin(step)
 	}
-	writing := r.facts.Writing[r.facts.Sets[0]]
+	writing := r.facts.Writing[RecordedSet(r.op)]
 	change := changeOf(writing.Record, term)
 	if change == nil {
 		return failedf("what became of term %d is not known any more", term)
@@ -169,11 +169,20 @@ func (failoverStep) follow(r *run, step *platformv1.StepStatus, text string) ver
 		// Whoever was named then is no more.
 		return verdict{}
 	}
-	if writer := r.facts.writerOf(r.facts.Sets[0]); writer == nil || writer.Name != change.To {
+	if writer := r.facts.writerOf(RecordedSet(r.op)); writer == nil || writer.Name != change.To {
 		return verdict{waiting: fmt.Sprintf("pod %s, which was named, to take writes", change.To)}
 	}
 	r.tellLength(step, change)
 	return verdict{}
+}
+
+// RecordedSet is the name of the WorkloadSet whose failover an Operation records. Its target is the object that declares the instance, which may have
+// several; records from before name the set there.
+func RecordedSet(op *platformv1.Operation) string {
+	if op.Spec.TargetRef.Kind == string(TargetWorkloadSet) {
+		return op.Spec.TargetRef.Name
+	}
+	return platformv1.WorkloadSetNameFor(op.Labels[platformv1.ApplicationLabel], op.Labels[platformv1.ComponentLabel], op.Labels[platformv1.SetLabel])
 }
 
 // Noted says whether a set knows that the failover of its term is on record.

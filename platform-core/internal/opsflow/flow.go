@@ -90,7 +90,7 @@ func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now t
 	}
 	r.letGo()
 	r.status.Phase, r.status.Trigger, r.status.Progress = platformv1.OperationPending, TriggerOf(op), "waiting"
-	r.status.Steps, r.status.CurrentStep, r.status.StartTime = nil, 0, nil
+	r.status.Steps, r.status.CurrentStep, r.status.StartTime, r.status.Plugin = nil, 0, nil, nil
 	return Decision{Status: *r.status, Outcome: o}
 }
 
@@ -102,6 +102,7 @@ func Start(op *platformv1.Operation, application string, facts Facts, earlier *p
 	status.Steps = nil
 	at := metav1.NewTime(facts.Now)
 	status.Phase, status.Application, status.Trigger, status.StartTime = platformv1.OperationRunning, application, TriggerOf(op), &at
+	status.Plugin = facts.Plugin
 	for _, name := range facts.Template.Order() {
 		step := platformv1.StepStatus{Name: name, Phase: platformv1.OperationPending}
 		if t, known := facts.Template.Step(name); earlier != nil && known && t.Approval == nil && !facts.Template.Compensates(name) {

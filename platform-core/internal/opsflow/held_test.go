@@ -115,6 +115,11 @@ func TestHeldOnesStandAside(t *testing.T) {
 	if first := q.Ahead(other); first != nil {
 		t.Errorf("the other waits for %s", first.Name)
 	}
+	urgent := Queue{Operations: q.Operations, Urgent: func(op *platformv1.Operation) bool { return op == other }}
+	other.Status.Application = "redis-a"
+	if by := urgent.Preempts(w.op); by != nil || urgent.Ahead(other) != nil {
+		t.Errorf("it is ended for %v, or waited for", by)
+	}
 	if TakesTurn(w.op, w.facts) {
 		t.Error("it takes its turn while the window is closed")
 	}

@@ -53,9 +53,9 @@ func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 }
 
 // Preempts returns the Operation for which one that runs has to end at its next safe point; nil for none. What pre-empts is itself ended by
-// nobody, and neither is what its steps run, nor what has passed its point of no return.
+// nobody, and neither is what its steps run, nor what has passed its point of no return, nor what keeps nobody waiting since it waits for a maintenance window.
 func (q Queue) Preempts(op *platformv1.Operation) *platformv1.Operation {
-	if Records(op) || q.urgent(op) || Passed(op) {
+	if Records(op) || q.urgent(op) || Passed(op) || Held(op) {
 		return nil
 	}
 	for _, other := range q.Operations {

@@ -54,6 +54,7 @@ const (
 
 // SpecOperation is the record of an edited spec that takes effect. It holds no values: what the spec asks is in the spec.
 func SpecOperation(app *platformv1.Application, change Change) *platformv1.Operation {
+	_, target := DeclaredBy(app)
 	op := &platformv1.Operation{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: app.Namespace, Name: fmt.Sprintf("%s-spec-%d", app.Name, change.Generation),
@@ -66,7 +67,7 @@ func SpecOperation(app *platformv1.Application, change Change) *platformv1.Opera
 		},
 		Spec: platformv1.OperationSpec{
 			TemplateRef: TemplateApply,
-			TargetRef:   platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: app.Name},
+			TargetRef:   target,
 			// The engine does not give up, and Records says that there is no deadline; the default in its place would be wrong.
 			Timeout: &metav1.Duration{Duration: noTimeout},
 		},
@@ -157,15 +158,15 @@ func RecordsFailover(op *platformv1.Operation) bool {
 func Records(op *platformv1.Operation) bool { return RecordsSpec(op) || RecordsFailover(op) }
 
 // RecordFor looks for who has an edit of an Application on record, out of the Operations of that; nil for nobody. declared is the
-// generation of the outermost object with the edit, bundle the plugin of the Application.
-func RecordFor(declared int64, operations []*platformv1.Operation, bundle *plugin.Bundle) *platformv1.Operation {
+// generation of the outermost object with the edit, bundleOf the plugin that an Operation has its template from.
+func RecordFor(declared int64, operations []*platformv1.Operation, bundleOf func(*platformv1.Operation) *plugin.Bundle) *platformv1.Operation {
 	for _, op := range operations {
 		if op.DeletionTimestamp.IsZero() && RecordsSpec(op) && !Finished(op) {
 			return op
 		}
 	}
 	for _, op := range operations {
-		if op.DeletionTimestamp.IsZero() && edited(op, declared, bundle) {
+		if op.DeletionTimestamp.IsZero() && edited(op, declared, bundleOf(op)) {
 			return op
 		}
 	}

@@ -164,7 +164,7 @@ func TestRecordFor(t *testing.T) {
 		"it edits nothing":                {user("Restart", running, platformv1.OperationRunning), false},
 		"it hands over":                   {user("Switchover", said("6", platformv1.OperationRunning), platformv1.OperationRunning), false},
 	} {
-		if got := RecordFor(6, []*platformv1.Operation{tc.op}, bundle); (got != nil) != tc.found {
+		if got := RecordFor(6, []*platformv1.Operation{tc.op}, func(*platformv1.Operation) *plugin.Bundle { return bundle }); (got != nil) != tc.found {
 			t.Errorf("%s: found is %v", name, got)
 		}
 	}
@@ -300,7 +300,7 @@ func (h *history) takeUp() {
 		return
 	}
 	change := edit(h.app.Generation, fmt.Sprintf("to %d", h.app.Generation))
-	op := RecordFor(h.app.Generation, h.records, &plugin.Bundle{})
+	op := RecordFor(h.app.Generation, h.records, func(*platformv1.Operation) *plugin.Bundle { return &plugin.Bundle{} })
 	switch {
 	case op == nil:
 		op = SpecOperation(h.app, change)

@@ -89,6 +89,19 @@ func (t Target) Owns(app *platformv1.Application) bool {
 	return err == nil && gv.Group == t.Group && owner.Kind == t.ObjectKind && owner.Name == t.Name
 }
 
+// DeclaredBy returns the outermost object that declares an Application, and says how to refer to it: the object that the Application compiles from, or
+// the Application itself.
+func DeclaredBy(app *platformv1.Application) (schema.GroupKind, platformv1.TargetReference) {
+	if owner := metav1.GetControllerOf(app); owner != nil {
+		reference := platformv1.TargetReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
+		if target, refusal := ParseTarget(reference); refusal == nil && target.Kind == TargetTyped && target.Application == app.Name {
+			return schema.GroupKind{Group: target.Group, Kind: target.ObjectKind}, reference
+		}
+	}
+	gvk := platformv1.GroupVersion.WithKind("Application")
+	return gvk.GroupKind(), platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: gvk.Kind, Name: app.Name}
+}
+
 // Selects says whether the pods of a set belong to the target. component is the
 // name within the plugin of a target that is a Component; it is not used otherwise.
 func (t Target) Selects(set *platformv1.WorkloadSet, component string) bool {

@@ -116,7 +116,8 @@ func (w *world) rebuild(r *Rebuild) *Answer {
 
 func recordWorld() *world {
 	w := writingWorld(TemplateFailover, map[string]string{ParameterTerm: "3"})
-	w.op.Labels = map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerFailover)}
+	w.op.Labels = map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerFailover), platformv1.ApplicationLabel: "redis", platformv1.ComponentLabel: "a", platformv1.SetLabel: "main"}
+	w.op.Spec.TargetRef = platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "Redis", Name: "a"}
 	return w
 }
 

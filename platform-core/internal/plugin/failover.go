@@ -40,8 +40,8 @@ type Failover struct {
 	InSync string `json:"inSync,omitempty"`
 	// AfterSeconds that the writer has been gone. Default DefaultFailoverSeconds.
 	AfterSeconds int `json:"afterSeconds,omitempty"`
-	// Durability of an acknowledged write. Default Asynchronous.
-	Durability platformv1.Durability `json:"durability,omitempty"`
+	// Copies that other pods have of a write before a client is told of it. Default none.
+	Copies *FailoverCopies `json:"copies,omitempty"`
 	// WriterArgs are appended to the command of a process that is started as the writer, FollowerArgs to that of one that follows; in
 	// those ${primary.fqdn} is the DNS name of the writer.
 	WriterArgs   []string `json:"writerArgs,omitempty"`
@@ -50,6 +50,11 @@ type Failover struct {
 	Promote string `json:"promote"`
 	// Follow is the action that has a pod follow the writer, its parameter primary.
 	Follow string `json:"follow"`
+	// FollowAtStart has Follow run also after a process was started as a follower.
+	FollowAtStart bool `json:"followAtStart,omitempty"`
+	// Enlist is the action that has the writer go by another list of members: plan.MemberFile has it. It is confirmed when the action has
+	// succeeded; without it at once.
+	Enlist string `json:"enlist,omitempty"`
 	// Rejoin is the action that has a former writer follow the new one, with what it wrote beyond it undone. Default Follow.
 	Rejoin string `json:"rejoin,omitempty"`
 	// Measure is the action that says what changes too often to be reported: its outputs are attributes in Order and LagAttribute.
@@ -57,6 +62,26 @@ type Failover struct {
 	// Handover is the action by which the writer takes no writes for a few seconds, so that a candidate can catch up before a planned change.
 	Handover string `json:"handover,omitempty"`
 }
+
+// FailoverCopies names the parameters that say how many copies there are of each write. The process keeps to the list of members and the
+// number of copies that Enlist gives it, so that what a failover counts on is on record before the process does.
+type FailoverCopies struct {
+	// Parameter is a whole number: how many others have a write before it is acknowledged; 0 for none.
+	Parameter string `json:"parameter"`
+	// Shortage is "wait" or "continue": what becomes of writes while fewer others are left. Without it they wait.
+	Shortage string `json:"shortage,omitempty"`
+}
+
+// parameters that it names.
+func (f *Failover) parameters() []string {
+	if f == nil || f.Copies == nil {
+		return nil
+	}
+	return slices.DeleteFunc([]string{f.Copies.Parameter, f.Copies.Shortage}, func(name string) bool { return name == "" })
+}
+
+// Actions that the process manager runs by itself.
+func (f *Failover) Actions() []string { return []string{f.Promote, f.Follow, f.RejoinAction(), f.Enlist} }
 
 // Seconds that the writer has been gone.
 func (f *Failover) Seconds() int { return cmp.Or(f.AfterSeconds, DefaultFailoverSeconds) }
@@ -103,10 +128,20 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if c.Process.Dir == "" {
 		l.wrong(path, "is for a component with process.dir: what a pod has promised is kept there")
 	}
-	actions := map[string]string{"promote": f.Promote, "follow": f.Follow, "rejoin": f.Rejoin, "measure": f.Measure, "handover": f.Handover}
+	actions := map[string]string{"promote": f.Promote, "follow": f.Follow, "rejoin": f.Rejoin, "measure": f.Measure, "handover": f.Handover, "enlist": f.Enlist}
 	for _, key := range slices.Sorted(maps.Keys(actions)) {
 		if name := actions[key]; name != "" {
 			l.checkWritingAction(path.With(key), c, name, parametersOf[key])
+		}
+	}
+	if f.Copies != nil {
+		if f.Enlist == "" {
+			l.wrong(path.With("copies"), "is for a failover with an action enlist, by which the writer learns of whom it waits for")
+		}
+		for key, name := range map[string]string{"parameter": f.Copies.Parameter, "shortage": f.Copies.Shortage} {
+			if set := l.parameters[c.Parameters]; name != "" && (set == nil || !slices.Contains(l.parameterNames(set), name)) {
+				l.wrong(path.With("copies").With(key), "names the parameter %q, which is not in the schema of the component", name)
+			}
 		}
 	}
 	attributes := slices.Collect(maps.Keys(c.Probe.Attributes))

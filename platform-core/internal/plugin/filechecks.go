@@ -82,6 +82,9 @@ func (l *loader) checkWritten(path document.Path, c *Component) {
 		return
 	}
 	used, all := l.usedByPlaceholders(c)
+	for _, name := range c.Failover.parameters() {
+		used[name] = true
+	}
 	for _, name := range l.parameterNames(set) {
 		var files []int
 		for i, f := range c.Files {

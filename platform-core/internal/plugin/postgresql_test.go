@@ -112,6 +112,10 @@ func TestPostgreSQLEntities(t *testing.T) {
 	c, _ := b.Component("postgresql")
 	values := sampleValues(c, "standalone", "17", 1<<30)
 	values.Component.Monitoring = true
+	var err error
+	if values.Params, err = b.ParametersInForce(c, values, nil); err != nil {
+		t.Fatal(err)
+	}
 	p, err := b.RenderPlan("postgresql", values)
 	if err != nil || p.Driver.Protocol != plan.ProtocolPostgreSQL || p.Metrics == nil {
 		t.Errorf("the plan is %+v, %v", p, err)

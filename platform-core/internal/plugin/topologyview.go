@@ -54,7 +54,7 @@ func (c *Component) settle() {
 	var idle []string
 	switch f := c.Failover; {
 	case f != nil && c.Authority == AuthorityMiddleware:
-		idle, c.Failover = []string{f.Promote, f.Follow, f.RejoinAction(), f.Measure, f.Handover}, nil
+		idle, c.Failover = append(f.Actions(), f.Measure, f.Handover), nil
 	case f != nil && c.Switchover != nil:
 		idle, c.Switchover = []string{c.Switchover.Action}, nil
 	default:

@@ -159,6 +159,7 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 		return failed(err)
 	}
 	set := c.shell()
+	set.Failover = c.setFailover(params)
 	if set.Revision, err = c.revision(&template, &p, exporterEnv); err != nil {
 		return failed(err)
 	}
@@ -194,7 +195,6 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		Authority:           string(c.declared.Authority),
 		DeletionPolicy:      c.spec.DeletionPolicy,
 		AdoptVolumes:        c.spec.AdoptVolumes,
-		Failover:            c.setFailover(),
 	}
 	for i, v := range c.declared.Volumes {
 		storage := platformv1.Storage{Size: v.Size.DeepCopy()}

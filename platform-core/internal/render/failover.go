@@ -5,6 +5,7 @@ package render
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +53,7 @@ func (c *context) opsActions() []plan.Action {
 	if f == nil {
 		return c.declared.Actions
 	}
-	others := []string{f.Promote, f.Follow, f.RejoinAction()}
+	others := f.Actions()
 	if c.spec.Failover == nil {
 		others = append(others, f.Measure, f.Handover)
 	}
@@ -71,7 +72,10 @@ func (c *setContext) withWriting(p *plan.Plan) {
 			return found
 		}
 		p.Writing = &plan.Writing{Set: c.name, WriterArgs: f.WriterArgs, FollowerArgs: f.FollowerArgs,
-			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.RejoinAction())}
+			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.RejoinAction()), FollowAtStart: f.FollowAtStart}
+		if f.Enlist != "" {
+			p.Writing.Enlist = action(f.Enlist)
+		}
 	}
 	kept := c.opsActions()
 	p.Actions = slices.DeleteFunc(slices.Clone(p.Actions), func(a plan.Action) bool {
@@ -80,11 +84,20 @@ func (c *setContext) withWriting(p *plan.Plan) {
 }
 
 // setFailover is what the set goes by.
-func (c *setContext) setFailover() *platformv1.SetFailover {
+func (c *setContext) setFailover(params map[string]string) *platformv1.SetFailover {
 	f := c.declared.Failover
 	if f == nil || c.spec.Failover == nil {
 		return nil
 	}
-	return &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, InSync: f.InSync,
+	set := &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, InSync: f.InSync,
 		Measure: f.Measure, Handover: f.Handover}
+	if f.Copies != nil {
+		// The plugin's schema says that it is a number.
+		copies, _ := strconv.ParseInt(params[f.Copies.Parameter], 10, 32)
+		set.Copies, set.Shortage = int32(copies), platformv1.ShortageWait
+		if params[f.Copies.Shortage] == "continue" {
+			set.Shortage = platformv1.ShortageContinue
+		}
+	}
+	return set
 }

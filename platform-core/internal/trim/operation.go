@@ -26,7 +26,7 @@ func Operation(obj any) (any, error) {
 	status := op.Status
 	op.Status = platformv1.OperationStatus{
 		ObservedGeneration: status.ObservedGeneration, Phase: status.Phase, Conditions: status.Conditions, Application: status.Application,
-		StartTime: status.StartTime, CompletionTime: status.CompletionTime, Trigger: status.Trigger,
+		Plugin: status.Plugin, StartTime: status.StartTime, CompletionTime: status.CompletionTime, Trigger: status.Trigger,
 	}
 	for i := range op.Status.Conditions {
 		op.Status.Conditions[i].Message = ""

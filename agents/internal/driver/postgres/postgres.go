@@ -74,7 +74,7 @@ func (d *Driver) keeper(kind string) (keeper, error) {
 	return k, nil
 }
 
-// Observe implements driver.Driver. An object of a database that is not there is not there.
+// Observe implements driver.Driver. An object of a database that is not there, or lets nobody in, is not there.
 func (d *Driver) Observe(ctx context.Context, kind string, queries []driver.Query) ([]driver.State, error) {
 	k, err := d.keeper(kind)
 	if err != nil {
@@ -87,7 +87,7 @@ func (d *Driver) Observe(ctx context.Context, kind string, queries []driver.Quer
 			all = append(all, states...)
 			return err
 		})
-		if err != nil && !isAbsent(err) {
+		if err != nil && !isAbsent(err) && !isClosed(err) {
 			return nil, err
 		}
 	}
@@ -110,6 +110,10 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 				if change.Intent != driver.Delete {
 					problems[change.Name] = fmt.Sprintf("there is no database %q: create it first", database)
 				}
+			}
+		case isClosed(err):
+			for _, change := range changes {
+				problems[change.Name] = fmt.Sprintf("the database %q lets nobody in: set ALLOW_CONNECTIONS true for it", database)
 			}
 		case err != nil:
 			return nil, err

@@ -234,6 +234,22 @@ func TestRefusalsAreOfOneObject(t *testing.T) {
 	}
 }
 
+// TestADatabaseThatLetsNobodyIn holds up nothing but what is in it.
+func TestADatabaseThatLetsNobodyIn(t *testing.T) {
+	s := newServer(t)
+	s.Start()
+	s.SQL("postgres", "CREATE DATABASE open")
+	s.SQL("postgres", "CREATE DATABASE closed WITH ALLOW_CONNECTIONS false")
+	s.must(postgres.KindExtension, wanted(driver.Create, "open/hstore"))
+	if got := s.observe(postgres.KindExtension, named("open/hstore"), named("closed/hstore")); len(got) != 1 || got["open/hstore"].Name == "" {
+		t.Errorf("got %v", got)
+	}
+	problems := s.change(postgres.KindExtension, wanted(driver.Create, "open/citext"), wanted(driver.Create, "closed/hstore"))
+	if len(problems) != 1 || !strings.Contains(problems["closed/hstore"], "set ALLOW_CONNECTIONS true") {
+		t.Errorf("got %v", problems)
+	}
+}
+
 func TestManyRolesInOneCall(t *testing.T) {
 	s := newServer(t)
 	s.Start()

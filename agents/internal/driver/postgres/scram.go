@@ -35,6 +35,14 @@ func checkPassword(password string) error {
 	return nil
 }
 
+// Verifier is what the server keeps of a password, and takes in place of it.
+func Verifier(password string) (string, error) {
+	if err := checkPassword(password); err != nil {
+		return "", err
+	}
+	return verifierOf(password)
+}
+
 // verifierOf is what the server keeps of a password: enough to tell it, not enough to log in with it.
 func verifierOf(password string) (string, error) {
 	salt := make([]byte, saltBytes)

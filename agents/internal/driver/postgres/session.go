@@ -31,7 +31,11 @@ const (
 )
 
 // SQLSTATE codes that are told apart.
-const invalidCatalogName = "3D000"
+const (
+	invalidCatalogName = "3D000"
+	// prerequisiteState is that of a database that takes no connections.
+	prerequisiteState = "55000"
+)
 
 // session is a connection to one database.
 type session struct{ connection *pgconn.PgConn }
@@ -184,6 +188,12 @@ func encoded(value any) string {
 func isAbsent(err error) bool {
 	refused := (*pgconn.PgError)(nil)
 	return errors.As(err, &refused) && refused.Code == invalidCatalogName
+}
+
+// isClosed says that a database lets nobody in.
+func isClosed(err error) bool {
+	refused := (*pgconn.PgError)(nil)
+	return errors.As(err, &refused) && refused.Code == prerequisiteState && refused.Severity == "FATAL"
 }
 
 var verifierForm = regexp.MustCompile(`SCRAM-SHA-256\$[A-Za-z0-9+/=:$]*`)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // owner is the field owner of all that this controller applies.
@@ -39,6 +41,8 @@ type Deps struct {
 	Secrets *secretwatch.Watcher
 	// Certificates is the way to cert-manager.
 	Certificates *foreign.Kinds
+	// Kinds that compile to Applications.
+	Kinds map[schema.GroupKind]typed.Registration
 	// Digest tells one secret text from another without giving it away.
 	Digest func(text string) string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.

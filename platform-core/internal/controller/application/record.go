@@ -18,6 +18,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -42,7 +43,7 @@ func (c *Controller) record(ctx context.Context, app *platformv1.Application, f 
 	case live.Status.TakenUp() >= app.Generation:
 		return outcome.Done()
 	}
-	change := opsflow.Change{Generation: app.Generation, Words: differences(app, f, wanted)}
+	change := opsflow.Change{Generation: app.Generation, Words: c.words(app, differences(app, f, wanted))}
 	if runs(f) && !app.Spec.IsRunning() {
 		change.Stops = opsflow.Stops
 	}
@@ -66,7 +67,7 @@ func (c *Controller) ensureRecord(ctx context.Context, app *platformv1.Applicati
 			operations = append(operations, op)
 		}
 	}
-	known := opsflow.RecordFor(declared, operations, f.state.Bundle)
+	known := opsflow.RecordFor(declared, operations, c.bundleOf(f))
 	switch {
 	case known == nil:
 		err = c.createRecord(ctx, app, opsflow.SpecOperation(app, change))
@@ -78,6 +79,18 @@ func (c *Controller) ensureRecord(ctx context.Context, app *platformv1.Applicati
 		return outcome.Done()
 	}
 	return outcome.Failed(err)
+}
+
+// bundleOf is the plugin that an Operation has its template from: one that upgrades the plugin goes on with that of the former version.
+func (c *Controller) bundleOf(f *facts) func(*platformv1.Operation) *plugin.Bundle {
+	return func(op *platformv1.Operation) *plugin.Bundle {
+		if from := op.Status.Plugin; from != nil {
+			if state, _ := c.Index.Get(from.Name, from.Version); state.Bundle != nil {
+				return state.Bundle
+			}
+		}
+		return f.state.Bundle
+	}
 }
 
 // createRecord makes a record unless it is there. Somebody else's Operation of its name does not keep it from being made.
@@ -142,8 +155,8 @@ func runs(f *facts) bool {
 	return false
 }
 
-// differences says in words what the spec asks and the Components were made without. It is what users wrote, not what follows from that.
-func differences(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) []string {
+// differences are what the spec asks and the Components were made without. It is what users wrote, not what follows from that.
+func differences(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) []opsflow.Difference {
 	before, after := map[string]any{}, map[string]any{}
 	for i := range wanted {
 		spec := wanted[i].DeepCopy()
@@ -155,9 +168,28 @@ func differences(app *platformv1.Application, f *facts, wanted []platformv1.Comp
 			tellComponent(before, spec)
 		}
 	}
-	words := opsflow.Differences(before, after)
-	for i := range words {
-		words[i] = "spec." + strings.ReplaceAll(words[i], ".sets["+platformv1.DefaultSet+"]", "")
+	differences := opsflow.Compare(before, after)
+	for i := range differences {
+		differences[i].Field = strings.ReplaceAll(differences[i].Field, ".sets["+platformv1.DefaultSet+"]", "")
+	}
+	return differences
+}
+
+// words say differences in fields of the object that declares the Application, where it has them, and else in those of the Application.
+func (c *Controller) words(app *platformv1.Application, differences []opsflow.Difference) []string {
+	of, _ := opsflow.DeclaredBy(app)
+	kind := c.Kinds[of]
+	words := make([]string, 0, len(differences))
+	for _, difference := range differences {
+		if kind == nil {
+			words = append(words, "spec."+difference.String())
+			continue
+		}
+		if declared, can := difference.DeclaredAs(kind); can {
+			words = append(words, "spec."+declared.String())
+			continue
+		}
+		words = append(words, fmt.Sprintf("of Application %s spec.%s", app.Name, difference))
 	}
 	return words
 }

@@ -73,25 +73,18 @@ func reportWriter(app *platformv1.Application, f *facts) {
 		for _, set := range component.Status.Sets {
 			sets++
 			app.Status.Term = set.Term
-		}
-		// What one component cannot promise the instance cannot.
-		if durability := f.durabilityOf(name); app.Status.Durability != platformv1.DurabilityAsynchronous {
-			app.Status.Durability = durability
+			// What one set cannot promise the instance cannot.
+			if app.Status.Durability != platformv1.DurabilityAsynchronous {
+				app.Status.Durability = platformv1.DurabilitySynchronous
+			}
+			if set.Copies == 0 {
+				app.Status.Durability = platformv1.DurabilityAsynchronous
+			}
 		}
 	}
 	if sets != 1 {
 		app.Status.Term = 0
 	}
-}
-
-// durabilityOf is what the plugin says of a component.
-func (f *facts) durabilityOf(name string) platformv1.Durability {
-	if f.state.Bundle != nil {
-		if declared, ok := f.state.Bundle.Component(name); ok && declared.Failover != nil && declared.Failover.Durability != "" {
-			return declared.Failover.Durability
-		}
-	}
-	return platformv1.DurabilityAsynchronous
 }
 
 // sumUp carries up a condition that holds nothing up: what is so of some Component speaks for all.

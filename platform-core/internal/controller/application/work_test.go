@@ -97,7 +97,7 @@ func TestNeedsWork(t *testing.T) {
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
-			words := differences(app, f, wanted)
+			words := (&Controller{}).words(app, differences(app, f, wanted))
 			if got := needsWork(app, f, wanted); got != (tc.words != "") {
 				t.Errorf("it needs work: %t; %q; was %+v, is %+v", got, words, demandsOf(app, bundle, &f.components["redis"].Spec), demandsOf(app, bundle, &wanted[0]))
 			}

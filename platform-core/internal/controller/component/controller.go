@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -134,6 +135,9 @@ func (c *Controller) all(ctx context.Context) []reconcile.Request {
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if c.known.has(request.NamespacedName) && apierrors.IsNotFound(c.client.Get(ctx, request.NamespacedName, &platformv1.Component{})) {
+		c.known.forget(request.NamespacedName)
+	}
 	return c.frame.Reconcile(ctx, request, &platformv1.Component{})
 }
 

@@ -8,13 +8,16 @@
 // autoscaling the number of pods is the autoscaler's and never written. Without, a number that somebody else gives a WorkloadSet goes up
 // to the Application; every other edit is reverted.
 //
-// Inputs: the Component, the loaded plugin that it pins, what it owns, and the Application when a set was scaled.
+// Where pods are members of one cluster, it has that looked at whenever they report anything new, puts a call that changes something on record
+// in its status before it makes it, and keeps pods and sets that are not wanted any more until they have left.
+//
+// Inputs: the Component, and such pods, the loaded plugin that it pins, what it owns, and the Application when a set was scaled.
 //
 // Field owner: component.
 //
 // Conditions: Ready, Reconciling, Stalled, Monitored, where metrics are wanted, which holds nothing up, and CertificateServed,
 // where TLS is on, which says which pods serve a certificate from before. Reasons: PluginMissing, PluginChanged, Stopped, Suspended, CertManagerNotFound, CertificateNotReady, IssuerNotReady,
-// whatever the renderer or the API server refuses, NameTaken, and the reasons of its WorkloadSets.
+// whatever the renderer or the API server refuses, NameTaken, MembersPending, MembersRefused and the reasons of its WorkloadSets.
 //
 // A budget is made when its set has pods, and before the component is Ready.
 //

@@ -29,7 +29,7 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 			ReadyReplicas: set.Status.ReadyReplicas, UpdatedReplicas: set.Status.UpdatedReplicas,
 		}
 		if set.Status.Writer != nil {
-			state.Term = set.Status.Writer.Term
+			state.Term, state.Copies = set.Status.Writer.Term, certainCopies(set.Status.Writer)
 		}
 		s.Sets = append(s.Sets, state)
 		for _, pod := range set.Status.Pods {
@@ -51,6 +51,14 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 	for i := range s.Endpoints {
 		reachable(&s.Endpoints[i], f.services[s.Endpoints[i].Name])
 	}
+}
+
+// certainCopies are those that there are of each write, whichever list the writer goes by.
+func certainCopies(w *platformv1.WriterRecord) int32 {
+	if w.Previous != nil {
+		return min(w.List.Copies, w.Previous.Copies)
+	}
+	return w.List.Copies
 }
 
 // reachable fills in what the cluster gave the Service for those outside of it.

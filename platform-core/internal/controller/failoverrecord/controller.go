@@ -81,7 +81,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // create makes the record of a term. taken says that something else has its name.
 func (c *Controller) create(ctx context.Context, app *platformv1.Application, set *platformv1.WorkloadSet, term int64) (taken bool, err error) {
-	op := operation(set, term)
+	op := operation(app, set, term)
 	if err := controllerutil.SetControllerReference(app, op, c.client.Scheme()); err != nil {
 		return false, err
 	}

@@ -35,20 +35,23 @@ func nameFor(set *platformv1.WorkloadSet, term int64) string {
 }
 
 // operation is the record of a term, complete but for its owner.
-func operation(set *platformv1.WorkloadSet, term int64) *platformv1.Operation {
+func operation(app *platformv1.Application, set *platformv1.WorkloadSet, term int64) *platformv1.Operation {
+	_, target := opsflow.DeclaredBy(app)
 	return &platformv1.Operation{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: nameFor(set, term),
 			Labels: map[string]string{
 				platformv1.DomainLabel:      set.Labels[platformv1.DomainLabel],
 				platformv1.ApplicationLabel: set.Spec.Application,
+				platformv1.ComponentLabel:   set.Spec.Component,
+				platformv1.SetLabel:         set.Spec.Set,
 				platformv1.TriggerLabel:     string(platformv1.TriggerFailover),
 				platformv1.ManagedByLabel:   platformv1.ManagedBy,
 			},
 		},
 		Spec: platformv1.OperationSpec{
 			TemplateRef: opsflow.TemplateFailover,
-			TargetRef:   platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: set.Name},
+			TargetRef:   target,
 			Parameters:  map[string]platformv1.ParameterValue{opsflow.ParameterTerm: platformv1.ParameterValue(strconv.FormatInt(term, 10))},
 		},
 	}

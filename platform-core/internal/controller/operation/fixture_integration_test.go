@@ -10,13 +10,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +35,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/internal/testagents"
 	"github.com/zeroinfra/platform-core/internal/trim"
 	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
@@ -48,8 +44,6 @@ import (
 const (
 	testDomain = "database"
 	setName    = "redis-a-redis-main"
-	// agentSource is where the agents' module lies beside this one.
-	agentSource = "../../../../agents"
 )
 
 // fixture is one Application with its pods in a namespace of its own. There is no kubelet: each
@@ -68,44 +62,16 @@ type fixture struct {
 	token string
 
 	mu     sync.Mutex
-	agents map[string]*podAgents
+	agents map[string][]func()
 }
 
-type podAgents struct {
-	processes []*exec.Cmd
-}
-
-var (
-	// agentPath is the real agent, built by TestMain.
-	agentPath string
-	// lastAddress is the last loopback address that was given to a pod.
-	lastAddress byte = 9
-)
-
-// buildAgent builds the real agent from the module beside this one.
-func buildAgent(dir string) (string, error) {
-	path := filepath.Join(dir, "agent")
-	build := exec.Command("go", "build", "-o", path, "./cmd/agent")
-	build.Dir = agentSource
-	build.Env = append(os.Environ(), "GOWORK=off")
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build the agent from %s: %w\n%s", agentSource, err, output)
-	}
-	return path, nil
-}
+// agentPath is the real agent, built by TestMain.
+var agentPath string
 
 func newFixture(t testing.TB, replicas int) *fixture {
 	t.Helper()
-	data, err := pki.Generate(testDomain, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	authority, err := pki.Parse(testDomain, data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fixture{t: t, namespace: env.Namespace(t), authority: authority, port: freePort(t),
-		index: plugin.NewIndex(), config: env.Config, settings: settings.New(render.Settings{}), agents: map[string]*podAgents{}}
+	f := &fixture{t: t, namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), port: testagents.FreePort(t),
+		index: plugin.NewIndex(), config: env.Config, settings: settings.New(render.Settings{}), agents: map[string][]func(){}}
 	f.index.Set("redis", "1.0.0", testBundle(), nil)
 	f.token = f.serviceAccount()
 	f.createApplication(replicas)
@@ -114,16 +80,6 @@ func newFixture(t testing.TB, replicas int) *fixture {
 		f.startAgents(ordinal)
 	}
 	return f
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func testBundle() *plugin.Bundle {
@@ -216,8 +172,7 @@ func (f *fixture) createPod(ordinal int) {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}, NodeName: "node"},
 	}
 	f.create(pod)
-	lastAddress++
-	pod.Status.PodIP = fmt.Sprintf("127.0.7.%d", lastAddress)
+	pod.Status.PodIP = testagents.Address()
 	pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
 	pod.Status.Phase = corev1.PodRunning
 	if err := env.Client.Status().Update(f.t.Context(), pod); err != nil {
@@ -240,37 +195,9 @@ func (f *fixture) pod(ordinal int) *corev1.Pod {
 func (f *fixture) startAgents(ordinal int) {
 	f.t.Helper()
 	pod := f.pod(ordinal)
-	root, err := os.MkdirTemp("", "pod")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { os.RemoveAll(root) })
-	certificate, key, _, err := f.authority.IssueServer([]string{pki.AgentServerName(pod.Name, f.namespace)}, time.Now())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	files := map[string][]byte{
-		"plan/" + plan.PlanFile: f.plan(),
-		"tls/tls.crt":           certificate,
-		"tls/tls.key":           key,
-		"tls/ca.crt":            f.authority.Bundle(),
-		"account/token":         []byte(f.token),
-		"account/ca.crt":        env.Config.CAData,
-		"run/.keep":             nil,
-		"config/.keep":          nil,
-		"secrets/.keep":         nil,
-	}
-	for name, data := range files {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			f.t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			f.t.Fatal(err)
-		}
-	}
-	dir := func(name string) string { return filepath.Join(root, name) }
-	shared := []string{"--plan-dir", dir("plan"), "--run-dir", dir("run"), "--config-dir", dir("config"), "--secrets-dir", dir("secrets"), "--socket", dir("run/s")}
+	folders := testagents.NewPod(f.t, f.authority, f.namespace, pod.Name, f.plan())
+	folders.Write([]byte(f.token), "account", "token")
+	folders.Write(env.Config.CAData, "account", "ca.crt")
 	address := net.JoinHostPort(pod.Status.PodIP, fmt.Sprint(f.port))
 	server, err := url.Parse(env.Config.Host)
 	if err != nil || server.Host == "" {
@@ -281,13 +208,13 @@ func (f *fixture) startAgents(ordinal int) {
 		f.t.Fatalf("cannot read the address of the API server %q: %v", env.Config.Host, err)
 	}
 	variables := []string{"POD_NAMESPACE=" + f.namespace, "POD_NAME=" + pod.Name, "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
-	agents := &podAgents{}
-	agents.start(f, variables, append([]string{"run", "--tls-dir", dir("tls"), "--listen", address}, shared...))
-	agents.start(f, variables, append([]string{"status", "--service-account-dir", dir("account"), "--listen", net.JoinHostPort(pod.Status.PodIP, "0")}, shared...))
+	agents := []func(){
+		folders.Start(agentPath, variables, "run", "--tls-dir", folders.Path("tls"), "--listen", address),
+		folders.Start(agentPath, variables, "status", "--service-account-dir", folders.Path("account"), "--listen", net.JoinHostPort(pod.Status.PodIP, "0")),
+	}
 	f.mu.Lock()
 	f.agents[pod.Name] = agents
 	f.mu.Unlock()
-	f.t.Cleanup(agents.stop)
 }
 
 // plan runs a process that does nothing, is well as long as it is there, and cannot take over configuration.
@@ -305,34 +232,14 @@ func (f *fixture) plan() []byte {
 	return data
 }
 
-func (p *podAgents) start(f *fixture, variables, arguments []string) {
-	f.t.Helper()
-	cmd := exec.Command(agentPath, arguments...)
-	cmd.Env = append(os.Environ(), variables...)
-	cmd.Stderr = f.t.Output()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
-	p.processes = append(p.processes, cmd)
-}
-
-func (p *podAgents) stop() {
-	for _, cmd := range p.processes {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-	}
-	for _, cmd := range p.processes {
-		_ = cmd.Wait()
-	}
-	p.processes = nil
-}
-
 // stopAgents ends the agents of a pod, so that nobody answers there.
 func (f *fixture) stopAgents(ordinal int) {
 	f.mu.Lock()
 	agents := f.agents[podName(ordinal)]
 	f.mu.Unlock()
-	agents.stop()
+	for _, stop := range agents {
+		stop()
+	}
 }
 
 // status asks the process manager of a pod.

@@ -159,7 +159,7 @@ func (c *Controller) recorded(ctx context.Context, app *platformv1.Application, 
 		return true, nil
 	}
 	set := &platformv1.WorkloadSet{}
-	err := c.client.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: op.Spec.TargetRef.Name}, set)
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: opsflow.RecordedSet(op)}, set)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

@@ -200,6 +200,16 @@ func (c *Controller) available(app *platformv1.Application, target opsflow.Targe
 	return nil
 }
 
+// bundle returns the plugin with this version and digest.
+func (c *Controller) bundle(pinned platformv1.PluginReference) (*plugin.Bundle, *opsflow.Refusal) {
+	known := opsflow.Unknown
+	state, found := c.Index.Get(pinned.Name, pinned.Version)
+	if found {
+		known = opsflow.Known
+	}
+	return opsflow.BundleOf(pinned, state, known)
+}
+
 func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Target, component string, seen *observation) *opsflow.Refusal {
 	app, facts := seen.facts.Application, &seen.facts
 	if opsflow.RecordsFailover(op) {
@@ -209,18 +219,20 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 		return nil
 	}
 	pinned := opsflow.PinnedTo(app)
-	known := opsflow.Unknown
-	state, found := c.Index.Get(pinned.Name, pinned.Version)
-	if found {
-		known = opsflow.Known
-	}
-	bundle, refusal := opsflow.BundleOf(pinned, state, known)
+	bundle, refusal := c.bundle(pinned)
 	if refusal != nil {
 		return refusal
 	}
 	bundle = bundle.In(app.Spec.Topology)
 	seen.bundle = bundle
-	facts.Template, refusal = opsflow.FindTemplate(op.Spec, bundle)
+	from := bundle
+	if facts.Plugin = &pinned; opsflow.Running(op) && op.Status.Plugin != nil {
+		// The plugin may be another one by now, since the run changed it.
+		if from, refusal = c.bundle(*op.Status.Plugin); refusal != nil {
+			return refusal
+		}
+	}
+	facts.Template, refusal = opsflow.FindTemplate(op.Spec, from)
 	if refusal != nil {
 		return refusal
 	}

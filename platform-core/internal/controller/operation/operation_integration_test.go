@@ -26,6 +26,7 @@ import (
 	"github.com/zeroinfra/platform-core/config/crd"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/testagents"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -47,7 +48,7 @@ func runAll(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	if agentPath, err = buildAgent(dir); err != nil {
+	if agentPath, err = testagents.Build(dir, "agent"); err != nil {
 		return 1, err
 	}
 	if env, err = testkit.Start(testkit.EnvOptions{CRDs: []fs.FS{crd.FS}}); err != nil {

@@ -133,6 +133,10 @@ func (t *writerTurn) observe() failover.Facts {
 	if declared.MaxLag != nil {
 		f.MaxLag = new(declared.MaxLag.Value())
 	}
+	f.Copies = failover.Copies{Wanted: int(declared.Copies), Shortage: failover.Wait}
+	if declared.Shortage == platformv1.ShortageContinue {
+		f.Copies.Shortage = failover.Continue
+	}
 	if declared.Measure != "" {
 		f.Measures = failover.ByAction
 	}

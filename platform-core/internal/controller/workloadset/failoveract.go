@@ -105,7 +105,7 @@ func (t *writerTurn) read(ctx context.Context) error {
 }
 
 func sameRecord(a, b permission.Record) bool {
-	same := func(a, b permission.List) bool { return a.Version == b.Version && slices.Equal(a.Members, b.Members) }
+	same := func(a, b permission.List) bool { return a.Version == b.Version && a.Copies == b.Copies && slices.Equal(a.Members, b.Members) }
 	if (a.Primary == nil) != (b.Primary == nil) || (a.Previous == nil) != (b.Previous == nil) {
 		return false
 	}

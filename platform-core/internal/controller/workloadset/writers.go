@@ -134,7 +134,7 @@ func memberOf(m *platformv1.WriterMember) *permission.Member {
 }
 
 func listOf(l *platformv1.WriterList) permission.List {
-	list := permission.List{Version: l.Version}
+	list := permission.List{Version: l.Version, Copies: int(l.Copies)}
 	for _, m := range l.Members {
 		list.Members = append(list.Members, permission.Member{Name: m.Name, Identity: m.Identity})
 	}
@@ -192,7 +192,7 @@ func storedMember(m *permission.Member) *platformv1.WriterMember {
 }
 
 func storedList(l permission.List) platformv1.WriterList {
-	list := platformv1.WriterList{Version: l.Version}
+	list := platformv1.WriterList{Version: l.Version, Copies: int32(l.Copies)}
 	for _, m := range l.Members {
 		list.Members = append(list.Members, platformv1.WriterMember{Name: m.Name, Identity: m.Identity})
 	}
@@ -212,7 +212,7 @@ func sentRecord(r permission.Record) *agentv1.WriterRecord {
 }
 
 func sentList(l permission.List) *agentv1.MemberList {
-	list := &agentv1.MemberList{Version: l.Version}
+	list := &agentv1.MemberList{Version: l.Version, Copies: int32(l.Copies)}
 	for _, m := range l.Members {
 		list.Members = append(list.Members, &agentv1.Member{Name: m.Name, Identity: m.Identity})
 	}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zeroinfra/agents/internal/driver/postgres/replication"
+	"github.com/zeroinfra/agents/internal/program"
+)
+
+// postgresqlCommand is what the process manager of a PostgreSQL runs.
+func postgresqlCommand() *cobra.Command {
+	server := &replication.Server{}
+	var patience time.Duration
+	cmd := &cobra.Command{Use: "postgresql", Short: "Start a PostgreSQL, and change who it follows and who follows it"}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&server.Programs, "programs", "", "folder of the server's programs")
+	flags.StringVar(&server.Config, "config", "/zeroinfra/config/postgresql.conf", "configuration of the server")
+	flags.StringVar(&server.Dir, "dir", "/data", "folder of the volume")
+	flags.StringVar(&server.Run, "run", "/zeroinfra/run", "folder of the unix socket")
+	flags.StringVar(&server.Secrets, "secrets", "/zeroinfra/secrets", "folder with a folder for each credential")
+	flags.StringVar(&server.CAFile, "ca", "", "what the certificate of the writer must lead to; without it nobody speaks TLS")
+	flags.StringVar(&server.Pod, "pod", "", "name of the pod")
+	flags.StringVar((*string)(&server.Method), "method", string(replication.Any), "how a writer waits for others: any or first")
+	flags.StringVar(&server.Launch, "launch", "postgresql-start", "program that makes the data and becomes the server")
+	flags.IntVar(&server.Port, "port", 5432, "port of the servers")
+	flags.IntVar(&server.Replicas, "replicas", 1, "how many pods there are to be")
+	flags.DurationVar(&patience, "patience", 25*time.Second, "after which promote, follow and enlist give up")
+	_ = cmd.MarkPersistentFlagRequired("programs")
+
+	bounded := func(do func(context.Context, []string) error) func(*cobra.Command, []string) error {
+		return func(_ *cobra.Command, args []string) error {
+			return tend(server, func(ctx context.Context) error {
+				ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
+				defer cancel()
+				return do(ctx, args)
+			})
+		}
+	}
+	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server),
+		&cobra.Command{Use: "promote", Short: "Have the server become the writer", Args: cobra.NoArgs,
+			RunE: bounded(func(ctx context.Context, _ []string) error { return server.Promote(ctx) })},
+		&cobra.Command{Use: "follow PRIMARY", Short: "Have the server follow the writer", Args: cobra.ExactArgs(1),
+			RunE: bounded(func(ctx context.Context, args []string) error { return server.Follow(ctx, args[0]) })},
+		&cobra.Command{Use: "enlist", Short: "Have the writer wait for the members of the list", Args: cobra.NoArgs,
+			RunE: bounded(func(ctx context.Context, _ []string) error { return server.Enlist(ctx) })})
+	return cmd
+}
+
+func pauseCommand(server *replication.Server) *cobra.Command {
+	var length, patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "pause",
+		Short: "Have the writer acknowledge no write for a while",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return tend(server, func(ctx context.Context) error {
+				ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
+				defer cancel()
+				return server.Pause(ctx, length)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&length, "length", 5*time.Second, "of the pause")
+	cmd.Flags().DurationVar(&patience, "patience", 1500*time.Millisecond, "after which it gives up")
+	return cmd
+}
+
+func resumeCommand(server *replication.Server) *cobra.Command {
+	var after time.Duration
+	cmd := &cobra.Command{
+		Use:   "resume NAME",
+		Short: "End a pause",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return tend(server, func(ctx context.Context) error {
+				select {
+				case <-ctx.Done():
+				case <-time.After(after):
+				}
+				ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+				defer cancel()
+				return server.Resume(ending, args[0])
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&after, "after", 0, "how long to wait before")
+	return cmd
+}
+
+func startCommand(server *replication.Server) *cobra.Command {
+	var writer bool
+	var primary string
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Become the server",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return tend(server, func(ctx context.Context) error {
+				switch {
+				case primary != "":
+					return server.StartFollower(ctx, primary)
+				case writer:
+					return server.StartWriter()
+				}
+				return server.StartAlone()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&writer, "writer", false, "as the writer of a set")
+	cmd.Flags().StringVar(&primary, "primary", "", "as a follower of the server with this name")
+	cmd.MarkFlagsMutuallyExclusive("writer", "primary")
+	return cmd
+}
+
+// tend does one thing with a server.
+func tend(server *replication.Server, do func(context.Context) error) error {
+	// The programs that it runs end with the thread that started them.
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
+	defer stop()
+	return program.Logged(func(log *slog.Logger) error {
+		server.Log = log
+		return do(ctx)
+	})
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestReplicationOfPostgreSQL: what the agents do makes one writer and two that follow, through the loss of two writers.
+func TestReplicationOfPostgreSQL(t *testing.T) {
+	f, a, others := began(t, 3, 1)
+	b, c := others[0], others[1]
+	a.sql("INSERT INTO t VALUES (1)")
+	if got := a.sql("SHOW synchronous_standby_names"); got != `ANY 1 ("db-postgresql-main-1", "db-postgresql-main-2")` {
+		t.Errorf("the writer waits for %s", got)
+	}
+	if got := a.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active"); got != "member_1 member_2" {
+		t.Errorf("the slots are %q", got)
+	}
+	c.gives("1", "SELECT count(*) FROM t")
+
+	f.fail(a, b, 1, f.nodes...)
+	// The other one repoints without being started anew.
+	started := c.process.Process.Pid
+	c.follows(b)
+	b.sql("INSERT INTO t VALUES (2)")
+	c.gives("2", "SELECT count(*) FROM t")
+	if c.process.Process.Pid != started {
+		t.Error("a follower was started anew to follow another writer")
+	}
+	a.follow(b)
+	a.gives("2", "SELECT count(*) FROM t")
+
+	f.fail(b, c, 1, f.nodes...)
+	a.follows(c)
+	c.sql("INSERT INTO t VALUES (3)")
+	b.follow(c)
+	b.gives("3", "SELECT count(*) FROM t")
+	if got := c.sql("SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots WHERE active"); got != "member_0 member_1" {
+		t.Errorf("after two failovers the slots are %q", got)
+	}
+	if got, _ := os.ReadFile(a.path("data/pgdata/zeroinfra.timelines")); string(got) != "2 2\n3 3\n" {
+		t.Errorf("the timelines are of the terms %q", got)
+	}
+	if secrets, err := exec.Command("grep", "-rl", "fol:low", f.root).Output(); err == nil {
+		for _, path := range strings.Fields(string(secrets)) {
+			if !strings.Contains(path, "/secrets/") && !strings.HasSuffix(path, "/start") && path != f.binary {
+				t.Errorf("a password is in %s", path)
+			}
+		}
+	}
+}
+
+// TestDataThatWentElsewhere is brought back: what nobody else had is gone, and nothing else.
+func TestDataThatWentElsewhere(t *testing.T) {
+	f, a, others := began(t, 2, 0)
+	b := others[0]
+	a.sql("INSERT INTO t VALUES (1)")
+	b.gives("1", "SELECT count(*) FROM t")
+	// The follower hears nothing of this.
+	b.signal(syscall.SIGKILL)
+	a.sql("INSERT INTO t SELECT generate_series(100, 199)")
+	a.signal(syscall.SIGKILL)
+	f.term++
+	f.record(b, 0, f.nodes...)
+	// It is named while its process is down.
+	b.start("--writer")
+	b.gives("f", "SELECT pg_is_in_recovery()")
+	b.sql("INSERT INTO t VALUES (2)")
+	if got := b.sql("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"); got != "00000002" {
+		t.Errorf("it goes on on timeline %s: others may have more of the first one", got)
+	}
+	// While the writer is away, what went elsewhere is there to be looked at, and follows nobody.
+	a.put("data/.zeroinfra.rejoin", "Rewinds")
+	if err := b.process.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	a.start("--primary", b.address)
+	a.gives("101", "SELECT count(*) FROM t")
+	if got := a.sql("SHOW primary_conninfo"); got != "" {
+		t.Errorf("it follows %s", got)
+	}
+	if err := b.process.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	a.follows(b)
+	a.gives("2", "SELECT count(*) FROM t")
+	if said := a.whole(); !strings.Contains(said, "is rewound") || strings.Contains(said, "all data of the writer is copied") {
+		t.Errorf("the data was not rewound: %s", said)
+	}
+	if _, err := os.Stat(a.path("data/.zeroinfra.rejoin")); err == nil {
+		t.Error("the repair is still to be done")
+	}
+	// A timeline of the same number that began in another term.
+	b.signal(syscall.SIGKILL)
+	a.put("data/pgdata/zeroinfra.timelines", "2 77\n")
+	f.term++
+	f.record(b, 0, f.nodes...)
+	b.start("--writer")
+	b.gives("f", "SELECT pg_is_in_recovery()")
+	b.sql("INSERT INTO t VALUES (3)")
+	a.follows(b)
+	a.gives("3", "SELECT count(*) FROM t")
+	if said := a.whole(); !strings.Contains(said, "began in term 77") || !strings.Contains(said, "all data of the writer is copied") {
+		t.Errorf("data of another term was followed: %s", said)
+	}
+}
+
+// TestACopyThatIsCutOff is begun anew, and half of it is never taken for data.
+func TestACopyThatIsCutOff(t *testing.T) {
+	f := newFlock(t, 2)
+	a, b := f.nodes[0], f.nodes[1]
+	f.record(a, 0, a)
+	a.start("--writer")
+	a.answers()
+	a.sql("CREATE TABLE t AS SELECT n, repeat('x', 1000) FROM generate_series(1, 50000) n")
+	b.start("--primary", a.address)
+	f.await("the copy has begun", func() bool {
+		_, err := os.Stat(b.path("data/pgdata.new/base"))
+		return err == nil
+	})
+	b.signal(syscall.SIGKILL)
+	if _, err := os.Stat(b.path("data/pgdata")); err == nil {
+		t.Fatal("half a copy is taken for data")
+	}
+	b.follow(a)
+	b.gives("50000", "SELECT count(*) FROM t")
+	left, err := filepath.Glob(b.path("data/pgdata.*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind are %v, %v", left, err)
+	}
+	// An empty volume is no writer of those that have data.
+	b.signal(syscall.SIGKILL)
+	if err := os.RemoveAll(b.path("data/pgdata")); err != nil {
+		t.Fatal(err)
+	}
+	f.term++
+	f.record(b, 0, a, b)
+	if err := b.do("start", "--writer"); err == nil || !strings.Contains(err.Error(), "an empty server never becomes their writer") {
+		t.Errorf("it says %v", err)
+	}
+	// Data that was being rewound is none.
+	f.record(a, 0, a, b)
+	b.follow(a)
+	b.signal(syscall.SIGINT)
+	b.put("data/.zeroinfra.rejoin", "Broken")
+	if err := b.do("start", "--writer"); err == nil || !strings.Contains(err.Error(), "is not whole") {
+		t.Errorf("it says %v", err)
+	}
+	b.follow(a)
+	b.gives("50000", "SELECT count(*) FROM t")
+}
+
+// TestALogThatIsGone has the follower copy all data.
+func TestALogThatIsGone(t *testing.T) {
+	_, a, others := began(t, 2, 0)
+	b := others[0]
+	b.signal(syscall.SIGINT)
+	a.sql("SELECT pg_drop_replication_slot('member_1')")
+	for range 12 {
+		a.sql("INSERT INTO t SELECT generate_series(1, 100000)")
+		a.sql("SELECT pg_switch_wal()")
+		a.sql("CHECKPOINT")
+	}
+	b.follow(a)
+	b.gives("1200000", "SELECT count(*) FROM t")
+	if said := b.whole(); !strings.Contains(said, "on no more") || strings.Count(said, "all data of the writer is copied") != 2 {
+		t.Errorf("it followed without the log: %s", said)
+	}
+}
+
+// TestTooFewToWaitFor: writes wait for who can have them, and for nobody else.
+func TestTooFewToWaitFor(t *testing.T) {
+	f, a, others := began(t, 3, 1)
+	b, c := others[0], others[1]
+	for _, n := range others {
+		n.signal(syscall.SIGKILL)
+	}
+	if out, err := a.ask("INSERT INTO t VALUES (1)"); err == nil {
+		t.Errorf("a write was acknowledged that nobody else has: %s", out)
+	}
+	// One that is no member counts for nothing.
+	f.record(a, 1, a, b)
+	a.must("enlist")
+	c.follow(a)
+	if out, err := a.ask("INSERT INTO t VALUES (2)"); err == nil {
+		t.Errorf("a write was acknowledged by one that is no member: %s", out)
+	}
+	// Nobody is left to wait for.
+	f.record(a, 1, a)
+	a.must("enlist")
+	if out, err := a.ask("INSERT INTO t VALUES (3)"); err == nil {
+		t.Errorf("a write was acknowledged that one other should have: %s", out)
+	}
+	f.record(a, 0, a)
+	a.must("enlist")
+	a.sql("INSERT INTO t VALUES (4)")
+	f.nodes = slices.Delete(f.nodes, 2, 3)
+	c.signal(syscall.SIGKILL)
+	a.gives("0", "SELECT count(*) FROM pg_replication_slots WHERE active")
+	a.must("enlist")
+	if got := a.sql("SELECT string_agg(slot_name, ' ') FROM pg_replication_slots"); got != "member_1" {
+		t.Errorf("the slots are %q, and there are two pods", got)
+	}
+}
+
+// TestAPause has writes wait, and ends by itself: where others have copies, and where nobody is waited for.
+func TestAPause(t *testing.T) {
+	for copies, waitsFor := range map[int]string{0: "", 1: `ANY 1 ("db-postgresql-main-1")`} {
+		t.Run(fmt.Sprintf("%d copies", copies), func(t *testing.T) {
+			f, a, _ := began(t, 2, copies)
+			a.must("pause", "--length", "3s", "--patience", "5s")
+			begin := time.Now()
+			if got := a.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"); got != "0" {
+				t.Errorf("%s sessions of the pause itself are left", got)
+			}
+			a.sql("INSERT INTO t VALUES (1)")
+			if took := time.Since(begin); took < 2*time.Second || took > 5*time.Second {
+				t.Errorf("a write waited for %v of 3 s", took)
+			}
+			if got := a.sql("SHOW synchronous_standby_names"); got != waitsFor {
+				t.Errorf("after the pause the writer waits for %q", got)
+			}
+			// A server that ends with its pause does not begin with one.
+			a.must("pause", "--length", "1h", "--patience", "5s")
+			a.signal(syscall.SIGKILL)
+			f.record(a, 0, f.nodes...)
+			a.start("--writer")
+			a.answers()
+			a.sql("INSERT INTO t VALUES (2)")
+		})
+	}
+}
+
+// TestALimitThatIsLowered keeps no follower from following: it has the writer's until it is one itself.
+func TestALimitThatIsLowered(t *testing.T) {
+	f, a, others := began(t, 2, 0)
+	b := others[0]
+	configuration, err := os.ReadFile(b.path("postgresql.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.put("postgresql.conf", "max_connections = 50\n"+string(configuration))
+	b.signal(syscall.SIGINT)
+	b.follow(a)
+	b.gives("100", "SHOW max_connections")
+	a.sql("INSERT INTO t VALUES (1)")
+	b.gives("1", "SELECT count(*) FROM t")
+	f.fail(a, b, 0, f.nodes...)
+	b.gives("max_connections", "SELECT string_agg(name, ' ') FROM pg_settings WHERE pending_restart AND name <> 'max_wal_senders'")
+	b.signal(syscall.SIGINT)
+	b.start("--writer")
+	b.gives("50", "SHOW max_connections")
+}
+
+// TestANewPasswordForFollowers: one that the writer does not have yet keeps nobody from following.
+func TestANewPasswordForFollowers(t *testing.T) {
+	f, a, others := began(t, 3, 0)
+	b, c := others[0], others[1]
+	for _, n := range f.nodes {
+		n.secret("replication", "another", "2")
+		n.secret("superuser", "chief", "2")
+	}
+	for _, n := range others {
+		n.signal(syscall.SIGINT)
+		n.follow(a)
+	}
+	f.fail(a, b, 0, f.nodes...)
+	c.follows(b)
+	a.follow(b)
+	for _, n := range f.nodes {
+		if got, _ := os.ReadFile(n.path("run/replication.pass")); n != b && !strings.Contains(string(got), ":another\n") {
+			t.Errorf("%s goes on with %q", n.pod, got)
+		}
+	}
+	cmd := exec.Command(filepath.Join(f.programs, "psql"), "-X", "-A", "-t", "-h", b.address, "-U", "postgres", "-d", "postgres", "-c", "SELECT 1")
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "PGPASSWORD=chief"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the new password of the superuser does not do: %s", out)
+	}
+}

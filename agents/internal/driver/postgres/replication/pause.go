@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// pausedPrefix is how somebody is called who never comes, whom a writer that is paused waits for. The time at which the pause is over, in
+// seconds since 1970, comes after it: the plugin's probe calls a writer unhealthy that is paused for longer.
+const pausedPrefix = "zeroinfra-paused-"
+
+// Pause has the writer acknowledge no write for a time: each waits for one that never comes, as clients of a slow server do. It returns
+// when that is so. A program of its own ends the pause; so does the end of the server.
+func (s *Server) Pause(ctx context.Context, length time.Duration) error {
+	connection, err := s.local(ctx)
+	if err != nil {
+		return err
+	}
+	defer hangUp(connection)
+	name := pausedPrefix + strconv.FormatInt(time.Now().Add(length).Unix()+1, 10)
+	if err := s.endLater(name, length); err != nil {
+		return err
+	}
+	err = run(ctx, connection, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (\""+name+"\")'")
+	if err == nil {
+		err = s.reload(ctx, func(now []string) bool { return now[0] == `ANY 1 ("`+name+`")` })
+	}
+	if err == nil {
+		err = s.awaitPaused(ctx, connection)
+	}
+	if err != nil {
+		return errors.Join(err, s.Resume(context.WithoutCancel(ctx), name))
+	}
+	return nil
+}
+
+// endLater starts what ends the pause, whatever becomes of this process.
+func (s *Server) endLater(name string, length time.Duration) error {
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(own, "postgresql", "resume", name, "--after", length.String(), "--programs", s.Programs, "--config", s.Config, "--dir", s.Dir,
+		"--run", s.Run, "--port", strconv.Itoa(s.Port))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}
+
+// awaitPaused returns when a commit waits. The server takes the setting over at its leisure where nobody was waited for before.
+func (s *Server) awaitPaused(ctx context.Context, connection *pgconn.PgConn) error {
+	return until(ctx, "writes do not wait", func() (bool, error) {
+		writer, err := s.local(ctx)
+		if err != nil {
+			return false, err
+		}
+		defer hangUp(writer)
+		if err := run(ctx, writer, "SET synchronous_commit = on"); err != nil {
+			return false, err
+		}
+		pid := strconv.FormatUint(uint64(writer.PID()), 10)
+		written := make(chan error, 1)
+		committing, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			written <- run(committing, writer, "SELECT pg_logical_emit_message(true, 'zeroinfra', 'pause')")
+		}()
+		for {
+			select {
+			case err := <-written:
+				// It was not waited for.
+				return false, err
+			case <-ctx.Done():
+				return false, context.Cause(ctx)
+			case <-time.After(poll / 5):
+			}
+			said, err := row(ctx, connection, "SELECT coalesce((SELECT wait_event FROM pg_stat_activity WHERE pid = $1::int), '')", pid)
+			if err != nil {
+				return false, err
+			}
+			if said[0] == "SyncRep" {
+				// Whoever waits there is told that it was written: nobody listens.
+				cancel()
+				<-written
+				return true, run(ctx, connection, "SELECT pg_terminate_backend($1::int)", pid)
+			}
+		}
+	})
+}
+
+// Resume ends the pause of this name, and no later one.
+func (s *Server) Resume(ctx context.Context, name string) error {
+	connection, err := s.local(ctx)
+	if err != nil {
+		// A server that is not there is not paused.
+		return nil
+	}
+	defer hangUp(connection)
+	now, err := row(ctx, connection, "SELECT current_setting('synchronous_standby_names')")
+	if err != nil {
+		return err
+	}
+	if now[0] != fmt.Sprintf("ANY 1 (%q)", name) {
+		return nil
+	}
+	if err := run(ctx, connection, "ALTER SYSTEM RESET synchronous_standby_names"); err != nil {
+		return err
+	}
+	paused := now[0]
+	if err := s.reload(ctx, func(now []string) bool { return now[0] != paused }); err != nil {
+		return err
+	}
+	return nudge(ctx, connection)
+}

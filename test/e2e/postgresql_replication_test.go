@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// postgresqlLoad writes growing numbers through the Service: what psql prints of a statement was committed, and a replica has it. Each member is
+// asked again and again whether it takes a write, which waits for no replica.
+const postgresqlLoad = `IFS= read -r PGPASSWORD
+export PGPASSWORD PGCONNECT_TIMEOUT=2 PATH="$PATH:$(echo /usr/lib/postgresql/*/bin)"
+cd /tmp
+(
+  i=0
+  while [ ! -e "$1.stop" ]; do
+    seq $((i+1)) $((i+20)) | sed "s/.*/INSERT INTO ha VALUES (&) RETURNING 'w ' || floor(extract(epoch FROM clock_timestamp()))::bigint || ' ' || to_char(clock_timestamp(), 'US')::int || ' ' || n;/" |
+      timeout 4 psql -XAtq -h "$2" -p "$3" -U postgres -d postgres 2>/dev/null || sleep 0.05
+    i=$((i+20))
+  done >"$1.writes"
+  : >"$1.done"
+) </dev/null >/dev/null 2>&1 &
+shift_=$1
+shift 3
+for member in "$@"; do
+  (
+    while [ ! -e "$shift_.stop" ]; do
+      timeout 1 psql -XAtq -h "$member" -p 5432 -U postgres -d postgres -c "SET synchronous_commit = local" \
+        -c "INSERT INTO probe VALUES (1) RETURNING 'p ' || floor(extract(epoch FROM clock_timestamp()))::bigint || ' ' || to_char(clock_timestamp(), 'US')::int || ' ${member%%.*}'" 2>/dev/null
+      sleep 0.2
+    done | grep '^p ' >"$shift_.probe.${member%%.*}"
+  ) </dev/null >/dev/null 2>&1 &
+done
+`
+
+const postgresqlClient = "psql"
+
+// postgresqlReplicated is PostgreSQL.
+var postgresqlReplicated = &replicatedKind{component: postgresqlComponent, process: "postgres", client: func(*space) string { return postgresqlClient }, load: postgresqlLoad,
+	acknowledged: postgresqlAcknowledged, kept: postgresqlKept}
+
+func postgresqlAcknowledged(lines []string) []stamped {
+	var list []stamped
+	for _, line := range lines {
+		if write, ok := parseStamped(line, "w"); ok {
+			list = append(list, write)
+		}
+	}
+	return list
+}
+
+func postgresqlKept(t *trial, writes []stamped) map[string]bool {
+	t.Helper()
+	have := map[string]bool{}
+	p := &postgresql{application: t.application, client: postgresqlClient}
+	t.eventually(spreadIn, "the primary tells what it has", func() error {
+		out, err := p.psql("postgres", t.a.password, "postgres", "SELECT n FROM ha")
+		for _, n := range strings.Fields(out) {
+			have[n] = true
+		}
+		return err
+	})
+	return have
+}
+
+func (s *space) replicatedPostgreSQL(name string) *replicated {
+	s.Helper()
+	spec := postgresqlApplication(postgresqlVersion)
+	spec.Topology = "replication"
+	spec.Components[0].Monitoring = nil
+	spec.Components[0].Resources = corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("96Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
+	}
+	spec.Components[0].Parameters = platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"}
+	s.runClient(postgresqlClient, "zeroinfra/postgresql:"+postgresqlVersion)
+	return &replicated{s.apply(name, spec), postgresqlReplicated}
+}
+
+// TestPostgreSQLReplication proves, for each fault of a primary, that another one takes over when it should, that never two take writes, and
+// that no write is lost that was acknowledged: a replica has it. It runs alone because it measures.
+func TestPostgreSQLReplication(t *testing.T) {
+	s := newSpace(t, "pgreplication")
+	r := s.replicatedPostgreSQL("db")
+	t.Logf("apply to Ready: %s", seconds(r.ready()))
+	r.whole()
+	p := &postgresql{application: r.application, client: postgresqlClient}
+	p.answers("1", "SELECT 1")
+	p.sql("postgres", "CREATE TABLE ha (n int PRIMARY KEY); CREATE TABLE probe (n int)")
+	if got := r.object().Status.Durability; got != platformv1.DurabilitySynchronous {
+		t.Errorf("status.durability is %q", got)
+	}
+	matrix := slices.DeleteFunc(faultMatrix(), func(f fault) bool {
+		return !slices.Contains([]string{"process killed", "process does not come back", "process stopped", "pod deleted", "pod and volume deleted", "switched over"}, f.name)
+	})
+	for n := range set.faultRounds {
+		// The numbers begin anew with each trial.
+		for i := range matrix {
+			p.answers("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'")
+			p.sql("postgres", "TRUNCATE ha")
+			r.suffer(matrix[i:i+1], 1)
+			t.Logf("round %d: %s is over", n+1, matrix[i].name)
+		}
+	}
+	r.tellChanges()
+}
