@@ -154,6 +154,9 @@ func (e *elected) watched(number int) {
 			if err != nil {
 				return err
 			}
+			if replicas, err := strconv.Atoi(told["num-slaves"]); err != nil || replicas < 2 {
+				return fmt.Errorf("Sentinel %d knows of %q replicas", n, told["num-slaves"])
+			}
 			if told["num-other-sentinels"] != strconv.Itoa(number-1) || told["quorum"] != strconv.Itoa(number/2+1) || told["flags"] != "master" ||
 				!strings.HasPrefix(told["ip"], r.Status.Primary+".") {
 				return fmt.Errorf("Sentinel %d knows of %s others, has a quorum of %s, and of %s says %q", n, told["num-other-sentinels"], told["quorum"], told["ip"], told["flags"])

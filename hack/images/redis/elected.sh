@@ -30,33 +30,38 @@ cli() { host=$1; shift; timeout 3 redis-cli -e -h "$host" -p "$port" $TLS --no-a
 internal() { host=$1 at=$2; shift 2; REDISCLI_AUTH=$SENTINEL_PASSWORD timeout 1 redis-cli -h "$host" -p "$at" --user sentinel $TLS --no-auth-warning "$@" 2>/dev/null; }
 
 # ask prints what a Sentinel knows in one line, and nothing when it does not answer: "blank" when it watches nobody, else "named HOST EPOCH
-# SENTINELS OTHERS", where OTHERS is how many replicas it could elect in its place.
+# SENTINELS REPLICAS".
 ask() {
-  printf 'SENTINEL %s\n' "GET-MASTER-ADDR-BY-NAME $name" "MASTER $name" "REPLICAS $name" | internal "$1" "$sentinelPort" | tr -d '\r' | awk '
-    function replica() { others += section > 1 && value["flags"] !~ /down|disconnected/ && value["slave-priority"] != 0 && value["info-refresh"] < (primary["flags"] ~ /down/ ? 5000 : 30000) }
+  printf 'SENTINEL %s\n' "GET-MASTER-ADDR-BY-NAME $name" "MASTER $name" | internal "$1" "$sentinelPort" | tr -d '\r' | awk '
     NR == 1 { host = $0 }
     NR == 2 && host == "" && /^ERR No such master/ { print "blank"; exit }
-    NR < 3 { next }
-    key == "" { key = $0; if (key == "name") { replica(); section++ } next }
-    { if (section == 1) primary[key] = $0; else value[key] = $0; key = "" }
-    END { replica()
-      if (host != "" && host !~ / / && "config-epoch" in primary) print "named", host, primary["config-epoch"], primary["num-other-sentinels"] + 1, others }'
+    NR > 2 && key == "" { key = $0; next }
+    NR > 2 { primary[key] = $0; key = "" }
+    END { if (host != "" && host !~ / / && "config-epoch" in primary) print "named", host, primary["config-epoch"], primary["num-other-sentinels"] + 1, primary["num-slaves"] }'
 }
 
 # askAll asks all that are given at once.
 askAll() { for one in "$@"; do ask "$one" & done; wait; }
 
-# newest prints the primary that is named with the highest epoch, how many name it, how many Sentinels there are, and how many others could be
-# elected.
+# newest prints the primary that is named with the highest epoch, how many name it, how many Sentinels there are, and how many replicas
+# each of them knows at least: a new one elects nobody before it has heard of them.
 newest() {
-  awk '$1 == "named" { n++; host[n] = $2; epoch[n] = $3; all[n] = $4; others[n] = $5; if (!best || $3 > epoch[best]) best = n }
+  awk '$1 == "named" { n++; host[n] = $2; epoch[n] = $3; all[n] = $4; replicas[n] = $5; if (!best || $3 > epoch[best]) best = n }
     END { if (!n) exit
-      for (i = 1; i <= n; i++) if (host[i] == host[best]) { votes++; if (others[i] > most) most = others[i]; if (all[i] > total) total = all[i] }
-      print host[best], votes, total, most + 0 }'
+      for (i = 1; i <= n; i++) if (host[i] == host[best]) { votes++; if (all[i] > total) total = all[i]; if (least == "" || replicas[i] < least) least = replicas[i] }
+      print host[best], votes, total, least }'
 }
 
 # quoted is a word of a configuration file.
 quoted() { printf '"%s"' "$(printf %s "$1" | sed 's/[\\"]/\\&/g')"; }
+
+# others says whether another server could be elected.
+others() {
+  pod=${SELF%%.*}
+  for n in 0 1 2 3 4; do
+    internal "${pod%-*}-$n.${SELF#*.}" "$port" INFO replication | tr -d '\r' | awk -F: '$1 == "slave_priority" && $2 > 0 { print "one" }' &
+  done | grep -q one
+}
 
 # acl prints the line of a user with a password.
 acl() { printf 'user %s reset on #%s %s\n' "$1" "$(printf %s "$2" | sha256sum | cut -d' ' -f1)" "$3"; }
@@ -117,7 +122,7 @@ start() {
       serve --replicaof "$1" "$port" --replica-priority 0
     elif [ ! -e "$mark" ]; then
       told "the Sentinels name this member, whose volume is empty: it stays away until they have elected another one. If no other has the data either, restore a backup"
-    elif [ "$4" -eq 0 ] || [ "$waited" -ge 60 ]; then
+    elif [ "$4" -eq 0 ] || [ "$waited" -ge 60 ] || ! others; then
       say "$2 of $3 Sentinels name this member: it goes on as the primary"
       [ "$(cat "$mark")" != first ] || marked
       serve
