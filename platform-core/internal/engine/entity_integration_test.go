@@ -62,9 +62,12 @@ func TestEntityIsClaimedAndWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitReason(t, user, platformv1.ReasonMiddlewareNotReady, "")
-	if user.Labels[platformv1.DomainLabel] != "database" || len(user.Finalizers) != 0 {
-		t.Errorf("labels %v, finalizers %v", user.Labels, user.Finalizers)
-	}
+	testkit.WaitFor(t, env.Client, user, "the claim", func() error {
+		if user.Labels[platformv1.DomainLabel] != "database" || len(user.Finalizers) != 0 {
+			return fmt.Errorf("labels %v, finalizers %v", user.Labels, user.Finalizers)
+		}
+		return nil
+	})
 	for _, entity := range []*platformv1.Entity{user, topic} {
 		if err := env.Client.Delete(t.Context(), entity); err != nil {
 			t.Fatal(err)

@@ -29,6 +29,7 @@ parameters: {what: {schema: string, default: "*"}}
 steps:
   - name: count
     job:
+      component: redis
       command: [redis-cli, -h, "${target.application}", KEYS, "${parameters.what}"]
       env: [{name: REDISCLI_AUTH, secret: {credential: default, key: password}}]
       outputs: {keys: '=~"^[0-9]+$" @allowed("a whole number")'}

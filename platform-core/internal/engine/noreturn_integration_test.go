@@ -59,10 +59,11 @@ func TestThePointOfNoReturn(t *testing.T) {
 		}
 		return nil
 	})
-	op, next := operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0"), operate(t, app, "next", "UpgradePaaS", nil, "version", "8.0")
+	op := operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0")
 	stands(t, op, platformv1.ReasonPassed, `step "upgrade" has begun: pods begin to write with the new version`)
 	forbidden(t, "cancel", tryCancel(t, op), "Operation 'upgrade' has passed its point of no return and cannot be cancelled any more: step \"upgrade\" has begun: "+
 		"pods begin to write with the new version, which the former one may not be able to read; to go back, restore a backup")
+	next := operate(t, app, "next", "UpgradePaaS", nil, "version", "8.0")
 	ends(t, next, platformv1.OperationPending)
 	if err := tryCancel(t, next); err != nil {
 		t.Errorf("one that has not begun: %v", err)
