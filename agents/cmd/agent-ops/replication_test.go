@@ -99,7 +99,8 @@ func TestDataThatWentElsewhere(t *testing.T) {
 	if _, err := os.Stat(a.path("data/.zeroinfra.rejoin")); err == nil {
 		t.Error("the repair is still to be done")
 	}
-	// A timeline of the same number that began in another term.
+	// A timeline of the same number that began in another term. It is found out when a follower starts: one that runs has gone on with its writer.
+	a.signal(syscall.SIGKILL)
 	b.signal(syscall.SIGKILL)
 	a.put("data/pgdata/zeroinfra.timelines", "2 77\n")
 	f.term++
