@@ -209,7 +209,7 @@ func (e *elected) keepsOut() {
 // signalRedis kills redis-server in a pod, for some seconds again and again.
 func (e *elected) signalRedis(pod string, seconds int) {
 	e.Helper()
-	if _, err := run(e.ctx, e.space.name, pod, redisComponent, "", "sh", "-c", signalScript, "signal", "KILL", strconv.Itoa(seconds)); err != nil {
+	if _, err := run(e.ctx, e.space.name, pod, redisComponent, "", "sh", "-c", signalScript, "signal", "KILL", strconv.Itoa(seconds), "redis-server"); err != nil {
 		e.Fatal(err)
 	}
 }
