@@ -168,10 +168,10 @@ func (i *instance) refusesUsers() {
 	s := i.space
 	for says, change := range map[string]func(*platformv1.EntitySpec){
 		`has no entities of type "topic": it has acl-user`: func(e *platformv1.EntitySpec) { e.Type = "topic" },
-		"default is taken":     func(e *platformv1.EntitySpec) { e.Name = "default" },
-		"it must be patterns":  func(e *platformv1.EntitySpec) { e.Parameters["keys"] = "app:*" },
-		`did you mean "keys"?`: func(e *platformv1.EntitySpec) { e.Parameters = platformv1.Parameters{"key": "~*"} },
-		"name the Secret that": func(e *platformv1.EntitySpec) { e.PasswordFrom = nil },
+		"default and sentinel are taken":                   func(e *platformv1.EntitySpec) { e.Name = "default" },
+		"it must be patterns":                              func(e *platformv1.EntitySpec) { e.Parameters["keys"] = "app:*" },
+		`did you mean "keys"?`:                             func(e *platformv1.EntitySpec) { e.Parameters = platformv1.Parameters{"key": "~*"} },
+		"name the Secret that":                             func(e *platformv1.EntitySpec) { e.PasswordFrom = nil },
 	} {
 		if err := s.tryCreate(i.user("bad", change)); err == nil || !strings.Contains(err.Error(), says) {
 			i.Errorf("got %v, want %q", err, says)
