@@ -128,7 +128,7 @@ func (i *instance) checkStatus() {
 		"primary":     {r.Status.Primary, i.podName()},
 		"endpoint":    {r.Status.Endpoint, net.JoinHostPort(a.host, a.port)},
 		"application": {r.Status.Application, i.application()},
-		"ready":       {r.Status.Ready, fmt.Sprintf("%[1]d/%[1]d", 1+ptr.Deref(r.Spec.Replicas, 0))},
+		"ready":       {r.Status.Ready, fmt.Sprintf("%[1]d/%[1]d", 1+ptr.Deref(r.Spec.Replicas, 0)+ptr.Deref(r.Spec.Sentinel, databasev1.RedisSentinel{}).Replicas)},
 		"phase":       {string(r.Status.Phase), string(platformv1.PhaseReady)},
 	} {
 		if pair[0] != pair[1] {

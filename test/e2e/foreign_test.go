@@ -178,7 +178,6 @@ func TestBadApplications(t *testing.T) {
 		for field, edit := range map[string]func(*platformv1.ApplicationSpec){
 			"plugin":        func(a *platformv1.ApplicationSpec) { a.Plugin = "valkey" },
 			"pluginVersion": func(a *platformv1.ApplicationSpec) { a.PluginVersion = "1.1.0" },
-			"topology":      func(a *platformv1.ApplicationSpec) { a.Topology = "sentinel" },
 		} {
 			s.mustGet(app.Name, app)
 			before := app.DeepCopy()

@@ -67,7 +67,7 @@ func TestLifecycleOfRedis(t *testing.T) {
 	if got := i.must("GET", "kept"); got != "yes" {
 		t.Errorf("the key is %q, want yes", got)
 	}
-	i.recorded(1, "spec.components[redis].resources.limits.memory: 160Mi → 192Mi", func(spec *databasev1.RedisSpec) {
+	i.recorded(1, "spec.resources.limits.memory: 160Mi → 192Mi", func(spec *databasev1.RedisSpec) {
 		spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("192Mi")}
 	})
 	s.refusedOperation(operation("scale", "HorizontalScale", i.reference(), "replicas", "9"), "replicas")

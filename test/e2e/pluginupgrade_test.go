@@ -20,6 +20,7 @@ steps:
   - name: count
     timeout: 1m
     job:
+      component: redis
       command: [sh, -c, 'n=$(redis-cli -e -h "$HOST" --no-auth-warning DBSIZE) && echo "keys=$n" > /dev/termination-log']
       env:
         - {name: HOST, value: "${parameters.host == '' ? target.application : parameters.host}"}

@@ -203,7 +203,9 @@ func TestUpgradeAppRefusesWhatDoesNotFit(t *testing.T) {
 	derived(t, "1.3.0", "", nil)
 	derived(t, "1.4.0", "1.0.0", func(parts map[string]map[string]string) {
 		parts["manifest"]["supported-versions"] = "8.0"
-		replaced(t, parts, "components", "components.yaml", "      \"7.0\": zeroinfra/redis:7.0\n", "")
+		for range 3 { // redis, sentinel and node
+			replaced(t, parts, "components", "components.yaml", "      \"7.0\": zeroinfra/redis:7.0\n", "")
+		}
 		replaced(t, parts, "params", "redis.cue", "#Parameters_7_0", "#Former")
 	})
 	derived(t, "1.5.0", "1.0.0", func(parts map[string]map[string]string) {
