@@ -115,8 +115,8 @@ func (b *Bundle) withParameters(component *Component, file File, v placeholder.V
 	return file.File
 }
 
-// resolveUsernames replaces references to a credential's user name.
-func (b *Bundle) resolveUsernames(p *plan.Plan) {
+// environments are those of all that a plan runs.
+func environments(p *plan.Plan) [][]plan.EnvVar {
 	lists := [][]plan.EnvVar{p.Process.Env, p.Probe.Env}
 	if p.Process.Reload != nil {
 		lists = append(lists, p.Process.Reload.Env)
@@ -127,7 +127,12 @@ func (b *Bundle) resolveUsernames(p *plan.Plan) {
 	for _, action := range p.Actions {
 		lists = append(lists, action.Env)
 	}
-	for _, list := range lists {
+	return lists
+}
+
+// resolveUsernames replaces references to a credential's user name.
+func (b *Bundle) resolveUsernames(p *plan.Plan) {
+	for _, list := range environments(p) {
 		for i := range list {
 			if name, ok := b.username(list[i].Secret); ok {
 				list[i].Value, list[i].Secret = podtext.Escape(name), nil

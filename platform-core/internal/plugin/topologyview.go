@@ -79,17 +79,7 @@ func (l *loader) authorities(c *Component) []Authority {
 // checkCredentials says which credential a plan uses that the component does not have where the plan is for.
 func (c *Component) checkCredentials(p *plan.Plan) error {
 	var refs []*plan.SecretRef
-	lists := [][]plan.EnvVar{p.Process.Env, p.Probe.Env}
-	if p.Process.Reload != nil {
-		lists = append(lists, p.Process.Reload.Env)
-	}
-	if p.TLS != nil && p.TLS.Reload != nil {
-		lists = append(lists, p.TLS.Reload.Env)
-	}
-	for _, a := range p.Actions {
-		lists = append(lists, a.Env)
-	}
-	for _, list := range lists {
+	for _, list := range environments(p) {
 		for _, env := range list {
 			refs = append(refs, env.Secret)
 		}

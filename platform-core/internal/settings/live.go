@@ -57,17 +57,11 @@ func (l *Live) History() platformv1.OperationHistory {
 
 // UseHistory changes it, and wakes who keeps records when it is not what it was.
 func (l *Live) UseHistory(history platformv1.OperationHistory) {
-	l.mu.Lock()
-	same := equality.Semantic.DeepEqual(l.history, history)
-	l.history = history
-	changed := l.historyChanged
-	l.mu.Unlock()
-	if same {
-		return
-	}
-	for _, wake := range changed {
-		wake()
-	}
+	l.change(&l.historyChanged, func() bool {
+		same := equality.Semantic.DeepEqual(l.history, history)
+		l.history = history
+		return !same
+	})
 }
 
 // HistorySource is Source for changes of History.
@@ -101,18 +95,23 @@ func (l *Live) Get() render.Settings {
 
 // Use replaces what can change at run time, and wakes what depends on it when it is not what it was.
 func (l *Live) Use(imageRegistry, clusterDomain string) {
+	l.change(&l.changed, func() bool {
+		before := l.current
+		l.current.ImageRegistry, l.current.ClusterDomain = imageRegistry, clusterDomain
+		return l.current != before
+	})
+}
+
+// change makes a change and, where that says that it was one, wakes those that depend on it.
+func (l *Live) change(wakes *[]func(), do func() bool) {
 	l.mu.Lock()
-	next := l.current
-	next.ImageRegistry, next.ClusterDomain = imageRegistry, clusterDomain
-	same := next == l.current
-	l.current = next
-	changed := l.changed
+	changed, wake := do(), *wakes
 	l.mu.Unlock()
-	if same {
+	if !changed {
 		return
 	}
-	for _, wake := range changed {
-		wake()
+	for _, one := range wake {
+		one()
 	}
 }
 
