@@ -92,12 +92,8 @@ func TestAllNamespaces(t *testing.T) {
 	r.nothingDenied()
 
 	// What the chart puts into the ConfigMap is what the operator can take.
-	settings := &corev1.ConfigMap{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: r.namespace, Name: chartName + "-settings"}, settings); err != nil {
-		t.Fatal(err)
-	}
-	settings.Data["workers"] = "4"
-	if err := env.Client.Update(t.Context(), settings); err != nil {
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: chartName + "-settings"}}
+	if err := testkit.Edit(t.Context(), env.Client, settings, func() { settings.Data["workers"] = "4" }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "a log line about 4 workers", func(context.Context) error { return r.output.has(`"workers":4`) })

@@ -367,18 +367,16 @@ func TestWebhookOnEveryReplica(t *testing.T) {
 	r.judges(namespace)
 	standby := &release{T: t, namespace: r.namespace, account: r.account, arguments: r.arguments, webhook: freeAddress(t)}
 	standby.start()
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: chartName}, configuration); err != nil {
-		t.Fatal(err)
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: chartName}}
+	onlyStandby := func() {
+		for i := range configuration.Webhooks {
+			url := configuration.Webhooks[i].ClientConfig.URL
+			*url = strings.Replace(*url, portOf(t, r.webhook), portOf(t, standby.webhook), 1)
+			// Nobody answers but this replica.
+			configuration.Webhooks[i].FailurePolicy = new(admissionregistrationv1.Fail)
+		}
 	}
-	for i := range configuration.Webhooks {
-		url := configuration.Webhooks[i].ClientConfig.URL
-		*url = strings.Replace(*url, portOf(t, r.webhook), portOf(t, standby.webhook), 1)
-		// Nobody answers but this replica.
-		fail := admissionregistrationv1.Fail
-		configuration.Webhooks[i].FailurePolicy = &fail
-	}
-	if err := env.Client.Update(t.Context(), configuration); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, configuration, onlyStandby); err != nil {
 		t.Fatal(err)
 	}
 	standby.judges(namespace)

@@ -204,8 +204,7 @@ func TestRotation(t *testing.T) {
 		renewed = settled(t, made, c.Now(), first, second)
 	}
 
-	made.Webhooks[1].ClientConfig.CABundle = nil
-	if err := env.Client.Update(t.Context(), made); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, made, func() { made.Webhooks[1].ClientConfig.CABundle = nil }); err != nil {
 		t.Fatal(err)
 	}
 	if got := settled(t, made, c.Now(), first, second); !bytes.Equal(got.current.Certificate, renewed.current.Certificate) {

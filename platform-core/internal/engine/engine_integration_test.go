@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -293,15 +292,8 @@ func storage(size string) func(*platformv1.Application) {
 // patch brings the spec of an Application to the API server, whatever it is there.
 func patch(t *testing.T, wanted *platformv1.Application) {
 	t.Helper()
-	live := &platformv1.Application{}
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(wanted), live); err != nil {
-			return err
-		}
-		live.Spec = *wanted.Spec.DeepCopy()
-		return env.Client.Update(t.Context(), live)
-	})
-	if err != nil {
+	live := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name}}
+	if err := testkit.Edit(t.Context(), env.Client, live, func() { live.Spec = *wanted.Spec.DeepCopy() }); err != nil {
 		t.Fatal(err)
 	}
 	*wanted = *live

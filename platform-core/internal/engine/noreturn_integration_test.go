@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,8 +50,8 @@ func TestThePointOfNoReturn(t *testing.T) {
 	stands(t, refused, platformv1.ReasonNotPassed, "was refused and touched nothing")
 	// The instance does not become Ready, so that it goes on.
 	ill := podOf(t, app)
-	ill.Annotations[platformv1.ReportAnnotation] = report.Report{Health: report.Unhealthy, Message: "no luck"}.String()
-	if err := env.Client.Update(t.Context(), ill); err != nil {
+	says := report.Report{Health: report.Unhealthy, Message: "no luck"}.String()
+	if err := testkit.Edit(t.Context(), env.Client, ill, func() { metav1.SetMetaDataAnnotation(&ill.ObjectMeta, platformv1.ReportAnnotation, says) }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, env.Client, app, "is not Ready", func() error {

@@ -265,22 +265,16 @@ func TestOperationsOfSeveralSteps(t *testing.T) {
 		t.Errorf("it is at step %d: %+v", op.Status.CurrentStep, op.Status.Steps)
 	}
 	changed := op.DeepCopy()
-	changed.Spec.Parameters["replicas"] = "4"
-	if err := env.Client.Update(t.Context(), changed); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable but for cancel and approval") {
+	if err := testkit.Edit(t.Context(), env.Client, changed, func() { changed.Spec.Parameters["replicas"] = "4" }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable but for cancel and approval") {
 		t.Errorf("the spec can be changed: %v", err)
 	}
 	// A client in Go spells the default timeout, 10m, in another way: that is no change.
 	whole := op.DeepCopy()
-	whole.Labels = map[string]string{"seen": "yes"}
-	for name, value := range op.Labels {
-		whole.Labels[name] = value
-	}
-	if err := env.Client.Update(t.Context(), whole); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, whole, func() { metav1.SetMetaDataLabel(&whole.ObjectMeta, "seen", "yes") }); err != nil {
 		t.Errorf("an update that changes no duration is refused: %v", err)
 	}
 	later := whole.DeepCopy()
-	later.Spec.Timeout = &metav1.Duration{Duration: time.Hour}
-	if err := env.Client.Update(t.Context(), later); !apierrors.IsInvalid(err) {
+	if err := testkit.Edit(t.Context(), env.Client, later, func() { later.Spec.Timeout = &metav1.Duration{Duration: time.Hour} }); !apierrors.IsInvalid(err) {
 		t.Errorf("the timeout can be changed: %v", err)
 	}
 	approve(t, op, "somebody")

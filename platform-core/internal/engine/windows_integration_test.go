@@ -97,8 +97,7 @@ func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
 	if got := binding(); got != "before" {
 		t.Fatalf("the binding has %q", got)
 	}
-	password.StringData = map[string]string{"password": "after"}
-	if err := env.Client.Update(t.Context(), password); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, password, func() { password.StringData = map[string]string{"password": "after"} }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, env.Client, app, "the wait for a window", func() error {

@@ -94,8 +94,7 @@ func TestUninstallIsRefused(t *testing.T) {
 	if err := check(); err == nil || !strings.Contains(err.Error(), own+"/database-operator-settings") {
 		t.Errorf("got %v, want an error that says where to force it", err)
 	}
-	settings.Data["uninstall.force"] = "true"
-	if err := env.Client.Update(t.Context(), settings); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, settings, func() { settings.Data["uninstall.force"] = "true" }); err != nil {
 		t.Fatal(err)
 	}
 	if err := check(); err != nil {
@@ -143,8 +142,7 @@ func TestStandDown(t *testing.T) {
 		t.Errorf("it ended while the operator held its lease: %v", err)
 	case <-time.After(5 * standDownLook):
 	}
-	lease.Spec.HolderIdentity = ptr.To("")
-	if err := env.Client.Update(t.Context(), lease); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, lease, func() { lease.Spec.HolderIdentity = ptr.To("") }); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {
@@ -152,9 +150,11 @@ func TestStandDown(t *testing.T) {
 	}
 
 	// A lease that has run out is nobody's, and an operator that is gone already is stopped.
-	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To("operator-1"), ptr.To[int32](1)
-	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Minute)))
-	if err := env.Client.Update(t.Context(), lease); err != nil {
+	past := func() {
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To("operator-1"), ptr.To[int32](1)
+		lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Minute)))
+	}
+	if err := testkit.Edit(t.Context(), env.Client, lease, past); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-prepare(t.Context(), "gone"); err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -30,12 +31,28 @@ func Eventually(t testing.TB, what string, check func(ctx context.Context) error
 	t.Helper()
 	last := fmt.Errorf("it was never looked at")
 	err := wait.PollUntilContextTimeout(t.Context(), look, Patience, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
+		err := check(ctx)
+		// What is cut off by the end of the wait says nothing of what was waited for.
+		if ctx.Err() == nil {
+			last = err
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		t.Fatalf("waited %v for %s: %v", Patience, what, last)
 	}
+}
+
+// Edit reads the object anew, changes it and writes it, once more for as long as
+// somebody else writes it in between. It returns any other error of the writing.
+func Edit(ctx context.Context, c client.Client, obj client.Object, change func()) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		change()
+		return c.Update(ctx, obj)
+	})
 }
 
 // WaitFor waits until the object, read anew each time, is as check wants it. A nil

@@ -132,8 +132,7 @@ func TestLifeOfATypedObject(t *testing.T) {
 	}
 	lint(t, s)
 
-	s.Spec.Replicas = 3
-	if err := env.Client.Update(t.Context(), s); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Spec.Replicas = 3 }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, env.Client, app, "has the new number", func() error {
@@ -205,8 +204,7 @@ func TestWhatDoesNotCompileStalls(t *testing.T) {
 		}
 	}
 	many := tests["at most 5"]
-	many.Spec.Replicas = 5
-	if err := env.Client.Update(t.Context(), many); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, many, func() { many.Spec.Replicas = 5 }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitForCondition(t, env.Client, many, platformv1.ReconcilingCondition, metav1.ConditionTrue)
@@ -230,8 +228,7 @@ func TestATakenNameStallsAndSaysSoOnce(t *testing.T) {
 	}
 	lint(t, s)
 	// Woken again, it says nothing new.
-	s.Labels = map[string]string{"touched": "yes"}
-	if err := env.Client.Update(t.Context(), s); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Labels = map[string]string{"touched": "yes"} }); err != nil {
 		t.Fatal(err)
 	}
 	events := &eventsv1.EventList{}
@@ -261,8 +258,7 @@ func TestSuspendLeavesEverythingAlone(t *testing.T) {
 	settle(t, app, outcome.Done(), platformv1.PhaseReady)
 	testkit.WaitForReady(t, env.Client, s)
 
-	s.Spec.Suspend, s.Spec.Replicas = true, 4
-	if err := env.Client.Update(t.Context(), s); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Spec.Suspend, s.Spec.Replicas = true, 4 }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitForCondition(t, env.Client, s, typed.SuspendedCondition, metav1.ConditionTrue)
@@ -277,8 +273,7 @@ func TestSuspendLeavesEverythingAlone(t *testing.T) {
 		return nil
 	})
 
-	s.Spec.Suspend = false
-	if err := env.Client.Update(t.Context(), s); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Spec.Suspend = false }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, env.Client, app, "has what was asked meanwhile", func() error {
@@ -318,8 +313,7 @@ func TestPluginVersionOfAKindWithoutAField(t *testing.T) {
 		return nil
 	}
 	testkit.WaitFor(t, env.Client, app, "has the version of the annotation", upgraded)
-	s.Spec.Replicas = 2
-	if err := env.Client.Update(t.Context(), s); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Spec.Replicas = 2 }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, env.Client, app, "has what was asked", func() error {

@@ -240,8 +240,7 @@ func TestNodeCanNeverHaveRoom(t *testing.T) {
 	h.samePods(before)
 	// The node takes pods of everyone: the pods go there, the writer last.
 	open := node.DeepCopy()
-	open.Spec.Taints = nil
-	if err := env.Client.Update(t.Context(), open); err != nil {
+	if err := testkit.Edit(t.Context(), env.Client, open, func() { open.Spec.Taints = nil }); err != nil {
 		t.Fatal(err)
 	}
 	h.touch(set)

@@ -84,11 +84,8 @@ func TestLostPodWithDataIsNotReplaced(t *testing.T) {
 		t.Fatalf("the pod is %s and was %s, to be deleted at %v", now.UID, pod.UID, now.DeletionTimestamp)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
-		t.Fatal(err)
-	}
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
-	if err := env.Client.Update(t.Context(), node); err != nil {
+	outOfService := corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
+	if err := testkit.Edit(t.Context(), env.Client, node, func() { node.Spec.Taints = append(node.Spec.Taints, outOfService) }); err != nil {
 		t.Fatal(err)
 	}
 	h.touch(set)
