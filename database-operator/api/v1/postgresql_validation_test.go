@@ -24,9 +24,6 @@ const fullRole = `{name: a, passwordFrom: {name: x, key: k}, connectionLimit: 5,
 
 func TestCreatePostgreSQL(t *testing.T) {
 	namespace := env.Namespace(t)
-	role := func(rest string) string { return `roles: [{name: a, passwordFrom: {name: x}, ` + rest + `}]` }
-	grant := func(text string) string { return role(`grants: [` + text + `]`) }
-	database := func(text string) string { return `databases: [` + text + `]` }
 	for title, c := range map[string]struct{ name, spec, want string }{
 		"smallest":                       {"a", ``, ""},
 		"name of 27":                     {strings.Repeat("a", 27), ``, ""},
@@ -65,43 +62,55 @@ func TestCreatePostgreSQL(t *testing.T) {
 		"a field that does not exist":    {"b", `members: 3`, "spec.members"},
 		"topology":                       {"b", `topology: standalone`, "spec.topology"},
 		"stopped and left alone":         {"g", `{running: false, suspend: true}`, ""},
-		"everything inside":              {"h", `{roles: [` + fullRole + `, {name: b, login: false}], databases: [{name: d, owner: a, connectionLimit: -1, encoding: LATIN1, locale: C, deletionPolicy: Delete, adopt: true, extensions: [{name: uuid-ossp, version: "1.1", schema: public}]}]}`, ""},
-		"role without a password":        {"b", `roles: [{name: a}]`, "a role that logs in needs passwordFrom"},
-		"role of an empty Secret":        {"b", `roles: [{name: a, passwordFrom: {name: ""}}]`, "spec.roles[0].passwordFrom.name"},
-		"role postgres":                  {"b", `roles: [{name: postgres, passwordFrom: {name: x}}]`, "the role postgres is the instance's own"},
-		"role of the engine":             {"b", `roles: [{name: zeroinfra_replication, passwordFrom: {name: x}}]`, "zeroinfra_replication is the instance's own"},
-		"role of PostgreSQL":             {"b", `roles: [{name: pg_monitor, login: false}]`, "begin with pg_ are PostgreSQL's own"},
-		"name of a role":                 {"b", `roles: [{name: "a b", passwordFrom: {name: x}}]`, "spec.roles[0].name"},
-		"name of a role with a slash":    {"b", `roles: [{name: a/b, passwordFrom: {name: x}}]`, "spec.roles[0].name"},
-		"two roles of a name":            {"b", `roles: [{name: a, login: false}, {name: a, login: false}]`, "spec.roles[1]"},
-		"a role as superuser":            {"b", role(`superuser: true`), "superuser"},
-		"member of programs":             {"b", role(`memberOf: [pg_execute_server_program]`), "past the engine"},
-		"member of the superuser":        {"b", role(`memberOf: [postgres]`), "past the engine"},
-		"connections of a role":          {"b", role(`connectionLimit: -2`), "connectionLimit"},
-		"end of a role":                  {"b", role(`validUntil: tomorrow`), "validUntil"},
-		"grant of nothing":               {"b", grant(`{database: d, privileges: []}`), "privileges"},
-		"grant of everything":            {"b", grant(`{database: d, privileges: [ALL]}`), "privileges"},
-		"grant on a database":            {"b", grant(`{database: d, privileges: [SELECT]}`), "on a database there are the privileges CONNECT, CREATE and TEMPORARY"},
-		"grant on a schema":              {"b", grant(`{database: d, schema: public, privileges: [CONNECT]}`), "on a schema there are the privileges CREATE and USAGE"},
-		"grant on a table":               {"b", grant(`{database: d, schema: public, table: t, privileges: [USAGE]}`), "on a table there are the privileges DELETE"},
-		"grant on a table of no schema":  {"b", grant(`{database: d, table: t, privileges: [SELECT]}`), "a grant on a table needs schema"},
-		"grant on a schema of the own":   {"b", grant(`{database: d, schema: pg_catalog, privileges: [USAGE]}`), "a schema of PostgreSQL's own"},
-		"two grants on one":              {"b", grant(`{database: d, privileges: [CONNECT]}, {database: d, privileges: [CREATE]}`), "spec.roles[0].grants[1]"},
-		"database postgres":              {"b", database(`{name: postgres}`), "are there from the beginning"},
-		"name of a database":             {"b", database(`{name: "1a"}`), "spec.databases[0].name"},
-		"two databases of a name":        {"b", database(`{name: d}, {name: d}`), "spec.databases[1]"},
-		"encoding":                       {"b", database(`{name: d, encoding: UTF16}`), "spec.databases[0].encoding"},
-		"encoding against locale":        {"b", database(`{name: d, encoding: LATIN1}`), "encoding LATIN1 needs locale C or POSIX"},
-		"locale":                         {"b", database(`{name: d, locale: de_DE}`), "spec.databases[0].locale"},
-		"deletion policy of a database":  {"b", database(`{name: d, deletionPolicy: Snapshot}`), "spec.databases[0].deletionPolicy"},
-		"name of an extension":           {"b", database(`{name: d, extensions: [{name: "a; DROP"}]}`), "spec.databases[0].extensions[0].name"},
-		"two extensions of a name":       {"b", database(`{name: d, extensions: [{name: hstore}, {name: hstore}]}`), "spec.databases[0].extensions[1]"},
-		"version of an extension":        {"b", database(`{name: d, extensions: [{name: hstore, version: latest}]}`), "spec.databases[0].extensions[0].version"},
-		"pool of servers is no field":    {"b", `standbys: 2`, "spec.standbys"},
 		"schedule without a line":        {"b", `schedules: [{name: x, operation: {templateRef: Restart}}]`, "spec.schedules[0].schedule"},
 		"issuer without a name":          {"b", `tls: {enabled: true, issuerRef: {kind: Issuer}}`, "spec.tls.issuerRef.name"},
 		"replicas that are no number":    {"b", `replicas: two`, "spec.replicas"},
 		"parameters that are no mapping": {"b", `parameters: [a]`, "spec.parameters"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			expect(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), strict), c.want)
+		})
+	}
+}
+
+func TestCreateInsidePostgreSQL(t *testing.T) {
+	namespace := env.Namespace(t)
+	role := func(rest string) string { return `roles: [{name: a, passwordFrom: {name: x}, ` + rest + `}]` }
+	grant := func(text string) string { return role(`grants: [` + text + `]`) }
+	database := func(text string) string { return `databases: [` + text + `]` }
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"everything inside":             {"h", `{roles: [` + fullRole + `, {name: b, login: false}], databases: [{name: d, owner: a, connectionLimit: -1, encoding: LATIN1, locale: C, deletionPolicy: Delete, adopt: true, extensions: [{name: uuid-ossp, version: "1.1", schema: public}]}]}`, ""},
+		"role without a password":       {"b", `roles: [{name: a}]`, "a role that logs in needs passwordFrom"},
+		"role of an empty Secret":       {"b", `roles: [{name: a, passwordFrom: {name: ""}}]`, "spec.roles[0].passwordFrom.name"},
+		"role postgres":                 {"b", `roles: [{name: postgres, passwordFrom: {name: x}}]`, "the role postgres is the instance's own"},
+		"role of the engine":            {"b", `roles: [{name: zeroinfra_replication, passwordFrom: {name: x}}]`, "zeroinfra_replication is the instance's own"},
+		"role of PostgreSQL":            {"b", `roles: [{name: pg_monitor, login: false}]`, "begin with pg_ are PostgreSQL's own"},
+		"name of a role":                {"b", `roles: [{name: "a b", passwordFrom: {name: x}}]`, "spec.roles[0].name"},
+		"name of a role with a slash":   {"b", `roles: [{name: a/b, passwordFrom: {name: x}}]`, "spec.roles[0].name"},
+		"two roles of a name":           {"b", `roles: [{name: a, login: false}, {name: a, login: false}]`, "spec.roles[1]"},
+		"a role as superuser":           {"b", role(`superuser: true`), "superuser"},
+		"member of programs":            {"b", role(`memberOf: [pg_execute_server_program]`), "past the engine"},
+		"member of the superuser":       {"b", role(`memberOf: [postgres]`), "past the engine"},
+		"connections of a role":         {"b", role(`connectionLimit: -2`), "connectionLimit"},
+		"end of a role":                 {"b", role(`validUntil: tomorrow`), "validUntil"},
+		"grant of nothing":              {"b", grant(`{database: d, privileges: []}`), "privileges"},
+		"grant of everything":           {"b", grant(`{database: d, privileges: [ALL]}`), "privileges"},
+		"grant on a database":           {"b", grant(`{database: d, privileges: [SELECT]}`), "on a database there are the privileges CONNECT, CREATE and TEMPORARY"},
+		"grant on a schema":             {"b", grant(`{database: d, schema: public, privileges: [CONNECT]}`), "on a schema there are the privileges CREATE and USAGE"},
+		"grant on a table":              {"b", grant(`{database: d, schema: public, table: t, privileges: [USAGE]}`), "on a table there are the privileges DELETE"},
+		"grant on a table of no schema": {"b", grant(`{database: d, table: t, privileges: [SELECT]}`), "a grant on a table needs schema"},
+		"grant on a schema of the own":  {"b", grant(`{database: d, schema: pg_catalog, privileges: [USAGE]}`), "a schema of PostgreSQL's own"},
+		"two grants on one":             {"b", grant(`{database: d, privileges: [CONNECT]}, {database: d, privileges: [CREATE]}`), "spec.roles[0].grants[1]"},
+		"database postgres":             {"b", database(`{name: postgres}`), "are there from the beginning"},
+		"name of a database":            {"b", database(`{name: "1a"}`), "spec.databases[0].name"},
+		"two databases of a name":       {"b", database(`{name: d}, {name: d}`), "spec.databases[1]"},
+		"encoding":                      {"b", database(`{name: d, encoding: UTF16}`), "spec.databases[0].encoding"},
+		"encoding against locale":       {"b", database(`{name: d, encoding: LATIN1}`), "encoding LATIN1 needs locale C or POSIX"},
+		"locale":                        {"b", database(`{name: d, locale: de_DE}`), "spec.databases[0].locale"},
+		"deletion policy of a database": {"b", database(`{name: d, deletionPolicy: Snapshot}`), "spec.databases[0].deletionPolicy"},
+		"name of an extension":          {"b", database(`{name: d, extensions: [{name: "a; DROP"}]}`), "spec.databases[0].extensions[0].name"},
+		"two extensions of a name":      {"b", database(`{name: d, extensions: [{name: hstore}, {name: hstore}]}`), "spec.databases[0].extensions[1]"},
+		"version of an extension":       {"b", database(`{name: d, extensions: [{name: hstore, version: latest}]}`), "spec.databases[0].extensions[0].version"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			expect(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), strict), c.want)
