@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -97,8 +98,8 @@ func (o *placeOptions) archive(p place) (*wal.Archive, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s, err := store.NewS3(store.S3Options{Endpoint: p["archive.endpoint"], Region: p["archive.region"], Bucket: p["archive.bucket"], Prefix: strings.Trim(p["archive.prefix"], "/"),
-		Addressing: store.Addressing(p["archive.addressing"]), AccessKey: p["archive.accessKey"], SecretKey: strings.TrimSpace(string(key)), CA: ca})
+	s, err := store.NewS3(store.S3Options{Endpoint: p["archive.endpoint"], Region: p["archive.region"], Bucket: p["archive.bucket"], Prefix: cmp.Or(p["archive.prefix"], p["place"]),
+		Addressing: store.Addressing(p["archive.addressing"]), AccessKey: p["archive.accessKey"], SecretKey: string(bytes.TrimSpace(key)), CA: ca})
 	return &wal.Archive{Store: s}, err
 }
 

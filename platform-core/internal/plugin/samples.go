@@ -44,6 +44,11 @@ func (b *Bundle) samples() []sample {
 					values.App.TLS = true
 					all = append(all, sample{component: component, values: values, size: " with TLS"})
 				}
+				if supplied := b.In(topology.Name).supplied(); len(supplied) > 0 {
+					values := sampleValues(component, topology.Name, version, 1<<30)
+					values.App.Supplied = supplied
+					all = append(all, sample{component: component, values: values, size: " with all that a user can supply"})
+				}
 				if component.Monitoring != nil || component.Logs != nil {
 					values := sampleValues(component, topology.Name, version, 1<<30)
 					values.App.TLS = component.TLS != nil

@@ -8,6 +8,7 @@
 package conditions
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -94,6 +95,40 @@ func Report(obj platformv1.Conditioned, o outcome.Outcome, readyMessage string) 
 	}
 	set(obj, platformv1.ReconcilingCondition, metav1.ConditionTrue, o.Reason(), o.Message())
 	Remove(obj, platformv1.StalledCondition)
+}
+
+// Sum gives an object a condition that its parts have: what is so of some part speaks for all, and False before True. Where no part has it, it is
+// removed. It holds nothing up.
+func Sum(to platformv1.Conditioned, conditionType string, parts iter.Seq[platformv1.Conditioned]) {
+	var all *metav1.Condition
+	for part := range parts {
+		has := Get(part, conditionType)
+		if has == nil {
+			continue
+		}
+		switch {
+		case all == nil || has.Status == metav1.ConditionFalse && all.Status == metav1.ConditionTrue:
+			all = &metav1.Condition{Type: has.Type, Status: has.Status, Reason: has.Reason, Message: has.Message}
+		case has.Status == metav1.ConditionFalse:
+			all.Message += "; " + has.Message
+		}
+	}
+	if all == nil {
+		Remove(to, conditionType)
+		return
+	}
+	Set(to, *all)
+}
+
+// Declared are the types of an object's conditions that a plugin declares, and not the engine.
+func Declared(obj platformv1.Conditioned) []string {
+	var types []string
+	for _, c := range obj.GetConditions() {
+		if !slices.Contains(platformv1.EngineConditions, c.Type) {
+			types = append(types, c.Type)
+		}
+	}
+	return types
 }
 
 // Mirror copies the conditions of these types from one object to another, which

@@ -38,6 +38,9 @@ const (
 func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Application, f *facts) error {
 	for _, declared := range f.state.Bundle.Components.Credentials {
 		password := f.passwords[declared.Name]
+		if declared.Supplied && password == "" {
+			continue
+		}
 		if password == "" {
 			password = instance.NewPassword(declared)
 		}

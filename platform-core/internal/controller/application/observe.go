@@ -106,7 +106,10 @@ func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Appli
 		if err == nil && metav1.IsControlledBy(mounted, app) {
 			f.credentials[declared.Name] = mounted
 		}
-		password := generated(f.credentials[declared.Name])
+		var password string
+		if !declared.Supplied {
+			password = generated(f.credentials[declared.Name])
+		}
 		if reference, users := suppliedFor(app, declared.Name); users {
 			if password, err = c.supplied(ctx, app, reference); err != nil {
 				return err

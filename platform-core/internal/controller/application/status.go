@@ -42,8 +42,7 @@ func report(app *platformv1.Application, f *facts) {
 		s.Primary = ""
 	}
 	reportWriter(app, f)
-	sumUp(app, f, platformv1.CertificateServedCondition)
-	sumUp(app, f, platformv1.MonitoredCondition)
+	sumUp(app, f)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	s.Schedules = scheduling.Status(app, func(template string) bool { return opsflow.DisruptsByName(template, f.state.Bundle) })
 	if f.state.Bundle != nil && f.state.Bundle.Binding(app.Spec.Topology) != nil && len(s.Endpoints) > 0 {
@@ -87,27 +86,22 @@ func reportWriter(app *platformv1.Application, f *facts) {
 	}
 }
 
-// sumUp carries up a condition that holds nothing up: what is so of some Component speaks for all.
-func sumUp(app *platformv1.Application, f *facts, conditionType string) {
-	var all *metav1.Condition
-	for _, name := range slices.Sorted(maps.Keys(f.components)) {
-		has := conditions.Get(f.components[name], conditionType)
-		if has == nil {
-			continue
-		}
-		switch {
-		case all == nil || has.Status == metav1.ConditionFalse && all.Status == metav1.ConditionTrue:
-			all = &metav1.Condition{Type: has.Type, Status: has.Status, Reason: has.Reason, Message: has.Message}
-		case has.Status == metav1.ConditionFalse:
-			all.Message += "; " + has.Message
+// sumUp carries up conditions that hold nothing up, and those that the plugin declares.
+func sumUp(app *platformv1.Application, f *facts) {
+	parts := func(yield func(platformv1.Conditioned) bool) {
+		for _, name := range slices.Sorted(maps.Keys(f.components)) {
+			if !yield(f.components[name]) {
+				return
+			}
 		}
 	}
-	if all == nil {
-		conditions.Remove(app, conditionType)
-		return
+	types := append(conditions.Declared(app), platformv1.CertificateServedCondition, platformv1.MonitoredCondition)
+	for component := range parts {
+		types = append(types, conditions.Declared(component)...)
 	}
-	all.ObservedGeneration = app.Generation
-	conditions.Set(app, *all)
+	for _, conditionType := range types {
+		conditions.Sum(app, conditionType, parts)
+	}
 }
 
 // stateOf is what an Application says of one of its components.

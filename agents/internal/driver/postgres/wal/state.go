@@ -121,7 +121,7 @@ func (a *Archiver) note(state *State, f File, failed error) {
 		if state.Reason == "" {
 			state.FailingSince = now
 		}
-		state.Reason = strings.TrimSpace(failed.Error())
+		state.Reason = oneLine(failed.Error())
 	}
 	if waiting, err := a.Data.waiting(); err == nil {
 		state.Waiting = len(waiting)
@@ -144,6 +144,16 @@ func (a *Archiver) note(state *State, f File, failed error) {
 	if err := a.write(StateFile, *state); err != nil {
 		a.Log.Warn("cannot note how archiving goes", "problem", err.Error())
 	}
+}
+
+// oneLine is a text as a report has it.
+func oneLine(text string) string {
+	const longest = 500
+	text = strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")), " ")
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "..."
+	}
+	return text
 }
 
 // state is the last one; a new one where there is none.
