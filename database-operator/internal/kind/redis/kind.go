@@ -5,9 +5,11 @@ package redis
 import (
 	"fmt"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/redisparts"
 )
 
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis,verbs=get;list;watch;patch
@@ -28,6 +30,11 @@ var (
 
 // Name implements typed.Kind.
 func (Kind) Name() string { return "Redis" }
+
+// Entities implements typed.EntityMaker: the users.
+func (Kind) Entities(r *databasev1.Redis) []platformv1.EntitySpec {
+	return redisparts.Users(r.Spec.Users)
+}
 
 // WriteThrough implements typed.Writer.
 func (Kind) WriteThrough() map[string]string {
