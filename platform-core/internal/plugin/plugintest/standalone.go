@@ -25,6 +25,7 @@ var replicated = []part{
 	{"    credentials: [default, sentinel]\n  # Those who elect", "topologies:\n", "    credentials: [default]\n"},
 	{"  # One primary and its replicas.", "credentials:\n", ""},
 	{"  # What Sentinels are to each other", "entities:\n", ""},
+	{"  # Each member of a Redis Cluster has a list of its own.", "binding:\n", ""},
 	{"  readOnlyService: replica", "  port: redis\n", ""},
 }
 
