@@ -30,8 +30,8 @@ func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plug
 		if types := bundle.EntityTypes(); len(types) > 0 {
 			known = "it has " + strings.Join(types, ", ")
 		}
-		return nil, []*render.Refusal{refuse(platformv1.ReasonTypeNotFound, "plugin %s of Application %q has no entities of type %q with topology %q: %s",
-			bundle.Manifest.Name, app.Name, entity.Spec.Type, app.Spec.Topology, known)}
+		return nil, []*render.Refusal{refuse(platformv1.ReasonTypeNotFound, "plugin %s of Application %q has no entities of type %q: %s with topology %q",
+			bundle.Manifest.Name, app.Name, entity.Spec.Type, known, app.Spec.Topology)}
 	}
 	var refusals []*render.Refusal
 	if err := declared.CheckEntityName(entity.Spec.Name); err != nil {
