@@ -120,7 +120,7 @@ func TestRedisWithReplicas(t *testing.T) {
 
 	i.update(func(spec *databasev1.RedisSpec) {
 		spec.Durability = &databasev1.RedisDurability{MinReplicas: 1, MaxLagSeconds: 7}
-		spec.Failover = &databasev1.RedisFailover{Mode: platformv1.FailoverAuto, After: &metav1.Duration{Duration: 3 * time.Second}}
+		spec.Failover = &databasev1.Failover{Mode: platformv1.FailoverAuto, After: &metav1.Duration{Duration: 3 * time.Second}}
 	})
 	i.following(2)
 	i.wantEverywhere("min-replicas-to-write", "1")

@@ -46,7 +46,7 @@ type RedisClusterSpec struct {
 	// auth says where the password of the user "default" comes from. When left out,
 	// a password is generated; status.bindingName names the Secret that holds it.
 	// +optional
-	Auth *RedisAuth `json:"auth,omitempty"`
+	Auth *Auth `json:"auth,omitempty"`
 	// users of Redis' access control list, beside "default": each server has all of them, also one that comes later. Each is an Entity that this
 	// object owns; taken out of the list, it is removed from Redis. An object is Ready when its users are as asked.
 	// +optional

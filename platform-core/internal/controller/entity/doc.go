@@ -6,7 +6,7 @@
 // writes for all of their objects at once, compares, changes in batches what is not as asked, and reads that back. Objects that every pod has for
 // itself (pods: Each) are asked for in each, one after the other.
 //
-// Inputs: Entities of its domain; the Application that they name, and its plugin; the pods of that Application, with the reports of their
+// Inputs: Entities of its domain, and whether the objects that declare those which are to go are there still; the Application that they name, and its plugin; the pods of that Application, with the reports of their
 // agents; the Secrets that passwordFrom names, each watched by its name.
 //
 // Effects: calls to ops agents, each with an idempotency key; the finalizer of Entities whose object goes with them. It owns the status of
