@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -45,6 +46,19 @@ func electedFaults() []electedFault {
 		{"parameter that restarts", true, func(e *elected, _ string) {
 			e.update(func(spec *databasev1.RedisSpec) { spec.Parameters = platformv1.Parameters{"databases": "8"} })
 		}},
+		{"restarted by an Operation", true, func(e *elected, _ string) {
+			e.create(restartOf("restart", e.reference()))
+			e.passes("restart")
+		}},
+		{"another version", true, func(e *elected, _ string) {
+			e.update(func(spec *databasev1.RedisSpec) { spec.Version = "8.0" })
+			e.whole(2, 3)
+			if got := e.object().Status.Version; !strings.HasPrefix(got, "8.0.") {
+				e.Errorf("the status says version %q", got)
+			}
+		}},
+		// From here on with that version.
+		{"process killed, another version", true, func(e *elected, primary string) { redisReplicated.signal(e.space, primary, "KILL", 0) }},
 		{"all pods deleted", false, func(e *elected, _ string) {
 			for _, pod := range e.allPods() {
 				e.delete(&pod)
@@ -66,6 +80,45 @@ func electedFaults() []electedFault {
 			e.replicate(3)
 			e.update(withReplicas(2))
 		}},
+		{"all pods deleted, and the primary's volume", true, func(e *elected, primary string) { e.losesAll(primary) }},
+	}
+}
+
+// losesAll deletes all pods and the volume of the primary: nobody is elected until a person says with whose data to go on, which is the one
+// that was changed last.
+func (e *elected) losesAll(primary string) {
+	e.Helper()
+	e.deleteClaimOf(primary)
+	for _, pod := range e.allPods() {
+		e.delete(&pod)
+	}
+	var best, latest string
+	e.eventually(readyIn, "the others say how old their data is, and nobody writes", func() error {
+		r := e.object()
+		if r.Status.Primary != "" || len(e.role("replica")) != 2 {
+			return fmt.Errorf("%q is the primary of %v", r.Status.Primary, r.Status.Members)
+		}
+		best, latest = "", ""
+		for _, pod := range e.role("replica") {
+			text, err := logs(e.ctx, e.space.name, pod, redisComponent)
+			if err != nil {
+				return err
+			}
+			_, changed, _ := strings.Cut(text, "the data here was last changed at ")
+			if changed, _, _ = strings.Cut(changed, "\n"); changed > latest {
+				best, latest = pod, changed
+			}
+		}
+		if best == "" {
+			return errors.New("none says it")
+		}
+		return nil
+	})
+	e.Logf("%s has the latest data, of %s", best, latest)
+	e.approved(operation("elect", "Elect", e.reference(), "pod", best))
+	e.passes("elect")
+	if now := e.whole(2, 3); now != best {
+		e.Errorf("%s is the primary, and %s was to be", now, best)
 	}
 }
 
@@ -133,7 +186,8 @@ func (e *elected) replicate(number int) {
 // watched waits until that many Sentinels watch the primary, and each knows just the others and has the quorum that goes with it.
 func (e *elected) watched(number int) {
 	e.Helper()
-	e.eventually(readyIn, fmt.Sprintf("%d Sentinels watch the primary and know each other", number), func() error {
+	// A server that was scaled in is forgotten by one Sentinel after the other.
+	e.eventually(2*readyIn, fmt.Sprintf("%d Sentinels watch the primary and know each other and its replicas", number), func() error {
 		r := &databasev1.Redis{}
 		if err := e.get(e.name, r); err != nil {
 			return err
@@ -149,8 +203,8 @@ func (e *elected) watched(number int) {
 			if err != nil {
 				return err
 			}
-			if replicas, err := strconv.Atoi(told["num-slaves"]); err != nil || replicas < 2 {
-				return fmt.Errorf("Sentinel %d knows of %q replicas", n, told["num-slaves"])
+			if want := fmt.Sprint(*r.Spec.Replicas); told["num-slaves"] != want {
+				return fmt.Errorf("Sentinel %d knows of %q replicas, want %s", n, told["num-slaves"], want)
 			}
 			if told["num-other-sentinels"] != strconv.Itoa(number-1) || told["quorum"] != strconv.Itoa(number/2+1) || told["flags"] != "master" ||
 				!strings.HasPrefix(told["ip"], r.Status.Primary+".") {
