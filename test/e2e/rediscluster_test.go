@@ -33,14 +33,16 @@ func TestRedisCluster(t *testing.T) {
 	})
 	t.Logf("3 shards of 2 pods are ready after %s: %v", seconds(took), r.columns(databasev1.GroupVersion.WithResource("redisclusters"), r.name))
 	r.wantColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name, "Version", "Shards", "Pods", "Endpoint")
-	for _, fault := range clusterFaults() {
-		t.Run(fault.name, func(t *testing.T) {
-			r := r.in(t)
-			load := r.load()
-			fault.does(r)
-			r.whole(fault.shards)
-			load.judge(fault)
-		})
+	for round := range set.faultRounds {
+		for _, fault := range clusterFaults(round) {
+			t.Run(fault.name, func(t *testing.T) {
+				r := r.in(t)
+				load := r.load()
+				fault.does(r)
+				r.whole(fault.shards)
+				load.judge(fault)
+			})
+		}
 	}
 	r.idle()
 	r.update(func(spec *databasev1.RedisClusterSpec) { spec.Users = nil })
@@ -74,7 +76,7 @@ func TestRedisClusterOverTLS(t *testing.T) {
 			}
 		}
 	}
-	fault := clusterFaults()[0]
+	fault := clusterFaults(0)[0]
 	fault.name += ", TLS"
 	load := r.load()
 	fault.does(r)
@@ -116,11 +118,13 @@ type clusterFault struct {
 	does   func(r *redisCluster)
 }
 
-func clusterFaults() []clusterFault {
+// clusterFaults of a round. There is one way to another version, and so one round of it.
+func clusterFaults(round int) []clusterFault {
 	scale := func(shards int32) func(*redisCluster) {
 		return func(r *redisCluster) { r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Shards = shards }) }
 	}
-	return []clusterFault{
+	hz := strconv.Itoa(20 + round)
+	faults := []clusterFault{
 		{fault{name: "cluster: process killed", limit: failoverGap}, 3, func(r *redisCluster) { r.signal(r.primary("0"), "KILL", 0) }},
 		{fault{name: "cluster: process stopped", limit: failoverGap}, 3, func(r *redisCluster) {
 			before := r.primary("0")
@@ -176,21 +180,24 @@ func clusterFaults() []clusterFault {
 		}},
 		{fault{name: "cluster: processes restarted", limit: failoverGap}, 3, func(r *redisCluster) {
 			uids := r.uids()
-			r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Parameters = platformv1.Parameters{"hz": "20"} })
+			r.reshape(func(spec *databasev1.RedisClusterSpec) {
+				spec.Parameters = platformv1.Parameters{"hz": platformv1.ParameterValue(hz)}
+			})
 			r.whole(3)
 			if !maps.Equal(uids, r.uids()) {
 				r.Error("pods were replaced: a parameter restarts processes in place")
 			}
 			for pod := range uids {
-				if got := r.at(pod).ConfigGet(r.ctx, "hz").Val()["hz"]; got != "20" {
+				if got := r.at(pod).ConfigGet(r.ctx, "hz").Val()["hz"]; got != hz {
 					r.Errorf("pod %s has hz %q", pod, got)
 				}
 			}
 		}},
 		{fault{name: "cluster: restarted by an Operation", limit: inPlaceGap}, 3, func(r *redisCluster) {
 			before, runs := r.primaries(), r.said("server", "run_id")
-			r.create(restartOf("restart", r.reference()))
-			r.passes("restart")
+			name := fmt.Sprintf("restart-%d", round)
+			r.create(restartOf(name, r.reference()))
+			r.passes(name)
 			r.whole(3)
 			after, ran := r.primaries(), r.said("server", "run_id")
 			for shard, pod := range before {
@@ -204,7 +211,12 @@ func clusterFaults() []clusterFault {
 				}
 			}
 		}},
-		{fault{name: "cluster: another version", limit: failoverGap}, 3, func(r *redisCluster) {
+	}
+	if round > 0 {
+		return faults
+	}
+	return append(faults,
+		clusterFault{fault{name: "cluster: another version", limit: failoverGap}, 3, func(r *redisCluster) {
 			r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Version = "8.0" })
 			r.whole(3)
 			for pod, version := range r.said("server", "redis_version") {
@@ -213,8 +225,8 @@ func clusterFaults() []clusterFault {
 				}
 			}
 		}},
-		{fault{name: "cluster: pod deleted, another version", limit: failoverGap}, 3, func(r *redisCluster) { r.deletePods(r.primary("0")) }},
-	}
+		clusterFault{fault{name: "cluster: pod deleted, another version", limit: failoverGap}, 3, func(r *redisCluster) { r.deletePods(r.primary("0")) }},
+	)
 }
 
 // primaries by shard.
