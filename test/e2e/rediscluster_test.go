@@ -120,10 +120,6 @@ type clusterFault struct {
 
 // clusterFaults of a round. There is one way to another version, and so one round of it.
 func clusterFaults(round int) []clusterFault {
-	scale := func(shards int32) func(*redisCluster) {
-		return func(r *redisCluster) { r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Shards = shards }) }
-	}
-	hz := strconv.Itoa(20 + round)
 	faults := []clusterFault{
 		{fault{name: "cluster: process killed", limit: failoverGap}, 3, func(r *redisCluster) { r.signal(r.primary("0"), "KILL", 0) }},
 		{fault{name: "cluster: process stopped", limit: failoverGap}, 3, func(r *redisCluster) {
@@ -165,6 +161,20 @@ func clusterFaults(round int) []clusterFault {
 				r.Errorf("the nodes were %v, and are %v", before, after)
 			}
 		}},
+	}
+	faults = append(append(faults, clusterScales()...), clusterPlans(round)...)
+	if round == 0 {
+		faults = append(faults, clusterVersions()...)
+	}
+	return faults
+}
+
+// clusterScales have more and fewer shards.
+func clusterScales() []clusterFault {
+	scale := func(shards int32) func(*redisCluster) {
+		return func(r *redisCluster) { r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Shards = shards }) }
+	}
+	return []clusterFault{
 		{fault{name: "cluster: a shard more", limit: failoverGap}, 4, scale(4)},
 		{fault{name: "cluster: a shard less, for which there is no room at first", limit: failoverGap}, 3, func(r *redisCluster) { r.withoutRoom(scale(3)) }},
 		{fault{name: "cluster: a shard more, and then not", limit: failoverGap}, 3, func(r *redisCluster) {
@@ -178,6 +188,13 @@ func clusterFaults(round int) []clusterFault {
 			})
 			scale(3)(r)
 		}},
+	}
+}
+
+// clusterPlans restart all servers.
+func clusterPlans(round int) []clusterFault {
+	hz := strconv.Itoa(20 + round)
+	return []clusterFault{
 		{fault{name: "cluster: processes restarted", limit: failoverGap}, 3, func(r *redisCluster) {
 			uids := r.uids()
 			r.reshape(func(spec *databasev1.RedisClusterSpec) {
@@ -212,11 +229,11 @@ func clusterFaults(round int) []clusterFault {
 			}
 		}},
 	}
-	if round > 0 {
-		return faults
-	}
-	return append(faults,
-		clusterFault{fault{name: "cluster: another version", limit: failoverGap}, 3, func(r *redisCluster) {
+}
+
+func clusterVersions() []clusterFault {
+	return []clusterFault{
+		{fault{name: "cluster: another version", limit: failoverGap}, 3, func(r *redisCluster) {
 			r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Version = "8.0" })
 			r.whole(3)
 			for pod, version := range r.said("server", "redis_version") {
@@ -225,8 +242,8 @@ func clusterFaults(round int) []clusterFault {
 				}
 			}
 		}},
-		clusterFault{fault{name: "cluster: pod deleted, another version", limit: failoverGap}, 3, func(r *redisCluster) { r.deletePods(r.primary("0")) }},
-	)
+		{fault{name: "cluster: pod deleted, another version", limit: failoverGap}, 3, func(r *redisCluster) { r.deletePods(r.primary("0")) }},
+	}
 }
 
 // primaries by shard.
