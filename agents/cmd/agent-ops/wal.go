@@ -112,7 +112,7 @@ func archiveCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.begin(cmd, func(ctx context.Context) error {
-				a := &wal.Archiver{Data: dataOf(args[0]), Notes: notes, Patience: o.patience, Log: o.log}
+				a := &wal.Archiver{Data: dataOf(args[0]), Notes: notes, Patience: o.patience, Alarm: defaultAlarm, Log: o.log}
 				if err := o.prepare(a); err != nil {
 					// Somebody has to be told of that as well.
 					a.Failed(args[1], err)

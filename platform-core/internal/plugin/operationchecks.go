@@ -110,7 +110,7 @@ type operationCheck struct {
 	components []Component
 	// supplied are the names of credentials that are not always there.
 	supplied []string
-	fail       func(path document.Path, format string, args ...any)
+	fail     func(path document.Path, format string, args ...any)
 }
 
 func (l *loader) checkOperation(file *operationFile, template *OperationTemplate) {

@@ -141,6 +141,10 @@ func sampleValues(c *Component, topology, version string, memory int64) placehol
 func (l *loader) checkRendering(b *Bundle) {
 	for _, s := range b.samples() {
 		params, err := b.ParametersInForce(s.component, s.values, nil)
+		if len(s.values.App.Supplied) > 0 && errors.As(err, new(brokenRule)) {
+			// What a user supplies goes with parameters that nobody has set here.
+			err = nil
+		}
 		if err != nil {
 			file := b.parameters[s.component.Parameters]
 			l.fail(PartParams, file.file, file.document.Line([]string{"defaults"}), "for %s: %v", s, err)

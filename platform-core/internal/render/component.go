@@ -45,7 +45,7 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	if s.ClusterDomain == "" {
 		s.ClusterDomain = DefaultClusterDomain
 	}
-	c := &context{bundle: b, settings: s, owner: owner, spec: spec, declared: withCredentials(declared, b, spec)}
+	c := &context{bundle: b, settings: s, owner: owner, spec: spec, declared: withGiven(declared, b, spec)}
 	output := &ComponentOutput{}
 	for i := range spec.Sets {
 		set := c.of(&spec.Sets[i])

@@ -24,8 +24,8 @@ func hasCredential(spec *platformv1.ComponentSpec, name string) bool {
 	return slices.ContainsFunc(spec.Credentials, func(c platformv1.ComponentCredential) bool { return c.Name == name })
 }
 
-// withCredentials is the component without those credentials that only a user can supply, and did not.
-func withCredentials(declared *plugin.Component, b *plugin.Bundle, spec *platformv1.ComponentSpec) *plugin.Component {
+// withGiven is the component without those credentials that only a user can supply, and did not.
+func withGiven(declared *plugin.Component, b *plugin.Bundle, spec *platformv1.ComponentSpec) *plugin.Component {
 	absent := func(name string) bool {
 		credential, ok := b.Credential(name)
 		return ok && credential.Supplied && !hasCredential(spec, name)

@@ -25,7 +25,7 @@ func reportConditions(set *platformv1.WorkloadSet, f *facts) {
 		switch {
 		case said != nil:
 			conditions.Set(set, *said)
-		case heard || !running(set):
+		case heard || set.Spec.Running != nil && !*set.Spec.Running:
 			conditions.Remove(set, declared.Type)
 		}
 	}
@@ -35,8 +35,6 @@ func reportConditions(set *platformv1.WorkloadSet, f *facts) {
 		}
 	}
 }
-
-func running(set *platformv1.WorkloadSet) bool { return set.Spec.Running == nil || *set.Spec.Running }
 
 // conditionOf the pods: what one says that is not well comes before what others say. heard is false where no pod that it speaks of reports.
 func conditionOf(declared platformv1.SetCondition, pods []rollout.Pod) (said *metav1.Condition, heard bool) {
