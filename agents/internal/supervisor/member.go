@@ -5,10 +5,9 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/writing"
@@ -206,7 +205,7 @@ func dropEntities(p *plan.Plan) error {
 	if p.Driver == nil || p.Driver.EntitiesFile == "" {
 		return nil
 	}
-	if err := os.Remove(p.Driver.EntitiesFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := atomicfile.Remove(p.Driver.EntitiesFile); err != nil {
 		return fmt.Errorf("cannot drop the entities of an earlier term: %w", err)
 	}
 	return nil

@@ -43,16 +43,21 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 		}
 		return verdict{}
 	}
-	waiting := fmt.Sprintf("a pod to take over from %s", from)
-	if to != "" {
-		waiting = fmt.Sprintf("pod %s to take over from %s", to, from)
+	return r.handOver(step, &Handover{Set: set, From: from, To: to})
+}
+
+// handOver asks a set to have another pod write, and waits for that. What the set refuses it refuses for good: only another step asks anew.
+func (r *run) handOver(step *platformv1.StepStatus, asked *Handover) verdict {
+	who := "another pod"
+	if asked.To != "" {
+		who = "pod " + asked.To
 	}
-	answer, v := r.answer(&Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to}}, waiting)
+	waiting := fmt.Sprintf("%s to take over from %s", who, asked.From)
+	answer, v := r.answer(&Effect{Key: r.key(step, ""), Handover: asked}, waiting)
 	switch {
 	case answer == nil:
 		return v
 	case answer.Problem != "":
-		// The set has said for good that it does not.
 		return verdict{failed: answer.Problem}
 	}
 	if progress := answer.Outputs["progress"]; progress != "" {

@@ -21,11 +21,7 @@ import (
 
 // Promote has a server that follows become the writer. It waits for the members of the list from its first write on.
 func (s *Server) Promote(ctx context.Context) error {
-	m, err := readMember(s.Dir)
-	if err != nil {
-		return err
-	}
-	connection, err := s.awaitLocal(ctx)
+	m, connection, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,11 +46,7 @@ func (s *Server) Promote(ctx context.Context) error {
 
 // Enlist has the writer wait for the members of the list as it is now, and drops what it keeps for pods that are gone for good.
 func (s *Server) Enlist(ctx context.Context) error {
-	m, err := readMember(s.Dir)
-	if err != nil {
-		return err
-	}
-	connection, err := s.awaitLocal(ctx)
+	m, connection, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,6 +63,16 @@ func (s *Server) Enlist(ctx context.Context) error {
 	return run(ctx, connection, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
 		WHERE slot_type = 'physical' AND NOT active AND slot_name ~ $1 AND substr(slot_name, $2::int)::bigint >= $3::int`,
 		"^"+slotPrefix+"[0-9]{1,6}$", strconv.Itoa(len(slotPrefix)+1), strconv.Itoa(s.Replicas))
+}
+
+// open gives what is known of who may write, and a session of the own server.
+func (s *Server) open(ctx context.Context) (member, *pgconn.PgConn, error) {
+	m, err := readMember(s.Dir)
+	if err != nil {
+		return m, nil, err
+	}
+	connection, err := s.awaitLocal(ctx)
+	return m, connection, err
 }
 
 // nudge has followers answer, who say what they have with the next log: whoever waits for others than before is told only then.

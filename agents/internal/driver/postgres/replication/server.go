@@ -222,11 +222,7 @@ func hangUp(connection *pgconn.PgConn) {
 
 // row runs a query that gives one row. What is not there is empty.
 func row(ctx context.Context, connection *pgconn.PgConn, query string, arguments ...string) ([]string, error) {
-	values := make([][]byte, len(arguments))
-	for i, argument := range arguments {
-		values[i] = []byte(argument)
-	}
-	result := connection.ExecParams(ctx, query, values, nil, nil, nil).Read()
+	result := execute(ctx, connection, query, arguments)
 	if result.Err != nil {
 		return nil, result.Err
 	}
@@ -242,11 +238,15 @@ func row(ctx context.Context, connection *pgconn.PgConn, query string, arguments
 
 // run carries out a statement.
 func run(ctx context.Context, connection *pgconn.PgConn, statement string, arguments ...string) error {
+	return execute(ctx, connection, statement, arguments).Err
+}
+
+func execute(ctx context.Context, connection *pgconn.PgConn, statement string, arguments []string) *pgconn.Result {
 	values := make([][]byte, len(arguments))
 	for i, argument := range arguments {
 		values[i] = []byte(argument)
 	}
-	return connection.ExecParams(ctx, statement, values, nil, nil, nil).Read().Err
+	return connection.ExecParams(ctx, statement, values, nil, nil, nil).Read()
 }
 
 // until looks again and again whether something is so.
