@@ -288,3 +288,38 @@ func TestANewPasswordForFollowers(t *testing.T) {
 		t.Errorf("the new password of the superuser does not do: %s", out)
 	}
 }
+
+// TestAPlannedChangeIsShort: how long no write is acknowledged while another server takes over, without the time that the engine takes to decide. The one that
+// follows is told at the same time as the one that is promoted, as by the engine.
+func TestAPlannedChangeIsShort(t *testing.T) {
+	f, a, others := began(t, 3, 1)
+	b, c := others[0], others[1]
+	const rounds = 3
+	var gaps []time.Duration
+	for range rounds {
+		a.sql("INSERT INTO t VALUES (1)")
+		last := time.Now()
+		a.must("pause", "--length", "5s", "--patience", "5s")
+		paused := time.Since(last)
+		a.signal(syscall.SIGKILL)
+		f.term++
+		f.record(b, 1, f.nodes...)
+		told, followed := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			for delay := 200 * time.Millisecond; c.do("follow", b.address) != nil; delay *= 2 {
+				time.Sleep(delay)
+			}
+			followed <- time.Since(told)
+		}()
+		b.must("promote")
+		promoted := time.Since(told)
+		b.sql("INSERT INTO t VALUES (2)")
+		gaps = append(gaps, time.Since(last))
+		t.Logf("nobody was served for %v: paused in %v, promoted in %v, and the other one follows after %v", time.Since(last), paused, promoted, <-followed)
+		a.follow(b)
+		a, b = b, a
+	}
+	if shortest := slices.Min(gaps); shortest > 2*time.Second {
+		t.Errorf("the shortest of %d changes took %v", rounds, shortest)
+	}
+}
