@@ -17,6 +17,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
 // Promote has a server that follows become the writer. It waits for the members of the list from its first write on.
@@ -25,7 +26,7 @@ func (s *Server) Promote(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	if err := s.adopt(ctx, settings{waitsFor: m.waitsFor(s.Pod, s.Method)}); err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (s *Server) Enlist(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	if connection.ParameterStatus("in_hot_standby") == "on" {
 		return errors.New("the server follows another one")
 	}
@@ -90,20 +91,20 @@ func (s *Server) adopt(ctx context.Context, set settings) error {
 
 // reload has the server read its files. A session that begins has what the server has read.
 func (s *Server) reload(ctx context.Context, done func(now []string) bool) error {
-	asked := false
-	return until(ctx, "the server does not take its settings", func() (bool, error) {
+	asking, err := s.awaitLocal(ctx)
+	if err != nil {
+		return err
+	}
+	defer link.HangUp(asking)
+	if err := run(ctx, asking, "SELECT pg_reload_conf()"); err != nil {
+		return err
+	}
+	return link.Until(ctx, "the server does not take its settings", func() (bool, error) {
 		connection, err := s.local(ctx)
 		if err != nil {
 			return false, err
 		}
-		defer hangUp(connection)
-		if !asked {
-			if err := run(ctx, connection, "SELECT pg_reload_conf()"); err != nil {
-				return false, err
-			}
-			asked = true
-			return false, nil
-		}
+		defer link.HangUp(connection)
 		now, err := row(ctx, connection, "SELECT current_setting('synchronous_standby_names'), current_setting('primary_conninfo')")
 		return err == nil && done(now), err
 	})
@@ -111,7 +112,7 @@ func (s *Server) reload(ctx context.Context, done func(now []string) bool) error
 
 // awaitLocal logs in at the own server, when that lets anybody in.
 func (s *Server) awaitLocal(ctx context.Context) (connection *pgconn.PgConn, err error) {
-	err = until(ctx, "the server lets nobody in", func() (bool, error) {
+	err = link.Until(ctx, "the server lets nobody in", func() (bool, error) {
 		var err error
 		connection, err = s.local(ctx)
 		return err == nil, err
@@ -123,12 +124,17 @@ func (s *Server) awaitLocal(ctx context.Context) (connection *pgconn.PgConn, err
 var credentials = []struct{ credential, role, file string }{
 	{"superuser", "postgres", ".zeroinfra.password"},
 	{"replication", Role, ".zeroinfra.replication"},
+	{"pooler", "zeroinfra_pooler", ".zeroinfra.pooler"},
 }
 
 // setPasswords gives roles the passwords of the Secrets, where the data is of a server that had others.
 func (s *Server) setPasswords(ctx context.Context, connection *pgconn.PgConn) error {
 	for _, c := range credentials {
-		password, revision, err := s.password(c.credential)
+		if !exists(filepath.Join(s.Secrets, c.credential)) {
+			// The topology has none.
+			continue
+		}
+		password, revision, err := link.Password(s.Secrets, c.credential)
 		if err != nil {
 			return err
 		}
@@ -161,18 +167,15 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err != nil {
 		return err
 	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	if connection.ParameterStatus("in_hot_standby") != "on" {
 		return errors.New("the server takes writes itself: it is started anew as a follower first")
 	}
-	writer, err := s.login(ctx, primary)
+	writer, err := s.awaitWriter(ctx, primary)
 	if err != nil {
 		return err
 	}
-	defer hangUp(writer)
-	if err := writes(writer); err != nil {
-		return err
-	}
+	defer link.HangUp(writer)
 	if following, err := s.follows(ctx, connection, primary); err != nil || following {
 		return err
 	}
@@ -212,7 +215,26 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err := s.adopt(ctx, set); err != nil {
 		return err
 	}
-	return until(ctx, "the server does not hear the writer", func() (bool, error) { return s.follows(ctx, connection, primary) })
+	return link.Until(ctx, "the server does not hear the writer", func() (bool, error) { return s.follows(ctx, connection, primary) })
+}
+
+// awaitWriter logs in at the writer, which may have been named a moment ago and is on its way.
+func (s *Server) awaitWriter(ctx context.Context, primary string) (connection *pgconn.PgConn, err error) {
+	waiting, cancel := context.WithTimeoutCause(ctx, comingUp, fmt.Errorf("it took more than %s", comingUp))
+	defer cancel()
+	err = link.Until(waiting, "there is no writer to follow", func() (bool, error) {
+		found, err := s.login(waiting, primary)
+		if err != nil {
+			return false, err
+		}
+		if err := writes(found); err != nil {
+			link.HangUp(found)
+			return false, err
+		}
+		connection = found
+		return true, nil
+	})
+	return connection, err
 }
 
 // hasLog says whether the writer still has the log from a position on.
@@ -233,7 +255,7 @@ func (s *Server) detached(ctx context.Context, connection *pgconn.PgConn, set se
 	if err := s.adopt(ctx, set); err != nil {
 		return Lineage{}, err
 	}
-	err := until(ctx, "the server still replays what it has", func() (bool, error) {
+	err := link.Until(ctx, "the server still replays what it has", func() (bool, error) {
 		said, err := row(ctx, connection, `SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver) AND EXISTS
 			(SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event IN ('RecoveryRetrieveRetryInterval', 'RecoveryWalStream'))`)
 		return err == nil && said[0] == "t", err

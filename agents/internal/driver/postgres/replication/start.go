@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
 // StartAlone becomes a server that has nobody beside it.
@@ -132,7 +133,7 @@ func (s *Server) repair(ctx context.Context, primary string, how Verdict) error 
 	if err != nil {
 		return writerAway{err}
 	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	if err := writes(connection); err != nil {
 		return writerAway{err}
 	}
