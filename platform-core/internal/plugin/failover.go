@@ -61,6 +61,15 @@ type Failover struct {
 	Measure string `json:"measure,omitempty"`
 	// Handover is the action by which the writer takes no writes for a few seconds, so that a candidate can catch up before a planned change.
 	Handover string `json:"handover,omitempty"`
+	// Before are actions of other components by which clients that come through them wait for a few seconds, run before Handover. They are
+	// run in every pod that is ready, and nobody waits for one that takes long.
+	Before []FailoverBefore `json:"before,omitempty"`
+}
+
+// FailoverBefore is an action of another component.
+type FailoverBefore struct {
+	Component string `json:"component"`
+	Action    string `json:"action"`
 }
 
 // FailoverCopies names the parameters that say how many copies there are of each write. The process keeps to the list of members and the
@@ -136,6 +145,7 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 			l.checkWritingAction(path.With(key), c, name, parametersOf[key])
 		}
 	}
+	l.checkBefore(path.With("before"), c)
 	if f.Copies != nil {
 		if f.Enlist == "" {
 			l.wrong(path.With("copies"), "is for a failover with an action enlist, by which the writer learns of whom it waits for")
@@ -165,6 +175,29 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 		l.wrong(path.With("earlierAttribute"), "is for a failover with a historyAttribute")
 	case f.EarlierAttribute != "":
 		l.oneOf(path.With("earlierAttribute"), f.EarlierAttribute, "attribute", attributes)
+	}
+}
+
+// checkBefore: what is run before a planned change are actions of other components that can be run by themselves.
+func (l *loader) checkBefore(path document.Path, c *Component) {
+	f := c.Failover
+	if len(f.Before) > 0 && f.Handover == "" {
+		l.wrong(path, "is for a failover with a handover: without one there is nothing that it could come before")
+	}
+	unique(l, path, f.Before, func(b FailoverBefore) string { return b.Component })
+	all := l.components.Components.Components
+	others := slices.DeleteFunc(names(all, func(o Component) string { return o.Name }), func(name string) bool { return name == c.Name })
+	for i, before := range f.Before {
+		at := path.Index(i)
+		l.oneOf(at.With("component"), before.Component, "other component", slices.Clone(others))
+		j := slices.IndexFunc(all, func(o Component) bool { return o.Name == before.Component && o.Name != c.Name })
+		if j < 0 {
+			continue
+		}
+		l.checkActionName(at.With("action"), &all[j], before.Action)
+		if k := slices.IndexFunc(all[j].Actions, func(a plan.Action) bool { return a.Name == before.Action }); k >= 0 && len(all[j].Actions[k].Parameters) > 0 {
+			l.wrong(at.With("action"), "names the action %q, which takes parameters: nobody would give it any", before.Action)
+		}
 	}
 }
 

@@ -91,6 +91,9 @@ func (c *setContext) setFailover(params map[string]string) *platformv1.SetFailov
 	}
 	set := &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, InSync: f.InSync,
 		Measure: f.Measure, Handover: f.Handover}
+	for _, before := range f.Before {
+		set.Before = append(set.Before, platformv1.FailoverBefore(before))
+	}
 	if f.Copies != nil {
 		// The plugin's schema says that it is a number.
 		copies, _ := strconv.ParseInt(params[f.Copies.Parameter], 10, 32)
