@@ -17,6 +17,9 @@ import (
 	"github.com/zeroinfra/agents/internal/program"
 )
 
+// reloadPatience is how long a process may take to read its configuration.
+const reloadPatience = 8 * time.Second
+
 // pgbouncerCommand is what is run beside a PgBouncer.
 func pgbouncerCommand() *cobra.Command {
 	gate := &pgbouncer.Gate{}
@@ -32,14 +35,19 @@ func pgbouncerCommand() *cobra.Command {
 	flags.StringVar(&gate.Secrets, "secrets", "/zeroinfra/secrets", "folder with a folder for each credential")
 	flags.StringVar(&gate.CAFile, "ca", "", "what the certificate of the server must lead to; without it nobody speaks TLS")
 	flags.DurationVar(&length, "length", 8*time.Second, "after which clients go on, whatever has become of the servers")
-	_ = cmd.MarkPersistentFlagRequired("server")
 
 	hold := &cobra.Command{Use: "hold", Short: "Have clients wait for the next server that takes writes", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return atGate(gate, patience, func(ctx context.Context) error { return gate.Hold(ctx, length) })
 		}}
 	hold.Flags().DurationVar(&patience, "patience", time.Second, "how long clients are waited for that are in a transaction")
-	cmd.AddCommand(hold, &cobra.Command{Use: "keep MARK WRITER", Short: "Have clients wait, and go on", Args: cobra.ExactArgs(2), Hidden: true,
+	var config string
+	reload := &cobra.Command{Use: "reload", Short: "Have the process take over its configuration", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return atGate(gate, reloadPatience, func(ctx context.Context) error { return gate.Reload(ctx, config) })
+		}}
+	reload.Flags().StringVar(&config, "config", "/zeroinfra/config/pgbouncer.ini", "configuration of the process")
+	cmd.AddCommand(hold, reload, &cobra.Command{Use: "keep MARK WRITER", Short: "Have clients wait, and go on", Args: cobra.ExactArgs(2), Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return atGate(gate, length, func(ctx context.Context) error { return gate.Keep(ctx, args[0], args[1], os.Stdout) })
 		}})

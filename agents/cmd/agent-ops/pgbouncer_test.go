@@ -302,3 +302,54 @@ func (p *pooler) driver(password string) *pgbouncer.Driver {
 func readOnly(command string) driver.Statement {
 	return driver.Statement{Text: command, Access: driver.ReadOnly}
 }
+
+// TestAPoolerThatIsReloaded takes over settings and its own password while clients stay, and says what it does not take.
+func TestAPoolerThatIsReloaded(t *testing.T) {
+	f, a, _ := began(t, 1, 0)
+	a.sql("CREATE ROLE app LOGIN PASSWORD 'apple'; GRANT ALL ON t TO app")
+	p := f.pooled("pool_mode = transaction\nreserve_pool_timeout = 5\n")
+	p.relay.lead(a.address + ":5432")
+	client := p.client(t.Context())
+	inserts := func() {
+		t.Helper()
+		if _, err := client.Exec(t.Context(), "INSERT INTO t VALUES (1)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inserts()
+	written, err := os.ReadFile(p.path("pgbouncer.ini"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The server and the pooler get another password for the one who asks, one after the other.
+	a.secret("pooler", "float", "2")
+	a.must("reload")
+	p.put("users", "\"zeroinfra_pooler\" \"float\"\n")
+	p.put("pgbouncer.ini", strings.Replace(string(written), "reserve_pool_timeout = 5", "reserve_pool_timeout = 2.50\ndefault_pool_size = 7", 1))
+	if err := p.gate("reload", "--config", p.path("pgbouncer.ini")); err != nil {
+		t.Fatal(err)
+	}
+	inserts()
+	if got := p.console("SHOW CONFIG"); !strings.Contains(got, "\ndefault_pool_size=7=") {
+		t.Errorf("it goes by %s", got)
+	}
+	// A server that is made anew, for a client that was never here: all of it with the new password.
+	p.console("RECONNECT")
+	a.sql("CREATE ROLE other LOGIN PASSWORD 'pear'; GRANT ALL ON t TO other")
+	other, err := pgconn.Connect(t.Context(), "host="+p.address+" port=6432 user=other password=pear dbname=postgres sslmode=disable")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, p.said())
+	}
+	if _, err := other.Exec(t.Context(), "INSERT INTO t VALUES (2)").ReadAll(); err != nil {
+		t.Error(err)
+	}
+	_ = other.Close(t.Context())
+	if _, err := p.driver("float").Query(t.Context(), readOnly("SHOW LISTS")); err != nil {
+		t.Error(err)
+	}
+	p.put("pgbouncer.ini", strings.Replace(string(written), "pool_mode = transaction", "pool_mode = never", 1))
+	if err := p.gate("reload", "--config", p.path("pgbouncer.ini")); err == nil || !strings.Contains(err.Error(), "pool_mode") {
+		t.Errorf("it says %v", err)
+	}
+	inserts()
+}

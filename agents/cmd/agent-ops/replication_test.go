@@ -323,3 +323,47 @@ func TestAPlannedChangeIsShort(t *testing.T) {
 		t.Errorf("the shortest of %d changes took %v", rounds, shortest)
 	}
 }
+
+// TestAReload has the server take over what it can, says what it cannot take, and sets the passwords that the Secrets have by now.
+func TestAReload(t *testing.T) {
+	f, a, others := began(t, 2, 0)
+	b := others[0]
+	configuration, err := os.ReadFile(a.path("postgresql.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pooler := func(password string) error {
+		cmd := exec.Command(filepath.Join(f.programs, "psql"), "-X", "-A", "-t", "-h", a.address, "-U", "zeroinfra_pooler", "-d", "postgres",
+			"-c", "SELECT verifier FROM zeroinfra.pooler_user('postgres')", "-c", "SELECT name FROM zeroinfra.pooler_user('zeroinfra_replication')")
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=5"}
+		out, err := cmd.CombinedOutput()
+		if err == nil && (!strings.HasPrefix(string(out), "SCRAM-SHA-256$") || strings.Count(string(out), "\n") != 1) {
+			return fmt.Errorf("it is told %q", out)
+		}
+		return err
+	}
+	if err := pooler("swim"); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range f.nodes {
+		n.secret("pooler", "float", "2")
+		n.put("postgresql.conf", string(configuration)+"work_mem = 5MB\nmax_connections = 77\n")
+	}
+	a.must("reload")
+	a.gives("5MB", "SHOW work_mem")
+	a.gives("100", "SHOW max_connections")
+	if err := pooler("float"); err != nil {
+		t.Error(err)
+	}
+	if err := pooler("swim"); err == nil {
+		t.Error("the password before does still")
+	}
+	if err := b.do("reload"); err != nil {
+		t.Errorf("one that follows: %v", err)
+	}
+	a.put("postgresql.conf", string(configuration)+"work_mem = 9MB\nrandom_page_cost = much\n")
+	if err := a.do("reload"); err == nil || !strings.Contains(err.Error(), "random_page_cost") {
+		t.Errorf("it says %v", err)
+	}
+	a.gives("5MB", "SHOW work_mem")
+}

@@ -110,6 +110,32 @@ func (s *Server) reload(ctx context.Context, done func(now []string) bool) error
 	})
 }
 
+// unread are settings that the server would go on without, and tell its log alone. What waits for a restart is no matter of a reload.
+const unread = `SELECT coalesce(string_agg(coalesce(f.name, '?') || ' (' || f.error || ')', ', '), '') FROM pg_file_settings f
+	WHERE f.error IS NOT NULL AND NOT EXISTS (SELECT FROM pg_settings s WHERE lower(s.name) = lower(f.name) AND s.context = 'postmaster')`
+
+// Reload has the server take over its files, and the passwords of the Secrets where it is the one that others have them from.
+func (s *Server) Reload(ctx context.Context) error {
+	connection, err := s.awaitLocal(ctx)
+	if err != nil {
+		return err
+	}
+	defer link.HangUp(connection)
+	wrong, err := row(ctx, connection, unread)
+	if err != nil {
+		return err
+	}
+	if wrong[0] != "" {
+		return fmt.Errorf("the server does not take %s", wrong[0])
+	}
+	if connection.ParameterStatus("in_hot_standby") != "on" {
+		if err := s.setPasswords(ctx, connection); err != nil {
+			return err
+		}
+	}
+	return run(ctx, connection, "SELECT pg_reload_conf()")
+}
+
 // awaitLocal logs in at the own server, when that lets anybody in.
 func (s *Server) awaitLocal(ctx context.Context) (connection *pgconn.PgConn, err error) {
 	err = link.Until(ctx, "the server lets nobody in", func() (bool, error) {
