@@ -33,7 +33,7 @@ func parameter(name, value string) setting {
 
 func passwordFrom(secret string) setting {
 	return func(s *databasev1.RedisSpec) {
-		s.Auth = &databasev1.RedisAuth{PasswordFrom: platformv1.SecretKeyReference{Name: secret}}
+		s.Auth = &databasev1.Auth{PasswordFrom: platformv1.SecretKeyReference{Name: secret}}
 	}
 }
 
@@ -55,7 +55,7 @@ func refusedAlways() []refusal {
 		{"user default", withUser("default"), "instance's own"},
 		{"user with a rule for a password", func(s *databasev1.RedisSpec) { withUser("app")(s); s.Users[0].Commands = "+@read >secret" }, "commands"},
 		{"Sentinels of one server", withSentinels(3), "sentinel needs replicas"},
-		{"failover of one server", func(s *databasev1.RedisSpec) { s.Failover = &databasev1.RedisFailover{Mode: platformv1.FailoverManual} }, "failover needs replicas"},
+		{"failover of one server", func(s *databasev1.RedisSpec) { s.Failover = &databasev1.Failover{Mode: platformv1.FailoverManual} }, "failover needs replicas"},
 		{"more replicas to write than there are", func(s *databasev1.RedisSpec) { s.Durability = &databasev1.RedisDurability{MinReplicas: 1} }, "cannot be above replicas"},
 		{"unknown Service type", func(s *databasev1.RedisSpec) { s.Service = &platformv1.ServiceExposure{Type: "Magic"} }, "service"},
 	}

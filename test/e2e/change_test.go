@@ -44,7 +44,7 @@ func TestEveryFieldCanBeChanged(t *testing.T) {
 	s.secret("first", "password", "first-password")
 	s.secret("second", "key", "second-password")
 	i := s.redis("db", safe(), func(spec *databasev1.RedisSpec) {
-		spec.Auth = &databasev1.RedisAuth{PasswordFrom: platformv1.SecretKeyReference{Name: "first"}}
+		spec.Auth = &databasev1.Auth{PasswordFrom: platformv1.SecretKeyReference{Name: "first"}}
 		spec.Parameters = platformv1.Parameters{"maxclients": "200"}
 	})
 	i.ready()
@@ -102,7 +102,7 @@ func changes() []change {
 			i.refuses("first-password")
 		}},
 		{"auth.passwordFrom", func(s *databasev1.RedisSpec) {
-			s.Auth = &databasev1.RedisAuth{PasswordFrom: platformv1.SecretKeyReference{Name: "second", Key: "key"}}
+			s.Auth = &databasev1.Auth{PasswordFrom: platformv1.SecretKeyReference{Name: "second", Key: "key"}}
 		}, newPod, nil, func(i *instance) {
 			if password := i.account().password; password != "second-password" {
 				i.Error("the binding does not carry the password of the Secret that is named now")

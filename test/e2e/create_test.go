@@ -72,7 +72,7 @@ func TestSamples(t *testing.T) {
 		i.checkBinding()
 	}
 	for _, name := range clusters {
-		r := &redisCluster{space: s, name: name, ways: &ways{space: s, to: map[string]string{}}}
+		r := &redisCluster{space: s, name: name, ways: s.ways()}
 		t.Logf("sample %s: apply to Ready: %s", name, seconds(r.ready()))
 		r.whole(3)
 	}

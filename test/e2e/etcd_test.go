@@ -169,9 +169,8 @@ func (w *etcdWriter) acknowledgedAgain() {
 	})
 }
 
-// stop ends the writer. It returns the longest time between two acknowledged writes, and checks that
-// each of them is there.
-func (w *etcdWriter) stop() time.Duration {
+// stop ends the writer, and has the test fail where an acknowledged write is not there, or the longest time between two of them is beyond the limit.
+func (w *etcdWriter) stop(limit time.Duration) {
 	w.Helper()
 	if _, err := run(w.ctx, w.space.name, w.pod, etcdComponent, "", "touch", w.stopFile); err != nil {
 		w.Fatal(err)
@@ -184,21 +183,13 @@ func (w *etcdWriter) stop() time.Duration {
 	for key := range strings.Lines(w.mustCtl(w.pod, w.service(), "get", "--prefix", "w:", "--keys-only")) {
 		kept[strings.TrimSpace(key)] = true
 	}
-	lost := 0
+	v := verdict{acknowledged: len(lines), gap: longestGap(times)}
 	for _, number := range lines {
 		if !kept["w:"+number] {
-			lost++
+			v.lost++
 		}
 	}
-	if lost > 0 {
-		w.Errorf("%d of %d acknowledged writes are lost", lost, len(lines))
-	}
-	var gap time.Duration
-	for n := 1; n < len(times); n++ {
-		gap = max(gap, times[n].Sub(times[n-1]))
-	}
-	w.Logf("%d acknowledged writes, the longest gap between two was %s", len(lines), seconds(gap))
-	return gap
+	v.hold(w.T, "etcd", limit)
 }
 
 // checkRetries holds that after a write that failed the next one is acknowledged.
@@ -290,9 +281,7 @@ func (e *etcd) checkKill() {
 	e.ready()
 	e.led()
 	// An election takes one to two timeouts of 2 s, and a client may try a member that is gone for a second.
-	if gap := w.stop(); gap > 15*time.Second {
-		e.Errorf("for %s no write was acknowledged", seconds(gap))
-	}
+	w.stop(15 * time.Second)
 	if after := e.uids(); !maps.Equal(before, after) {
 		e.Errorf("the pods were %v and are %v: the process restarts in place", before, after)
 	}
@@ -351,9 +340,7 @@ func (e *etcd) checkRoll() {
 		}
 	}
 	e.handedOver(leader, term)
-	if gap := w.stop(); gap > 5*time.Second {
-		e.Errorf("for %s no write was acknowledged", seconds(gap))
-	}
+	w.stop(5 * time.Second)
 	w.checkRetries()
 	if after := e.uids(); !maps.Equal(before, after) {
 		e.Errorf("the pods were %v and are %v: a parameter replaces no pod", before, after)

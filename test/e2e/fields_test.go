@@ -31,7 +31,7 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 	everything := s.redis("everything", safe(), func(spec *databasev1.RedisSpec) {
 		spec.Resources = resources
 		spec.Storage = databasev1.RedisStorage{Size: resource.MustParse("96Mi"), StorageClassName: &class}
-		spec.Auth = &databasev1.RedisAuth{PasswordFrom: platformv1.SecretKeyReference{Name: "chosen", Key: "pw"}}
+		spec.Auth = &databasev1.Auth{PasswordFrom: platformv1.SecretKeyReference{Name: "chosen", Key: "pw"}}
 		spec.Maxmemory = ptr.To(resource.MustParse("24Mi"))
 		spec.MaxmemoryPolicy = "allkeys-lru"
 		spec.Parameters = platformv1.Parameters{"maxclients": "321", "slowlog-log-slower-than": "5000", "hash-max-listpack-entries": "77"}

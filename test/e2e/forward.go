@@ -8,12 +8,33 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 )
+
+// ways lead from outside to ports of pods, by way of the API server, for as long as the test goes on that they were made for.
+type ways struct {
+	*space
+	mu   sync.Mutex
+	open map[string]string
+}
+
+func (s *space) ways() *ways { return &ways{space: s, open: map[string]string{}} }
+
+// to is the local address of a port of a pod, whichever pod of that name there is.
+func (w *ways) to(pod string, port int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	target := net.JoinHostPort(pod, strconv.Itoa(port))
+	if w.open[target] == "" {
+		w.open[target] = w.forward(w.space.name, pod, port)
+	}
+	return w.open[target]
+}
 
 // forwarder carries connections to a port of a pod by way of the API server. Each has a tunnel of its own: in a shared one, as
 // client-go's PortForwarder has it, a connection that the pod resets ends all others.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
@@ -45,6 +46,17 @@ const postgresqlClient = "psql"
 // postgresqlReplicated is PostgreSQL.
 var postgresqlReplicated = &replicatedKind{component: postgresqlComponent, process: "postgres", client: func(*space) string { return postgresqlClient }, load: postgresqlLoad,
 	acknowledged: postgresqlAcknowledged, kept: postgresqlKept}
+
+// patience is how long others wait for a process that has to be back by itself: on a busy machine a server may need longer to recover from a
+// crash than the few seconds that they wait by default.
+var patience = &platformv1.Failover{After: &metav1.Duration{Duration: inPlaceGap}}
+
+// waits sets how long others wait before one takes over; as by default where nothing is said.
+func (r *replicated) waits(failover *platformv1.Failover) {
+	r.Helper()
+	r.update(func(spec *platformv1.ApplicationSpec) { spec.Failover = failover })
+	r.whole()
+}
 
 func postgresqlAcknowledged(lines []string) []stamped {
 	var list []stamped
@@ -100,14 +112,16 @@ func TestPostgreSQLReplication(t *testing.T) {
 	matrix := slices.DeleteFunc(faultMatrix(), func(f fault) bool {
 		return !slices.Contains([]string{"process killed", "process does not come back", "process stopped", "pod deleted", "pod and volume deleted", "switched over"}, f.name)
 	})
-	// On a busy machine a server may need longer to recover from a crash than another one waits before it takes over.
-	matrix[0].limit = failoverGap
 	for n := range set.faultRounds {
 		// The numbers begin anew with each trial.
 		for i := range matrix {
 			p.answers("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'")
 			p.sql("postgres", "TRUNCATE ha")
+			if matrix[i].limit == inPlaceGap {
+				r.waits(patience)
+			}
 			r.suffer(matrix[i:i+1], 1)
+			r.waits(nil)
 			t.Logf("round %d: %s is over", n+1, matrix[i].name)
 		}
 	}

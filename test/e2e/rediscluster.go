@@ -43,16 +43,6 @@ type redisCluster struct {
 	ways *ways
 }
 
-// ways lead to the pods by way of the API server.
-type ways struct {
-	sync.Mutex
-	// space keeps them open for as long as the whole test runs.
-	*space
-	to map[string]string
-}
-
-func inNamespace(name string) client.ListOption { return client.InNamespace(name) }
-
 // redisCluster creates a RedisCluster that asks for little and does not wait for it.
 func (s *space) redisCluster(name string) *redisCluster {
 	s.Helper()
@@ -65,7 +55,7 @@ func (s *space) redisCluster(name string) *redisCluster {
 		Storage:        databasev1.RedisStorage{Size: resource.MustParse("64Mi")},
 		DeletionPolicy: platformv1.DeletionPolicyDelete,
 	}})
-	return &redisCluster{space: s, name: name, ways: &ways{space: s, to: map[string]string{}}}
+	return &redisCluster{space: s, name: name, ways: s.ways()}
 }
 
 func (r *redisCluster) in(t *testing.T) *redisCluster {
@@ -218,7 +208,7 @@ func (r *redisCluster) succeeded(shard, before string) {
 
 func (r *redisCluster) signal(pod, signal string, seconds int) {
 	r.Helper()
-	(&replicated{&application{space: r.space, name: r.application()}, redisReplicated}).signal(pod, signal, seconds)
+	redisReplicated.signal(r.space, pod, signal, seconds)
 }
 
 func (r *redisCluster) deletePods(names ...string) {
@@ -229,14 +219,7 @@ func (r *redisCluster) deletePods(names ...string) {
 }
 
 // way is the local address of a pod's server.
-func (r *redisCluster) way(pod string) string {
-	r.ways.Lock()
-	defer r.ways.Unlock()
-	if r.ways.to[pod] == "" {
-		r.ways.to[pod] = r.ways.forward(r.space.name, pod, 6379)
-	}
-	return r.ways.to[pod]
-}
+func (r *redisCluster) way(pod string) string { return r.ways.to(pod, 6379) }
 
 // at is a client of one server.
 func (r *redisCluster) at(pod string) *redis.Client {
@@ -376,22 +359,12 @@ func (l *clusterLoad) judge(f clusterFault) {
 	var v verdict
 	for i, times := range l.times {
 		v.acknowledged += len(times)
-		for n := range times {
-			if n > 0 {
-				v.gap = max(v.gap, times[n].Sub(times[n-1]))
-			}
-		}
+		v.gap = max(v.gap, longestGap(times))
 		v.lost += l.lost(i, len(times))
 	}
 	v.vacancy = v.gap
 	faults.add(f.name, v)
-	l.Logf("%s: %d writes acknowledged with a replica, lost %d, longest gap of a client %s", f.name, v.acknowledged, v.lost, seconds(v.gap))
-	if v.lost != 0 {
-		l.Errorf("%s: %d acknowledged writes are lost", f.name, v.lost)
-	}
-	if v.gap > f.limit {
-		l.Errorf("%s: the longest gap is %s, want at most %s", f.name, seconds(v.gap), seconds(f.limit))
-	}
+	v.hold(l.T, f.name, f.limit)
 }
 
 // lost counts the writes of a client that cannot be read back.

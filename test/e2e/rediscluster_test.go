@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -124,7 +125,7 @@ func (r *redisCluster) reshape(change func(*databasev1.RedisClusterSpec)) {
 	}
 	r.eventually(settleIn, "the change is on record", func() error {
 		var list platformv1.OperationList
-		if err := world.client.List(r.ctx, &list, inNamespace(r.space.name)); err != nil {
+		if err := world.client.List(r.ctx, &list, client.InNamespace(r.space.name)); err != nil {
 			return err
 		}
 		var phases []string

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,9 +24,11 @@ import (
 // elected is a Redis whose primary Sentinels elect, as its clients see it: they ask a Sentinel for the primary.
 type elected struct {
 	*instance
-	// ways lead from outside to the ports of pods, by "<pod>:<port>".
-	mu   sync.Mutex
-	ways map[string]string
+	ways *ways
+}
+
+func (e *elected) in(t *testing.T) *elected {
+	return &elected{instance: &instance{space: e.space.in(t), name: e.name}, ways: e.ways}
 }
 
 // dial reaches a pod by its DNS name from outside of the cluster. The Service of the Sentinels leads to any of them.
@@ -34,20 +37,12 @@ func (e *elected) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	pod, _, _ := strings.Cut(host, ".")
-	e.mu.Lock()
-	way, ok := e.ways[pod+":"+port]
-	if !ok {
-		number, err := strconv.Atoi(port)
-		if err != nil {
-			e.mu.Unlock()
-			return nil, err
-		}
-		way = e.forward(e.space.name, pod, number)
-		e.ways[pod+":"+port] = way
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, err
 	}
-	e.mu.Unlock()
-	return (&net.Dialer{}).DialContext(ctx, network, way)
+	pod, _, _ := strings.Cut(host, ".")
+	return (&net.Dialer{}).DialContext(ctx, network, e.ways.to(pod, number))
 }
 
 // client is one that knows the Sentinels' names, their port and what the primary is called, and what else the binding says.
@@ -149,11 +144,7 @@ func (w *electedWriter) judge() verdict {
 	w.stop()
 	<-w.done
 	defer func() { _ = w.redis.Close() }()
-	v := verdict{acknowledged: len(w.times)}
-	times := slices.SortedFunc(maps.Values(w.times), time.Time.Compare)
-	for n := 1; n < len(times); n++ {
-		v.gap = max(v.gap, times[n].Sub(times[n-1]))
-	}
+	v := verdict{acknowledged: len(w.times), gap: longestGap(slices.SortedFunc(maps.Values(w.times), time.Time.Compare))}
 	numbers := slices.Sorted(maps.Keys(w.times))
 	for chunk := range slices.Chunk(numbers, readBack) {
 		var keys []string

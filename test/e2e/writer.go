@@ -37,6 +37,13 @@ type writer struct {
 	times    []time.Time
 }
 
+// judge reads back what was acknowledged, once the writer has ended, and has the test fail where any of that is lost, or the longest time
+// between two acknowledged writes is beyond the limit.
+func (w *writer) judge(name string, limit time.Duration) {
+	w.Helper()
+	verdict{acknowledged: len(w.numbers), lost: w.lost(), gap: longestGap(w.times)}.hold(w.T, name, limit)
+}
+
 // startWriter begins to write and returns once the first write was acknowledged.
 func (i *instance) startWriter() *writer {
 	i.Helper()
@@ -74,8 +81,8 @@ func (i *instance) startWriter() *writer {
 	return w
 }
 
-// stop ends the writer and returns the longest time between two acknowledged writes.
-func (w *writer) stop() time.Duration {
+// stop ends the writer.
+func (w *writer) stop() {
 	w.Helper()
 	if _, err := run(w.ctx, w.space.name, w.clientPod(), clientName, "", "touch", w.stopFile); err != nil {
 		w.Fatal(err)
@@ -83,11 +90,6 @@ func (w *writer) stop() time.Duration {
 	if err := <-w.done; err != nil {
 		w.Fatalf("the writer failed: %v", err)
 	}
-	var gap time.Duration
-	for n := 1; n < len(w.times); n++ {
-		gap = max(gap, w.times[n].Sub(w.times[n-1]))
-	}
-	return gap
 }
 
 // lost counts the acknowledged writes that cannot be read back.

@@ -127,13 +127,18 @@ func (p *pod) start() (stop func(syscall.Signal)) {
 
 func (p *pod) client(issuer *testpki.Authority, name string) agentv1.OpsServiceClient {
 	p.Helper()
+	return agentv1.NewOpsServiceClient(p.conn(issuer, name))
+}
+
+func (p *pod) conn(issuer *testpki.Authority, name string) *grpc.ClientConn {
+	p.Helper()
 	config := p.ca.ClientConfig(p.T, issuer, testpki.Client(name))
 	conn, err := grpc.NewClient(p.listen, grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		p.Fatal(err)
 	}
 	p.Cleanup(func() { conn.Close() })
-	return agentv1.NewOpsServiceClient(conn)
+	return conn
 }
 
 func (p *pod) operator() agentv1.OpsServiceClient { return p.client(p.ca, testpki.Operator) }

@@ -4,7 +4,6 @@ package server_test
 
 import (
 	"context"
-	"io"
 	"net"
 	"runtime"
 	"sync"
@@ -14,27 +13,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
+	"github.com/zeroinfra/agents/internal/testflood"
 	"github.com/zeroinfra/agents/internal/testpki"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
-
-// rawCodec sends what it is given, as the message of whichever method is called.
-type rawCodec struct{}
-
-func (rawCodec) Name() string { return "proto" }
-
-func (rawCodec) Marshal(v any) (mem.BufferSlice, error) { return v.(mem.BufferSlice), nil }
-
-func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	*v.(*[]byte) = data.Materialize()
-	return nil
-}
-
-var _ encoding.CodecV2 = rawCodec{}
 
 // TestAMessageOfAGibibyteIsRefused without being taken in.
 func TestAMessageOfAGibibyteIsRefused(t *testing.T) {
@@ -42,15 +26,8 @@ func TestAMessageOfAGibibyteIsRefused(t *testing.T) {
 	ca := testpki.New(t)
 	ca.Mount(t, p.tlsDir, ca)
 	conn := dial(t, p.address("tcp").String(), credentials.NewTLS(ca.ClientConfig(t, ca, testpki.Client(testpki.Operator))))
-	piece := mem.SliceBuffer(make([]byte, 1<<20))
-	var gibibyte mem.BufferSlice
-	for range 1 << 10 {
-		gibibyte = append(gibibyte, piece)
-	}
 	before := heap()
-	var answer []byte
-	err := conn.Invoke(deadline(t), agentv1.ProcessService_Restart_FullMethodName, gibibyte, &answer,
-		grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallSendMsgSize(2<<30))
+	err := testflood.Gibibyte(deadline(t), conn, agentv1.ProcessService_Restart_FullMethodName)
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v", err)
 	}
@@ -82,19 +59,7 @@ func TestAFloodOfConnectionsIsRefused(t *testing.T) {
 	if _, err := known.GetStatus(deadline(t), &agentv1.GetStatusRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	const flood = 1000
-	var closed sync.WaitGroup
-	for range flood {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		closed.Go(func() {
-			// Nothing is ever sent to somebody who says nothing.
-			_, _ = io.Copy(io.Discard, conn)
-		})
-	}
+	closed := testflood.Silent(t, address, 1000)
 	begin := time.Now()
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -110,7 +75,7 @@ func TestAFloodOfConnectionsIsRefused(t *testing.T) {
 	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("an operator was kept out for %v", took)
 	}
-	closed.Wait()
+	closed()
 }
 
 func mustResolve(t *testing.T, address string) net.Addr {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/mutualtls"
 	"github.com/zeroinfra/agents/internal/server"
+	"github.com/zeroinfra/agents/internal/testflood"
 	"github.com/zeroinfra/agents/internal/testpki"
 	"github.com/zeroinfra/agents/internal/writing"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
@@ -72,7 +73,7 @@ func FuzzCalls(f *testing.F) {
 			t.Fatal(err)
 		}
 		var answer []byte
-		err = conn.Invoke(t.Context(), methods[int(method)%len(methods)], mem.BufferSlice{mem.SliceBuffer(message)}, &answer, grpc.ForceCodecV2(rawCodec{}))
+		err = conn.Invoke(t.Context(), methods[int(method)%len(methods)], mem.BufferSlice{mem.SliceBuffer(message)}, &answer, grpc.ForceCodecV2(testflood.Raw{}))
 		if status.Code(err) == codes.Unknown {
 			t.Errorf("an error without a code: %v", err)
 		}

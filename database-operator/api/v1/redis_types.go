@@ -35,7 +35,7 @@ type RedisSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// failover says when a replica takes over. Default: Auto, after 2s.
 	// +optional
-	Failover *RedisFailover `json:"failover,omitempty"`
+	Failover *Failover `json:"failover,omitempty"`
 	// sentinel has Redis Sentinel elect the primary, in place of the engine, for clients that ask Sentinels who it is. Needs replicas; decided
 	// for good when the object is made.
 	// +optional
@@ -55,7 +55,7 @@ type RedisSpec struct {
 	// auth says where the password of the user "default" comes from. When left out,
 	// a password is generated; status.bindingName names the Secret that holds it.
 	// +optional
-	Auth *RedisAuth `json:"auth,omitempty"`
+	Auth *Auth `json:"auth,omitempty"`
 	// users of Redis' access control list, beside "default". Each is an Entity that this object owns; taken out of the list, it is removed from
 	// Redis. An object is Ready when its users are as asked.
 	// +optional
@@ -135,20 +135,6 @@ type RedisSpec struct {
 	PluginVersion string `json:"pluginVersion,omitempty"`
 }
 
-// RedisFailover says when a replica takes over from the primary.
-type RedisFailover struct {
-	// mode: Auto has a replica take over by itself, Manual only when a person says so. Default Auto.
-	// +optional
-	Mode platformv1.FailoverMode `json:"mode,omitempty"`
-	// after is how long the process of the primary may be down before a replica takes over, between 1s and 10m; it is started again in
-	// place meanwhile. Default 2s.
-	// +optional
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=20
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('10m')",message="failover.after must be between 1s and 10m"
-	After *metav1.Duration `json:"after,omitempty"`
-}
-
 // RedisSentinel are the Sentinels of a Redis. Most of them have to agree for another primary to be elected.
 type RedisSentinel struct {
 	// replicas are the Sentinels: 3, which can lose one, or 5, which can lose two. Default 3.
@@ -196,13 +182,6 @@ type RedisStorage struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName *string `json:"storageClassName,omitempty"`
-}
-
-// RedisAuth says where the password comes from.
-type RedisAuth struct {
-	// passwordFrom names a Secret in the same namespace and the key that holds the password.
-	// +required
-	PasswordFrom platformv1.SecretKeyReference `json:"passwordFrom"`
 }
 
 // RedisUser is a user of the access control list. What is not said is not allowed. What belongs to the engine, such as ACL, CONFIG and REPLICAOF, is
@@ -346,7 +325,7 @@ type RedisStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	Members []RedisMember `json:"members,omitempty"`
+	Members []Member `json:"members,omitempty"`
 	// durability: Asynchronous where a replica can take over without a write that was acknowledged the moment before; absent for a server
 	// that stays alone, where nobody takes over.
 	// +optional
@@ -375,14 +354,6 @@ type RedisStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Schedules []platformv1.ScheduleStatus `json:"schedules,omitempty"`
-}
-
-// RedisMember is a pod of a Redis and what it does.
-type RedisMember struct {
-	// name of the pod.
-	Name string `json:"name"`
-	// role: primary or replica.
-	Role string `json:"role"`
 }
 
 // Redis is one Redis server with a volume of its own, or a primary with replicas, of which one takes over when it fails. A

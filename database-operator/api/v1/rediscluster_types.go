@@ -46,7 +46,7 @@ type RedisClusterSpec struct {
 	// auth says where the password of the user "default" comes from. When left out,
 	// a password is generated; status.bindingName names the Secret that holds it.
 	// +optional
-	Auth *RedisAuth `json:"auth,omitempty"`
+	Auth *Auth `json:"auth,omitempty"`
 	// maxmemory is the most memory that each server uses for data, for example 256Mi; between 1Mi and
 	// 1Pi, and not above resources.limits.memory. Without it, Redis sets itself no limit.
 	// +optional

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redisparts is what the kinds that are made of Redis servers have alike: parts of their specs as an Application has them, and of its
-// status as they tell it.
+// Package redisparts is what the kinds that are made of Redis servers have alike, beside what all kinds have.
 package redisparts
 
 import (
 	"cmp"
-	"net"
 	"strconv"
 	"strings"
 
@@ -15,6 +13,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
 // Names of the plugin redis.
@@ -23,13 +22,6 @@ const (
 	PluginVersion = "1.0.0"
 	// Credential is the one of the user default.
 	Credential = "default"
-	// PasswordKey is the key of a Secret that names none.
-	PasswordKey = "password"
-	// Primary and Replica are the roles of pods.
-	Primary = "primary"
-	Replica = "replica"
-	// Healthy is what the engine says of a pod whose server answers.
-	Healthy = "Healthy"
 )
 
 // DefaultSize of a volume.
@@ -42,31 +34,14 @@ var defaultSaveRules = []databasev1.SaveRule{
 	{Seconds: 60, Changes: 10000},
 }
 
-// Running is written down only where it is false: true is the default.
-func Running(wanted *bool) *bool {
-	if wanted == nil || *wanted {
-		return nil
-	}
-	return new(false)
-}
-
 // Storage of each pod.
 func Storage(s databasev1.RedisStorage) *platformv1.Storage {
-	out := platformv1.Storage{Size: s.Size, StorageClassName: s.StorageClassName}
-	if out.Size.IsZero() {
-		out.Size = DefaultSize
-	}
-	return out.DeepCopy()
+	return kindparts.Storage(s.Size, s.StorageClassName, DefaultSize)
 }
 
 // Credentials says where the password of the user default comes from; nil for one that is made.
-func Credentials(auth *databasev1.RedisAuth) []platformv1.Credential {
-	if auth == nil {
-		return nil
-	}
-	from := auth.PasswordFrom
-	from.Key = cmp.Or(from.Key, PasswordKey)
-	return []platformv1.Credential{{Name: Credential, PasswordFrom: from}}
+func Credentials(auth *databasev1.Auth) []platformv1.Credential {
+	return kindparts.Credentials(Credential, auth)
 }
 
 // Memory is how much Redis uses for data, and what it does then, as parameters.
@@ -79,11 +54,6 @@ func Memory(most *resource.Quantity, policy databasev1.MaxmemoryPolicy) platform
 		out["maxmemory-policy"] = platformv1.ParameterValue(policy)
 	}
 	return out
-}
-
-// Number is a whole number as a parameter.
-func Number(n int32) platformv1.ParameterValue {
-	return platformv1.ParameterValue(strconv.Itoa(int(n)))
 }
 
 // Persistence is how data survives a restart, as parameters.
@@ -111,14 +81,4 @@ func saveRules(rules []databasev1.SaveRule) platformv1.ParameterValue {
 		words = append(words, strconv.Itoa(int(rule.Seconds)), strconv.Itoa(int(rule.Changes)))
 	}
 	return platformv1.ParameterValue(strings.Join(words, " "))
-}
-
-// Endpoint returns the address of the Service for pods of a role; empty when there is none.
-func Endpoint(all []platformv1.Endpoint, role string) string {
-	for _, e := range all {
-		if e.Role == role {
-			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
-		}
-	}
-	return ""
 }

@@ -408,23 +408,31 @@ func TestOperationHistory(t *testing.T) {
 	for _, name := range []string{"first", "second", "third"} {
 		ends(t, operate(t, app, name, "Stop", dry), platformv1.OperationSucceeded)
 	}
-	testkit.Eventually(t, "the two latest records", func(ctx context.Context) error {
-		var all platformv1.OperationList
+	for _, op := range remain(t, namespace, "the two latest records", "second", "third") {
+		if op.Labels[platformv1.ApplicationLabel] != app.Name {
+			t.Errorf("%s has labels %v", op.Name, op.Labels)
+		}
+	}
+}
+
+// remain waits until just these Operations are there, and returns them.
+func remain(t *testing.T, namespace, what string, want ...string) []platformv1.Operation {
+	t.Helper()
+	var all platformv1.OperationList
+	testkit.Eventually(t, what, func(ctx context.Context) error {
 		if err := env.Client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
 			return err
 		}
 		var names []string
 		for _, op := range all.Items {
 			names = append(names, op.Name)
-			if op.Labels[platformv1.ApplicationLabel] != app.Name {
-				return fmt.Errorf("%s has labels %v", op.Name, op.Labels)
-			}
 		}
-		if !slices.Equal(names, []string{"second", "third"}) {
+		if !slices.Equal(names, want) {
 			return fmt.Errorf("there are %v", names)
 		}
 		return nil
 	})
+	return all.Items
 }
 
 // What an Application does not say of its records, the operator says, and another word of it holds at once for all that are there.
@@ -446,33 +454,16 @@ func TestOperationHistoryOfTheOperator(t *testing.T) {
 		ends(t, operate(t, own, "b-"+name, "Stop", dry), platformv1.OperationSucceeded)
 	}
 	lost := operate(t, app, "a-lost", "Restart", func(s *platformv1.OperationSpec) { s.TargetRef.Name = "absent" })
-	remain := func(what string, want ...string) {
-		t.Helper()
-		testkit.Eventually(t, what, func(ctx context.Context) error {
-			var all platformv1.OperationList
-			if err := env.Client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
-				return err
-			}
-			var names []string
-			for _, op := range all.Items {
-				names = append(names, op.Name)
-			}
-			if !slices.Equal(names, want) {
-				return fmt.Errorf("there are %v", names)
-			}
-			return nil
-		})
-	}
 	testkit.WaitFor(t, env.Client, lost, "failed, or waits to be claimed", nil)
-	remain("all records", "a-first", "a-lost", "a-second", "a-third", "b-first", "b-second", "b-third")
+	remain(t, namespace, "all records", "a-first", "a-lost", "a-second", "a-third", "b-first", "b-second", "b-third")
 	rendering.UseHistory(platformv1.OperationHistory{Limit: new(int32(2))})
-	remain("two of the one that says nothing", "a-lost", "a-second", "a-third", "b-first", "b-second", "b-third")
+	remain(t, namespace, "two of the one that says nothing", "a-lost", "a-second", "a-third", "b-first", "b-second", "b-third")
 	own.Spec.OperationHistory.Limit = new(int32(1))
 	patch := []byte(`{"spec":{"operationHistory":{"limit":1}}}`)
 	if err := env.Client.Patch(t.Context(), own, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		t.Fatal(err)
 	}
-	remain("one of the other", "a-lost", "a-second", "a-third", "b-third")
+	remain(t, namespace, "one of the other", "a-lost", "a-second", "a-third", "b-third")
 	rendering.UseHistory(platformv1.OperationHistory{TTL: &metav1.Duration{Duration: time.Second}})
-	remain("none of the one that says nothing, nor of what has no Application", "b-third")
+	remain(t, namespace, "none of the one that says nothing, nor of what has no Application", "b-third")
 }

@@ -13,35 +13,31 @@ import (
 // TestHistories plays random faults to two engines at once, of which each may die, be cut off or read what is old: never do two
 // pods write, never is a pod named that has no data, and once the faults are over one pod writes and all others are members.
 func TestHistories(t *testing.T) {
-	histories := 150
-	if testing.Short() {
-		histories = 20
-	}
-	for seed := range histories {
-		w := newWorld(t, 2+seed%4, uint64(seed))
-		w.handover = []failover.Handover{failover.NoHandover, failover.Declared}[seed%2]
-		w.engines = []*engine{{world: w, name: "one", lag: true}, {world: w, name: "two", lag: true}}
-		for range 3 * 60 * 20 {
-			w.trouble()
-			w.step()
-		}
-		w.calm()
-		w.run(2 * time.Minute)
-		w.settled(seed)
-	}
+	histories(t, func(*world, int) {}, func(*world, int) {})
 }
 
 // TestHistoriesWithCopies: whatever goes wrong, a write that as many others had as it waited for is never lost.
 func TestHistoriesWithCopies(t *testing.T) {
-	histories := 150
+	histories(t, func(w *world, seed int) {
+		w.copies = failover.Copies{Wanted: 1 + seed/4%min(2, len(w.pods)-1), Shortage: []failover.Shortage{failover.Wait, failover.Continue}[seed/8%2]}
+	}, func(w *world, seed int) {
+		if w.acked == (position{}) || w.record.List.Copies != w.copies.Wanted {
+			w.failed("seed %d: nothing is acknowledged by %d others: %+v", seed, w.copies.Wanted, w.record)
+		}
+	})
+}
+
+// histories plays one after the other, each in a world that was prepared, and checks what is left of it.
+func histories(t *testing.T, prepare, check func(w *world, seed int)) {
+	number := 150
 	if testing.Short() {
-		histories = 20
+		number = 20
 	}
-	for seed := range histories {
+	for seed := range number {
 		w := newWorld(t, 2+seed%4, uint64(seed))
 		w.handover = []failover.Handover{failover.NoHandover, failover.Declared}[seed%2]
-		w.copies = failover.Copies{Wanted: 1 + seed/4%min(2, len(w.pods)-1), Shortage: []failover.Shortage{failover.Wait, failover.Continue}[seed/8%2]}
 		w.engines = []*engine{{world: w, name: "one", lag: true}, {world: w, name: "two", lag: true}}
+		prepare(w, seed)
 		for range 3 * 60 * 20 {
 			w.trouble()
 			w.step()
@@ -49,9 +45,7 @@ func TestHistoriesWithCopies(t *testing.T) {
 		w.calm()
 		w.run(2 * time.Minute)
 		w.settled(seed)
-		if w.acked == (position{}) || w.record.List.Copies != w.copies.Wanted {
-			w.failed("seed %d: nothing is acknowledged by %d others: %+v", seed, w.copies.Wanted, w.record)
-		}
+		check(w, seed)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestGivesBackOnlyAtRestAndWhatIsWorthIt(t *testing.T) {
 func TestMemoryIsBoundByWhatIsInUse(t *testing.T) {
 	const mebibyte = 1 << 20
 	for _, c := range []struct{ inUse, overhead, bytes, percent uint64 }{
-		{20, 10, 20 + 40 + 10 + 16, 100}, {64, 10, 64 + 40 + 10 + 16, 62}, {128, 20, 128 + 40 + 20 + 16, 31}, {1024, 100, 1024 + 256 + 100 + 16, 25},
+		{20, 10, 20 + 32 + 10 + 12, 100}, {64, 10, 64 + 32 + 10 + 12, 50}, {128, 20, 128 + 32 + 20 + 12, 25}, {1536, 100, 1536 + 256 + 100 + 12, 16},
 	} {
 		var got bounds
 		g := &givesBack{read: func() usage { return usage{inUse: c.inUse * mebibyte, overhead: c.overhead * mebibyte} }, limit: func(b bounds) { got = b }}

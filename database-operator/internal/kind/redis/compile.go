@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/kindparts"
 	"github.com/zeroinfra/database-operator/internal/redisparts"
 )
 
@@ -55,12 +56,12 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 				Monitoring:          spec.Monitoring.DeepCopy(),
 			}}, sentinelComponents(spec)...),
 			Credentials:    redisparts.Credentials(spec.Auth),
-			Failover:       failover(spec.Failover),
+			Failover:       kindparts.Failover(spec.Failover),
 			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
 			TLS:            spec.TLS.DeepCopy(),
 			Maintenance:    spec.Maintenance.DeepCopy(),
 			Schedules:      spec.DeepCopy().Schedules,
-			Running:        redisparts.Running(spec.Running),
+			Running:        kindparts.Running(spec.Running),
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 		},
 	}, nil
@@ -104,13 +105,6 @@ func sentinelComponents(spec *databasev1.RedisSpec) []platformv1.ApplicationComp
 	return []platformv1.ApplicationComponent{c}
 }
 
-func failover(f *databasev1.RedisFailover) *platformv1.Failover {
-	if f == nil {
-		return nil
-	}
-	return (&platformv1.Failover{Mode: f.Mode, After: f.After}).DeepCopy()
-}
-
 // parameters puts the fields that are parameters of Redis beside those that the user
 // names himself; the CRD keeps the two apart.
 func parameters(spec *databasev1.RedisSpec) platformv1.Parameters {
@@ -118,8 +112,8 @@ func parameters(spec *databasev1.RedisSpec) platformv1.Parameters {
 	maps.Copy(out, spec.Parameters)
 	maps.Copy(out, redisparts.Memory(spec.Maxmemory, spec.MaxmemoryPolicy))
 	if d := spec.Durability; d != nil {
-		out["min-replicas-to-write"] = redisparts.Number(d.MinReplicas)
-		out["min-replicas-max-lag"] = redisparts.Number(cmp.Or(d.MaxLagSeconds, defaultMaxLag))
+		out["min-replicas-to-write"] = kindparts.Number(d.MinReplicas)
+		out["min-replicas-max-lag"] = kindparts.Number(cmp.Or(d.MaxLagSeconds, defaultMaxLag))
 	}
 	maps.Copy(out, redisparts.Persistence(spec.Persistence))
 	return out

@@ -3,11 +3,10 @@
 package redis
 
 import (
-	"fmt"
-
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis,verbs=get;list;watch;patch
@@ -29,29 +28,18 @@ var (
 // Name implements typed.Kind.
 func (Kind) Name() string { return "Redis" }
 
+// writes is what Operations change of the servers.
+var writes = kindparts.Replicated{Component: component, Field: "replicas", Whole: "a Redis"}
+
 // WriteThrough implements typed.Writer.
 func (Kind) WriteThrough() map[string]string {
-	const of = "components[" + component + "]."
-	return map[string]string{
-		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size", podsField: "replicas",
-		"components[" + sentinels + "].replicas": "sentinel.replicas",
-	}
+	fields := writes.WriteThrough()
+	fields["components["+sentinels+"].replicas"] = "sentinel.replicas"
+	return fields
 }
-
-// podsField of the Application is how many pods there are: the replicas and their primary.
-const podsField = "components[" + component + "].replicas"
 
 // Convert implements typed.Converter.
-func (Kind) Convert(field string, value any) (any, error) {
-	if field != podsField {
-		return value, nil
-	}
-	pods, ok := value.(int64)
-	if !ok || pods < 1 {
-		return nil, fmt.Errorf("%v pods are asked for, and a Redis has 1 at least: its primary. To stop it, use the Operation Stop", value)
-	}
-	return pods - 1, nil
-}
+func (Kind) Convert(field string, value any) (any, error) { return writes.Convert(field, value) }
 
 // New implements typed.Kind.
 func (Kind) New() *databasev1.Redis { return &databasev1.Redis{} }

@@ -50,7 +50,7 @@ func TestReport(t *testing.T) {
 		}},
 		"with replicas": {replicated, databasev1.RedisStatus{
 			Version: "7.0.15", Ready: "2/3", Primary: "redis-cache-redis-main-0", Term: 7, Replicas: "1/2", Durability: platformv1.DurabilityAsynchronous,
-			Members: []databasev1.RedisMember{
+			Members: []databasev1.Member{
 				{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
 			},
 			Endpoint: "redis-cache.shop.svc.cluster.local:6379", ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
@@ -58,7 +58,7 @@ func TestReport(t *testing.T) {
 		}},
 		"with Sentinels": {watched, databasev1.RedisStatus{
 			Version: "7.0.15", Ready: "2/3", Primary: "redis-cache-redis-main-0", Replicas: "1/2", Durability: platformv1.DurabilityAsynchronous,
-			Members: []databasev1.RedisMember{
+			Members: []databasev1.Member{
 				{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
 			},
 			Sentinels: "2/3", SentinelEndpoint: "redis-cache-sentinel.shop.svc:26379",
@@ -70,7 +70,7 @@ func TestReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &databasev1.Redis{Status: databasev1.RedisStatus{Version: "6.2.0", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", SentinelEndpoint: "old:3", Sentinels: "9/9", BindingName: "old",
-				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, Members: []databasev1.RedisMember{{Name: "old", Role: "primary"}}}}
+				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
 			Kind{}.Report(r, c.app)
 			if !reflect.DeepEqual(r.Status, c.want) {
 				t.Errorf("got %+v, want %+v", r.Status, c.want)

@@ -3,12 +3,10 @@
 package redis
 
 import (
-	"cmp"
-
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
-	"github.com/zeroinfra/database-operator/internal/redisparts"
+	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
 // userType is what the plugin redis calls a user of the access control list.
@@ -18,10 +16,8 @@ const userType = "acl-user"
 func (Kind) Entities(r *databasev1.Redis) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, u := range r.Spec.Users {
-		from := u.PasswordFrom
-		from.Key = cmp.Or(from.Key, redisparts.PasswordKey)
 		specs = append(specs, platformv1.EntitySpec{
-			Type: userType, Name: u.Name, Parameters: rules(&u), PasswordFrom: &from, DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
+			Type: userType, Name: u.Name, Parameters: rules(&u), PasswordFrom: kindparts.PasswordFrom(&u.PasswordFrom), DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
 		})
 	}
 	return specs

@@ -10,6 +10,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/kindparts"
 	"github.com/zeroinfra/database-operator/internal/redisparts"
 )
 
@@ -48,7 +49,7 @@ func (Kind) Compile(r *databasev1.RedisCluster) (*platformv1.Application, error)
 			TLS:            spec.TLS.DeepCopy(),
 			Maintenance:    spec.Maintenance.DeepCopy(),
 			Schedules:      spec.DeepCopy().Schedules,
-			Running:        redisparts.Running(spec.Running),
+			Running:        kindparts.Running(spec.Running),
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 		},
 	}, nil

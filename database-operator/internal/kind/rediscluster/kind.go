@@ -3,11 +3,10 @@
 package rediscluster
 
 import (
-	"fmt"
-
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redisclusters,verbs=get;list;watch;patch
@@ -27,29 +26,14 @@ var (
 // Name implements typed.Kind.
 func (Kind) Name() string { return "RedisCluster" }
 
-// WriteThrough implements typed.Writer.
-func (Kind) WriteThrough() map[string]string {
-	const of = "components[" + component + "]."
-	return map[string]string{
-		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size",
-		podsField: "replicasPerShard",
-	}
-}
+// writes is what Operations change of the servers.
+var writes = kindparts.Replicated{Component: component, Field: "replicasPerShard", Whole: "each shard"}
 
-// podsField of the Application is how many pods each shard has: the replicas and their primary.
-const podsField = "components[" + component + "].replicas"
+// WriteThrough implements typed.Writer.
+func (Kind) WriteThrough() map[string]string { return writes.WriteThrough() }
 
 // Convert implements typed.Converter.
-func (Kind) Convert(field string, value any) (any, error) {
-	if field != podsField {
-		return value, nil
-	}
-	pods, ok := value.(int64)
-	if !ok || pods < 1 {
-		return nil, fmt.Errorf("%v pods of each shard are asked for, and it has 1 at least: its primary. To stop the cluster, use the Operation Stop", value)
-	}
-	return pods - 1, nil
-}
+func (Kind) Convert(field string, value any) (any, error) { return writes.Convert(field, value) }
 
 // New implements typed.Kind.
 func (Kind) New() *databasev1.RedisCluster { return &databasev1.RedisCluster{} }

@@ -8,7 +8,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
-	"github.com/zeroinfra/database-operator/internal/redisparts"
+	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
 // Report implements typed.Kind.
@@ -18,7 +18,7 @@ func (Kind) Report(r *databasev1.RedisCluster, app *platformv1.Application) {
 	s.Version = app.Status.Version
 	s.Ready = app.Status.Ready
 	s.Schedules = app.DeepCopy().Status.Schedules
-	s.Endpoint = redisparts.Endpoint(app.Status.Endpoints, "")
+	s.Endpoint = kindparts.Endpoint(app.Status.Endpoints, "")
 	// That is how a Redis Cluster replicates; a shard without replicas has nobody who could take over.
 	s.Durability = ""
 	if r.Spec.ReplicasPerShard == nil || *r.Spec.ReplicasPerShard > 0 {
@@ -47,7 +47,7 @@ func reportMembers(s *databasev1.RedisClusterStatus, app *platformv1.Application
 				continue
 			}
 			s.Members = append(s.Members, databasev1.RedisClusterMember{Name: pod.Name, Shard: pod.Set, Role: pod.Role})
-			if pod.Role == redisparts.Primary && pod.Health == redisparts.Healthy && wanted[pod.Set] {
+			if pod.Role == kindparts.Primary && pod.Health == kindparts.Healthy && wanted[pod.Set] {
 				served[pod.Set] = true
 			}
 		}

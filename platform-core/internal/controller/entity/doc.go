@@ -5,7 +5,7 @@
 // A turn is about all Entities of one Application: its request names the Application. It asks the ops agent of the pod that takes
 // writes for all of their objects at once, compares, changes in batches what is not as asked, and reads that back.
 //
-// Inputs: Entities of its domain; the Application that they name, and its plugin; the pods of that Application, with the reports of their
+// Inputs: Entities of its domain, and whether the objects that declare those which are to go are there still; the Application that they name, and its plugin; the pods of that Application, with the reports of their
 // agents; the Secrets that passwordFrom names, each watched by its name.
 //
 // Effects: calls to ops agents, each with an idempotency key; the finalizer of Entities whose object goes with them. It owns the status of

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -244,6 +245,33 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 	late.Spec.Name = "other"
 	if err := env.Client.Patch(t.Context(), late, client.MergeFrom(before)); err == nil || !strings.Contains(err.Error(), "name is immutable") {
 		t.Errorf("another name: %v", err)
+	}
+}
+
+// An object that declares Entities and goes as a whole takes nothing out of the middleware: what becomes of the data is for it to say.
+func TestOwnerThatGoesFirst(t *testing.T) {
+	f := newFixture(t)
+	f.secret("users", map[string]string{"alice": "secret", "bob": "secret"})
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "owner"}}
+	f.create(owner)
+	owned := func(name string) *platformv1.Entity {
+		entity := f.entity(name, func(s *platformv1.EntitySpec) { s.DeletionPolicy = platformv1.EntityDelete })
+		entity.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+		f.create(entity)
+		return entity
+	}
+	alice, bob := owned("alice"), owned("bob")
+	f.run(-1)
+	f.ready(alice)
+	f.ready(bob)
+	for _, obj := range []client.Object{bob, owner, alice} {
+		if err := env.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+		testkit.WaitGone(t, env.Client, obj)
+	}
+	if users := f.admin("ACL", "USERS"); users != "alice\ndefault" {
+		t.Errorf("the users are %q: bob was declared no more, and alice went with all that declared her", users)
 	}
 }
 

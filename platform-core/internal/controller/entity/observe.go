@@ -71,7 +71,33 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (*ob
 		return nil, fmt.Errorf("cannot list the pods of Application %q: %w", key, err)
 	}
 	seen.pods = pods.Items
+	if err := c.observeOwners(ctx, seen); err != nil {
+		return nil, err
+	}
 	return seen, c.observePasswords(ctx, seen)
+}
+
+// observeOwners sees whether what declares an Entity that is to go goes as well. Then the instance does too, and what becomes of its data is not for
+// the Entity to say.
+func (c *Controller) observeOwners(ctx context.Context, seen *observation) error {
+	leaves := map[types.UID]bool{}
+	for _, it := range seen.items {
+		above := metav1.GetControllerOf(it.entity)
+		if above == nil || !it.deleting() || !it.finalizer() {
+			continue
+		}
+		if _, known := leaves[above.UID]; !known {
+			owner := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: above.APIVersion, Kind: above.Kind}}
+			err := c.live.Get(ctx, types.NamespacedName{Namespace: seen.key.Namespace, Name: above.Name}, owner)
+			// One that we may not read is none of ours: the Entity goes by itself.
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+				return fmt.Errorf("cannot read %s %q, which has Entity %q: %w", above.Kind, above.Name, it.entity.Name, err)
+			}
+			leaves[above.UID] = apierrors.IsNotFound(err) || err == nil && (owner.UID != above.UID || !owner.DeletionTimestamp.IsZero())
+		}
+		it.ownerLeaves = leaves[above.UID]
+	}
+	return nil
 }
 
 // observeApplication reads the Application. Objects are let go of when it is absent.

@@ -45,6 +45,8 @@ type item struct {
 	outcome *outcome.Outcome
 	// release says that the finalizer can go.
 	release bool
+	// ownerLeaves says that the object which declares the Entity goes as a whole.
+	ownerLeaves bool
 	// mine says that this turn wrote the Entity.
 	mine bool
 	// attempt is how often the change was asked for before.
@@ -119,7 +121,7 @@ func holdUp(seen *observation, it *item) *outcome.Outcome {
 	}
 	app := seen.app
 	switch {
-	case it.deleting() && (app == nil || !app.DeletionTimestamp.IsZero() || !it.finalizer() || it.entity.Status.Origin == "" ||
+	case it.deleting() && (app == nil || !app.DeletionTimestamp.IsZero() || it.ownerLeaves || !it.finalizer() || it.entity.Status.Origin == "" ||
 		it.entity.Spec.DeletionPolicy != platformv1.EntityDelete):
 		// What holds the object goes too, or the object is to stay.
 		it.release = true

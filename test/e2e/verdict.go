@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// verdict is what clients that wrote meanwhile have seen of a fault.
+type verdict struct {
+	// gap is the longest time without a write that was acknowledged and replicated, and vacancy that without a member that takes writes.
+	gap, vacancy time.Duration
+	// changes counts how often another member took writes than before.
+	changes            int64
+	acknowledged, lost int
+}
+
+// anyGap is no limit.
+const anyGap = time.Duration(math.MaxInt64)
+
+// hold has the test fail where a write is lost that was acknowledged, or the gap is longer than the limit.
+func (v verdict) hold(t *testing.T, name string, limit time.Duration) {
+	t.Helper()
+	t.Logf("%s: %d writes acknowledged, lost %d, longest gap %s", name, v.acknowledged, v.lost, seconds(v.gap))
+	if v.lost != 0 {
+		t.Errorf("%s: %d of %d acknowledged writes are lost", name, v.lost, v.acknowledged)
+	}
+	if v.gap > limit {
+		t.Errorf("%s: the longest gap is %s, want at most %s", name, seconds(v.gap), seconds(limit))
+	}
+}
+
+// longestGap is the longest time between one moment and the next, which are in order.
+func longestGap(moments []time.Time) time.Duration {
+	var gap time.Duration
+	for n := 1; n < len(moments); n++ {
+		gap = max(gap, moments[n].Sub(moments[n-1]))
+	}
+	return gap
+}
