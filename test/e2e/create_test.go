@@ -21,9 +21,10 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// applySamples creates the database operator's samples and returns the names of the Redis and of the RedisClusters among them.
-func (s *space) applySamples() (names, clusters []string) {
+// applySamples creates the database operator's samples and returns the names of those of each kind.
+func (s *space) applySamples() map[string][]string {
 	s.Helper()
+	names := map[string][]string{}
 	files, err := filepath.Glob(filepath.Join(set.samples, "*.yaml"))
 	if err != nil {
 		s.Fatal(err)
@@ -46,32 +47,35 @@ func (s *space) applySamples() (names, clusters []string) {
 			}
 			object.SetNamespace("")
 			s.create(object)
-			switch object.GetKind() {
-			case "Redis":
-				names = append(names, object.GetName())
-			case "RedisCluster":
-				clusters = append(clusters, object.GetName())
-			}
+			names[object.GetKind()] = append(names[object.GetKind()], object.GetName())
 		}
 	}
-	if len(names) == 0 || len(clusters) == 0 {
-		s.Fatalf("among the samples in %q are Redis %v and RedisClusters %v", set.samples, names, clusters)
+	for _, kind := range []string{"Redis", "RedisCluster", "PostgreSQL"} {
+		if len(names[kind]) == 0 {
+			s.Fatalf("among the samples in %q is no %s: %v", set.samples, kind, names)
+		}
 	}
-	return names, clusters
+	return names
 }
 
 // TestSamples proves that what a person applies first becomes ready and can be used with what the status names.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "sample")
-	names, clusters := s.applySamples()
-	for _, name := range names {
+	names := s.applySamples()
+	for _, name := range names["Redis"] {
 		i := &instance{space: s, name: name}
 		t.Logf("sample %s: apply to Ready: %s", name, seconds(i.ready()))
 		i.checkStatus()
 		i.checkBinding()
 	}
-	for _, name := range clusters {
+	for _, name := range names["PostgreSQL"] {
+		p := &pgInstance{space: s, name: name, ways: s.ways()}
+		t.Logf("sample %s: apply to Ready: %s", name, seconds(p.ready()))
+		p.following(int(p.object().Spec.Replicas))
+		p.answers(p.pool(login{}), "1", "SELECT 1::text")
+	}
+	for _, name := range names["RedisCluster"] {
 		r := &redisCluster{space: s, name: name, ways: s.ways()}
 		t.Logf("sample %s: apply to Ready: %s", name, seconds(r.ready()))
 		r.whole(3)

@@ -26,7 +26,7 @@ func diagnose(t *testing.T, namespace string) {
 	t.Helper()
 	ctx := context.Background()
 	for _, list := range []client.ObjectList{
-		&databasev1.RedisList{}, &platformv1.ApplicationList{}, &platformv1.ComponentList{},
+		&databasev1.RedisList{}, &databasev1.PostgreSQLList{}, &platformv1.ApplicationList{}, &platformv1.ComponentList{},
 		&platformv1.WorkloadSetList{}, &platformv1.OperationList{},
 	} {
 		if err := world.client.List(ctx, list, client.InNamespace(namespace)); err != nil {

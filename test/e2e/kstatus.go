@@ -77,6 +77,7 @@ func (s *space) lintStatuses() {
 	}
 	for _, resource := range []schema.GroupVersionResource{
 		databasev1.GroupVersion.WithResource("redis"),
+		databasev1.GroupVersion.WithResource("postgresqls"),
 		platformv1.GroupVersion.WithResource("applications"),
 		platformv1.GroupVersion.WithResource("components"),
 		platformv1.GroupVersion.WithResource("workloadsets"),

@@ -20,6 +20,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Redis{}, &RedisList{},
 		&RedisCluster{}, &RedisClusterList{},
+		&PostgreSQL{}, &PostgreSQLList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -40,10 +40,16 @@ func redis(t *testing.T, namespace, name, spec string) *unstructured.Unstructure
 	return of(t, "Redis", namespace, name, spec)
 }
 
-// of returns an object of a kind, of version 7.0, whose spec has what the YAML adds.
+// of returns an object of a kind of Redis, of version 7.0, whose spec has what the YAML adds.
 func of(t *testing.T, kind, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
-	content := map[string]any{"version": "7.0"}
+	return versioned(t, kind, "7.0", namespace, name, spec)
+}
+
+// versioned returns an object of a kind and version whose spec has what the YAML adds.
+func versioned(t *testing.T, kind, version, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	content := map[string]any{"version": version}
 	added := map[string]any{}
 	if err := yaml.Unmarshal([]byte(spec), &added); err != nil {
 		t.Fatal(err)

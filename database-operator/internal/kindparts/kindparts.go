@@ -19,8 +19,9 @@ import (
 const (
 	// PasswordKey is the key of a Secret that names none.
 	PasswordKey = "password"
-	// Primary and Replica are the roles of pods.
+	// Primary is the role of a pod that takes writes.
 	Primary = "primary"
+	// Replica is the role of one that follows it.
 	Replica = "replica"
 	// Healthy is what the engine says of a pod whose server answers.
 	Healthy = "Healthy"

@@ -3,6 +3,7 @@
 package accept
 
 import (
+	"fmt"
 	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -70,3 +71,29 @@ func JudgeEntity(entity, old *platformv1.Entity, app *platformv1.Application, st
 	_, before := Entity(old, app, state.Bundle)
 	return unlessBefore(refusals, before)
 }
+
+// JudgeInside decides about what a typed object declares inside its middleware: before is nil at creation. Each thing that is wrong is told
+// with its type and name. While the plugin cannot be used, nothing is said: that is said of the Application.
+func JudgeInside(now, before []platformv1.EntitySpec, app *platformv1.Application, state plugin.State) Verdict {
+	var all Verdict
+	if Plugin(app, state) != nil {
+		return all
+	}
+	entities := map[string]*platformv1.Entity{}
+	for _, spec := range before {
+		entities[inside(&spec)] = &platformv1.Entity{Spec: spec}
+	}
+	for _, spec := range now {
+		v := JudgeEntity(&platformv1.Entity{Spec: spec}, entities[inside(&spec)], app, state)
+		for _, refusal := range v.Refused {
+			all.Refused = append(all.Refused, refuse(refusal.Reason, "%s: %s", inside(&spec), refusal.Message))
+		}
+		for _, warning := range v.Warnings {
+			all.Warnings = append(all.Warnings, inside(&spec)+": "+warning)
+		}
+	}
+	return all
+}
+
+// inside is what something in a middleware is called.
+func inside(spec *platformv1.EntitySpec) string { return fmt.Sprintf("%s %q", spec.Type, spec.Name) }

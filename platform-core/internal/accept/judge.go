@@ -21,6 +21,11 @@ type Verdict struct {
 	Warnings []string
 }
 
+// And is the verdict about one thing together with that about another.
+func (v Verdict) And(other Verdict) Verdict {
+	return Verdict{Refused: append(v.Refused, other.Refused...), Warnings: append(v.Warnings, other.Warnings...)}
+}
+
 // Judge decides about an Application that is about to be created, or changed from old, which is nil at creation. A change is refused
 // for what it breaks itself: what was wrong before may stay so while something else is edited, and an object that is on its way out,
 // or whose spec is as it was, is never held up.

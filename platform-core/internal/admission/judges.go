@@ -138,7 +138,16 @@ func (c *court) typed(kinds map[string]typed.Registration) judge {
 		if err := c.identify(ctx, object, app, old); err != nil {
 			return accept.Verdict{}, err
 		}
-		return c.judge(ctx, app, old)
+		verdict, err := c.judge(ctx, app, old)
+		if err != nil {
+			return accept.Verdict{}, err
+		}
+		var inside []platformv1.EntitySpec
+		if changed {
+			inside = kind.Entities(before)
+		}
+		state, _ := c.index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
+		return verdict.And(accept.JudgeInside(kind.Entities(object), inside, app, state)), nil
 	}
 }
 

@@ -30,6 +30,8 @@ type Registration interface {
 	// Compile returns the Application that an object of the kind asks for in an operator of this domain, complete
 	// but for its owner, or an error that says what to mend: what the reconciler would say of it.
 	Compile(obj client.Object, domain string) (*platformv1.Application, error)
+	// Entities returns what an object of the kind declares inside the middleware, see EntityMaker; nil for none.
+	Entities(obj client.Object) []platformv1.EntitySpec
 	// WriteThrough says which field of the object each field of the Application comes from, see Writer; nil for none.
 	WriteThrough() map[string]string
 	// Convert returns the value that a field of the object has for one of the Application's, see Converter.
@@ -66,6 +68,16 @@ func (r registration[T]) Compile(obj client.Object, domain string) (*platformv1.
 		return nil, fmt.Errorf("cannot compile a %T as a %s", obj, r.kind.Name())
 	}
 	return compile(r.kind, typed, domain)
+}
+
+// Entities implements Registration.
+func (r registration[T]) Entities(obj client.Object) []platformv1.EntitySpec {
+	maker, makes := r.kind.(EntityMaker[T])
+	typed, ok := obj.(T)
+	if !makes || !ok {
+		return nil
+	}
+	return maker.Entities(typed)
 }
 
 // WriteThrough implements Registration.

@@ -59,7 +59,7 @@ var table = []rule{
 	{of: "{op}-operator/config/..."},
 	{of: "{op}-operator/internal/kind", may: []string{"{op}-operator/internal/kind/...", "{op}-operator/api/...", "platform-core/sdk/typed"}},
 	{of: "{op}-operator/internal/kind/{x}/...", may: []string{"{op}-operator/internal/kind/{x}/...", "{op}-operator/...", "platform-core/api/...", "platform-core/sdk/...", "k8s.io/api/...", "k8s.io/apimachinery/..."}, never: []string{"{op}-operator/internal/kind/..."}},
-	{of: "{op}-operator/internal/...", may: []string{"{op}-operator/api/...", "platform-core/api/...", "platform-core/sdk/...", "any"}, never: []string{"{op}-operator/internal/kind/..."}},
+	{of: "{op}-operator/internal/...", may: []string{"{op}-operator/api/...", "{op}-operator/internal/...", "platform-core/api/...", "platform-core/sdk/...", "any"}, never: []string{"{op}-operator/internal/kind/..."}},
 	{of: "{op}-operator/...", may: []string{"{op}-operator/...", "platform-core/api/...", "platform-core/sdk/...", "any"}},
 	// Nobody imports these; they may use all that is public.
 	{of: "hack/{x}/...", may: []string{"hack/{x}/...", "platform-core/api/...", "platform-core/sdk/...", "platform-core/agentproto/...", "any"}},

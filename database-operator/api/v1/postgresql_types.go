@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// PostgreSQLSpec describes a PostgreSQL server, or a primary with its replicas.
+// +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || !has(self.synchronous.replicas) || self.synchronous.replicas <= (has(self.replicas) ? self.replicas : 0)",message="synchronous.replicas cannot be above replicas: nobody would be there to have the copies. Raise replicas, or lower synchronous.replicas"
+type PostgreSQLSpec struct {
+	// version of PostgreSQL: 15 or 17, of which the plugin has the latest minor release. Immutable: a server cannot read the data of another
+	// major version.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]$`
+	// +kubebuilder:validation:MaxLength=2
+	Version string `json:"version"`
+	// replicas are the servers beside the primary, up to 4: each has all of its data, read-only, and one takes over when it fails. It can be
+	// changed at any time, also from 0 and to 0. Default 0: a server alone.
+	// +optional
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4
+	Replicas int32 `json:"replicas,omitempty"`
+	// synchronous says how many replicas have a write before a client is told of it. Default: any one of them with 2 replicas or more, else
+	// none.
+	// +optional
+	Synchronous *PostgreSQLSynchronous `json:"synchronous,omitempty"`
+	// failover says when a replica takes over. Default: Auto, after 2s.
+	// +optional
+	Failover *Failover `json:"failover,omitempty"`
+	// resources of the PostgreSQL container of each pod: requests and limits of cpu and memory. With a limit of memory above 512Mi,
+	// shared_buffers is a quarter of it and effective_cache_size half of it, unless parameters say otherwise. The plugin's defaults when left out.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported"
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// storage of each pod. Default 5Gi of the cluster's default class.
+	// +optional
+	// +kubebuilder:default={size: "5Gi"}
+	Storage PostgreSQLStorage `json:"storage,omitzero"`
+	// auth says where the password of the superuser "postgres" comes from. When left out, a password is generated; status.bindingName names
+	// the Secret that holds it.
+	// +optional
+	Auth *Auth `json:"auth,omitempty"`
+	// roles of PostgreSQL, users among them. Each is an Entity that this object owns; one that is taken out of the list is dropped, unless it
+	// owns something. An object is Ready when its roles and databases are as asked.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	Roles []PostgreSQLRole `json:"roles,omitempty"`
+	// databases beside "postgres". Each is an Entity that this object owns; what becomes of one that is taken out of the list its deletionPolicy
+	// says.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Databases []PostgreSQLDatabase `json:"databases,omitempty"`
+	// parameters of PostgreSQL by the names of postgresql.conf, for those that have no field here. Each is checked: an unknown name or a value
+	// out of range is refused, or sets the condition Stalled, and nothing changes. Some are reloaded, others restart the process in place.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!('synchronous.replicas' in self)",message="set spec.synchronous.replicas in place of the parameter synchronous.replicas"
+	// +kubebuilder:validation:XValidation:rule="!('synchronous.method' in self)",message="set spec.synchronous.method in place of the parameter synchronous.method"
+	// +kubebuilder:validation:XValidation:rule="!('synchronous.shortage' in self)",message="set spec.synchronous.shortage in place of the parameter synchronous.shortage"
+	// +kubebuilder:validation:XValidation:rule="!('synchronous_standby_names' in self)",message="set spec.synchronous in place of the parameter synchronous_standby_names"
+	// +kubebuilder:validation:XValidation:rule="!('ssl' in self)",message="set spec.tls.enabled in place of the parameter ssl"
+	Parameters platformv1.Parameters `json:"parameters,omitempty"`
+	// service says how clients reach PostgreSQL: the Service of the primary, and that of the replicas. Default: of type ClusterIP.
+	// +optional
+	Service *platformv1.ServiceExposure `json:"service,omitempty"`
+	// tls has PostgreSQL let in nobody without TLS, replicas included, with a certificate of cert-manager. It can be turned on or off only while
+	// running is false: servers before and after it would not talk to each other. The binding Secret has the certificate of the CA: ca.crt.
+	// +optional
+	TLS *platformv1.TLS `json:"tls,omitempty"`
+	// scheduling says where the pods may run. Pods are spread over nodes and zones as far as that goes, also without it. A change replaces the pods.
+	// +optional
+	Scheduling *platformv1.Scheduling `json:"scheduling,omitempty"`
+	// podDisruptionBudget limits how many pods a drained node may take at once. Default 1.
+	// +optional
+	PodDisruptionBudget *platformv1.PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+	// networkPolicy, when set, lets only pods of this PostgreSQL and the operator reach what is not meant for clients.
+	// +optional
+	NetworkPolicy *platformv1.NetworkPolicy `json:"networkPolicy,omitempty"`
+	// maintenance says when a change of this spec may restart PostgreSQL or replace its pods: in the windows that it lists. A reload, more
+	// storage, other numbers of replicas, stop and start do not wait. At any time when left out.
+	// +optional
+	Maintenance *platformv1.Maintenance `json:"maintenance,omitempty"`
+	// schedules run Operations on this PostgreSQL at set times. Those that restart it or replace its pods wait for a maintenance window.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Schedules []platformv1.Schedule `json:"schedules,omitempty"`
+	// monitoring has Prometheus read the metrics of PostgreSQL, from an agent beside each server.
+	// +optional
+	Monitoring *platformv1.Monitoring `json:"monitoring,omitempty"`
+	// running is false for an instance that is stopped: its pods are gone, its volumes, Services and Secrets are kept. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Running *bool `json:"running,omitempty"`
+	// suspend has the engine do nothing at all with this instance, healing and failover included, until it is false again.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+	// deletionPolicy says what becomes of volumes when this object is deleted or a replica goes: Retain keeps them, Delete deletes them with
+	// all that is on them. Default Retain.
+	// +optional
+	// +kubebuilder:default=Retain
+	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// pluginVersion is the version of the plugin postgresql that runs this instance. Immutable but through an Operation of template
+	// UpgradeApp. Default 1.0.0.
+	// +optional
+	// +kubebuilder:default="1.0.0"
+	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
+	// +kubebuilder:validation:MaxLength=40
+	PluginVersion string `json:"pluginVersion,omitempty"`
+}
+
+// PostgreSQLSynchronous says how many replicas have a write before a client is told of it. A failover never loses one that so many have.
+type PostgreSQLSynchronous struct {
+	// replicas that have each write on disk, at most as many as there are; 0 for none, so that the last moment's writes can be lost with
+	// the primary. Default 1 with 2 replicas or more, else 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4
+	Replicas *int32 `json:"replicas,omitempty"`
+	// method: Any of the replicas have it, or the First in the order of their names that are there. A change restarts the processes. Default
+	// Any.
+	// +optional
+	// +kubebuilder:default=Any
+	Method SynchronousMethod `json:"method,omitempty"`
+	// shortage says what becomes of writes while fewer replicas are left than synchronous.replicas: they Wait, or Continue with fewer copies
+	// once a replica has been away for 30s. Default Wait.
+	// +optional
+	// +kubebuilder:default=Wait
+	Shortage platformv1.CopiesShortage `json:"shortage,omitempty"`
+}
+
+// SynchronousMethod says which replicas are waited for.
+// +kubebuilder:validation:Enum=Any;First
+type SynchronousMethod string
+
+// Methods of waiting.
+const (
+	// SynchronousAny waits for as many replicas, whichever they are.
+	SynchronousAny SynchronousMethod = "Any"
+	// SynchronousFirst waits for the first ones by name that are there.
+	SynchronousFirst SynchronousMethod = "First"
+)
+
+// PostgreSQLStorage is the volume of each server.
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storage.storageClassName is immutable"
+type PostgreSQLStorage struct {
+	// size of the volume. It can grow, where its class allows that; never shrink, but that a size
+	// which the class could not give can be taken back. Default 5Gi.
+	// +optional
+	// +kubebuilder:default="5Gi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) > 0",message="storage.size must be greater than 0"
+	Size resource.Quantity `json:"size,omitzero"`
+	// storageClassName of the volume; the cluster's default class when left out. Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName *string `json:"storageClassName,omitempty"`
+}
+
+// PostgreSQLRole is a role of PostgreSQL: a user, or a group that users are members of. What is not said is not allowed; what leads past the
+// engine (superuser, createrole, replication) nobody can be given.
+// +kubebuilder:validation:XValidation:rule="has(self.login) && !self.login || has(self.passwordFrom)",message="a role that logs in needs passwordFrom: nobody is let in without a password. Set login to false for a role that others are members of"
+type PostgreSQLRole struct {
+	// name that it logs in with.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self != 'postgres'",message="the role postgres is the instance's own: its password is auth.passwordFrom"
+	// +kubebuilder:validation:XValidation:rule="self != 'zeroinfra_replication'",message="the role zeroinfra_replication is the instance's own: name another one"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('pg_')",message="names of roles that begin with pg_ are PostgreSQL's own: name another one"
+	Name string `json:"name"`
+	// passwordFrom names a Secret in the same namespace and the key that holds the password, of printable ASCII characters. PostgreSQL follows
+	// a change of it.
+	// +optional
+	PasswordFrom *platformv1.SecretKeyReference `json:"passwordFrom,omitempty"`
+	// login is false for a role that cannot log in. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Login *bool `json:"login,omitempty"`
+	// inherit is false for a role that has the rights of the roles in memberOf only after SET ROLE. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Inherit *bool `json:"inherit,omitempty"`
+	// createDatabase lets it make databases.
+	// +optional
+	CreateDatabase bool `json:"createDatabase,omitempty"`
+	// bypassRowSecurity has it see rows that policies of tables hide.
+	// +optional
+	BypassRowSecurity bool `json:"bypassRowSecurity,omitempty"`
+	// connectionLimit is how many sessions it may have at once; -1 for any number. Default -1.
+	// +optional
+	// +kubebuilder:default=-1
+	// +kubebuilder:validation:Minimum=-1
+	// +kubebuilder:validation:Maximum=262143
+	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
+	// validUntil is when the password ends; never when left out.
+	// +optional
+	ValidUntil *metav1.Time `json:"validUntil,omitempty"`
+	// memberOf are roles whose rights it has, such as pg_read_all_data.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="!self.exists(r, r in ['postgres', 'zeroinfra_replication', 'pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files'])",message="memberOf cannot have postgres, zeroinfra_replication, pg_execute_server_program, pg_read_server_files and pg_write_server_files: with these a role would be past the engine"
+	MemberOf []string `json:"memberOf,omitempty"`
+	// grants are what it may do with databases, schemas and tables, beside what it owns and what memberOf gives it. Each is an Entity; one that
+	// is taken out is revoked.
+	// +optional
+	// +listType=map
+	// +listMapKey=database
+	// +listMapKey=schema
+	// +listMapKey=table
+	// +kubebuilder:validation:MaxItems=64
+	Grants []PostgreSQLGrant `json:"grants,omitempty"`
+	// adopt takes over a role of this name, and grants to it, that somebody made by hand; they become what is said here. Without it, they are
+	// left alone and the object is stalled.
+	// +optional
+	Adopt bool `json:"adopt,omitempty"`
+}
+
+// PostgreSQLGrant is what a role may do with a database, with a schema of it, or with a table of that.
+// +kubebuilder:validation:XValidation:rule="!has(self.table) || size(self.table) == 0 || has(self.schema) && size(self.schema) > 0",message="a grant on a table needs schema: name the schema that the table is in, such as public"
+// +kubebuilder:validation:XValidation:rule="has(self.schema) && size(self.schema) > 0 || self.privileges.all(p, p in ['CONNECT', 'CREATE', 'TEMPORARY'])",message="on a database there are the privileges CONNECT, CREATE and TEMPORARY: name schema, and table, for others"
+// +kubebuilder:validation:XValidation:rule="!has(self.schema) || size(self.schema) == 0 || has(self.table) && size(self.table) > 0 || self.privileges.all(p, p in ['CREATE', 'USAGE'])",message="on a schema there are the privileges CREATE and USAGE: name table for others"
+// +kubebuilder:validation:XValidation:rule="!has(self.table) || size(self.table) == 0 || self.privileges.all(p, p in ['DELETE', 'INSERT', 'REFERENCES', 'SELECT', 'TRIGGER', 'TRUNCATE', 'UPDATE'])",message="on a table there are the privileges DELETE, INSERT, REFERENCES, SELECT, TRIGGER, TRUNCATE and UPDATE"
+type PostgreSQLGrant struct {
+	// database that it is in.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
+	// +kubebuilder:validation:MaxLength=63
+	Database string `json:"database"`
+	// schema of the database; the database itself when empty.
+	// +optional
+	// +kubebuilder:default=""
+	// +kubebuilder:validation:Pattern=`^([a-zA-Z_][a-zA-Z0-9_$.@-]{0,62})?$`
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('pg_') && self != 'information_schema'",message="a schema of PostgreSQL's own is granted to nobody: name another one"
+	Schema string `json:"schema"`
+	// table of the schema; the schema itself when empty. It has to be there.
+	// +optional
+	// +kubebuilder:default=""
+	// +kubebuilder:validation:Pattern=`^([a-zA-Z_][a-zA-Z0-9_$.@-]{0,62})?$`
+	// +kubebuilder:validation:MaxLength=63
+	Table string `json:"table"`
+	// privileges: CONNECT, CREATE, TEMPORARY on a database; CREATE, USAGE on a schema; DELETE, INSERT, REFERENCES, SELECT, TRIGGER, TRUNCATE,
+	// UPDATE on a table.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=7
+	Privileges []PostgreSQLPrivilege `json:"privileges"`
+}
+
+// PostgreSQLPrivilege is a right that can be granted, as SQL calls it.
+// +kubebuilder:validation:Enum=CONNECT;CREATE;DELETE;INSERT;REFERENCES;SELECT;TEMPORARY;TRIGGER;TRUNCATE;UPDATE;USAGE
+type PostgreSQLPrivilege string
+
+// PostgreSQLDatabase is a database.
+// +kubebuilder:validation:XValidation:rule="self.encoding != 'LATIN1' || self.locale != 'C.UTF-8'",message="encoding LATIN1 needs locale C or POSIX: C.UTF-8 is for UTF8"
+// +kubebuilder:validation:XValidation:rule="self.encoding == oldSelf.encoding && self.locale == oldSelf.locale",message="encoding and locale of a database cannot change once it is made: add another database and copy the data"
+type PostgreSQLDatabase struct {
+	// name of the database.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres', 'template0', 'template1'])",message="the databases postgres, template0 and template1 are there from the beginning: name another one"
+	Name string `json:"name"`
+	// owner is a role that may do everything with it. Default: the superuser.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
+	// +kubebuilder:validation:MaxLength=63
+	Owner string `json:"owner,omitempty"`
+	// connectionLimit is how many sessions there may be in it at once; -1 for any number. Default -1.
+	// +optional
+	// +kubebuilder:default=-1
+	// +kubebuilder:validation:Minimum=-1
+	// +kubebuilder:validation:Maximum=262143
+	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
+	// encoding of texts. Immutable. Default UTF8.
+	// +optional
+	// +kubebuilder:default=UTF8
+	// +kubebuilder:validation:Enum=UTF8;SQL_ASCII;LATIN1
+	Encoding string `json:"encoding,omitempty"`
+	// locale by which texts are ordered. Immutable. Default C.UTF-8.
+	// +optional
+	// +kubebuilder:default=C.UTF-8
+	// +kubebuilder:validation:Enum=C;C.UTF-8;POSIX
+	Locale string `json:"locale,omitempty"`
+	// extensions of those that the image has. Each is an Entity.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=48
+	Extensions []PostgreSQLExtension `json:"extensions,omitempty"`
+	// deletionPolicy says what becomes of the database, and of its extensions, when they are taken out of the list: Retain leaves them, Delete
+	// drops them with all that is in them. When the PostgreSQL is deleted, its own deletionPolicy counts. Default Retain.
+	// +optional
+	// +kubebuilder:default=Retain
+	// +kubebuilder:validation:Enum=Retain;Delete
+	DeletionPolicy platformv1.EntityDeletionPolicy `json:"deletionPolicy,omitempty"`
+	// adopt takes over a database of this name, and extensions in it, that somebody made by hand. Without it, such a one is left alone and the
+	// object is stalled.
+	// +optional
+	Adopt bool `json:"adopt,omitempty"`
+}
+
+// PostgreSQLExtension is an extension in a database.
+type PostgreSQLExtension struct {
+	// name of the extension, such as pgcrypto. An unknown one is refused with a list of those that there are.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9_-]*$`
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// version, which can go up; the one that is there, or the image's newest, when left out.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,4}([.][0-9]{1,4}){0,2}$`
+	// +kubebuilder:validation:MaxLength=14
+	Version string `json:"version,omitempty"`
+	// schema that its objects are in, which has to be there. Default public.
+	// +optional
+	// +kubebuilder:default=public
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$-]{0,62}$`
+	// +kubebuilder:validation:MaxLength=63
+	Schema string `json:"schema,omitempty"`
+}
+
+// PostgreSQLStatus is what is known of a PostgreSQL.
+type PostgreSQLStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is one word for printing.
+	// +optional
+	Phase platformv1.Phase `json:"phase,omitempty"`
+	// conditions: Ready, Reconciling, Stalled and Accepted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// version of PostgreSQL that runs, as read back from it; empty while there are several.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// ready counts pods as "ready/wanted".
+	// +optional
+	Ready string `json:"ready,omitempty"`
+	// primary is the pod that takes writes.
+	// +optional
+	Primary string `json:"primary,omitempty"`
+	// term grows at each change of the primary.
+	// +optional
+	Term int64 `json:"term,omitempty"`
+	// replicas that follow the primary, as "healthy/wanted".
+	// +optional
+	Replicas string `json:"replicas,omitempty"`
+	// members are the pods and their roles, of those that have one: primary, replica, or joining for one that has yet to follow.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Members []Member `json:"members,omitempty"`
+	// durability: Synchronous while a replica has each write before a client is told of it, else Asynchronous.
+	// +optional
+	Durability platformv1.Durability `json:"durability,omitempty"`
+	// lossWindowSeconds is of how many seconds the writes that were acknowledged can be lost when another pod takes over: 0 while durability is
+	// Synchronous. Absent where nothing bounds it.
+	// +optional
+	LossWindowSeconds *int64 `json:"lossWindowSeconds,omitempty"`
+	// endpoint that clients use, as "host:port". It leads to the primary.
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
+	// readOnlyEndpoint leads to the replicas, as "host:port"; what is read there may be a moment old.
+	// +optional
+	ReadOnlyEndpoint string `json:"readOnlyEndpoint,omitempty"`
+	// bindingName names the Secret with host, port, username, password and uri of the superuser, after the Service Binding specification, and
+	// with host-ro and uri-ro for the replicas.
+	// +optional
+	BindingName string `json:"bindingName,omitempty"`
+	// application names the Application that this object compiles to.
+	// +optional
+	Application string `json:"application,omitempty"`
+	// schedules, the one that comes next first.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Schedules []platformv1.ScheduleStatus `json:"schedules,omitempty"`
+}
+
+// PostgreSQL is one PostgreSQL server, or a primary with replicas, of which one takes over when it fails. A process that fails is started again
+// in its pod, and a pod that is lost finds its data again.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=postgresqls,singular=postgresql,shortName=pg,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`
+// +kubebuilder:printcolumn:name="Replicas",type=string,JSONPath=`.status.replicas`
+// +kubebuilder:printcolumn:name="Durability",type=string,JSONPath=`.status.durability`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Read-Only",type=string,JSONPath=`.status.readOnlyEndpoint`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.spec.version == oldSelf.spec.version || has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Stalled' && c.reason == 'VersionNotSupported')",message="version cannot change: a server cannot read the data of another major version. Create another PostgreSQL of the new version, and copy the data with pg_dumpall"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.storage) || !has(oldSelf.spec.storage) || !has(self.spec.storage.size) || !has(oldSelf.spec.storage.size) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason == 'VolumeExpansionUnsupported'))",message="storage.size cannot shrink: a volume can only grow"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 27",message="the name of a PostgreSQL has at most 27 characters"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of a PostgreSQL cannot hold a dot: it becomes part of the name of a Service"
+type PostgreSQL struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what you want.
+	// +required
+	Spec PostgreSQLSpec `json:"spec"`
+	// status is what there is; the operator writes it.
+	// +optional
+	Status PostgreSQLStatus `json:"status,omitzero"`
+}
+
+// PostgreSQLList is a list of PostgreSQLs.
+// +kubebuilder:object:root=true
+type PostgreSQLList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PostgreSQL `json:"items"`
+}
+
+// GetConditions implements platformv1.Conditioned.
+func (p *PostgreSQL) GetConditions() []metav1.Condition { return p.Status.Conditions }
+
+// SetConditions implements platformv1.Conditioned.
+func (p *PostgreSQL) SetConditions(c []metav1.Condition) { p.Status.Conditions = c }
+
+// SetObservedGeneration implements platformv1.Conditioned.
+func (p *PostgreSQL) SetObservedGeneration(g int64) { p.Status.ObservedGeneration = g }
+
+// SetPhase implements typed.Object.
+func (p *PostgreSQL) SetPhase(phase platformv1.Phase) { p.Status.Phase = phase }

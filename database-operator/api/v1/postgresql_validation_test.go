@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package v1_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+)
+
+// fullRole says everything that there is to say of a role.
+const fullRole = `{name: a, passwordFrom: {name: x, key: k}, connectionLimit: 5, createDatabase: true, bypassRowSecurity: true, validUntil: "2027-01-31T00:00:00Z",
+  memberOf: [pg_read_all_data, b], adopt: true, grants: [{database: d, privileges: [CONNECT]}, {database: d, schema: public, privileges: [USAGE, CREATE]},
+  {database: d, schema: public, table: t, privileges: [SELECT, INSERT]}]}`
+
+func TestCreatePostgreSQL(t *testing.T) {
+	namespace := env.Namespace(t)
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"smallest":                       {"a", ``, ""},
+		"name of 27":                     {strings.Repeat("a", 27), ``, ""},
+		"name of 28":                     {strings.Repeat("a", 28), ``, "at most 27 characters"},
+		"name with a dot":                {"a.b", ``, "cannot hold a dot"},
+		"no major version":               {"b", `version: "17.2"`, "spec.version"},
+		"version that is a word":         {"b", `version: latest`, "spec.version"},
+		"no version":                     {"b", `version: ""`, "spec.version"},
+		"replicas":                       {"c", `{replicas: 4, failover: {mode: Manual, after: 10s}, synchronous: {replicas: 4, method: First, shortage: Continue}}`, ""},
+		"negative replicas":              {"b", `replicas: -1`, "spec.replicas"},
+		"too many replicas":              {"b", `replicas: 5`, "spec.replicas"},
+		"more copies than replicas":      {"b", `{replicas: 1, synchronous: {replicas: 2}}`, "synchronous.replicas cannot be above replicas"},
+		"copies of one alone":            {"b", `synchronous: {replicas: 1}`, "synchronous.replicas cannot be above replicas"},
+		"no copies of one alone":         {"d", `synchronous: {replicas: 0}`, ""},
+		"negative copies":                {"b", `{replicas: 2, synchronous: {replicas: -1}}`, "spec.synchronous.replicas"},
+		"method":                         {"b", `{replicas: 2, synchronous: {method: any}}`, "spec.synchronous.method"},
+		"shortage":                       {"b", `{replicas: 2, synchronous: {shortage: Panic}}`, "spec.synchronous.shortage"},
+		"mode of failover":               {"b", `failover: {mode: Never}`, "spec.failover.mode"},
+		"failover too soon":              {"b", `failover: {after: 1ms}`, "failover.after must be between 1s and 10m"},
+		"failover with a lag":            {"b", `failover: {maxLag: 1Mi}`, "spec.failover.maxLag"},
+		"claims":                         {"b", `resources: {claims: [{name: x}]}`, "resources.claims is not supported"},
+		"no size":                        {"b", `storage: {size: "0"}`, "storage.size must be greater than 0"},
+		"negative size":                  {"b", `storage: {size: -1Gi}`, "storage.size must be greater than 0"},
+		"storage class by itself":        {"e", `storage: {storageClassName: fast}`, ""},
+		"password from nowhere":          {"b", `auth: {passwordFrom: {key: x}}`, "spec.auth.passwordFrom.name"},
+		"parameters":                     {"f", `parameters: {max_connections: 100, work_mem: 8MB}`, ""},
+		"parameter with a line break":    {"b", `parameters: {search_path: "a\nfsync = off"}`, "spec.parameters.search_path"},
+		"parameter of copies":            {"b", `parameters: {synchronous.replicas: 1}`, "set spec.synchronous.replicas in place"},
+		"parameter of their method":      {"b", `parameters: {synchronous.method: any}`, "set spec.synchronous.method in place"},
+		"parameter of shortage":          {"b", `parameters: {synchronous.shortage: wait}`, "set spec.synchronous.shortage in place"},
+		"parameter of standbys":          {"b", `parameters: {synchronous_standby_names: "*"}`, "set spec.synchronous in place"},
+		"parameter ssl":                  {"b", `parameters: {ssl: "on"}`, "set spec.tls.enabled in place"},
+		"service type":                   {"b", `service: {type: ExternalName}`, "spec.service.type"},
+		"plugin version":                 {"b", `pluginVersion: "1"`, "spec.pluginVersion"},
+		"deletion policy":                {"b", `deletionPolicy: Forget`, "spec.deletionPolicy"},
+		"a field that does not exist":    {"b", `members: 3`, "spec.members"},
+		"topology":                       {"b", `topology: standalone`, "spec.topology"},
+		"stopped and left alone":         {"g", `{running: false, suspend: true}`, ""},
+		"schedule without a line":        {"b", `schedules: [{name: x, operation: {templateRef: Restart}}]`, "spec.schedules[0].schedule"},
+		"issuer without a name":          {"b", `tls: {enabled: true, issuerRef: {kind: Issuer}}`, "spec.tls.issuerRef.name"},
+		"replicas that are no number":    {"b", `replicas: two`, "spec.replicas"},
+		"parameters that are no mapping": {"b", `parameters: [a]`, "spec.parameters"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			expect(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), strict), c.want)
+		})
+	}
+}
+
+func TestCreateInsidePostgreSQL(t *testing.T) {
+	namespace := env.Namespace(t)
+	role := func(rest string) string { return `roles: [{name: a, passwordFrom: {name: x}, ` + rest + `}]` }
+	grant := func(text string) string { return role(`grants: [` + text + `]`) }
+	database := func(text string) string { return `databases: [` + text + `]` }
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"everything inside":             {"h", `{roles: [` + fullRole + `, {name: b, login: false}], databases: [{name: d, owner: a, connectionLimit: -1, encoding: LATIN1, locale: C, deletionPolicy: Delete, adopt: true, extensions: [{name: uuid-ossp, version: "1.1", schema: public}]}]}`, ""},
+		"role without a password":       {"b", `roles: [{name: a}]`, "a role that logs in needs passwordFrom"},
+		"role of an empty Secret":       {"b", `roles: [{name: a, passwordFrom: {name: ""}}]`, "spec.roles[0].passwordFrom.name"},
+		"role postgres":                 {"b", `roles: [{name: postgres, passwordFrom: {name: x}}]`, "the role postgres is the instance's own"},
+		"role of the engine":            {"b", `roles: [{name: zeroinfra_replication, passwordFrom: {name: x}}]`, "zeroinfra_replication is the instance's own"},
+		"role of PostgreSQL":            {"b", `roles: [{name: pg_monitor, login: false}]`, "begin with pg_ are PostgreSQL's own"},
+		"name of a role":                {"b", `roles: [{name: "a b", passwordFrom: {name: x}}]`, "spec.roles[0].name"},
+		"name of a role with a slash":   {"b", `roles: [{name: a/b, passwordFrom: {name: x}}]`, "spec.roles[0].name"},
+		"two roles of a name":           {"b", `roles: [{name: a, login: false}, {name: a, login: false}]`, "spec.roles[1]"},
+		"a role as superuser":           {"b", role(`superuser: true`), "superuser"},
+		"member of programs":            {"b", role(`memberOf: [pg_execute_server_program]`), "past the engine"},
+		"member of the superuser":       {"b", role(`memberOf: [postgres]`), "past the engine"},
+		"connections of a role":         {"b", role(`connectionLimit: -2`), "connectionLimit"},
+		"end of a role":                 {"b", role(`validUntil: tomorrow`), "validUntil"},
+		"grant of nothing":              {"b", grant(`{database: d, privileges: []}`), "privileges"},
+		"grant of everything":           {"b", grant(`{database: d, privileges: [ALL]}`), "privileges"},
+		"grant on a database":           {"b", grant(`{database: d, privileges: [SELECT]}`), "on a database there are the privileges CONNECT, CREATE and TEMPORARY"},
+		"grant on a schema":             {"b", grant(`{database: d, schema: public, privileges: [CONNECT]}`), "on a schema there are the privileges CREATE and USAGE"},
+		"grant on a table":              {"b", grant(`{database: d, schema: public, table: t, privileges: [USAGE]}`), "on a table there are the privileges DELETE"},
+		"grant on a table of no schema": {"b", grant(`{database: d, table: t, privileges: [SELECT]}`), "a grant on a table needs schema"},
+		"grant on a schema of the own":  {"b", grant(`{database: d, schema: pg_catalog, privileges: [USAGE]}`), "a schema of PostgreSQL's own"},
+		"two grants on one":             {"b", grant(`{database: d, privileges: [CONNECT]}, {database: d, privileges: [CREATE]}`), "spec.roles[0].grants[1]"},
+		"database postgres":             {"b", database(`{name: postgres}`), "are there from the beginning"},
+		"name of a database":            {"b", database(`{name: "1a"}`), "spec.databases[0].name"},
+		"two databases of a name":       {"b", database(`{name: d}, {name: d}`), "spec.databases[1]"},
+		"encoding":                      {"b", database(`{name: d, encoding: UTF16}`), "spec.databases[0].encoding"},
+		"encoding against locale":       {"b", database(`{name: d, encoding: LATIN1}`), "encoding LATIN1 needs locale C or POSIX"},
+		"locale":                        {"b", database(`{name: d, locale: de_DE}`), "spec.databases[0].locale"},
+		"deletion policy of a database": {"b", database(`{name: d, deletionPolicy: Snapshot}`), "spec.databases[0].deletionPolicy"},
+		"name of an extension":          {"b", database(`{name: d, extensions: [{name: "a; DROP"}]}`), "spec.databases[0].extensions[0].name"},
+		"two extensions of a name":      {"b", database(`{name: d, extensions: [{name: hstore}, {name: hstore}]}`), "spec.databases[0].extensions[1]"},
+		"version of an extension":       {"b", database(`{name: d, extensions: [{name: hstore, version: latest}]}`), "spec.databases[0].extensions[0].version"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			expect(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), strict), c.want)
+		})
+	}
+}
+
+// postgresql returns a PostgreSQL of version 17 whose spec has what the YAML adds.
+func postgresql(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	return versioned(t, "PostgreSQL", "17", namespace, name, spec)
+}
+
+func TestUpdatePostgreSQL(t *testing.T) {
+	namespace := env.Namespace(t)
+	const role = `roles: [{name: a, passwordFrom: {name: x}}]`
+	for title, c := range map[string]struct{ before, after, want string }{
+		"more replicas":           {`replicas: 0`, `replicas: 2`, ""},
+		"no replicas any more":    {`replicas: 2`, ``, ""},
+		"fewer than copies":       {`{replicas: 2, synchronous: {replicas: 2}}`, `{replicas: 1, synchronous: {replicas: 2}}`, "synchronous.replicas cannot be above replicas"},
+		"none for the copies":     {`{replicas: 2, synchronous: {replicas: 2}}`, `{synchronous: {replicas: 2}}`, "synchronous.replicas cannot be above replicas"},
+		"another major version":   {`version: "15"`, `version: "17"`, "version cannot change"},
+		"an older major version":  {``, `version: "15"`, "version cannot change"},
+		"size grows":              {`storage: {size: 5Gi}`, `storage: {size: 5121Mi}`, ""},
+		"size shrinks":            {`storage: {size: 5Gi}`, `storage: {size: 5119Mi}`, "storage.size cannot shrink"},
+		"size shrinks to default": {`storage: {size: 6Gi}`, ``, "storage.size cannot shrink"},
+		"storage class changes":   {`storage: {storageClassName: a}`, `storage: {storageClassName: b}`, "storageClassName is immutable"},
+		"storage class appears":   {``, `storage: {storageClassName: b}`, "storageClassName is immutable"},
+		"storage class goes":      {`storage: {storageClassName: a}`, ``, "storageClassName is immutable"},
+		"encoding changes":        {`databases: [{name: d}]`, `databases: [{name: d, encoding: SQL_ASCII}]`, "encoding and locale of a database cannot change"},
+		"locale changes":          {`databases: [{name: d, locale: C}]`, `databases: [{name: d}]`, "encoding and locale of a database cannot change"},
+		"owner changes":           {`databases: [{name: d}]`, `databases: [{name: d, owner: a}]`, ""},
+		"another order":           {`databases: [{name: d}, {name: e, encoding: LATIN1, locale: C}]`, `databases: [{name: e, encoding: LATIN1, locale: C}, {name: d}]`, ""},
+		"a role loses its key":    {role, `roles: [{name: a}]`, "needs passwordFrom"},
+		"a role becomes a group":  {role, `roles: [{name: a, login: false}]`, ""},
+		"tls":                     {``, `tls: {enabled: true}`, ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			name := strings.ReplaceAll(title, " ", "-")
+			before := postgresql(t, namespace, name, c.before)
+			if err := env.Client.Create(t.Context(), before, strict); err != nil {
+				t.Fatal(err)
+			}
+			after := postgresql(t, namespace, name, c.after)
+			after.SetResourceVersion(before.GetResourceVersion())
+			expect(t, env.Client.Update(t.Context(), after, strict), c.want)
+		})
+	}
+}
+
+// A version that nothing was made of can be mended: the object says that there is none such.
+func TestVersionThatWasNeverThere(t *testing.T) {
+	obj := &databasev1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "db"}, Spec: databasev1.PostgreSQLSpec{Version: "16"}}
+	if err := env.Client.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	mended := obj.DeepCopy()
+	mended.Spec.Version = "17"
+	expect(t, env.Client.Patch(t.Context(), mended, client.MergeFrom(obj)), "version cannot change")
+	obj.Status.Conditions = []metav1.Condition{{Type: platformv1.StalledCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonVersionNotSupported, LastTransitionTime: metav1.Now()}}
+	if err := env.Client.Status().Update(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	mended = obj.DeepCopy()
+	mended.Spec.Version = "17"
+	expect(t, env.Client.Patch(t.Context(), mended, client.MergeFrom(obj)), "")
+}
+
+// TestDefaultsOfPostgreSQL shows what the server fills in when a Go client sends no more than the version.
+func TestDefaultsOfPostgreSQL(t *testing.T) {
+	got := &databasev1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "defaults"}, Spec: databasev1.PostgreSQLSpec{
+		Version: "17", Synchronous: &databasev1.PostgreSQLSynchronous{}, Roles: []databasev1.PostgreSQLRole{{Name: "a", PasswordFrom: &platformv1.SecretKeyReference{Name: "x"},
+			Grants: []databasev1.PostgreSQLGrant{{Database: "d", Privileges: []databasev1.PostgreSQLPrivilege{"CONNECT"}}}}},
+		Databases: []databasev1.PostgreSQLDatabase{{Name: "d", Extensions: []databasev1.PostgreSQLExtension{{Name: "hstore"}}}},
+	}}
+	if err := env.Client.Create(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	spec, role, database := got.Spec, got.Spec.Roles[0], got.Spec.Databases[0]
+	if spec.Storage.Size.String() != "5Gi" || spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.0.0" || spec.Replicas != 0 || !*spec.Running {
+		t.Errorf("the defaults are %+v", spec)
+	}
+	if s := spec.Synchronous; s.Method != databasev1.SynchronousAny || s.Shortage != platformv1.ShortageWait || s.Replicas != nil {
+		t.Errorf("synchronous is %+v", s)
+	}
+	if !*role.Login || !*role.Inherit || *role.ConnectionLimit != -1 || role.PasswordFrom.Key != "password" {
+		t.Errorf("a role is %+v", role)
+	}
+	if database.Encoding != "UTF8" || database.Locale != "C.UTF-8" || *database.ConnectionLimit != -1 || database.DeletionPolicy != platformv1.EntityRetain || database.Extensions[0].Schema != "public" {
+		t.Errorf("a database is %+v", database)
+	}
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgresql
+
+import (
+	"cmp"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/internal/kindparts"
+)
+
+// What the plugin postgresql calls things.
+const (
+	plugin        = "postgresql"
+	pluginVersion = "1.0.0"
+	topology      = "replication"
+	component     = "postgresql"
+	credential    = "superuser"
+)
+
+// defaultSize of a volume.
+var defaultSize = resource.MustParse("5Gi")
+
+// Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API server before them.
+func (Kind) Compile(p *databasev1.PostgreSQL) (*platformv1.Application, error) {
+	spec := &p.Spec
+	return &platformv1.Application{
+		Spec: platformv1.ApplicationSpec{
+			Plugin:        plugin,
+			PluginVersion: cmp.Or(spec.PluginVersion, pluginVersion),
+			Version:       spec.Version,
+			Topology:      topology,
+			Components: []platformv1.ApplicationComponent{{
+				Name:                component,
+				Replicas:            new(spec.Replicas + 1),
+				Resources:           *spec.Resources.DeepCopy(),
+				Storage:             kindparts.Storage(spec.Storage.Size, spec.Storage.StorageClassName, defaultSize),
+				Parameters:          parameters(spec),
+				Service:             spec.Service.DeepCopy(),
+				Scheduling:          spec.Scheduling.DeepCopy(),
+				PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
+				Monitoring:          spec.Monitoring.DeepCopy(),
+			}},
+			Credentials:    kindparts.Credentials(credential, spec.Auth),
+			Failover:       kindparts.Failover(spec.Failover),
+			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
+			TLS:            spec.TLS.DeepCopy(),
+			Maintenance:    spec.Maintenance.DeepCopy(),
+			Schedules:      spec.DeepCopy().Schedules,
+			Running:        kindparts.Running(spec.Running),
+			Suspend:        spec.Suspend,
+			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
+		},
+	}, nil
+}
+
+// parameters puts the fields that are parameters of the plugin beside those that the user names himself; the CRD keeps the two apart. What is
+// not said is the plugin's to say.
+func parameters(spec *databasev1.PostgreSQLSpec) platformv1.Parameters {
+	out := platformv1.Parameters{}
+	maps.Copy(out, spec.Parameters)
+	s := spec.Synchronous
+	if s == nil {
+		return out
+	}
+	if s.Replicas != nil {
+		out["synchronous.replicas"] = kindparts.Number(*s.Replicas)
+	}
+	out["synchronous.method"] = inWords(cmp.Or(s.Method, databasev1.SynchronousAny))
+	out["synchronous.shortage"] = inWords(cmp.Or(s.Shortage, platformv1.ShortageWait))
+	return out
+}
+
+// inWords is a value as the plugin writes it.
+func inWords[T ~string](value T) platformv1.ParameterValue {
+	return platformv1.ParameterValue(strings.ToLower(string(value)))
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgresql
+
+import (
+	"testing"
+
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+)
+
+func TestCompile(t *testing.T) {
+	testkit.Golden(t, "testdata", func(in databasev1.PostgreSQL) (any, error) { return Kind{}.Compile(&in) })
+}
+
+func TestEntities(t *testing.T) {
+	testkit.Golden(t, "testdata/entities", func(in databasev1.PostgreSQL) (any, error) { return Kind{}.Entities(&in), nil })
+}
+
+func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
+	testkit.WriteThrough[*databasev1.PostgreSQL](t, Kind{}, map[string]testkit.Written{
+		"running":                             {Spec: `{"running":false}`, Compiled: `"running":false`},
+		"version":                             {Spec: `{"version":"17"}`, Compiled: `"version":"17"`},
+		"pluginVersion":                       {Spec: `{"pluginVersion":"1.1.0"}`, Compiled: `"pluginVersion":"1.1.0"`},
+		"components[postgresql].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
+		"components[postgresql].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
+		"components[postgresql].replicas":     {Spec: `{"replicas":2}`, Compiled: `"replicas":3`},
+	})
+}

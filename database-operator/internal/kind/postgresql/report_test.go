@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgresql
+
+import (
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+)
+
+func TestReport(t *testing.T) {
+	alone := &platformv1.Application{
+		ObjectMeta: metav1.ObjectMeta{Name: "postgresql-shop"},
+		Status: platformv1.ApplicationStatus{
+			Version: "17.6", Ready: "1/1", Primary: "postgresql-shop-postgresql-main-0", Term: 1, Durability: platformv1.DurabilityAsynchronous,
+			Endpoints: []platformv1.Endpoint{
+				{Name: "postgresql-shop", Host: "postgresql-shop.n.svc", Port: 5432, Role: "primary"},
+				{Name: "postgresql-shop-replica", Host: "postgresql-shop-replica.n.svc", Port: 5432, Role: "replica"},
+			},
+			Binding:   &platformv1.Binding{Name: "postgresql-shop-binding"},
+			Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+			Components: []platformv1.ComponentState{{Name: "postgresql", Replicas: 1, Pods: []platformv1.PodState{
+				{Name: "postgresql-shop-postgresql-main-0", Role: "primary", Health: "Healthy"},
+			}}},
+		},
+	}
+	replicated := alone.DeepCopy()
+	replicated.Status.Ready, replicated.Status.Term, replicated.Status.Durability = "2/4", 7, platformv1.DurabilitySynchronous
+	replicated.Status.Components = []platformv1.ComponentState{{Name: "postgresql", Replicas: 4, Pods: []platformv1.PodState{
+		{Name: "m-0", Role: "primary", Health: "Healthy"}, {Name: "m-1", Role: "replica", Health: "Healthy"},
+		{Name: "m-2", Role: "joining", Health: "Healthy"}, {Name: "m-3", Health: "Starting"},
+	}}}
+	common := databasev1.PostgreSQLStatus{
+		Version: "17.6", Primary: "postgresql-shop-postgresql-main-0", Endpoint: "postgresql-shop.n.svc:5432", ReadOnlyEndpoint: "postgresql-shop-replica.n.svc:5432",
+		BindingName: "postgresql-shop-binding", Application: "postgresql-shop", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+	}
+	wantAlone, wantReplicated := common, common
+	wantAlone.Ready, wantAlone.Term, wantAlone.Durability, wantAlone.Replicas = "1/1", 1, platformv1.DurabilityAsynchronous, "0/0"
+	wantAlone.Members = []databasev1.Member{{Name: "postgresql-shop-postgresql-main-0", Role: "primary"}}
+	wantReplicated.Ready, wantReplicated.Term, wantReplicated.Durability, wantReplicated.Replicas = "2/4", 7, platformv1.DurabilitySynchronous, "1/3"
+	wantReplicated.LossWindowSeconds = new(int64(0))
+	wantReplicated.Members = []databasev1.Member{{Name: "m-0", Role: "primary"}, {Name: "m-1", Role: "replica"}, {Name: "m-2", Role: "joining"}}
+	for name, c := range map[string]struct {
+		app  *platformv1.Application
+		want databasev1.PostgreSQLStatus
+	}{
+		"alone":         {alone, wantAlone},
+		"with replicas": {replicated, wantReplicated},
+		// What is no longer so does not stay in the status.
+		"nothing known": {&platformv1.Application{ObjectMeta: alone.ObjectMeta}, databasev1.PostgreSQLStatus{Application: "postgresql-shop"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &databasev1.PostgreSQL{Status: databasev1.PostgreSQLStatus{Version: "15.1", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", BindingName: "old",
+				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, LossWindowSeconds: new(int64(9)), Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
+			Kind{}.Report(p, c.app)
+			if !reflect.DeepEqual(p.Status, c.want) {
+				t.Errorf("got %+v, want %+v", p.Status, c.want)
+			}
+		})
+	}
+}
