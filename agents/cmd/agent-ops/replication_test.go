@@ -178,6 +178,32 @@ func TestALogThatIsGone(t *testing.T) {
 	}
 }
 
+// TestALogThatIsGoneWhileAFollowerRuns: it asks for that in vain until it is looked after, and that does no harm to one who follows.
+func TestALogThatIsGoneWhileAFollowerRuns(t *testing.T) {
+	_, a, others := began(t, 2, 0)
+	b := others[0]
+	started := b.process.Process.Pid
+	b.must("follow", a.address)
+	a.sql("ALTER ROLE zeroinfra_replication NOLOGIN")
+	a.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+	a.gives("0", "SELECT count(*) FROM pg_replication_slots WHERE active")
+	a.sql("SELECT pg_drop_replication_slot('member_1')")
+	for range 12 {
+		a.sql("INSERT INTO t SELECT generate_series(1, 100000)")
+		a.sql("SELECT pg_switch_wal()")
+		a.sql("CHECKPOINT")
+	}
+	a.sql("ALTER ROLE zeroinfra_replication LOGIN")
+	if b.process.Process.Pid != started {
+		t.Error("it was started anew while its writer was away")
+	}
+	b.follows(a)
+	b.gives("1200000", "SELECT count(*) FROM t")
+	if said := b.whole(); !strings.Contains(said, "on no more") {
+		t.Errorf("it says %s", said)
+	}
+}
+
 // TestTooFewToWaitFor: writes wait for who can have them, and for nobody else.
 func TestTooFewToWaitFor(t *testing.T) {
 	f, a, others := began(t, 3, 1)

@@ -67,9 +67,11 @@ type fence struct {
 	part part
 	// transition that is under way; nil when none is.
 	transition *transition
-	// failures of transitions in a row, and when to try again.
+	// failures of transitions in a row, and when to try again, or to look after one who follows.
 	failures int
 	again    *time.Timer
+	// look says that it is time to look after one who follows.
+	look bool
 }
 
 // part is what the process runs as.
@@ -279,11 +281,15 @@ func (s *Supervisor) reconsider() {
 	}
 	wanted := f.next(view)
 	if f.transition != nil {
-		if f.transition.to != wanted {
+		if f.transition.to != wanted && (f.transition.to.step != tend || wanted != (target{})) {
 			s.cancelTransition()
 		}
 		return
 	}
+	if f.look && wanted == (target{}) && f.part.role == writing.Follower {
+		wanted = target{step: tend, primary: f.part.primary}
+	}
+	f.look = false
 	if wanted != (target{}) {
 		s.transit(wanted)
 	}

@@ -23,7 +23,7 @@ import (
 const DefaultFailoverSeconds = 2
 
 // Failover says how another pod becomes the writer of a component whose authority is the engine. It is in force where a topology
-// allows more than one pod.
+// allows more than one pod, or Single is set.
 type Failover struct {
 	// Order is a CEL expression over role and attributes, as the probe of a candidate and Measure tell them, that gives a whole
 	// number. Of the candidates whose data is safe, the one with the largest becomes the writer.
@@ -46,12 +46,16 @@ type Failover struct {
 	// those ${primary.fqdn} is the DNS name of the writer.
 	WriterArgs   []string `json:"writerArgs,omitempty"`
 	FollowerArgs []string `json:"followerArgs,omitempty"`
+	// Single has a pod that is alone be on record as the writer, too, with its volume: it never runs on another one.
+	Single bool `json:"single,omitempty"`
 	// Promote is the action that makes a pod the writer.
 	Promote string `json:"promote"`
 	// Follow is the action that has a pod follow the writer, its parameter primary.
 	Follow string `json:"follow"`
 	// FollowAtStart has Follow run also after a process was started as a follower.
 	FollowAtStart bool `json:"followAtStart,omitempty"`
+	// FollowEverySeconds has Follow run again and again in a pod that follows, after the first time that it has succeeded. Default never.
+	FollowEverySeconds int `json:"followEverySeconds,omitempty"`
 	// Enlist is the action that has the writer go by another list of members: plan.MemberFile has it. It is confirmed when the action has
 	// succeeded; without it at once.
 	Enlist string `json:"enlist,omitempty"`

@@ -83,6 +83,22 @@ func (t *Topology) always(component string) bool {
 	return slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return c.Name == component && !c.Optional })
 }
 
+// Alone says whether no set of a component can have more than one pod in a topology.
+func (b *Bundle) Alone(component, topology string) bool {
+	c, known := b.Component(component)
+	t, found := b.Topology(topology)
+	if !known || !found {
+		return false
+	}
+	for _, tc := range t.Components {
+		if tc.Name == component {
+			_, replicas := c.limits(tc)
+			return replicas.Max < 2
+		}
+	}
+	return false
+}
+
 // Wanted are the components of an instance whose user names these ones.
 func (t *Topology) Wanted(named func(component string) bool) []TopologyComponent {
 	return slices.DeleteFunc(slices.Clone(t.Components), func(c TopologyComponent) bool { return c.Optional && !named(c.Name) })
