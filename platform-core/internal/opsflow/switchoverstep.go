@@ -43,21 +43,21 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 		}
 		return verdict{}
 	}
-	return r.handOver(step, &Handover{Set: set, From: from, To: to})
+	return handedOver(r, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to}})
 }
 
-// handOver asks a set to have another pod write, and waits for that. What the set refuses it refuses for good: only another step asks anew.
-func (r *run) handOver(step *platformv1.StepStatus, asked *Handover) verdict {
-	who := "another pod"
-	if asked.To != "" {
-		who = "pod " + asked.To
+// handedOver asks a set to have its writer hand over, and waits for that.
+func handedOver(r *run, effect *Effect) verdict {
+	waiting := fmt.Sprintf("another pod to take over from %s", effect.Handover.From)
+	if to := effect.Handover.To; to != "" {
+		waiting = fmt.Sprintf("pod %s to take over from %s", to, effect.Handover.From)
 	}
-	waiting := fmt.Sprintf("%s to take over from %s", who, asked.From)
-	answer, v := r.answer(&Effect{Key: r.key(step, ""), Handover: asked}, waiting)
+	answer, v := r.answer(effect, waiting)
 	switch {
 	case answer == nil:
 		return v
 	case answer.Problem != "":
+		// The set has said for good that it does not.
 		return verdict{failed: answer.Problem}
 	}
 	if progress := answer.Outputs["progress"]; progress != "" {
