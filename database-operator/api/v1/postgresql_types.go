@@ -67,8 +67,19 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!('synchronous.method' in self)",message="set spec.synchronous.method in place of the parameter synchronous.method"
 	// +kubebuilder:validation:XValidation:rule="!('synchronous.shortage' in self)",message="set spec.synchronous.shortage in place of the parameter synchronous.shortage"
 	// +kubebuilder:validation:XValidation:rule="!('synchronous_standby_names' in self)",message="set spec.synchronous in place of the parameter synchronous_standby_names"
+	// +kubebuilder:validation:XValidation:rule="!('archive.endpoint' in self)",message="set spec.archive.endpoint in place of the parameter archive.endpoint"
+	// +kubebuilder:validation:XValidation:rule="!('archive.bucket' in self)",message="set spec.archive.bucket in place of the parameter archive.bucket"
+	// +kubebuilder:validation:XValidation:rule="!('archive.prefix' in self)",message="set spec.archive.prefix in place of the parameter archive.prefix"
+	// +kubebuilder:validation:XValidation:rule="!('archive.region' in self)",message="set spec.archive.region in place of the parameter archive.region"
+	// +kubebuilder:validation:XValidation:rule="!('archive.addressing' in self)",message="set spec.archive.addressing in place of the parameter archive.addressing"
+	// +kubebuilder:validation:XValidation:rule="!('archive.accessKey' in self)",message="set spec.archive.accessKey in place of the parameter archive.accessKey"
+	// +kubebuilder:validation:XValidation:rule="!('archive.timeout' in self)",message="set spec.archive.timeout in place of the parameter archive.timeout"
 	// +kubebuilder:validation:XValidation:rule="!('ssl' in self)",message="set spec.tls.enabled in place of the parameter ssl"
 	Parameters platformv1.Parameters `json:"parameters,omitempty"`
+	// archive has the primary keep its write-ahead log in a bucket, for restores to any point in time. The condition Archiving says how that goes.
+	// Turning it on or off replaces the pods.
+	// +optional
+	Archive *PostgreSQLArchive `json:"archive,omitempty"`
 	// service says how clients reach PostgreSQL: the Service of the primary, and that of the replicas. Default: of type ClusterIP.
 	// +optional
 	Service *platformv1.ServiceExposure `json:"service,omitempty"`
@@ -149,6 +160,63 @@ const (
 	SynchronousAny SynchronousMethod = "Any"
 	// SynchronousFirst waits for the first ones by name that are there.
 	SynchronousFirst SynchronousMethod = "First"
+)
+
+// PostgreSQLArchive is where the write-ahead log is kept: a bucket of an object storage that speaks S3. Nothing is ever written over or deleted there.
+// +kubebuilder:validation:XValidation:rule="!has(self.caFrom) || self.endpoint.startsWith('https:')",message="archive.caFrom is for an endpoint that begins with https"
+type PostgreSQLArchive struct {
+	// endpoint of the storage, for example https://s3.eu-central-1.amazonaws.com or http://minio.storage.svc:9000.
+	// +required
+	// +kubebuilder:validation:Pattern=`^https?://[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[1-9][0-9]{0,4})?$`
+	// +kubebuilder:validation:MaxLength=270
+	Endpoint string `json:"endpoint"`
+	// bucket, which is there.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`
+	// +kubebuilder:validation:MaxLength=63
+	Bucket string `json:"bucket"`
+	// prefix of all names in the bucket. The archive there is of one PostgreSQL: another one is refused. Default <namespace>/postgresql-<name>.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}){0,7}$`
+	// +kubebuilder:validation:MaxLength=512
+	Prefix string `json:"prefix,omitempty"`
+	// region of the bucket. Default us-east-1, which storages take that know none.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[a-z0-9-]{1,64}$`
+	// +kubebuilder:validation:MaxLength=64
+	Region string `json:"region,omitempty"`
+	// addressing says where the bucket is in an address: in the Path, in the name of the host (Virtual), or as the storage is known to want it
+	// (Auto). Default Auto.
+	// +optional
+	// +kubebuilder:default=Auto
+	Addressing ArchiveAddressing `json:"addressing,omitempty"`
+	// accessKey names the account.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[!-~]{3,128}$`
+	// +kubebuilder:validation:MaxLength=128
+	AccessKey string `json:"accessKey"`
+	// secretKeyFrom names a Secret in the same namespace and the key that holds the account's secret key. A change of it is taken over as it is.
+	// +required
+	SecretKeyFrom platformv1.SecretKeyReference `json:"secretKeyFrom"`
+	// caFrom names a Secret in the same namespace and the key that holds the certificate, as PEM, of the CA that the storage's leads to. That of
+	// the system when left out.
+	// +optional
+	CAFrom *platformv1.SecretKeyReference `json:"caFrom,omitempty"`
+	// timeout after which log is archived that fills no segment: so much can be lost with all volumes. From 1s to 24h. Default 5m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="archive.timeout must be from 1s to 24h"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+}
+
+// ArchiveAddressing says where the name of a bucket is in an address.
+// +kubebuilder:validation:Enum=Auto;Path;Virtual
+type ArchiveAddressing string
+
+// Ways of addressing.
+const (
+	ArchiveAddressingAuto    ArchiveAddressing = "Auto"
+	ArchiveAddressingPath    ArchiveAddressing = "Path"
+	ArchiveAddressingVirtual ArchiveAddressing = "Virtual"
 )
 
 // PostgreSQLStorage is the volume of each server.
