@@ -268,25 +268,51 @@ func sizeOf(t *testing.T, folder string) string {
 	return size
 }
 
+// declared is what the plugin asks of a server.
+type declared struct {
+	Components []struct {
+		Probe      struct{ Command []string }
+		Monitoring struct {
+			Queries []struct{ Name, Statement string }
+		}
+	}
+}
+
+func (n *node) plugin() (d declared) {
+	n.Helper()
+	if err := yaml.Unmarshal(must(os.ReadFile("../../../database-operator/plugins/postgresql/1.0.0/components.yaml")), &d); err != nil {
+		n.Fatal(err)
+	}
+	return d
+}
+
+// here has a statement of the plugin read the files of this server.
+func (n *node) here(statement string) string {
+	return strings.ReplaceAll(statement, "/zeroinfra/run", n.path("run"))
+}
+
 // probed is what the plugin's probe says of a server.
 func (n *node) probed() map[string]string {
 	n.Helper()
-	var plugin struct {
-		Components []struct {
-			Probe struct{ Command []string }
-		}
-	}
-	if err := yaml.Unmarshal(must(os.ReadFile("../../../database-operator/plugins/postgresql/1.0.0/components.yaml")), &plugin); err != nil {
-		n.Fatal(err)
-	}
-	command := plugin.Components[0].Probe.Command
-	statement := strings.ReplaceAll(strings.TrimPrefix(command[len(command)-1], "--command="), "/zeroinfra/run", n.path("run"))
+	command := n.plugin().Components[0].Probe.Command
 	fields := map[string]string{}
-	for line := range strings.Lines(n.sql(statement)) {
+	for line := range strings.Lines(n.sql(n.here(strings.TrimPrefix(command[len(command)-1], "--command=")))) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "|")
 		fields[key] = value
 	}
 	return fields
+}
+
+// measured is what the plugin's metrics of archiving are.
+func (n *node) measured() []string {
+	n.Helper()
+	for _, query := range n.plugin().Components[0].Monitoring.Queries {
+		if query.Name == "archive" {
+			return strings.Split(n.sql(n.here(query.Statement)), "|")
+		}
+	}
+	n.Fatal("the plugin has no metrics of archiving")
+	return nil
 }
 
 // TestWorryAboutTheVolume: what the probe says follows from how archiving goes, from the share of the volume that is free, and from who archives.
@@ -310,6 +336,13 @@ func TestWorryAboutTheVolume(t *testing.T) {
 	a.archives()
 	said(a, "Archiving", "", "")
 	said(others[0], "", "", "")
+	// archived_count, failed_count, age, failing, waiting, free, volume, full_in
+	if got := a.measured(); len(got) != 8 || got[0] == "0" || got[3] != "f" || got[4] != "0" || got[5] == "" || got[6] == "" || got[7] != "" {
+		t.Errorf("its metrics are %q", got)
+	}
+	if got := others[0].measured(); len(got) != 1 || got[0] != "" {
+		t.Errorf("the metrics of one that archives nothing are %q", got)
+	}
 	if err := os.Rename(place, place+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +370,7 @@ func TestWorryAboutTheVolume(t *testing.T) {
 	// A server of another system finds the place taken.
 	other := newFlock(t, 1)
 	other.archived(nil)
-	other.nodes[0].put("archive.json", string(must(json.Marshal(map[string]string{"archive.folder": place}))))
+	other.nodes[0].put("archive.json", string(must(json.Marshal(map[string]string{"archive.folder": place, "archive.alarm": "1"}))))
 	c, _ := other.begin(0)
 	c.sql("SELECT pg_switch_wal()")
 	said(c, "Failing", "", "give this one a place of its own")
