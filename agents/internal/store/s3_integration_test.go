@@ -147,6 +147,7 @@ func TestAStorageThatRefuses(t *testing.T) {
 		first, second := put(t.Context(), made, "a", []byte("one")), put(t.Context(), made, "a", []byte("one"))
 		if first == nil || !strings.Contains(first.Error(), c.says) || second == nil || first.Error() != second.Error() {
 			t.Errorf("%s: %v, and then %v", what, first, second)
+			continue
 		}
 		if refused := errors.As(first, new(store.Refused)); refused == strings.Contains(first.Error(), "cannot be reached") {
 			t.Errorf("%s: that nothing mends it is said to be %v", what, refused)
