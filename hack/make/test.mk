@@ -33,10 +33,11 @@ test-api-versions: $(DEVCLUSTER) ## Controllers against the oldest and the newes
 test-e2e: deps ## The suite on a real cluster with real middleware
 	@hack/cluster/e2e.sh
 
-# Rounds of test-fault, and how long the API server is away in the first of them.
-ROUNDS ?= 10
+# Rounds of test-fault (ROUNDS is its former name), how long the API server is away in the first of them, and the tests.
+N ?= $(or $(ROUNDS),10)
 AWAY ?= 10m
+FAULTS ?= ^Test(Failover|FailoverOfANode|PostgreSQLReplication|RedisCluster|RedisSentinel)$$
 
 .PHONY: test-fault
-test-fault: deps ## Many rounds of every fault of a primary, alone on the cluster, and a table of them (ROUNDS=1 AWAY=40s for less)
-	@E2E_FAULT_ROUNDS=$(ROUNDS) E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=240m hack/cluster/e2e.sh -run '^TestFailover' -v
+test-fault: deps ## N rounds of every fault, alone on the cluster, and a table of them (N=1 AWAY=40s for less, FAULTS='^TestRedisCluster$$' for some)
+	@E2E_FAULT_ROUNDS=$(N) E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=$$((60 + 40 * $(N)))m hack/cluster/e2e.sh -run '$(FAULTS)' -v

@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"math/big"
+	"net"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,13 +37,35 @@ func (a *application) issueAnew(component string) {
 	a.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.space.name, Name: platformv1.CertificateNameFor(a.name, component)}})
 }
 
+// trusting is how a client speaks to a server of a name whose certificate is of a CA; nil without one, for a client that speaks no TLS.
+func trusting(ca []byte, name string) *tls.Config {
+	if len(ca) == 0 {
+		return nil
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	return &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}
+}
+
+// secured speaks TLS over a connection where that is configured.
+func secured(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+	if config == nil {
+		return conn, nil
+	}
+	spoken := tls.Client(conn, config)
+	if err := spoken.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return spoken, nil
+}
+
 // shownAt is the certificate that a server shows, which must be good for the name under the CA.
 func shownAt(address, name string, ca []byte) (*x509.Certificate, error) {
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("the CA of %q is no certificate", name)
+	if len(ca) == 0 {
+		return nil, fmt.Errorf("there is no CA of %q", name)
 	}
-	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12})
+	conn, err := tls.Dial("tcp", address, trusting(ca, name))
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -20,11 +19,7 @@ const rotationIn = 4 * time.Minute
 // lentBy is an Operation of who runs the tests, who lends it an account.
 func (s *space) lentBy(account string, op *platformv1.Operation) *platformv1.Operation {
 	s.Helper()
-	me := &authenticationv1.SelfSubjectReview{}
-	if err := world.client.Create(s.ctx, me); err != nil {
-		s.Fatal(err)
-	}
-	op.Spec.Author, op.Spec.ServiceAccountName = me.Status.UserInfo.Username, account
+	op.Spec.Author, op.Spec.ServiceAccountName = s.me(), account
 	return op
 }
 

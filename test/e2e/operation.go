@@ -7,6 +7,10 @@ import (
 	"strconv"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
@@ -28,6 +32,51 @@ func (i *instance) reference() platformv1.TargetReference {
 // coreReference names an object of the engine.
 func coreReference(kind, name string) platformv1.TargetReference {
 	return platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: kind, Name: name}
+}
+
+// me is who runs the tests.
+func (s *space) me() string {
+	s.Helper()
+	me := &authenticationv1.SelfSubjectReview{}
+	if err := world.client.Create(s.ctx, me); err != nil {
+		s.Fatal(err)
+	}
+	return me.Status.UserInfo.Username
+}
+
+// approved creates an Operation, and has somebody else approve it.
+func (s *space) approved(op *platformv1.Operation) {
+	s.Helper()
+	op.Spec.Author = s.me()
+	s.create(op)
+	s.eventually(settleIn, "the Operation waits for an approval", func() error {
+		if err := s.get(op.Name, op); err != nil {
+			return err
+		}
+		if op.Status.Phase != platformv1.OperationAwaitingApproval {
+			return fmt.Errorf("it is %q: %s", op.Status.Phase, op.Status.Error)
+		}
+		return nil
+	})
+	other := rest.CopyConfig(world.config)
+	other.Impersonate = rest.ImpersonationConfig{UserName: "somebody-else", Groups: []string{"system:masters"}}
+	c, err := client.New(other, client.Options{Scheme: world.client.Scheme()})
+	if err != nil {
+		s.Fatal(err)
+	}
+	before := op.DeepCopy()
+	op.Spec.Approval = &platformv1.OperationApproval{By: other.Impersonate.UserName, Decision: platformv1.OperationApproved}
+	if err := c.Patch(s.ctx, op, client.MergeFrom(before)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// passes waits until an Operation that takes its time has succeeded.
+func (s *space) passes(name string) {
+	s.Helper()
+	if ended := s.finished(name, 3*readyIn); ended.Status.Phase != platformv1.OperationSucceeded {
+		s.Fatalf("Operation %q is %s: %s", name, ended.Status.Phase, ended.Status.Error)
+	}
 }
 
 // finished waits until an Operation has ended and returns it.

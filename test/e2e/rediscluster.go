@@ -6,15 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,9 +40,9 @@ type redisCluster struct {
 }
 
 // redisCluster creates a RedisCluster that asks for little and does not wait for it.
-func (s *space) redisCluster(name string) *redisCluster {
+func (s *space) redisCluster(name string, changes ...func(*databasev1.RedisClusterSpec)) *redisCluster {
 	s.Helper()
-	s.create(&databasev1.RedisCluster{ObjectMeta: named(name), Spec: databasev1.RedisClusterSpec{
+	cluster := &databasev1.RedisCluster{ObjectMeta: named(name), Spec: databasev1.RedisClusterSpec{
 		Version: "7.0", Shards: 3, ReplicasPerShard: new(int32(1)),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
@@ -54,7 +50,11 @@ func (s *space) redisCluster(name string) *redisCluster {
 		},
 		Storage:        databasev1.RedisStorage{Size: resource.MustParse("64Mi")},
 		DeletionPolicy: platformv1.DeletionPolicyDelete,
-	}})
+	}}
+	for _, change := range changes {
+		change(&cluster.Spec)
+	}
+	s.create(cluster)
 	return &redisCluster{space: s, name: name, ways: s.ways()}
 }
 
@@ -64,6 +64,10 @@ func (r *redisCluster) in(t *testing.T) *redisCluster {
 
 func (r *redisCluster) application() string {
 	return platformv1.ApplicationNameFor("RedisCluster", r.name)
+}
+
+func (r *redisCluster) reference() platformv1.TargetReference {
+	return platformv1.TargetReference{APIVersion: databasev1.GroupVersion.String(), Kind: "RedisCluster", Name: r.name}
 }
 
 func (r *redisCluster) object() *databasev1.RedisCluster {
@@ -125,6 +129,7 @@ func (r *redisCluster) whole(shards int) {
 		return nil
 	})
 	r.spread()
+	r.letsIn()
 }
 
 // wholeFor is what one server says.
@@ -158,6 +163,35 @@ func (r *redisCluster) spread() {
 			r.Errorf("%s and %s are both of shard %s", pod.Name, other, place)
 		}
 		taken[place] = pod.Name
+	}
+}
+
+// letsIn waits until each server lets in the users that are declared, who may do what is said and nothing else.
+func (r *redisCluster) letsIn() {
+	r.Helper()
+	for _, user := range r.object().Spec.Users {
+		for _, pod := range r.pods() {
+			c := r.as(pod.Name, user.Name, clusterPassword)
+			r.eventually(settleIn, pod.Name+" lets "+user.Name+" in", func() error { return c.Ping(r.ctx).Err() })
+			if err := c.ConfigGet(r.ctx, "hz").Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+				r.Errorf("%s says to %s: %v", pod.Name, user.Name, err)
+			}
+		}
+	}
+}
+
+// apart has the test fail where the first pods of two shards, their primaries, are on one node.
+func (r *redisCluster) apart() {
+	r.Helper()
+	taken := map[string]string{}
+	for _, pod := range r.pods() {
+		if pod.Labels[platformv1.OrdinalLabel] != "0" {
+			continue
+		}
+		if other, is := taken[pod.Spec.NodeName]; is {
+			r.Errorf("%s and %s are both on node %s", pod.Name, other, pod.Spec.NodeName)
+		}
+		taken[pod.Spec.NodeName] = pod.Name
 	}
 }
 
@@ -220,173 +254,3 @@ func (r *redisCluster) deletePods(names ...string) {
 
 // way is the local address of a pod's server.
 func (r *redisCluster) way(pod string) string { return r.ways.to(pod, 6379) }
-
-// at is a client of one server.
-func (r *redisCluster) at(pod string) *redis.Client {
-	r.Helper()
-	a := r.accountIn(r.object().Status.BindingName)
-	c := redis.NewClient(&redis.Options{Addr: r.way(pod), Password: a.password, DialTimeout: answerIn, ReadTimeout: answerIn, MaxRetries: 1, Protocol: 2, DisableIdentity: true})
-	r.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// client for Redis Cluster, which reaches servers where they say that they are.
-func (r *redisCluster) client() *redis.ClusterClient {
-	r.Helper()
-	a := r.accountIn(r.object().Status.BindingName)
-	c := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{"any:0", "any:1", "any:2"}, Password: a.password, Protocol: 2, DisableIdentity: true,
-		DialTimeout: answerIn, ReadTimeout: answerIn, MaxRedirects: 8, DialerRetries: 1,
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			pod, err := r.podAt(ctx, address)
-			if err != nil {
-				return nil, err
-			}
-			return (&net.Dialer{}).DialContext(ctx, network, r.way(pod))
-		},
-	})
-	r.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// podAt is the pod with an address, or one of them all.
-func (r *redisCluster) podAt(ctx context.Context, address string) (string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", err
-	}
-	var list corev1.PodList
-	if err := world.client.List(ctx, &list, client.InNamespace(r.space.name), client.MatchingLabels{platformv1.ApplicationLabel: r.application()}); err != nil {
-		return "", err
-	}
-	n, _ := strconv.Atoi(port)
-	for i, pod := range list.Items {
-		if pod.DeletionTimestamp == nil && (pod.Status.PodIP == host || host == "any" && i == n) {
-			return pod.Name, nil
-		}
-	}
-	return "", fmt.Errorf("no pod has the address %s: %w", address, io.ErrUnexpectedEOF)
-}
-
-// clusterLoad are clients that write, and what was acknowledged with a replica.
-type clusterLoad struct {
-	*redisCluster
-	client *redis.ClusterClient
-	stop   context.CancelFunc
-	all    sync.WaitGroup
-	mu     sync.Mutex
-	// times of the acknowledged writes of each client.
-	times [clients][]time.Time
-}
-
-// load begins to write and returns when each client has.
-func (r *redisCluster) load() *clusterLoad {
-	r.Helper()
-	ctx, stop := context.WithCancel(r.ctx)
-	l := &clusterLoad{redisCluster: r, client: r.client(), stop: stop}
-	for i := range clients {
-		l.all.Go(func() { l.write(ctx, i) })
-	}
-	r.eventually(settleIn, "each client has written", func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for i := range clients {
-			if len(l.times[i]) < 3 {
-				return fmt.Errorf("client %d has %d times", i, len(l.times[i]))
-			}
-		}
-		return nil
-	})
-	return l
-}
-
-// key of a write: each goes to another slot.
-func (l *clusterLoad) key(client, number int) string {
-	return fmt.Sprintf("%s:%d:%d", l.Name(), client, number)
-}
-
-// write writes the next key until it is acknowledged with a replica, again and again.
-func (l *clusterLoad) write(ctx context.Context, client int) {
-	for number := 0; ctx.Err() == nil; {
-		if l.put(ctx, l.key(client, number)) != nil {
-			// A transaction, other than a command, does not have the client ask another server when its own is gone.
-			l.client.ReloadState(ctx)
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Millisecond):
-			}
-			continue
-		}
-		l.mu.Lock()
-		l.times[client] = append(l.times[client], time.Now())
-		l.mu.Unlock()
-		number++
-	}
-}
-
-// put writes a key and waits, on the same connection, until a replica has it.
-func (l *clusterLoad) put(ctx context.Context, key string) error {
-	ctx, cancel := context.WithTimeout(ctx, answerIn)
-	defer cancel()
-	return l.client.Watch(ctx, func(tx *redis.Tx) error {
-		if err := tx.Set(ctx, key, key, 0).Err(); err != nil {
-			return err
-		}
-		replicas, err := tx.Wait(ctx, 1, answerIn/2).Result()
-		if err == nil && replicas < 1 {
-			err = errors.New("no replica has it")
-		}
-		return err
-	}, key)
-}
-
-// judge ends the writing, reads all back, and says what the fault has cost.
-func (l *clusterLoad) judge(f clusterFault) {
-	l.Helper()
-	over := time.Now()
-	l.eventually(settleIn, "each client writes after all", func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for i, times := range l.times {
-			if !times[len(times)-1].After(over) {
-				return fmt.Errorf("client %d does not", i)
-			}
-		}
-		return nil
-	})
-	l.stop()
-	l.all.Wait()
-	var v verdict
-	for i, times := range l.times {
-		v.acknowledged += len(times)
-		v.gap = max(v.gap, longestGap(times))
-		v.lost += l.lost(i, len(times))
-	}
-	v.vacancy = v.gap
-	faults.add(f.name, v)
-	v.hold(l.T, f.name, f.limit)
-}
-
-// lost counts the writes of a client that cannot be read back.
-func (l *clusterLoad) lost(client, count int) int {
-	l.Helper()
-	lost := 0
-	for start := 0; start < count; start += readBack {
-		end := min(start+readBack, count)
-		answers, err := l.client.Pipelined(l.ctx, func(p redis.Pipeliner) error {
-			for number := start; number < end; number++ {
-				p.Get(l.ctx, l.key(client, number))
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
-			l.Fatal(err)
-		}
-		for i, answer := range answers {
-			if answer.(*redis.StringCmd).Val() != l.key(client, start+i) {
-				lost++
-			}
-		}
-	}
-	return lost
-}

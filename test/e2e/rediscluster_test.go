@@ -3,12 +3,15 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,19 +26,90 @@ func TestRedisCluster(t *testing.T) {
 	r := s.redisCluster("shop")
 	took := r.ready()
 	r.whole(3)
+	r.apart()
+	s.secret("users", "password", clusterPassword)
+	r.update(func(spec *databasev1.RedisClusterSpec) {
+		spec.Users = []databasev1.RedisUser{{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~*", Commands: "+@read +ping"}}
+	})
 	t.Logf("3 shards of 2 pods are ready after %s: %v", seconds(took), r.columns(databasev1.GroupVersion.WithResource("redisclusters"), r.name))
 	r.wantColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name, "Version", "Shards", "Pods", "Endpoint")
-	for _, fault := range clusterFaults() {
-		t.Run(fault.name, func(t *testing.T) {
-			r := r.in(t)
-			load := r.load()
-			fault.does(r)
-			r.whole(fault.shards)
-			load.judge(fault)
-		})
+	for round := range set.faultRounds {
+		for _, fault := range clusterFaults(round) {
+			t.Run(fault.name, func(t *testing.T) {
+				r := r.in(t)
+				load := r.load()
+				fault.does(r)
+				r.whole(fault.shards)
+				load.judge(fault)
+			})
+		}
 	}
 	r.idle()
+	r.update(func(spec *databasev1.RedisClusterSpec) { spec.Users = nil })
+	for _, pod := range r.pods() {
+		c := r.as(pod.Name, "app", clusterPassword)
+		r.eventually(settleIn, pod.Name+" lets the user in no more", func() error {
+			if err := c.Ping(r.ctx).Err(); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+				return fmt.Errorf("it says %v", err)
+			}
+			return nil
+		})
+	}
 }
+
+// TestRedisClusterOverTLS has the servers speak TLS, also to each other, while a process is killed under load.
+func TestRedisClusterOverTLS(t *testing.T) {
+	s := newSpace(t, "clustertls")
+	r := s.redisCluster("shop", func(spec *databasev1.RedisClusterSpec) { spec.TLS = &platformv1.TLS{Enabled: true} })
+	r.ready()
+	r.whole(3)
+	ca := []byte(r.account().ca)
+	for _, pod := range r.pods() {
+		for name, want := range map[string]string{"tls-cluster": "yes", "tls-replication": "yes", "port": "0"} {
+			if got := r.at(pod.Name).ConfigGet(r.ctx, name).Val()[name]; got != want {
+				t.Errorf("%s has %s %q, want %q", pod.Name, name, got, want)
+			}
+		}
+		for _, port := range []int{6379, 16379} {
+			if _, err := shownAt(r.ways.to(pod.Name, port), r.security(r.account(), pod.Name).ServerName, ca); err != nil {
+				t.Errorf("port %d of %s: %v", port, pod.Name, err)
+			}
+		}
+	}
+	fault := clusterFaults(0)[0]
+	fault.name += ", TLS"
+	load := r.load()
+	fault.does(r)
+	r.whole(fault.shards)
+	load.judge(fault)
+	r.losesShard("2")
+}
+
+// losesShard deletes all pods and volumes of a shard: nothing of it is handed out empty until somebody gives its data up, and somebody else agrees.
+func (r *redisCluster) losesShard(shard string) {
+	r.Helper()
+	id := r.ids()[r.primary(shard)]
+	for _, pod := range r.pods() {
+		if pod.Labels[platformv1.SetLabel] == shard {
+			claim := &corev1.PersistentVolumeClaim{}
+			r.mustGet(platformv1.ClaimNameFor("data", pod.Name), claim)
+			r.delete(claim)
+			r.deletePods(pod.Name)
+		}
+	}
+	r.eventually(readyIn, "the status says whose data is gone", func() error {
+		if said := describe(r.object().Status.Conditions); !strings.Contains(said, platformv1.ReasonMembersRefused) || !strings.Contains(said, "belong to node "+id) {
+			return errors.New(said)
+		}
+		return nil
+	})
+	r.approved(operation("abandon", "Abandon", r.reference(), "node", id))
+	r.passes("abandon")
+	r.whole(3)
+}
+
+// clusterPassword is that of the user of the tests.
+const clusterPassword = "secret-of-app"
 
 // clusterFault is one thing that is done to a Redis Cluster, how many shards it has then, and the gap of one client at which its test fails.
 type clusterFault struct {
@@ -44,11 +118,9 @@ type clusterFault struct {
 	does   func(r *redisCluster)
 }
 
-func clusterFaults() []clusterFault {
-	scale := func(shards int32) func(*redisCluster) {
-		return func(r *redisCluster) { r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Shards = shards }) }
-	}
-	return []clusterFault{
+// clusterFaults of a round. There is one way to another version, and so one round of it.
+func clusterFaults(round int) []clusterFault {
+	faults := []clusterFault{
 		{fault{name: "cluster: process killed", limit: failoverGap}, 3, func(r *redisCluster) { r.signal(r.primary("0"), "KILL", 0) }},
 		{fault{name: "cluster: process stopped", limit: failoverGap}, 3, func(r *redisCluster) {
 			before := r.primary("0")
@@ -89,21 +161,197 @@ func clusterFaults() []clusterFault {
 				r.Errorf("the nodes were %v, and are %v", before, after)
 			}
 		}},
+	}
+	faults = append(append(faults, clusterScales()...), clusterPlans(round)...)
+	if round == 0 {
+		faults = append(faults, clusterVersions()...)
+	}
+	return faults
+}
+
+// clusterScales have more and fewer shards.
+func clusterScales() []clusterFault {
+	scale := func(shards int32) func(*redisCluster) {
+		return func(r *redisCluster) { r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Shards = shards }) }
+	}
+	return []clusterFault{
 		{fault{name: "cluster: a shard more", limit: failoverGap}, 4, scale(4)},
-		{fault{name: "cluster: a shard less", limit: failoverGap}, 3, scale(3)},
+		{fault{name: "cluster: a shard less, for which there is no room at first", limit: failoverGap}, 3, func(r *redisCluster) { r.withoutRoom(scale(3)) }},
+		{fault{name: "cluster: a shard more, and then not", limit: failoverGap}, 3, func(r *redisCluster) {
+			r.update(func(spec *databasev1.RedisClusterSpec) { spec.Shards = 4 })
+			came := platformv1.PodNameFor(platformv1.WorkloadSetNameFor(r.application(), "node", "3"), 0)
+			r.eventually(readyIn, "slots have come to the new shard", func() error {
+				if slots := r.slotsOf(came); slots == 0 || slots >= allSlots/4 {
+					return fmt.Errorf("it has %d", slots)
+				}
+				return nil
+			})
+			scale(3)(r)
+		}},
+	}
+}
+
+// clusterPlans restart all servers.
+func clusterPlans(round int) []clusterFault {
+	hz := strconv.Itoa(20 + round)
+	return []clusterFault{
 		{fault{name: "cluster: processes restarted", limit: failoverGap}, 3, func(r *redisCluster) {
 			uids := r.uids()
-			r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Parameters = platformv1.Parameters{"hz": "20"} })
+			r.reshape(func(spec *databasev1.RedisClusterSpec) {
+				spec.Parameters = platformv1.Parameters{"hz": platformv1.ParameterValue(hz)}
+			})
 			r.whole(3)
 			if !maps.Equal(uids, r.uids()) {
 				r.Error("pods were replaced: a parameter restarts processes in place")
 			}
 			for pod := range uids {
-				if got := r.at(pod).ConfigGet(r.ctx, "hz").Val()["hz"]; got != "20" {
+				if got := r.at(pod).ConfigGet(r.ctx, "hz").Val()["hz"]; got != hz {
 					r.Errorf("pod %s has hz %q", pod, got)
 				}
 			}
 		}},
+		{fault{name: "cluster: restarted by an Operation", limit: inPlaceGap}, 3, func(r *redisCluster) {
+			before, runs := r.primaries(), r.said("server", "run_id")
+			name := fmt.Sprintf("restart-%d", round)
+			r.create(restartOf(name, r.reference()))
+			r.passes(name)
+			r.whole(3)
+			after, ran := r.primaries(), r.said("server", "run_id")
+			for shard, pod := range before {
+				if after[shard] == pod {
+					r.Errorf("%s was restarted as the primary of shard %s", pod, shard)
+				}
+			}
+			for pod, run := range runs {
+				if ran[pod] == run {
+					r.Errorf("the process of %s is the one before", pod)
+				}
+			}
+		}},
+	}
+}
+
+func clusterVersions() []clusterFault {
+	return []clusterFault{
+		{fault{name: "cluster: another version", limit: failoverGap}, 3, func(r *redisCluster) {
+			r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Version = "8.0" })
+			r.whole(3)
+			for pod, version := range r.said("server", "redis_version") {
+				if !strings.HasPrefix(version, "8.0.") || r.object().Status.Version != version {
+					r.Errorf("%s is of version %s, and the status says %s", pod, version, r.object().Status.Version)
+				}
+			}
+		}},
+		{fault{name: "cluster: pod deleted, another version", limit: failoverGap}, 3, func(r *redisCluster) { r.deletePods(r.primary("0")) }},
+	}
+}
+
+// primaries by shard.
+func (r *redisCluster) primaries() map[string]string {
+	r.Helper()
+	all := map[string]string{}
+	for _, m := range r.object().Status.Members {
+		if m.Role == "primary" {
+			all[m.Shard] = m.Name
+		}
+	}
+	return all
+}
+
+// said is a field of INFO by pod.
+func (r *redisCluster) said(section, field string) map[string]string {
+	r.Helper()
+	all := map[string]string{}
+	for _, pod := range r.pods() {
+		info, err := r.at(pod.Name).Info(r.ctx, section).Result()
+		if err != nil {
+			r.Fatal(err)
+		}
+		all[pod.Name] = infoField(info, field)
+	}
+	return all
+}
+
+// slotsOf is how many slots a server takes itself for the owner of.
+func (r *redisCluster) slotsOf(pod string) int {
+	r.Helper()
+	found := &corev1.Pod{}
+	if err := r.get(pod, found); err != nil || found.Status.PodIP == "" {
+		return 0
+	}
+	nodes, err := r.at(pod).ClusterNodes(r.ctx).Result()
+	if err != nil {
+		return 0
+	}
+	slots := 0
+	for line := range strings.Lines(nodes) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 || !strings.Contains(fields[2], "myself") {
+			continue
+		}
+		for _, span := range fields[8:] {
+			var from, to int
+			if n, _ := fmt.Sscanf(span, "%d-%d", &from, &to); n == 2 {
+				slots += to - from + 1
+			} else if n == 1 {
+				slots++
+			}
+		}
+	}
+	return slots
+}
+
+// withoutRoom fills the servers, so that those who stay have no room for what would come to them: that is refused with numbers, and nothing
+// goes, until there is.
+func (r *redisCluster) withoutRoom(scale func(*redisCluster)) {
+	r.Helper()
+	client, value := r.client(), strings.Repeat("x", 8<<10)
+	for n := 0; n < 3200; n += readBack {
+		if _, err := client.Pipelined(r.ctx, func(p redis.Pipeliner) error {
+			for number := range readBack {
+				p.Set(r.ctx, fmt.Sprintf("filler:%d", n+number), value, 0)
+			}
+			return nil
+		}); err != nil {
+			r.Fatal(err)
+		}
+	}
+	uids := r.uids()
+	for _, pod := range r.pods() {
+		info, err := r.at(pod.Name).Info(r.ctx, "memory").Result()
+		if err != nil {
+			r.Fatal(err)
+		}
+		used, err := strconv.Atoi(infoField(info, "used_memory"))
+		if err != nil {
+			r.Fatal(err)
+		}
+		// A third of 6 MiB would come to each.
+		r.limit(pod.Name, used+2<<20)
+	}
+	r.update(func(spec *databasev1.RedisClusterSpec) { spec.Shards = 3 })
+	r.eventually(readyIn, "that is refused", func() error {
+		said := describe(r.object().Status.Conditions)
+		if !strings.Contains(said, platformv1.ReasonMembersRefused) || !strings.Contains(said, "there is no room") || !strings.Contains(said, " MiB of ") {
+			return errors.New(said)
+		}
+		return nil
+	})
+	r.Log(describe(r.object().Status.Conditions))
+	if now := r.uids(); !maps.Equal(uids, now) {
+		r.Errorf("the pods were %v and are %v: what is refused must touch nothing", uids, now)
+	}
+	for pod := range uids {
+		r.limit(pod, 0)
+	}
+	scale(r)
+}
+
+// limit sets maxmemory of a server, in bytes.
+func (r *redisCluster) limit(pod string, bytes int) {
+	r.Helper()
+	if err := r.at(pod).ConfigSet(r.ctx, "maxmemory", strconv.Itoa(bytes)).Err(); err != nil {
+		r.Fatal(err)
 	}
 }
 

@@ -29,8 +29,10 @@ type electedFault struct {
 	does  func(e *elected, primary string)
 }
 
-func electedFaults() []electedFault {
-	return []electedFault{
+// electedFaults of a round. There is one way to another version, and so one round of it.
+func electedFaults(round int) []electedFault {
+	called := func(name string) string { return fmt.Sprintf("%s-%d", name, round) }
+	faults := []electedFault{
 		{"process killed", true, func(e *elected, primary string) { redisReplicated.signal(e.space, primary, "KILL", 0) }},
 		{"process does not come back", true, func(e *elected, primary string) { redisReplicated.signal(e.space, primary, "KILL", 12) }},
 		{"pod deleted", true, func(e *elected, primary string) { e.deletePods(e.uid(primary), primary) }},
@@ -39,11 +41,17 @@ func electedFaults() []electedFault {
 			e.deletePods(e.uid(primary), primary, graceZero)
 		}},
 		{"switched over", true, func(e *elected, _ string) {
-			e.create(operation("switch", "Switchover", e.reference()))
-			e.succeeded("switch")
+			e.create(operation(called("switch"), "Switchover", e.reference()))
+			e.succeeded(called("switch"))
 		}},
 		{"parameter that restarts", true, func(e *elected, _ string) {
-			e.update(func(spec *databasev1.RedisSpec) { spec.Parameters = platformv1.Parameters{"databases": "8"} })
+			e.update(func(spec *databasev1.RedisSpec) {
+				spec.Parameters = platformv1.Parameters{"databases": platformv1.ParameterValue(strconv.Itoa(8 + round))}
+			})
+		}},
+		{"restarted by an Operation", true, func(e *elected, _ string) {
+			e.create(restartOf(called("restart"), e.reference()))
+			e.passes(called("restart"))
 		}},
 		{"all pods deleted", false, func(e *elected, _ string) {
 			for _, pod := range e.allPods() {
@@ -66,6 +74,61 @@ func electedFaults() []electedFault {
 			e.replicate(3)
 			e.update(withReplicas(2))
 		}},
+		{"all pods deleted, and the primary's volume", true, func(e *elected, primary string) { e.losesAll(primary, called("elect")) }},
+	}
+	if round > 0 {
+		return faults
+	}
+	return append(faults,
+		electedFault{"another version", true, func(e *elected, _ string) {
+			e.update(func(spec *databasev1.RedisSpec) { spec.Version = "8.0" })
+			e.whole(2, 3)
+			if got := e.object().Status.Version; !strings.HasPrefix(got, "8.0.") {
+				e.Errorf("the status says version %q", got)
+			}
+		}},
+		electedFault{"pod and volume deleted, another version", true, faults[3].does},
+		electedFault{"all pods deleted, another version", false, faults[7].does},
+	)
+}
+
+// losesAll deletes all pods and the volume of the primary: nobody is elected until a person says with whose data to go on, which is the one
+// that was changed last.
+func (e *elected) losesAll(primary, operationName string) {
+	e.Helper()
+	e.deleteClaimOf(primary)
+	was := map[string]types.UID{}
+	for _, pod := range e.allPods() {
+		was[pod.Name] = pod.UID
+		e.delete(&pod)
+	}
+	var best, latest string
+	e.eventually(readyIn, "the others say how old their data is, and nobody writes", func() error {
+		r := e.object()
+		if r.Status.Primary != "" || len(e.role("replica")) != 2 {
+			return fmt.Errorf("%q is the primary of %v", r.Status.Primary, r.Status.Members)
+		}
+		best, latest = "", ""
+		for _, pod := range e.role("replica") {
+			text, err := logs(e.ctx, e.space.name, pod, redisComponent)
+			if err != nil {
+				return err
+			}
+			_, changed, says := strings.Cut(text, "the data here was last changed at ")
+			if e.uid(pod) == was[pod] || !says {
+				return fmt.Errorf("%s has yet to say it", pod)
+			}
+			if changed, _, _ = strings.Cut(changed, "\n"); changed > latest {
+				best, latest = pod, changed
+			}
+		}
+		return nil
+	})
+	e.Logf("%s has the latest data, of %s", best, latest)
+	e.approved(operation(operationName, "Elect", e.reference(), "pod", best))
+	e.passes(operationName)
+	if now := e.whole(2, 3); now != best {
+		e.Errorf("%s is the primary, and %s was to be", now, best)
 	}
 }
 
@@ -83,7 +146,11 @@ func TestRedisSentinel(t *testing.T) {
 		t.Errorf("status.durability is %q", got)
 	}
 	e.keepsOut()
-	for n, fault := range electedFaults() {
+	var all []electedFault
+	for round := range set.faultRounds {
+		all = append(all, electedFaults(round)...)
+	}
+	for n, fault := range all {
 		if !t.Run(fault.name, func(t *testing.T) {
 			e := e.in(t)
 			primary := e.whole(2, 3)
@@ -133,7 +200,8 @@ func (e *elected) replicate(number int) {
 // watched waits until that many Sentinels watch the primary, and each knows just the others and has the quorum that goes with it.
 func (e *elected) watched(number int) {
 	e.Helper()
-	e.eventually(readyIn, fmt.Sprintf("%d Sentinels watch the primary and know each other", number), func() error {
+	// A server that was scaled in is forgotten by one Sentinel after the other.
+	e.eventually(2*readyIn, fmt.Sprintf("%d Sentinels watch the primary and know each other and its replicas", number), func() error {
 		r := &databasev1.Redis{}
 		if err := e.get(e.name, r); err != nil {
 			return err
@@ -149,8 +217,8 @@ func (e *elected) watched(number int) {
 			if err != nil {
 				return err
 			}
-			if replicas, err := strconv.Atoi(told["num-slaves"]); err != nil || replicas < 2 {
-				return fmt.Errorf("Sentinel %d knows of %q replicas", n, told["num-slaves"])
+			if want := fmt.Sprint(*r.Spec.Replicas); told["num-slaves"] != want {
+				return fmt.Errorf("Sentinel %d knows of %q replicas, want %s", n, told["num-slaves"], want)
 			}
 			if told["num-other-sentinels"] != strconv.Itoa(number-1) || told["quorum"] != strconv.Itoa(number/2+1) || told["flags"] != "master" ||
 				!strings.HasPrefix(told["ip"], r.Status.Primary+".") {

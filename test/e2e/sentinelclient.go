@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,30 +53,21 @@ func (e *elected) client() *redis.Client {
 		e.Fatalf("the binding has Sentinels at %s:%s with the primary %q, and the status says %q", host, port, master, want)
 	}
 	o := &redis.FailoverOptions{MasterName: master, SentinelPassword: string(secret.Data["password"]), Password: string(secret.Data["password"]),
-		Dialer: e.dial, MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, PoolSize: 2}
+		MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, PoolSize: 2}
 	for n := range 3 {
 		o.SentinelAddrs = append(o.SentinelAddrs, net.JoinHostPort(fmt.Sprintf("%s-sentinel-main-%d", e.application(), n), port))
 	}
-	if ca := secret.Data["ca.crt"]; len(ca) > 0 {
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(ca)
-		// Each is reached by another way than its name, and shows a certificate for that.
-		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := e.dial(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			name, _, _ := net.SplitHostPort(address)
-			if !strings.Contains(name, ".") {
-				name = host
-			}
-			secured := tls.Client(conn, &tls.Config{RootCAs: roots, ServerName: name})
-			if err := secured.HandshakeContext(ctx); err != nil {
-				_ = conn.Close()
-				return nil, err
-			}
-			return secured, nil
+	// Each is reached by another way than its name, and shows a certificate for that.
+	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := e.dial(ctx, network, address)
+		if err != nil {
+			return nil, err
 		}
+		name, _, _ := net.SplitHostPort(address)
+		if !strings.Contains(name, ".") {
+			name = host
+		}
+		return secured(ctx, conn, trusting(secret.Data["ca.crt"], name))
 	}
 	return redis.NewFailoverClient(o)
 }

@@ -47,6 +47,13 @@ type RedisClusterSpec struct {
 	// a password is generated; status.bindingName names the Secret that holds it.
 	// +optional
 	Auth *Auth `json:"auth,omitempty"`
+	// users of Redis' access control list, beside "default": each server has all of them, also one that comes later. Each is an Entity that this
+	// object owns; taken out of the list, it is removed from Redis. An object is Ready when its users are as asked.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Users []RedisUser `json:"users,omitempty"`
 	// maxmemory is the most memory that each server uses for data, for example 256Mi; between 1Mi and
 	// 1Pi, and not above resources.limits.memory. Without it, Redis sets itself no limit.
 	// +optional

@@ -562,6 +562,13 @@ func (in *RedisClusterSpec) DeepCopyInto(out *RedisClusterSpec) {
 		*out = new(Auth)
 		**out = **in
 	}
+	if in.Users != nil {
+		in, out := &in.Users, &out.Users
+		*out = make([]RedisUser, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Maxmemory != nil {
 		in, out := &in.Maxmemory, &out.Maxmemory
 		x := (*in).DeepCopy()

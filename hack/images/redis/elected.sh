@@ -117,7 +117,8 @@ start() {
     elif [ "$2" -lt 2 ] || [ "$2" -le $(($3 / 2)) ]; then
       told "waiting for most Sentinels to name one primary: $2 of $3 name $1"
     elif [ "$1" != "$SELF" ]; then
-      say "$2 of $3 Sentinels name $1: following it"
+      changed=$(stat -c %y $data/appendonlydir/*.aof 2>/dev/null | sort | tail -n 1)
+      say "$2 of $3 Sentinels name $1: following it; the data here was last changed at ${changed:-no time}"
       ( eligible & ) </dev/null
       serve --replicaof "$1" "$port" --replica-priority 0
     elif [ ! -e "$mark" ]; then
@@ -194,7 +195,37 @@ sentinel() {
   rm -f "$data/own.conf" "$data/kept.conf"
   sync "$data"
   say "watching $(awk '$2 == "monitor" { print $4 }' "$state") with a quorum of $QUORUM"
+  ( tidy & ) </dev/null
   exec redis-server "$state" --sentinel
+}
+
+# gone prints the servers that a Sentinel has found down for half a minute, and whose names lead nowhere.
+gone() {
+  printf 'SENTINEL REPLICAS %s\n' $name | internal "$1" "$sentinelPort" | tr -d '\r' | awk '
+    function tell() { if (down >= 30000) print host }
+    key == "" { if ($0 == "name") { tell(); down = 0 } key = $0; next }
+    { if (key == "ip") host = $0; if (key == "s-down-time") down = $0; key = "" }
+    END { tell() }' | while read -r host; do getent hosts "$host" >/dev/null || echo "$host"; done
+}
+
+# tidy has this Sentinel forget servers that are gone, which it would list for ever. That takes a reset, after which it hears of all others
+# anew; a server that is back after all is one of them as soon as it follows the primary. Sentinels do so one after the other, each only while
+# all of them are there, know each other and name one primary, which serves.
+tidy() {
+  while kill -0 $$ 2>/dev/null; do
+    sleep 10
+    lost=$(gone 127.0.0.1)
+    [ "$lost" ] || continue
+    set -- $PEERS
+    all=$#
+    set -- $(askAll "$@" | awk -v all="$all" '$1 == "named" && $4 == all { n[$2]++ } END { for (host in n) if (n[host] == all) print host }')
+    [ $# -eq 1 ] && [ "$(internal "$1" "$port" INFO replication | field role)" = master ] || continue
+    for one in $PEERS; do
+      [ "$one" != "$SELF" ] || break
+      [ ! "$(gone "$one")" ] || continue 2
+    done
+    say "forgetting $(echo $lost): $(internal 127.0.0.1 "$sentinelPort" SENTINEL RESET $name)"
+  done
 }
 
 # probe says "named:no" of a server that takes itself for the primary while each Sentinel that answers names another one.

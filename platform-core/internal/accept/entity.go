@@ -24,14 +24,15 @@ type EntityWanted struct {
 
 // Entity returns what an Entity of an Application asks for, or each thing that is wrong with what it asks.
 func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plugin.Bundle) (*EntityWanted, []*render.Refusal) {
+	bundle = bundle.In(app.Spec.Topology)
 	declared, roles, ok := bundle.Entity(entity.Spec.Type)
 	if !ok {
 		known := "it has none"
 		if types := bundle.EntityTypes(); len(types) > 0 {
 			known = "it has " + strings.Join(types, ", ")
 		}
-		return nil, []*render.Refusal{refuse(platformv1.ReasonTypeNotFound, "plugin %s of Application %q has no entities of type %q: %s",
-			bundle.Manifest.Name, app.Name, entity.Spec.Type, known)}
+		return nil, []*render.Refusal{refuse(platformv1.ReasonTypeNotFound, "plugin %s of Application %q has no entities of type %q: %s with topology %q",
+			bundle.Manifest.Name, app.Name, entity.Spec.Type, known, app.Spec.Topology)}
 	}
 	var refusals []*render.Refusal
 	if err := declared.CheckEntityName(entity.Spec.Name); err != nil {

@@ -115,6 +115,9 @@ func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.Step
 	}
 	answer := r.facts.Answers[key]
 	if answer == nil {
+		if v := a.yield(r, t, step, pod); !v.done() {
+			return v
+		}
 		call, why := a.call(r, t, pod)
 		if why != "" {
 			return verdict{failed: why, untouched: yes}
@@ -136,6 +139,28 @@ func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.Step
 		return a.acted(t, step, pod, answer)
 	}
 	return a.answered(t, pod, answer)
+}
+
+// yield has a pod that writes hand over before its process is restarted, where members elect the writer and there is another pod: they would
+// elect one only once they miss it.
+func (a agentStep) yield(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, pod *Pod) verdict {
+	switch set := step.Outputs[outputSet]; {
+	case a.yields(r, t, pod):
+	case set != "" && r.facts.writerOf(set) == nil:
+		return verdict{waiting: fmt.Sprintf("another pod to take over from %s", pod.Name), retry: closePoll}
+	default:
+		return withdraw(r, step)
+	}
+	if step.Outputs == nil {
+		step.Outputs = map[string]string{}
+	}
+	step.Outputs[outputSet] = SetOf(pod.Name)
+	return handedOver(r, &Effect{Key: r.key(step, "yield/"+string(pod.UID)), Handover: &Handover{Set: SetOf(pod.Name), From: pod.Name}})
+}
+
+// yields says whether a pod is to hand over before it is called.
+func (a agentStep) yields(r *run, t *plugin.OperationStep, pod *Pod) bool {
+	return t.Agent.Call == plugin.AgentRestart && writes(*pod) == 1 && r.facts.Yielding[SetOf(pod.Name)] && len(r.facts.Beside(pod.Name)) > 0
 }
 
 // call is what to call at a pod; why says why it cannot be called.

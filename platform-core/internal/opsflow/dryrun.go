@@ -156,11 +156,16 @@ func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string
 	if len(pods) == 0 {
 		return nil, fmt.Sprintf("%s has no pods that step %q could act on", r.facts.Target, t.Name)
 	}
+	for _, name := range pods {
+		if (agentStep{}).yields(r, t, r.facts.pod(name)) {
+			lines = append(lines, fmt.Sprintf("pod %s hands over to another pod before it is called", name))
+		}
+	}
 	what := "calls " + string(t.Agent.Call)
 	if t.Agent.Action != "" {
 		what = "runs action " + t.Agent.Action
 	}
-	return []string{fmt.Sprintf("%s in %s", what, strings.Join(pods, ", then "))}, ""
+	return append(lines, fmt.Sprintf("%s in %s", what, strings.Join(pods, ", then "))), ""
 }
 
 func (r *run) describeJob(t *plugin.OperationStep) (lines []string, why string) {

@@ -3,7 +3,10 @@
 package opsflow
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -42,7 +45,7 @@ func (f Facts) variables() map[string]any {
 
 func (f Facts) target() map[string]any {
 	target := map[string]any{"kind": f.Reference.Kind, "name": f.Reference.Name, "component": f.Component,
-		"namespace": "", "application": "", "version": "", "topology": "", "pods": int64(len(f.Pods)), "writers": int64(0)}
+		"namespace": "", "application": "", "version": "", "topology": "", "pods": int64(len(f.Pods)), "writers": int64(0), "members": f.members()}
 	if f.Application != nil {
 		target["namespace"], target["application"] = f.Application.Namespace, f.Application.Name
 		target["version"], target["topology"] = f.Application.Spec.Version, f.Application.Spec.Topology
@@ -53,6 +56,28 @@ func (f Facts) target() map[string]any {
 		}
 	}
 	return target
+}
+
+// members are the pods that a template acts on, by set, as JSON.
+func (f Facts) members() string {
+	sets := [][]string{}
+	last := ""
+	pods := f.acted()
+	slices.SortFunc(pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Set, b.Set), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+	for _, pod := range pods {
+		if set := SetOf(pod.Name); set != last || len(sets) == 0 {
+			sets, last = append(sets, nil), set
+		}
+		sets[len(sets)-1] = append(sets[len(sets)-1], pod.Name)
+	}
+	// Names.
+	data, err := json.Marshal(sets)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
 }
 
 // Preconditions says which precondition of a template does not hold; nil when all do.

@@ -51,6 +51,8 @@ type Facts struct {
 	Sets []string
 	// Writing has those of them whose writer the engine names, by name.
 	Writing map[string]Writing
+	// Yielding are those of them whose writer hands over by a declared action, by name.
+	Yielding map[string]bool
 	// Pods that those sets are to have now, those that are absent included, in any order.
 	Pods []Pod
 	// Answers to the effects of this turn, by key.
@@ -140,14 +142,20 @@ const (
 	PodGoing Presence = "Going"
 )
 
-// inOrder returns the pods of the components that a template acts on, those that take no writes first.
-func (f Facts) inOrder() []Pod {
+// acted are the pods of the components that a template acts on.
+func (f Facts) acted() []Pod {
 	var pods []Pod
 	for _, pod := range f.Pods {
 		if len(f.Template.Targets) == 0 || slices.Contains(f.Template.Targets, pod.Component) {
 			pods = append(pods, pod)
 		}
 	}
+	return pods
+}
+
+// inOrder returns the pods of the components that a template acts on, those that take no writes first.
+func (f Facts) inOrder() []Pod {
+	pods := f.acted()
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(
 			cmp.Compare(writes(a), writes(b)),

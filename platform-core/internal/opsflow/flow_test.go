@@ -39,6 +39,39 @@ var stories = map[string]func() *world{
 		w.happens("Something else happens.", nil)
 		return w
 	},
+	"writer-hands-over-first": func() *world {
+		w := newWorld(restartTemplate(), pod(0, writer), pod(1, reader))
+		w.facts.Yielding = map[string]bool{"redis-a-main": true}
+		w.happens("The Operation starts.", nil)
+		w.happens("Pod 1 has restarted; pod 0 writes, and the controller dies before it asks for another writer.", func(w *world) { w.done(1); w.crash = crashAfterWrite })
+		w.happens("A controller starts.", nil)
+		w.happens("Pod 1 writes, and pod 0 follows.", func(w *world) { w.at(1).Access, w.at(0).Access = writer, reader })
+		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
+		return w
+	},
+	"writer-does-not-hand-over": func() *world {
+		w := newWorld(restartTemplate(), pod(0, writer), pod(1, reader))
+		w.facts.Yielding = map[string]bool{"redis-a-main": true}
+		w.happens("The Operation starts.", nil)
+		w.happens("Pod 1 has restarted.", func(w *world) { w.done(1) })
+		w.happens("The set gives up.", func(w *world) { w.refuse["handover"] = "pod redis-a-main-0 did not hand over" })
+		return w
+	},
+	"cancelled-while-the-writer-hands-over": func() *world {
+		w := newWorld(restartTemplate(), pod(0, writer), pod(1, reader))
+		w.facts.Yielding = map[string]bool{"redis-a-main": true}
+		w.happens("The Operation starts.", nil)
+		w.happens("Pod 1 has restarted.", func(w *world) { w.done(1) })
+		w.happens("It is cancelled.", func(w *world) { w.op.Spec.Cancel = true })
+		return w
+	},
+	"only-one-pod-that-writes": func() *world {
+		w := newWorld(restartTemplate(), pod(0, writer))
+		w.facts.Yielding = map[string]bool{"redis-a-main": true}
+		w.happens("The Operation starts.", nil)
+		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
+		return w
+	},
 	"two-steps": func() *world {
 		template := restartTemplate()
 		template.Steps = append(template.Steps, plugin.OperationStep{Name: "reload", Agent: &plugin.AgentStep{Call: plugin.AgentReload}})

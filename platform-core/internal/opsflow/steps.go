@@ -279,7 +279,7 @@ func (r *run) compensate() {
 				return
 			}
 		}
-		if t.Engine == nil || !t.Engine.Do.OnPods() {
+		if !asksForWriter(t) {
 			continue
 		}
 		if v := withdraw(r, step); !v.done() {
@@ -307,6 +307,11 @@ func (r *run) compensate() {
 			return
 		}
 	}
+}
+
+// asksForWriter says whether a step may ask a set for another writer.
+func asksForWriter(t *plugin.OperationStep) bool {
+	return t.Engine != nil && t.Engine.Do.OnPods() || t.Agent != nil && t.Agent.Call == plugin.AgentRestart
 }
 
 // ended is the decision of a run that ended early and has nothing left to compensate.

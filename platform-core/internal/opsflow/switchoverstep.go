@@ -43,11 +43,16 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 		}
 		return verdict{}
 	}
-	waiting := fmt.Sprintf("a pod to take over from %s", from)
-	if to != "" {
-		waiting = fmt.Sprintf("pod %s to take over from %s", to, from)
+	return handedOver(r, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to}})
+}
+
+// handedOver asks a set to have its writer hand over, and waits for that.
+func handedOver(r *run, effect *Effect) verdict {
+	waiting := fmt.Sprintf("another pod to take over from %s", effect.Handover.From)
+	if to := effect.Handover.To; to != "" {
+		waiting = fmt.Sprintf("pod %s to take over from %s", to, effect.Handover.From)
 	}
-	answer, v := r.answer(&Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to}}, waiting)
+	answer, v := r.answer(effect, waiting)
 	switch {
 	case answer == nil:
 		return v

@@ -38,6 +38,8 @@ type Entity struct {
 	Component string `json:"component"`
 	// Role of the pod that is asked. Default: the one that takes writes; any pod where the component has no roles.
 	Role string `json:"role,omitempty"`
+	// Pods that have such an object: one of them has it for all by default.
+	Pods EntityPods `json:"pods,omitempty"`
 	// Names is a CUE constraint of the names that such an object can have.
 	Names string `json:"names"`
 	// Driver is what the component's driver calls it.
@@ -49,6 +51,12 @@ type Entity struct {
 	// Password: Required, Optional, or empty for objects that have none.
 	Password EntityPassword `json:"password,omitempty"`
 }
+
+// EntityPods says which pods have an object.
+type EntityPods string
+
+// EntityEach: every pod of the component has it for itself, also one that comes later.
+const EntityEach EntityPods = "Each"
 
 // EntityPassword says whether an object has a password.
 type EntityPassword string
@@ -70,22 +78,25 @@ func (c *Component) rolesOf(e *Entity) []string {
 	return roles
 }
 
-// Entity returns a type of entities, and the roles of the pods that are asked about it; no roles for any pod.
+// Entity returns a type of entities of a topology, and the roles of the pods that are asked about it; no roles for any pod.
 func (b *Bundle) Entity(name string) (e *Entity, roles []string, ok bool) {
 	for i := range b.Components.Entities {
 		if e := &b.Components.Entities[i]; e.Type == name {
 			c, _ := b.Component(e.Component)
+			if e.Pods == EntityEach {
+				return e, nil, true
+			}
 			return e, c.rolesOf(e), true
 		}
 	}
 	return nil, nil, false
 }
 
-// EntityTypes are the types that the plugin declares, in order.
+// EntityTypes are the types that there are, in order.
 func (b *Bundle) EntityTypes() []string {
 	types := names(b.Components.Entities, func(e Entity) string { return e.Type })
 	slices.Sort(types)
-	return types
+	return slices.Compact(types)
 }
 
 // CheckEntityName says whether an object of the type can have the name; the error ends a sentence.
@@ -161,7 +172,12 @@ func (l *loader) checkDriver(path document.Path, c *Component) {
 }
 
 func (l *loader) checkEntities() {
-	unique(l, document.Path{"entities"}, l.components.Entities, func(e Entity) string { return e.Type })
+	for i := range l.components.Entities {
+		e := &l.components.Entities[i]
+		if first := slices.IndexFunc(l.components.Entities[:i], func(o Entity) bool { return o.Type == e.Type && l.together(o.Component, e.Component) }); first >= 0 {
+			l.wrong(document.Path{"entities"}.Index(i), "has the name %q of %s, and a topology has both: names must differ", e.Type, document.Path{"entities"}.Index(first))
+		}
+	}
 	for i := range l.components.Entities {
 		l.checkEntity(document.Path{"entities"}.Index(i), &l.components.Entities[i])
 	}
@@ -180,9 +196,11 @@ func (l *loader) checkEntity(path document.Path, e *Entity) {
 	}
 	c := &all[index]
 	switch {
+	case e.Role != "" && e.Pods == EntityEach:
+		l.wrong(path.With("role"), "is of the pod that is asked, and each of them is: take it out, or pods")
 	case e.Role != "":
 		l.oneOf(path.With("role"), e.Role, "role", names(c.Roles, func(r Role) string { return r.Name }))
-	case len(c.Roles) > 0 && len(c.rolesOf(e)) == 0:
+	case e.Pods != EntityEach && len(c.Roles) > 0 && len(c.rolesOf(e)) == 0:
 		l.wrong(path, "has no role, and no role of component %q takes writes: name the one whose pods are asked", c.Name)
 	}
 	switch {

@@ -24,7 +24,7 @@ func redisSources(t testing.TB) map[Part]Source {
 	if len(errs) > 0 {
 		t.Fatalf("the redis plugin cannot be read: %v", errs)
 	}
-	if err := plugintest.Standalone(sources[PartComponents].Data, sources[PartParams].Data, sources[PartPodTemplates].Data); err != nil {
+	if err := plugintest.Standalone(sources[PartComponents].Data, sources[PartParams].Data, sources[PartPodTemplates].Data, sources[PartOperations].Data); err != nil {
 		t.Fatal(err)
 	}
 	return sources

@@ -31,7 +31,7 @@ const (
 var targetShape = placeholder.Fields(map[string]placeholder.Shape{
 	"kind": placeholder.TextShape, "name": placeholder.TextShape, "namespace": placeholder.TextShape,
 	"application": placeholder.TextShape, "component": placeholder.TextShape,
-	"version": placeholder.TextShape, "topology": placeholder.TextShape,
+	"version": placeholder.TextShape, "topology": placeholder.TextShape, "members": placeholder.TextShape,
 	"pods": placeholder.IntShape, "writers": placeholder.IntShape,
 })
 

@@ -11,7 +11,7 @@ import (
 )
 
 // In returns the bundle as a topology has it: each component with the authority that it has there and what is in force under
-// that, and the credentials that are for the topology. A bundle that has no such topology is returned as it is.
+// that, and the credentials and types of entities that are for the topology. A bundle that has no such topology is returned as it is.
 func (b *Bundle) In(topology string) *Bundle {
 	if view, ok := b.views[topology]; ok {
 		return view
@@ -25,6 +25,7 @@ func (b *Bundle) makeViews() {
 	for i := range b.Components.Topologies {
 		t := &b.Components.Topologies[i]
 		view := *b
+		view.Components.Entities = slices.DeleteFunc(slices.Clone(b.Components.Entities), func(e Entity) bool { return !t.has(e.Component) })
 		view.Components.Credentials = slices.DeleteFunc(slices.Clone(b.Components.Credentials), func(c Credential) bool { return !c.isFor(t.Name) })
 		// Components keep their places, by which their templates are found.
 		view.Components.Components = slices.Clone(b.Components.Components)

@@ -30,7 +30,7 @@ func redis(t testing.TB, changes ...string) *plugin.Bundle {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if err := plugintest.Standalone(sources[plugin.PartComponents].Data, sources[plugin.PartParams].Data, sources[plugin.PartPodTemplates].Data); err != nil {
+	if err := plugintest.Standalone(sources[plugin.PartComponents].Data, sources[plugin.PartParams].Data, sources[plugin.PartPodTemplates].Data, sources[plugin.PartOperations].Data); err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i+1 < len(changes); i += 2 {

@@ -111,6 +111,10 @@ func stepCluster(ctx context.Context, d *Driver, words []string, statement drive
 		bringer.Report = func(r cluster.Result) { statement.Report(tableOfResult(r)) }
 	}
 	result, err := bringer.Bring(ctx, shape)
+	if err == nil && shape.Goal == cluster.GiveUp && result.Phase != cluster.Done {
+		// Nobody calls again.
+		err = fmt.Errorf("nothing is given up: %s", result.Reason)
+	}
 	if err != nil {
 		return driver.Table{}, err
 	}

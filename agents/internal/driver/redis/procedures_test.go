@@ -74,7 +74,7 @@ func TestProceduresOfACluster(t *testing.T) {
 	}
 	for argument, says := range map[string]string{
 		"": "no JSON", `{"shards": []}`: "at least 3", `{"shards": [["a"],["b"],["a"]]}`: "there twice", `{"shards": [["a"],["b"],["c:x"]]}`: "no host:port",
-		`{"shards": [["a"],["b"],[]]}`: "has no members", `{"shards": [["a"],["b"],["c"]], "goal": "Fly"}`: "must be Converge or Settle", `{"shape": 1}`: "no JSON that can be read",
+		`{"shards": [["a"],["b"],[]]}`: "has no members", `{"shards": [["a"],["b"],["c"]], "goal": "Fly"}`: "must be Converge or GiveUp", `{"shape": 1}`: "no JSON that can be read",
 		`{"shards": [["a"],["b"],["c"]], "yield": ["d"]}`: "is in no shard",
 	} {
 		if _, err := ask("cluster-step", driver.ReadWrite, argument); err == nil || !strings.Contains(err.Error(), says) {

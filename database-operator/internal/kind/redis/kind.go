@@ -3,10 +3,12 @@
 package redis
 
 import (
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
+	"github.com/zeroinfra/database-operator/internal/redisparts"
 )
 
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis,verbs=get;list;watch;patch
@@ -27,6 +29,11 @@ var (
 
 // Name implements typed.Kind.
 func (Kind) Name() string { return "Redis" }
+
+// Entities implements typed.EntityMaker: the users.
+func (Kind) Entities(r *databasev1.Redis) []platformv1.EntitySpec {
+	return redisparts.Users(r.Spec.Users)
+}
 
 // writes is what Operations change of the servers.
 var writes = kindparts.Replicated{Component: component, Field: "replicas", Whole: "a Redis"}

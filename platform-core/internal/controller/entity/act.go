@@ -188,7 +188,7 @@ func (g *group) underWay(batch []*item) {
 }
 
 // readBack says what became of the changes.
-func (c *Controller) readBack(ctx context.Context, agent agentclient.Entities, g *group, items []*item, now time.Time) {
+func (c *Controller) readBack(ctx context.Context, agent agentclient.Entities, g *group, items []*item) {
 	states, err := observeAll(ctx, agent, g.entityType, items)
 	for _, it := range items {
 		if err != nil {

@@ -101,7 +101,10 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	worst := c.report(ctx, seen)
 	for _, group := range groups {
-		seen.remember(group)
+		seen.rememberItems(group)
+		if !group.each {
+			seen.rememberProcess(group)
+		}
 	}
 	telemetry.Outcome(owner, worst)
 	return worst.Within(seen.again).Result()
@@ -112,29 +115,52 @@ func spread(interval time.Duration) time.Duration {
 	return interval - time.Duration(rand.Int64N(int64(interval)/10+1))
 }
 
-// keep brings the objects of one type to what is asked, and reads them back.
+// keep brings the objects of one type to what is asked, and reads them back: in one pod, or in each.
 func (c *Controller) keep(ctx context.Context, seen *observation, g *group) {
-	agent, o := c.agentOf(ctx, seen, g)
-	if o.Kind() != outcome.KindDone {
+	if g.each {
+		c.keepEach(ctx, seen, g)
+		return
+	}
+	pod := podFor(seen.pods, g)
+	if pod == nil {
+		seen.wait(g, outcome.Waiting(platformv1.ReasonMiddlewareNotReady, fmt.Sprintf("no pod of component %q of Application %q takes writes now: see its conditions", g.component, seen.key.Name)))
+		return
+	}
+	if o := c.ask(ctx, seen, g, pod); o.Kind() != outcome.KindDone {
 		seen.wait(g, o)
 		return
 	}
-	seen.lookAgain(spread(c.Interval()))
-	states, err := observeAll(ctx, agent, g.entityType, g.items)
-	if err != nil {
-		seen.wait(g, unanswered(err))
-		return
+	c.bring(ctx, seen, g)
+}
+
+// ask reads the objects of a type in a pod.
+func (c *Controller) ask(ctx context.Context, seen *observation, g *group, pod *corev1.Pod) outcome.Outcome {
+	if o := c.reach(ctx, seen, g, pod); o.Kind() != outcome.KindDone {
+		return o
 	}
+	seen.lookAgain(spread(c.Interval()))
+	var err error
+	if g.states, err = observeAll(ctx, g.agent, g.entityType, g.items); err != nil {
+		return unanswered(err)
+	}
+	return outcome.Done()
+}
+
+// bring changes what was read and is not as asked, and reads that back.
+func (c *Controller) bring(ctx context.Context, seen *observation, g *group) {
 	var changes []*item
 	for _, it := range g.items {
-		if decide(it, states, g.instance, seen.now); it.intent != "" {
+		if it.outcome != nil {
+			continue
+		}
+		if decide(it, g.states, g.instance, seen.now); it.intent != "" {
 			changes = append(changes, it)
 		}
 	}
 	if changes = c.prepare(ctx, changes); len(changes) == 0 {
 		return
 	}
-	if settled := c.change(ctx, agent, g, changes); len(settled) > 0 {
-		c.readBack(ctx, agent, g, settled, seen.now)
+	if settled := c.change(ctx, g.agent, g, changes); len(settled) > 0 {
+		c.readBack(ctx, g.agent, g, settled)
 	}
 }

@@ -3,7 +3,8 @@
 // Package entity keeps the objects that Entities stand for, inside the middleware, as their specs say.
 //
 // A turn is about all Entities of one Application: its request names the Application. It asks the ops agent of the pod that takes
-// writes for all of their objects at once, compares, changes in batches what is not as asked, and reads that back.
+// writes for all of their objects at once, compares, changes in batches what is not as asked, and reads that back. Objects that every pod has for
+// itself (pods: Each) are asked for in each, one after the other.
 //
 // Inputs: Entities of its domain, and whether the objects that declare those which are to go are there still; the Application that they name, and its plugin; the pods of that Application, with the reports of their
 // agents; the Secrets that passwordFrom names, each watched by its name.

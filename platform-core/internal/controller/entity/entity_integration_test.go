@@ -216,7 +216,7 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 		change       func(*platformv1.EntitySpec)
 		reason, says string
 	}{
-		"type":      {func(s *platformv1.EntitySpec) { s.Type = "topic" }, platformv1.ReasonTypeNotFound, `has no entities of type "topic": it has acl-user`},
+		"type":      {func(s *platformv1.EntitySpec) { s.Type = "topic" }, platformv1.ReasonTypeNotFound, `has no entities of type "topic": it has acl-user with topology "standalone"`},
 		"default":   {func(s *platformv1.EntitySpec) { s.Name = "default" }, platformv1.ReasonInvalidSpec, "default and sentinel are taken"},
 		"parameter": {func(s *platformv1.EntitySpec) { s.Parameters = platformv1.Parameters{"key": "~*"} }, platformv1.ReasonInvalidParameters, `did you mean "keys"`},
 		"value":     {func(s *platformv1.EntitySpec) { s.Parameters = platformv1.Parameters{"keys": "app:*"} }, platformv1.ReasonInvalidParameters, `it must be patterns such as "~app:* %R~shared:*"`},

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -98,23 +99,59 @@ type fixture struct {
 	starts    int64
 	observed  atomic.Int64
 	changed   atomic.Int64
+	// name of the pod, and its labels.
+	name   string
+	labels map[string]string
 }
 
 func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := newApplication(t, "standalone")
+	f.begin(t, podName, map[string]string{platformv1.ComponentLabel: "redis", platformv1.RoleLabel: "primary"})
+	return f
+}
+
+// newCluster is an Application with the topology cluster and one pod.
+func newCluster(t *testing.T) *fixture {
+	t.Helper()
+	f := newApplication(t, "cluster")
+	f.begin(t, "redis-a-node-0-0", map[string]string{platformv1.ComponentLabel: "node"})
+	return f
+}
+
+// member adds a pod to that.
+func (f *fixture) member(t *testing.T, name string) *fixture {
+	t.Helper()
+	member := &fixture{namespace: f.namespace, authority: f.authority, index: f.index, opsPort: f.opsPort}
+	member.begin(t, name, f.labels)
+	return member
+}
+
+// newApplication is an Application without pods.
+func newApplication(t *testing.T, topology string) *fixture {
 	t.Helper()
 	bundle, _, problems := pluginfolder.Load(redisPlugin)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	f := &fixture{namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), index: plugin.NewIndex(),
-		address: testagents.Address(), opsPort: testagents.FreePort(t), redisPort: fmt.Sprint(testagents.FreePort(t))}
-	f.Pod = testagents.NewPod(t, f.authority, f.namespace, podName, nil)
+	f := &fixture{namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), index: plugin.NewIndex(), opsPort: testagents.FreePort(t)}
 	f.index.Set("redis", "1.0.0", bundle, nil)
-	f.create(testkit.BuildApplication(f.namespace, "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build())
+	app := testkit.BuildApplication(f.namespace, "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version("7.0").Topology(topology).Build()
+	if err := env.Client.Create(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// begin starts the pod, its process and its agent.
+func (f *fixture) begin(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	f.name, f.labels = name, labels
+	f.Pod = testagents.NewPod(t, f.authority, f.namespace, name, nil)
+	f.address, f.redisPort = testagents.Address(), fmt.Sprint(testagents.FreePort(t))
 	f.createPod()
 	f.startRedis()
 	f.startAgent()
-	return f
 }
 
 func (f *fixture) create(obj client.Object) {
@@ -127,10 +164,11 @@ func (f *fixture) create(obj client.Object) {
 func (f *fixture) createPod() {
 	f.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: podName, Labels: map[string]string{
-			platformv1.DomainLabel: testDomain, platformv1.ApplicationLabel: "redis-a", platformv1.ComponentLabel: "redis", platformv1.RoleLabel: "primary"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: f.name, Labels: map[string]string{
+			platformv1.DomainLabel: testDomain, platformv1.ApplicationLabel: "redis-a"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}, NodeName: "node"},
 	}
+	maps.Copy(pod.Labels, f.labels)
 	f.create(pod)
 	pod.Status.PodIP, pod.Status.Phase = f.address, corev1.PodRunning
 	pod.Status.PodIPs = []corev1.PodIP{{IP: f.address}}
@@ -157,16 +195,22 @@ func (f *fixture) startRedis() (kill func()) {
 		}
 		return nil
 	})
+	f.reports(report.Healthy)
+	return kill
+}
+
+// reports has the pod say how its process is.
+func (f *fixture) reports(health report.Health) {
+	f.Helper()
 	pod := &corev1.Pod{}
-	if err := env.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: podName}, pod); err != nil {
+	if err := env.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: f.name}, pod); err != nil {
 		f.Fatal(err)
 	}
 	reported := pod.DeepCopy()
-	reported.Annotations = map[string]string{platformv1.ReportAnnotation: report.Report{Health: report.Healthy, Role: "primary", Starts: f.starts}.String()}
+	reported.Annotations = map[string]string{platformv1.ReportAnnotation: report.Report{Health: health, Role: "primary", Starts: f.starts}.String()}
 	if err := env.Client.Patch(f.Context(), reported, client.MergeFrom(pod)); err != nil {
 		f.Fatal(err)
 	}
-	return kill
 }
 
 // plan is what the ops agent goes by.
@@ -185,7 +229,7 @@ func (f *fixture) startAgent() {
 	f.Helper()
 	f.Write(f.plan(), "plan", plan.PlanFile)
 	f.Write([]byte(adminPassword), "secrets", "default", "password")
-	f.Start(agentPath, []string{"POD_NAME=" + podName}, "ops", "--tls-dir", f.Path("tls"), "--listen", net.JoinHostPort(f.address, fmt.Sprint(f.opsPort)))
+	f.Start(agentPath, []string{"POD_NAME=" + f.name}, "ops", "--tls-dir", f.Path("tls"), "--listen", net.JoinHostPort(f.address, fmt.Sprint(f.opsPort)))
 }
 
 func (f *fixture) cli(user, password string, command ...string) string {

@@ -5,13 +5,14 @@ package entity
 import (
 	"crypto/rand"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
 // memory is what a turn leaves for the next one. It is lost with the process, which costs a look more and nothing else.
@@ -25,11 +26,11 @@ type memory struct {
 type remembered struct {
 	// written are Entities as our last write left them, which the cache may not have yet.
 	written map[types.UID]*platformv1.Entity
-	// instances are the processes that were asked, by type.
+	// instances are the processes that were asked, by group.
 	instances map[string]string
 	// secrets are the versions of the Secrets whose passwords objects were found or made with.
 	secrets map[types.UID]string
-	// attempts counts how often a batch was tried that is not settled, by its type and key.
+	// attempts counts how often a batch was tried that is not settled, by its group and key.
 	attempts map[string]map[string]int
 	// running is what Entities whose change is under way were settled at.
 	running map[types.UID]string
@@ -78,9 +79,8 @@ func (r *remembered) latest(cached *platformv1.Entity) *platformv1.Entity {
 	return cached
 }
 
-// remember notes what a turn came to for one type, once all is as asked: what was not is to be seen again as it was before.
-func (r *remembered) remember(g *group) {
-	settled := g.instance.now != ""
+// rememberItems notes what became of the Entities of one type.
+func (r *remembered) rememberItems(g *group) {
 	for _, it := range g.items {
 		delete(r.running, it.entity.UID)
 		if it.since != nil {
@@ -89,16 +89,26 @@ func (r *remembered) remember(g *group) {
 		if it.mine {
 			r.written[it.entity.UID] = it.before
 		}
-		if it.outcome == nil || it.outcome.Kind() != outcome.KindDone {
-			settled = settled && it.release
-			continue
+		if it.done() {
+			r.secrets[it.entity.UID] = it.secret
 		}
-		r.secrets[it.entity.UID] = it.secret
 	}
-	if settled {
-		r.instances[g.entityType] = g.instance.now
-		clear(g.attempts)
+}
+
+// rememberProcess notes the process that was asked, once all that it is asked for is as asked: what was not is to be seen again as it was before.
+func (r *remembered) rememberProcess(g *group) {
+	if g.instance.now == "" || slices.ContainsFunc(g.items, func(it *item) bool { return !it.done() && !it.release }) {
+		return
 	}
+	r.instances[g.id()] = g.instance.now
+	clear(g.attempts)
+}
+
+// keepProcesses forgets the pods of a type that are gone.
+func (r *remembered) keepProcesses(entityType string, ids map[string]bool) {
+	gone := func(id string) bool { return strings.HasPrefix(id, entityType+"/") && !ids[id] }
+	maps.DeleteFunc(r.instances, func(id, _ string) bool { return gone(id) })
+	maps.DeleteFunc(r.attempts, func(id string, _ map[string]int) bool { return gone(id) })
 }
 
 // keepOnly forgets Entities that are gone.

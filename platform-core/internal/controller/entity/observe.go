@@ -143,27 +143,21 @@ func (c *Controller) observePasswords(ctx context.Context, seen *observation) er
 	return nil
 }
 
-// agentOf finds the pod that is asked about a type, and how to reach it.
-func (c *Controller) agentOf(ctx context.Context, seen *observation, g *group) (agentclient.Entities, outcome.Outcome) {
-	pod := podFor(seen.pods, g)
-	if pod == nil {
-		return nil, outcome.Waiting(platformv1.ReasonMiddlewareNotReady, fmt.Sprintf("no pod of component %q of Application %q takes writes now: see its conditions", g.component, seen.key.Name))
+// reach makes a pod the one that is asked about a type.
+func (c *Controller) reach(ctx context.Context, seen *observation, g *group, pod *corev1.Pod) outcome.Outcome {
+	var err error
+	if g.term, err = c.termOf(ctx, pod); err != nil {
+		return outcome.Failed(err)
 	}
-	term, err := c.termOf(ctx, pod)
-	if err != nil {
-		return nil, outcome.Failed(err)
+	g.instance = instance{now: fmt.Sprintf("%s/%d", pod.UID, reportOf(pod).Starts), before: seen.instances[g.id()], ofMany: g.each}
+	if seen.attempts[g.id()] == nil {
+		seen.attempts[g.id()] = map[string]int{}
 	}
-	g.term = term
-	g.instance = instance{now: fmt.Sprintf("%s/%d", pod.UID, reportOf(pod).Starts), before: seen.instances[g.entityType]}
-	if seen.attempts[g.entityType] == nil {
-		seen.attempts[g.entityType] = map[string]int{}
+	g.attempts, g.running, g.self = seen.attempts[g.id()], seen.running, c.memory.name()
+	if g.agent, err = c.Dialer.DialEntities(ctx, pod); err != nil {
+		return unanswered(err)
 	}
-	g.attempts, g.running, g.self = seen.attempts[g.entityType], seen.running, c.memory.name()
-	agent, err := c.Dialer.DialEntities(ctx, pod)
-	if err != nil {
-		return nil, unanswered(err)
-	}
-	return agent, outcome.Done()
+	return outcome.Done()
 }
 
 // termOf is the term of the set that a pod is of; 0 where nobody names its writer.

@@ -20,6 +20,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -53,6 +54,8 @@ type item struct {
 	attempt int
 	// since is that of a change that is under way; nil where none is.
 	since *string
+	// parts are what became of it in each pod, where every pod has its object.
+	parts []*item
 }
 
 func newItem(entity *platformv1.Entity) *item {
@@ -60,6 +63,8 @@ func newItem(entity *platformv1.Entity) *item {
 }
 
 func (it *item) end(o outcome.Outcome) { it.outcome = &o }
+
+func (it *item) done() bool { return it.outcome != nil && it.outcome.Kind() == outcome.KindDone }
 
 func (it *item) deleting() bool { return !it.entity.DeletionTimestamp.IsZero() }
 
@@ -139,7 +144,7 @@ func holdUp(seen *observation, it *item) *outcome.Outcome {
 	wanted, refusals := accept.Entity(it.entity, app, seen.state.Bundle)
 	if it.deleting() && len(refusals) > 0 {
 		// Its name and type are all that is needed to remove it.
-		declared, roles, ok := seen.state.Bundle.Entity(it.entity.Spec.Type)
+		declared, roles, ok := seen.state.Bundle.In(app.Spec.Topology).Entity(it.entity.Spec.Type)
 		if ok {
 			wanted, refusals = &accept.EntityWanted{Type: declared, Roles: roles}, nil
 		}
@@ -167,7 +172,13 @@ type group struct {
 	entityType, component string
 	roles                 []string
 	items                 []*item
-	instance              instance
+	// each says that every pod has the objects: those of one pod are a group of its own, with its name.
+	each bool
+	pod  string
+	// agent of the pod that is asked, and the objects that it has.
+	agent    agentclient.Entities
+	states   map[string]agentclient.EntityState
+	instance instance
 	// term of the set whose pod is asked.
 	term     int64
 	attempts map[string]int
@@ -177,10 +188,22 @@ type group struct {
 	self string
 }
 
-// instance is the process that is asked: another one than before may have forgotten what it had.
-type instance struct{ now, before string }
+// id is what is remembered of a group by. Types have no slash in their name.
+func (g *group) id() string {
+	if g.pod == "" {
+		return g.entityType
+	}
+	return g.entityType + "/" + g.pod
+}
 
-func (i instance) same() bool { return i.before == "" || i.before == i.now }
+// instance is the process that is asked: another one than before may have forgotten what it had. before is empty while that is not known.
+type instance struct {
+	now, before string
+	// ofMany says that there are others, and that this one may be new.
+	ofMany bool
+}
+
+func (i instance) same() bool { return i.before == i.now || i.before == "" && !i.ofMany }
 
 // groups are the types of the Entities whose turn has not ended, in order.
 func (seen *observation) groups() []*group {
@@ -192,7 +215,7 @@ func (seen *observation) groups() []*group {
 		declared := it.wanted.Type
 		g := byType[declared.Type]
 		if g == nil {
-			g = &group{entityType: declared.Type, component: declared.Component, roles: it.wanted.Roles}
+			g = &group{entityType: declared.Type, component: declared.Component, roles: it.wanted.Roles, each: declared.Pods == plugin.EntityEach}
 			byType[declared.Type] = g
 		}
 		g.items = append(g.items, it)
@@ -228,9 +251,8 @@ func decide(it *item, states map[string]agentclient.EntityState, process instanc
 		it.intent = agentclient.EntityCreate
 		status.Origin = cmp.Or(status.Origin, platformv1.EntityCreated)
 		it.noteDrift(process, "it was gone")
-	case status.Origin == "" && !it.entity.Spec.Adopt:
-		it.end(outcome.Stalled(platformv1.ReasonAlreadyExists, fmt.Sprintf(
-			"the middleware has a %s %q already, which this Entity did not make: set adopt to true to have it become what the spec says, or take another name", it.entity.Spec.Type, it.entity.Spec.Name)))
+	case it.foreign():
+		it.leave()
 	case it.fits(state):
 		status.Origin = cmp.Or(status.Origin, platformv1.EntityAdopted)
 		it.observed(state)
@@ -248,6 +270,15 @@ func decide(it *item, states map[string]agentclient.EntityState, process instanc
 	if it.drift != "" {
 		status.LastDrift = &platformv1.EntityDrift{Time: metav1.NewTime(now), Message: it.drift}
 	}
+}
+
+// foreign says that an object, where there is one, is somebody else's.
+func (it *item) foreign() bool { return it.entity.Status.Origin == "" && !it.entity.Spec.Adopt }
+
+// leave leaves an object alone.
+func (it *item) leave() {
+	it.end(outcome.Stalled(platformv1.ReasonAlreadyExists, fmt.Sprintf(
+		"the middleware has a %s %q already, which this Entity did not make: set adopt to true to have it become what the spec says, or take another name", it.entity.Spec.Type, it.entity.Spec.Name)))
 }
 
 // noteDrift notes what somebody else did: not what a process forgot when it was started anew, and not what this Entity asks for now.

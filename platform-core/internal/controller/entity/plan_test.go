@@ -39,12 +39,12 @@ func TestKeysOfChanges(t *testing.T) {
 	g.underWay([]*item{settled})
 	r := &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, running: g.running}
 	g.items = []*item{settled}
-	r.remember(g)
+	r.rememberItems(g)
 	if key(userOf(metav1.ConditionFalse, begin.Add(time.Second))) != first {
 		t.Error("a change that is under way is asked for with another key")
 	}
 	g.items = []*item{userOf(metav1.ConditionFalse, begin)}
-	if r.remember(g); len(g.running) > 0 {
+	if r.rememberItems(g); len(g.running) > 0 {
 		t.Errorf("a change that has ended is remembered: %v", g.running)
 	}
 	other := &group{attempts: map[string]int{first: 1}, self: "another"}

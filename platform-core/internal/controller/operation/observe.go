@@ -250,7 +250,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 		facts.Actions[declared.Name] = declared.Actions
 	}
 	if topology, ok := bundle.Topology(app.Spec.Topology); ok {
-		for _, part := range topology.Components {
+		for _, part := range topology.Wanted(app.Spec.Names) {
 			facts.Components = append(facts.Components, part.Name)
 		}
 	}
@@ -281,6 +281,7 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 	for i := range pods.Items {
 		seen.pods[pods.Items[i].Name] = &pods.Items[i]
 	}
+	seen.facts.Yielding = map[string]bool{}
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		if !target.Selects(set, component) || !set.DeletionTimestamp.IsZero() {
@@ -288,6 +289,9 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 		}
 		seen.facts.Sets = append(seen.facts.Sets, set.Name)
 		seen.observeWriting(set)
+		if set.Spec.Switchover != nil {
+			seen.facts.Yielding[set.Name] = true
+		}
 		for ordinal := range set.Spec.Replicas {
 			name := platformv1.PodNameFor(set.Name, ordinal)
 			seen.facts.Pods = append(seen.facts.Pods, factsOf(set, ordinal, name, seen.pods[name]))

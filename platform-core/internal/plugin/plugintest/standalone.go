@@ -25,6 +25,7 @@ var replicated = []part{
 	{"    credentials: [default, sentinel]\n  # Those who elect", "topologies:\n", "    credentials: [default]\n"},
 	{"  # One primary and its replicas.", "credentials:\n", ""},
 	{"  # What Sentinels are to each other", "entities:\n", ""},
+	{"  # Each member of a Redis Cluster has a list of its own.", "binding:\n", ""},
 	{"  readOnlyService: replica", "  port: redis\n", ""},
 }
 
@@ -33,7 +34,7 @@ var defaults = []part{{"defaults:\n  # A primary that is killed", "# Parameters 
 
 // Standalone takes out of the parts of the plugin redis, each with its texts by key, what is there for its other topologies: a small
 // plugin, whose texts are there once, for tests that change some of them.
-func Standalone(components, parameters, templates map[string]string) error {
+func Standalone(components, parameters, templates, operations map[string]string) error {
 	small, err := without(components["components.yaml"], replicated)
 	if err != nil {
 		return err
@@ -47,6 +48,7 @@ func Standalone(components, parameters, templates map[string]string) error {
 	}
 	maps.DeleteFunc(parameters, others)
 	maps.DeleteFunc(templates, others)
+	maps.DeleteFunc(operations, func(key, _ string) bool { return key != "Restart.yaml" })
 	return nil
 }
 

@@ -13,8 +13,8 @@ import (
 func Decide(shape *Shape, views []View) Plan {
 	p := newPicture(shape, views)
 	for _, stage := range []func() *Plan{
-		p.identities, p.beginnings, p.meetings, p.sight, p.successions, p.agreement, p.abandoned,
-		p.acquaintance, p.openSlots, p.unowned, p.roles, p.forgotten, p.yielding, p.settled, p.copies, p.moves, p.departures, p.health,
+		p.identities, p.beginnings, p.meetings, p.sight, p.successions, p.agreement, p.abandoned, p.givenUp,
+		p.acquaintance, p.openSlots, p.unowned, p.roles, p.forgotten, p.yielding, p.copies, p.moves, p.departures, p.health,
 	} {
 		if plan := stage(); plan != nil {
 			return *plan
@@ -209,6 +209,19 @@ func (p *picture) abandoned() *Plan {
 	return working(steps, "nodes whose data is lost are dropped")
 }
 
+// givenUp is the end where nothing but that is to be done. An id that nobody knows may be a mistake.
+func (p *picture) givenUp() *Plan {
+	if p.shape.Goal != GiveUp {
+		return nil
+	}
+	for _, v := range p.all() {
+		if v.seen() && slices.Contains(p.shape.Abandon, v.ID) {
+			return refused("node %s is %s, which is there: only what is gone can be given up", v.ID, v.Member)
+		}
+	}
+	return &Plan{Phase: Done, Reason: "no member knows of a node that is given up"}
+}
+
 func (p *picture) slotsOfGhost(g ghost) string {
 	for _, v := range g.knownBy {
 		if n := v.node(g.id); len(n.Slots) > 0 {
@@ -274,17 +287,6 @@ func (p *picture) yielding() *Plan {
 		steps = append(steps, Step{Kind: Failover, On: best.Member, Reason: member + " is to be taken out"})
 	}
 	return working(steps, "primaries hand over before they are taken out")
-}
-
-// settled is the end where nothing is to be moved.
-func (p *picture) settled() *Plan {
-	if p.shape.Goal != Settle {
-		return nil
-	}
-	if plan := p.health(); plan != nil {
-		return plan
-	}
-	return &Plan{Phase: Done, Reason: "no slot is open, and each has an owner"}
 }
 
 // departures: who leaves and owns nothing, as all say, is dropped by all, replicas first, and then reset.

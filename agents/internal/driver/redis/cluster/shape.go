@@ -49,8 +49,8 @@ type Goal string
 const (
 	// Converge brings it to its shape.
 	Converge Goal = "Converge"
-	// Settle heals what is broken and closes open slots, and moves nothing else: what is asked for when a move was cancelled.
-	Settle Goal = "Settle"
+	// GiveUp has the nodes of Abandon be dropped, and nothing else: their slots are without an owner then.
+	GiveUp Goal = "GiveUp"
 )
 
 // ParseShape reads a shape from JSON, and refuses one that cannot be.
@@ -75,8 +75,8 @@ func (s *Shape) complete() error {
 	if s.Goal == "" {
 		s.Goal = Converge
 	}
-	if s.Goal != Converge && s.Goal != Settle {
-		return fmt.Errorf("the goal is %q: it must be %s or %s", s.Goal, Converge, Settle)
+	if s.Goal != Converge && s.Goal != GiveUp {
+		return fmt.Errorf("the goal is %q: it must be %s or %s", s.Goal, Converge, GiveUp)
 	}
 	if s.Memory < 0 || s.Port < 0 || s.Port > 65535 {
 		return fmt.Errorf("the shape has memory %d and port %d: a size and a port are wanted", s.Memory, s.Port)

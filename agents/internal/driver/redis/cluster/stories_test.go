@@ -106,8 +106,14 @@ var stories = map[string]func(*story){
 		s.fresh("m1-0")
 		s.fresh("m1-1")
 		s.play()
-		s.say("It is abandoned.")
+		s.say("Another one is to be given up, by mistake.")
+		s.shape.Goal, s.shape.Abandon = GiveUp, []string{s.members["m0-0"].id}
+		s.play()
+		s.say("It is given up.")
 		s.shape.Abandon = []string{id}
+		s.play()
+		s.say("It goes on without.")
+		s.shape.Goal, s.shape.Abandon = Converge, nil
 		s.play()
 	},
 	"a-member-is-not-seen": func(s *story) {
@@ -153,10 +159,6 @@ var stories = map[string]func(*story){
 		// The keys of one have moved, and all marks of another whose keys have moved, too, are gone.
 		to.keys[0], from.keys[0] = from.keys[0], nil
 		to.keys[41], from.keys[41] = from.keys[41], nil
-		s.shape.Goal = Settle
-		s.play()
-		s.say("It goes on.")
-		s.shape.Goal = Converge
 		s.play()
 	},
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redis
+package redisparts
 
 import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -12,10 +12,10 @@ import (
 // userType is what the plugin redis calls a user of the access control list.
 const userType = "acl-user"
 
-// Entities implements typed.EntityMaker: the users.
-func (Kind) Entities(r *databasev1.Redis) []platformv1.EntitySpec {
+// Users of the access control list are Entities.
+func Users(users []databasev1.RedisUser) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
-	for _, u := range r.Spec.Users {
+	for _, u := range users {
 		specs = append(specs, platformv1.EntitySpec{
 			Type: userType, Name: u.Name, Parameters: rules(&u), PasswordFrom: kindparts.PasswordFrom(&u.PasswordFrom), DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
 		})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redis
+package redisparts
 
 import (
 	"reflect"
@@ -11,11 +11,11 @@ import (
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 )
 
-func TestEntities(t *testing.T) {
-	r := &databasev1.Redis{Spec: databasev1.RedisSpec{Users: []databasev1.RedisUser{
+func TestUsers(t *testing.T) {
+	users := []databasev1.RedisUser{
 		{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~app:*", Channels: "&app", Commands: "+@read", Adopt: true},
 		{Name: "Off", PasswordFrom: platformv1.SecretKeyReference{Name: "users", Key: "off"}, Enabled: new(false)},
-	}}}
+	}
 	want := []platformv1.EntitySpec{
 		{
 			Type: "acl-user", Name: "app", DeletionPolicy: platformv1.EntityDelete, Adopt: true,
@@ -28,10 +28,10 @@ func TestEntities(t *testing.T) {
 			Parameters:   platformv1.Parameters{"enabled": "no", "keys": "", "channels": "", "commands": ""},
 		},
 	}
-	if got := (Kind{}).Entities(r); !reflect.DeepEqual(got, want) {
+	if got := Users(users); !reflect.DeepEqual(got, want) {
 		t.Errorf("they are %+v, want %+v", got, want)
 	}
-	if got := (Kind{}).Entities(&databasev1.Redis{}); got != nil {
+	if got := Users(nil); got != nil {
 		t.Errorf("without users there are %v", got)
 	}
 }
