@@ -91,7 +91,7 @@ storage: {storageClassName: ` + "CLASS}"
 	}
 	r.declares(namespace, "grant/app/shop", "role/app")
 
-	// An Operation counts pods, and the object its replicas.
+	// An Operation counts pods, and the object its replicas. It comes before edits that nobody carries out here: it would wait for these.
 	scale := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "more"}, Spec: platformv1.OperationSpec{
 		TemplateRef: "HorizontalScale", Parameters: platformv1.Parameters{"replicas": "3"},
 		TargetRef: platformv1.TargetReference{APIVersion: "database.zeroinfra.github.com/v1", Kind: "PostgreSQL", Name: "db"},
@@ -100,6 +100,21 @@ storage: {storageClassName: ` + "CLASS}"
 		t.Fatal(err)
 	}
 	r.says(db, int64(2), "spec", "replicas")
+
+	// A pooler comes and goes by itself.
+	poolers := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "postgresql-db-pooler"}}
+	refused(t, merge(t, u, db, `{"spec":{"pooler":{"parameters":{"default_pool_sise":"5"}}}}`), `did you mean "default_pool_size"`)
+	if err := merge(t, u, db, `{"spec":{"pooler":{}}}`); err != nil {
+		t.Error(err)
+	}
+	testkit.WaitFor(t, env.Client, poolers, "is made", nil)
+	r.says(db, "postgresql-db-pooler."+namespace+".svc:6432", "status", "poolerEndpoint")
+	if err := merge(t, u, db, `{"spec":{"pooler":null}}`); err != nil {
+		t.Error(err)
+	}
+	testkit.WaitGone(t, env.Client, poolers)
+	refused(t, merge(t, u, db, `{"spec":{"tls":{"enabled":true}}}`), "set running to false first")
+
 	if err := merge(t, u, db, `{"spec":{"suspend":true}}`); err != nil {
 		t.Error(err)
 	}
