@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The levels of tests. `make test` runs all of them, cheapest first.
+# The levels of tests. `make test` runs all of them, cheapest first. A level tells of all its modules, also after one that failed.
 
 .PHONY: test
 test: deps verify-generated lint test-unit test-integration test-e2e ## All tests
 
 .PHONY: test-unit
 test-unit: ## Unit and golden tests: nothing but Go is needed
-	@for m in $(filter-out test,$(MODULES)); do echo "=== unit: $$m"; (cd $$m && GOWORK=off go test ./...) || exit 1; done
-	@echo "=== unit: test"; cd test && GOWORK=off go test ./unit/... ./bench/... ./cmd/...
+	@failed=0; for m in $(filter-out test,$(MODULES)); do echo "=== unit: $$m"; (cd $$m && GOWORK=off go test ./...) || failed=1; done; \
+	echo "=== unit: test"; (cd test && GOWORK=off go test ./unit/... ./bench/... ./cmd/...) || failed=1; exit $$failed
 
 .PHONY: test-integration
 test-integration: $(DEVCLUSTER) tool-helm ## Controllers and charts against a real API server and etcd
 	@$(DEVCLUSTER) build
-	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); \
+	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); failed=0; \
 	for m in platform-core $(OPERATORS); do echo "=== integration: $$m"; \
-	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 30m ./...) || exit 1; done; \
-	echo "=== integration: test"; cd test && GOWORK=off go test -tags integration -count=1 ./chart/...
+	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 30m ./...) || failed=1; done; \
+	echo "=== integration: test"; (cd test && GOWORK=off go test -tags integration -count=1 ./chart/...) || failed=1; exit $$failed
 
 # No part of `make test`: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
 # tests then take three times as long. The packages are those whose work depends on the server.

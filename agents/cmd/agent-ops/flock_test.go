@@ -99,7 +99,7 @@ func (f *flock) add(ordinal int) {
 	f.Helper()
 	n := &node{flock: f, pod: fmt.Sprintf("db-postgresql-main-%d", ordinal), address: fmt.Sprintf("%s.%d", f.network, 1+ordinal), root: filepath.Join(f.root, fmt.Sprint(ordinal))}
 	f.nodes = append(f.nodes, n)
-	for _, folder := range []string{"", "data", "run", "secrets", "secrets/superuser", "secrets/replication"} {
+	for _, folder := range []string{"", "data", "run", "secrets", "secrets/superuser", "secrets/replication", "secrets/pooler"} {
 		if err := os.MkdirAll(n.path(folder), 0o700); err != nil {
 			f.Fatal(err)
 		}
@@ -107,6 +107,7 @@ func (f *flock) add(ordinal int) {
 	}
 	n.secret("superuser", "boss", "1")
 	n.secret("replication", "fol:low", "1")
+	n.secret("pooler", "swim", "1")
 	n.put("postgresql.conf", fmt.Sprintf(`data_directory = '%[1]s/data/pgdata'
 hba_file = '%[1]s/pg_hba.conf'
 listen_addresses = '%[2]s'

@@ -7,6 +7,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +20,7 @@ import (
 	"time"
 
 	"github.com/zeroinfra/agents/internal/testpki"
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
@@ -70,20 +73,19 @@ func (p *pod) metrics(client *http.Client, flags ...string) (read func() string,
 	}
 	read = func() string {
 		p.Helper()
-		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-			response, err := client.Get(scheme + address + "/metrics")
-			if err == nil {
-				defer response.Body.Close()
-				body, err := io.ReadAll(response.Body)
-				if err != nil || response.StatusCode != http.StatusOK {
-					p.Fatalf("%s: %s, %v", response.Status, body, err)
-				}
-				return string(body)
+		var response *http.Response
+		testpod.Eventually(p.T, func() (err error) {
+			if response, err = client.Get(scheme + address + "/metrics"); err != nil {
+				return fmt.Errorf("%w: %s", err, said.String())
 			}
-			if time.Now().After(end) {
-				p.Fatalf("%v: %s", err, said.String())
-			}
+			return nil
+		})
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			p.Fatalf("%s: %s, %v", response.Status, body, err)
 		}
+		return string(body)
 	}
 	return read, cmd.Process
 }
@@ -161,27 +163,26 @@ func TestMetricsOfAHungServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What was answered before holds within its interval, and then no more.
-	for end := time.Now().Add(patience); ; {
+	testpod.Eventually(t, func() error {
 		begin := time.Now()
 		text := read()
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if strings.Contains(text, `query_success{query="one"} 0`) && strings.Contains(text, `query_success{query="ten"} 0`) {
-			break
+		if !strings.Contains(text, `query_success{query="one"} 0`) || !strings.Contains(text, `query_success{query="ten"} 0`) {
+			return errors.New(text)
 		}
-		if time.Now().After(end) {
-			t.Fatal(text)
-		}
-	}
+		return nil
+	})
 	if err := process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); !strings.Contains(read(), "\npostgresql_ten 1"); {
-		if time.Now().After(end) {
-			t.Fatal("it is not told again")
+	testpod.Eventually(t, func() error {
+		if !strings.Contains(read(), "\npostgresql_ten 1") {
+			return errors.New("it is not told again")
 		}
-	}
+		return nil
+	})
 }
 
 func TestMetricsOfRedisOverTLS(t *testing.T) {

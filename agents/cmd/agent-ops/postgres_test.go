@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/agents/internal/testpostgres"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
@@ -134,15 +135,12 @@ func TestQueriesAreActions(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	// The server tells all of its processes of a change, one after the other.
-	for end := time.Now().Add(patience); ; {
-		pending := run("settings", nil).GetOutputs()["pending"]
-		if pending == `[{"name":"max_connections"}]` {
-			break
+	testpod.Eventually(t, func() error {
+		if pending := run("settings", nil).GetOutputs()["pending"]; pending != `[{"name":"max_connections"}]` {
+			return fmt.Errorf("what waits for a restart is %s", pending)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("what waits for a restart is %s", pending)
-		}
-	}
+		return nil
+	})
 	for action, says := range map[string]string{"wrong": `relation "nothing" does not exist`, "long": "killed at its deadline", "much": "wrote more than 128 KiB"} {
 		if got := run(action, nil).GetRecord(); got.GetPhase() != agentv1.CallPhase_CALL_PHASE_FAILED || !strings.Contains(got.GetMessage(), says) {
 			t.Errorf("%s: got %v, want %q", action, got, says)

@@ -34,25 +34,18 @@ func postgresqlCommand() *cobra.Command {
 	flags.StringVar(&server.Launch, "launch", "postgresql-start", "program that makes the data and becomes the server")
 	flags.IntVar(&server.Port, "port", 5432, "port of the servers")
 	flags.IntVar(&server.Replicas, "replicas", 1, "how many pods there are to be")
-	flags.DurationVar(&patience, "patience", 25*time.Second, "after which promote, follow and enlist give up")
+	flags.DurationVar(&patience, "patience", 25*time.Second, "after which promote, follow, reload and enlist give up")
 	_ = cmd.MarkPersistentFlagRequired("programs")
 
-	bounded := func(do func(context.Context, []string) error) func(*cobra.Command, []string) error {
-		return func(_ *cobra.Command, args []string) error {
-			return tend(server, func(ctx context.Context) error {
-				ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
-				defer cancel()
-				return do(ctx, args)
-			})
-		}
-	}
 	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server),
 		&cobra.Command{Use: "promote", Short: "Have the server become the writer", Args: cobra.NoArgs,
-			RunE: bounded(func(ctx context.Context, _ []string) error { return server.Promote(ctx) })},
+			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Promote(ctx) })},
 		&cobra.Command{Use: "follow PRIMARY", Short: "Have the server follow the writer", Args: cobra.ExactArgs(1),
-			RunE: bounded(func(ctx context.Context, args []string) error { return server.Follow(ctx, args[0]) })},
+			RunE: bounded(server, &patience, func(ctx context.Context, args []string) error { return server.Follow(ctx, args[0]) })},
+		&cobra.Command{Use: "reload", Short: "Have the server take over its files and passwords", Args: cobra.NoArgs,
+			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Reload(ctx) })},
 		&cobra.Command{Use: "enlist", Short: "Have the writer wait for the members of the list", Args: cobra.NoArgs,
-			RunE: bounded(func(ctx context.Context, _ []string) error { return server.Enlist(ctx) })})
+			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Enlist(ctx) })})
 	return cmd
 }
 
@@ -62,13 +55,7 @@ func pauseCommand(server *replication.Server) *cobra.Command {
 		Use:   "pause",
 		Short: "Have the writer acknowledge no write for a while",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return tend(server, func(ctx context.Context) error {
-				ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took more than %s", patience))
-				defer cancel()
-				return server.Pause(ctx, length)
-			})
-		},
+		RunE:  bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Pause(ctx, length) }),
 	}
 	cmd.Flags().DurationVar(&length, "length", 5*time.Second, "of the pause")
 	cmd.Flags().DurationVar(&patience, "patience", 1500*time.Millisecond, "after which it gives up")
@@ -120,6 +107,17 @@ func startCommand(server *replication.Server) *cobra.Command {
 	cmd.Flags().StringVar(&primary, "primary", "", "as a follower of the server with this name")
 	cmd.MarkFlagsMutuallyExclusive("writer", "primary")
 	return cmd
+}
+
+// bounded does one thing with a server in a time that is known when it begins.
+func bounded(server *replication.Server, patience *time.Duration, do func(context.Context, []string) error) func(*cobra.Command, []string) error {
+	return func(_ *cobra.Command, args []string) error {
+		return tend(server, func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeoutCause(ctx, *patience, fmt.Errorf("it took more than %s", *patience))
+			defer cancel()
+			return do(ctx, args)
+		})
+	}
 }
 
 // tend does one thing with a server.

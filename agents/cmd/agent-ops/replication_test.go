@@ -178,6 +178,32 @@ func TestALogThatIsGone(t *testing.T) {
 	}
 }
 
+// TestALogThatIsGoneWhileAFollowerRuns: it asks for that in vain until it is looked after, and that does no harm to one who follows.
+func TestALogThatIsGoneWhileAFollowerRuns(t *testing.T) {
+	_, a, others := began(t, 2, 0)
+	b := others[0]
+	started := b.process.Process.Pid
+	b.must("follow", a.address)
+	a.sql("ALTER ROLE zeroinfra_replication NOLOGIN")
+	a.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+	a.gives("0", "SELECT count(*) FROM pg_replication_slots WHERE active")
+	a.sql("SELECT pg_drop_replication_slot('member_1')")
+	for range 12 {
+		a.sql("INSERT INTO t SELECT generate_series(1, 100000)")
+		a.sql("SELECT pg_switch_wal()")
+		a.sql("CHECKPOINT")
+	}
+	a.sql("ALTER ROLE zeroinfra_replication LOGIN")
+	if b.process.Process.Pid != started {
+		t.Error("it was started anew while its writer was away")
+	}
+	b.follows(a)
+	b.gives("1200000", "SELECT count(*) FROM t")
+	if said := b.whole(); !strings.Contains(said, "on no more") {
+		t.Errorf("it says %s", said)
+	}
+}
+
 // TestTooFewToWaitFor: writes wait for who can have them, and for nobody else.
 func TestTooFewToWaitFor(t *testing.T) {
 	f, a, others := began(t, 3, 1)
@@ -287,4 +313,83 @@ func TestANewPasswordForFollowers(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("the new password of the superuser does not do: %s", out)
 	}
+}
+
+// TestAPlannedChangeIsShort: how long no write is acknowledged while another server takes over, without the time that the engine takes to decide. The one that
+// follows is told at the same time as the one that is promoted, as by the engine.
+func TestAPlannedChangeIsShort(t *testing.T) {
+	f, a, others := began(t, 3, 1)
+	b, c := others[0], others[1]
+	const rounds = 3
+	var gaps []time.Duration
+	for range rounds {
+		a.sql("INSERT INTO t VALUES (1)")
+		last := time.Now()
+		a.must("pause", "--length", "5s", "--patience", "5s")
+		paused := time.Since(last)
+		a.signal(syscall.SIGKILL)
+		f.term++
+		f.record(b, 1, f.nodes...)
+		told, followed := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			for delay := 200 * time.Millisecond; c.do("follow", b.address) != nil; delay *= 2 {
+				time.Sleep(delay)
+			}
+			followed <- time.Since(told)
+		}()
+		b.must("promote")
+		promoted := time.Since(told)
+		b.sql("INSERT INTO t VALUES (2)")
+		gaps = append(gaps, time.Since(last))
+		t.Logf("nobody was served for %v: paused in %v, promoted in %v, and the other one follows after %v", time.Since(last), paused, promoted, <-followed)
+		a.follow(b)
+		a, b = b, a
+	}
+	if shortest := slices.Min(gaps); shortest > 2*time.Second {
+		t.Errorf("the shortest of %d changes took %v", rounds, shortest)
+	}
+}
+
+// TestAReload has the server take over what it can, says what it cannot take, and sets the passwords that the Secrets have by now.
+func TestAReload(t *testing.T) {
+	f, a, others := began(t, 2, 0)
+	b := others[0]
+	configuration, err := os.ReadFile(a.path("postgresql.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pooler := func(password string) error {
+		cmd := exec.Command(filepath.Join(f.programs, "psql"), "-X", "-A", "-t", "-h", a.address, "-U", "zeroinfra_pooler", "-d", "postgres",
+			"-c", "SELECT verifier FROM zeroinfra.pooler_user('postgres')", "-c", "SELECT name FROM zeroinfra.pooler_user('zeroinfra_replication')")
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=5"}
+		out, err := cmd.CombinedOutput()
+		if err == nil && (!strings.HasPrefix(string(out), "SCRAM-SHA-256$") || strings.Count(string(out), "\n") != 1) {
+			return fmt.Errorf("it is told %q", out)
+		}
+		return err
+	}
+	if err := pooler("swim"); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range f.nodes {
+		n.secret("pooler", "float", "2")
+		n.put("postgresql.conf", string(configuration)+"work_mem = 5MB\nmax_connections = 77\n")
+	}
+	a.must("reload")
+	a.gives("5MB", "SHOW work_mem")
+	a.gives("100", "SHOW max_connections")
+	if err := pooler("float"); err != nil {
+		t.Error(err)
+	}
+	if err := pooler("swim"); err == nil {
+		t.Error("the password before does still")
+	}
+	if err := b.do("reload"); err != nil {
+		t.Errorf("one that follows: %v", err)
+	}
+	a.put("postgresql.conf", string(configuration)+"work_mem = 9MB\nrandom_page_cost = much\n")
+	if err := a.do("reload"); err == nil || !strings.Contains(err.Error(), "random_page_cost") {
+		t.Errorf("it says %v", err)
+	}
+	a.gives("5MB", "SHOW work_mem")
 }

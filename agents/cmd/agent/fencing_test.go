@@ -403,7 +403,7 @@ func TestAListIsConfirmedOnceTheProcessGoesByIt(t *testing.T) {
 	s := newSet(t, 2)
 	for _, m := range s.members {
 		p := m.plan()
-		p.Writing.FollowAtStart = true
+		p.Writing.FollowAtStart, p.Writing.FollowEverySeconds = true, 1
 		p.Writing.Enlist = &plan.Action{Name: "enlist", Command: []string{ownPath(t), "enlisted"}, Env: p.Writing.Promote.Env}
 		m.mount(p)
 	}
@@ -416,8 +416,8 @@ func TestAListIsConfirmedOnceTheProcessGoesByIt(t *testing.T) {
 	}
 	old.awaits("the list from the start", goesBy(s.get().List.Version))
 	eventually(t, func() error {
-		if said := strings.Count(next.stdout.String(), "follower "+next.set.members[0].fqdn()+"\n"); said != 2 {
-			return fmt.Errorf("it was told %d times whom it follows, want once at the start and once after", said)
+		if said := strings.Count(next.stdout.String(), "follower "+next.set.members[0].fqdn()+"\n"); said < 4 {
+			return fmt.Errorf("it was told %d times whom it follows, want once at the start, once after, and again and again", said)
 		}
 		return nil
 	})

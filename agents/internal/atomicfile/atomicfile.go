@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package atomicfile replaces files so that a reader, or whoever starts after a
-// crash, sees the old content or the new, and nothing in between.
+// crash, sees the old content or the new, and nothing in between; and removes them whether they are there or not.
 package atomicfile
 
 import (
@@ -37,7 +37,7 @@ func replace(path string, mode os.FileMode, fill func(*os.File) error) (err erro
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("cannot write file %q: %w", path, errors.Join(err, ignoreMissing(os.Remove(f.Name()))))
+			err = fmt.Errorf("cannot write file %q: %w", path, errors.Join(err, Remove(f.Name())))
 		}
 	}()
 	err = errors.Join(fill(f), f.Chmod(mode), f.Sync())
@@ -47,18 +47,20 @@ func replace(path string, mode os.FileMode, fill func(*os.File) error) (err erro
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return SyncFolder(dir)
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// Remove removes a file that may not be there.
+func Remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
-	return err
+	return nil
 }
 
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
+// SyncFolder has the names in a folder on disk.
+func SyncFolder(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,10 @@ func holdOf(r report.Report, written string) time.Duration {
 			return 0
 		}
 	}
+	if r.FailedForMs > 0 {
+		// It has lasted already.
+		return 0
+	}
 	unfinished := r.LastCall != nil && r.LastCall.Phase == report.CallRunning
 	switch {
 	case r.Health == report.Starting && written == "":

@@ -80,6 +80,13 @@ func TestARestartOfTheAgentAloneWritesNothing(t *testing.T) {
 	due(t, h, 100*time.Millisecond, healthy, false, 0)
 }
 
+func TestAProbeThatHasFailedForLongIsTold(t *testing.T) {
+	h := health.NewHold(healthy.String())
+	failed := unhealthy
+	failed.FailedForMs = 4000
+	due(t, h, 0, failed, true, 0)
+}
+
 func TestWhoAMemberIsIsToldAtOnce(t *testing.T) {
 	h := health.NewHold("")
 	now := time.Now()

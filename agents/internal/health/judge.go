@@ -42,8 +42,10 @@ type Judge struct {
 	// good is the last successful outcome; goodPID the process that it was about.
 	good    probe.Outcome
 	goodPID int64
-	// failures in a row.
-	failures int
+	// failures in a row, since when, and how long that was when health became what it is.
+	failures     int
+	failingSince time.Time
+	failedFor    time.Duration
 	// crashedAt is when the process was last seen down by itself; zero when a probe has succeeded since.
 	crashedAt time.Time
 }
@@ -127,7 +129,9 @@ func (j *Judge) Probe(now time.Time, pid int64, outcome probe.Outcome, threshold
 		j.set(report.Healthy, "", "")
 		return
 	}
-	j.failures++
+	if j.failures++; j.failures == 1 {
+		j.failingSince = now
+	}
 	if threshold <= 0 {
 		threshold = DefaultThreshold
 	}
@@ -136,7 +140,12 @@ func (j *Judge) Probe(now time.Time, pid int64, outcome probe.Outcome, threshold
 	case j.health == report.Healthy && j.failures < threshold && !hopeless:
 		// Not yet: one failure may be an accident.
 	case j.goodPID == pid, hopeless, outcome.Cause == probe.CauseExpression && j.failures >= threshold:
+		failed := j.failedFor
+		if j.health == report.Healthy {
+			failed = now.Sub(j.failingSince)
+		}
 		j.set(report.Unhealthy, outcome.Cause, outcome.Message)
+		j.failedFor = failed
 	case j.crashed(now):
 		// The crash explains it.
 	default:
@@ -155,7 +164,7 @@ func (j *Judge) set(health report.Health, cause probe.Cause, message string) {
 	if j.health == health && j.cause == cause {
 		return
 	}
-	j.health, j.cause, j.message = health, cause, message
+	j.health, j.cause, j.message, j.failedFor = health, cause, message, 0
 }
 
 // Report is what is to be said now. Role and attributes are those of a healthy
@@ -170,6 +179,7 @@ func (j *Judge) Report() report.Report {
 		Starts:        j.process.GetStarts(),
 
 		CertificateDigest: j.process.GetCertificateDigest(),
+		FailedForMs:       j.failedFor.Milliseconds(),
 	}
 	if j.health == report.Healthy {
 		r.Role, r.Attributes = j.good.Role, j.good.Attributes

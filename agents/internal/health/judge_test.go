@@ -96,6 +96,45 @@ func TestProcessThatWaitsForItsDataSaysSo(t *testing.T) {
 	s.want(report.Healthy, "")
 }
 
+// TestHowLongItFailed: whoever waits for a while before another takes over counts the time that the probe took to be sure.
+func TestHowLongItFailed(t *testing.T) {
+	s := begin(t)
+	failedFor := func(want time.Duration) {
+		t.Helper()
+		if got := s.judge.Report().FailedForMs; got != want.Milliseconds() {
+			t.Errorf("after %v it has failed for %d ms, want %v", s.now.Sub(t0), got, want)
+		}
+	}
+	s.up(7, 1)
+	s.probe(good)
+	for range 3 {
+		s.after(2 * time.Second)
+		failedFor(0)
+		s.probe(refused)
+	}
+	s.want(report.Unhealthy, "Connection refused")
+	failedFor(4 * time.Second)
+	// It is how long it took to be sure, and changes no more.
+	s.after(time.Minute)
+	s.probe(refused)
+	failedFor(4 * time.Second)
+	s.probe(good)
+	failedFor(0)
+	// A crash is told at once.
+	s.process(agentv1.ProcessState_PROCESS_STATE_BACKOFF, 0, 1)
+	s.want(report.Unhealthy, "exit code 1")
+	failedFor(0)
+	s.up(8, 2)
+	s.probe(good)
+	for range 3 {
+		s.after(time.Second)
+		s.probe(refused)
+	}
+	failedFor(2 * time.Second)
+	s.judge.Away()
+	failedFor(0)
+}
+
 func TestAFailureOrTwoAreNoDrama(t *testing.T) {
 	s := begin(t)
 	s.up(7, 1)

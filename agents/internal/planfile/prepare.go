@@ -3,7 +3,6 @@
 package planfile
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -238,7 +237,7 @@ func (p *Prepared) Write(before *Prepared) error {
 		if kept[file.path] {
 			continue
 		}
-		if err := os.Remove(file.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := atomicfile.Remove(file.path); err != nil {
 			return fmt.Errorf("cannot remove file %q of the plan before: %w", file.path, err)
 		}
 	}

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 
 	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/pgbouncer"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 	"github.com/zeroinfra/agents/internal/driver/redis"
 	"github.com/zeroinfra/platform-core/agentproto/configfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -46,11 +48,14 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 		}
 		return d.secret(*declared.Password)
 	}
+	target := link.Target{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}
 	switch declared.Protocol {
 	case plan.ProtocolRedis:
 		return redis.New(redis.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password, UsersFile: declared.EntitiesFile}), nil
 	case plan.ProtocolPostgreSQL:
-		return postgres.New(postgres.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password, Verified: &d.verified}), nil
+		return postgres.New(postgres.Options{Target: target, Verified: &d.verified}), nil
+	case plan.ProtocolPgBouncer:
+		return pgbouncer.New(target), nil
 	}
 	return nil, fmt.Errorf("%w: %q", ErrNone, declared.Protocol)
 }

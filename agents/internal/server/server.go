@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/mutualtls"
 	"github.com/zeroinfra/agents/internal/processlog"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
@@ -157,7 +158,7 @@ func (e Endpoint) serveTLS(ctx context.Context, register func(*grpc.Server) stri
 
 func (c Config) serveSocket(ctx context.Context) error {
 	// What the container before has left.
-	if err := os.Remove(c.SocketPath); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := atomicfile.Remove(c.SocketPath); err != nil {
 		return fmt.Errorf("cannot replace socket: %w", err)
 	}
 	listener, err := net.Listen("unix", c.SocketPath)

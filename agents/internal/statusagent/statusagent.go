@@ -93,7 +93,7 @@ type loop struct {
 	cancel context.CancelFunc
 	// again says that another probe is wanted as soon as the running one has ended.
 	again bool
-	// changed is when the process last changed.
+	// changed is when the process last changed, or its probe began to fail.
 	changed time.Time
 
 	probing, holding *time.Timer
@@ -168,8 +168,11 @@ func (l *loop) onOutcome(o outcome) {
 	} else {
 		l.secrets.failed()
 	}
-	now := time.Now()
+	now, failed := time.Now(), l.judge.Failing()
 	l.judge.Probe(now, o.pid, o.Outcome, l.plans.threshold())
+	if l.judge.Failing() && !failed {
+		l.changed = now
+	}
 	next := l.plans.interval()
 	if l.judge.Failing() && now.Sub(l.changed) < soonFor {
 		next = min(next, soon)

@@ -5,10 +5,9 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/writing"
@@ -68,9 +67,11 @@ type fence struct {
 	part part
 	// transition that is under way; nil when none is.
 	transition *transition
-	// failures of transitions in a row, and when to try again.
+	// failures of transitions in a row, and when to try again, or to look after one who follows.
 	failures int
 	again    *time.Timer
+	// look says that it is time to look after one who follows.
+	look bool
 }
 
 // part is what the process runs as.
@@ -206,7 +207,7 @@ func dropEntities(p *plan.Plan) error {
 	if p.Driver == nil || p.Driver.EntitiesFile == "" {
 		return nil
 	}
-	if err := os.Remove(p.Driver.EntitiesFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := atomicfile.Remove(p.Driver.EntitiesFile); err != nil {
 		return fmt.Errorf("cannot drop the entities of an earlier term: %w", err)
 	}
 	return nil
@@ -280,11 +281,15 @@ func (s *Supervisor) reconsider() {
 	}
 	wanted := f.next(view)
 	if f.transition != nil {
-		if f.transition.to != wanted {
+		if f.transition.to != wanted && (f.transition.to.step != tend || wanted != (target{})) {
 			s.cancelTransition()
 		}
 		return
 	}
+	if f.look && wanted == (target{}) && f.part.role == writing.Follower {
+		wanted = target{step: tend, primary: f.part.primary}
+	}
+	f.look = false
 	if wanted != (target{}) {
 		s.transit(wanted)
 	}

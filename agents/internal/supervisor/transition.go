@@ -37,6 +37,8 @@ const (
 	rejoin  step = "rejoin"
 	// enlist has the writer go by another list of members.
 	enlist step = "enlist"
+	// tend has a follower look whether it still follows.
+	tend step = "tend"
 )
 
 // target is a step, and the pod that is the writer then, or the list that it is to go by; empty when nothing is to be done.
@@ -87,7 +89,8 @@ func (s *Supervisor) transit(to target) {
 		f.part = part{role: writing.Writer, unpromoted: true}
 		f.member.Changed()
 	}
-	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow, rejoin: f.plan.Writing.Rejoin, enlist: f.plan.Writing.Enlist}[to.step]
+	action := map[step]*plan.Action{promote: f.plan.Writing.Promote, follow: f.plan.Writing.Follow, rejoin: f.plan.Writing.Rejoin, enlist: f.plan.Writing.Enlist,
+		tend: f.plan.Writing.Follow}[to.step]
 	switch {
 	case action == nil && to.step == rejoin:
 		s.transitionDone(&transition{to: to})
@@ -97,7 +100,9 @@ func (s *Supervisor) transit(to target) {
 		s.beginStop(startAgain)
 		return
 	}
-	s.log.Info("changing the role of the process", "step", string(to.step), "primary", to.primary)
+	if to.step != tend {
+		s.log.Info("changing the role of the process", "step", string(to.step), "primary", to.primary)
+	}
 	act := Act{Action: action, Secret: s.prepared.Secret(s.dirs)}
 	if to.primary != "" {
 		act.Parameters = map[string]string{plan.ParameterPrimary: podtext.PodOf(to.primary, f.plan.Domain).FQDN}
@@ -136,6 +141,12 @@ func (s *Supervisor) onTransition(err error) {
 	t.cancel()
 	switch {
 	case t.abandoned:
+	case t.to.step == tend:
+		if err != nil {
+			// The writer may be away: who knows of another one is told.
+			s.log.Info("the process does not follow", "primary", t.to.primary, "problem", err.Error())
+		}
+		s.lookAgain()
 	case err != nil:
 		s.transitionFailed(t.to, err)
 		return
@@ -169,6 +180,7 @@ func (s *Supervisor) transitionDone(t *transition) {
 		return
 	case follow:
 		f.part.primary = to.primary
+		s.lookAgain()
 	case rejoin:
 		if err := f.member.Rejoined(); err != nil {
 			s.transitionFailed(to, err)
@@ -179,8 +191,16 @@ func (s *Supervisor) transitionDone(t *transition) {
 	s.log.Info("the role of the process is changed", "step", string(to.step), "primary", to.primary)
 }
 
-// onTransitionRetry: a step that failed may be tried again.
+// lookAgain has a follower be looked after in a while, where the plan asks for it.
+func (s *Supervisor) lookAgain() {
+	f := &s.fence
+	if seconds := f.plan.Writing.FollowEverySeconds; seconds > 0 && f.plan.Writing.Follow != nil && f.again == nil {
+		f.again = time.NewTimer(time.Duration(seconds) * time.Second)
+	}
+}
+
+// onTransitionRetry: a step that failed may be tried again, or a follower is to be looked after.
 func (s *Supervisor) onTransitionRetry() {
-	s.fence.again = nil
+	s.fence.again, s.fence.look = nil, true
 	s.reconsider()
 }

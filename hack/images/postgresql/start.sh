@@ -38,33 +38,56 @@ rm -f "$data/postmaster.pid" /zeroinfra/run/.s.PGSQL.5432 /zeroinfra/run/.s.PGSQ
 alone() {
   "$programs/postgres" --single -D "$data" -c config_file="$config" -c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1 postgres >/dev/null
 }
-# has CREDENTIAL FILE: the data has this revision of its password.
-has() { [ "$(cat "$data/$2" 2>/dev/null)" = "$(cat "/zeroinfra/secrets/$1/revision")" ]; }
+# lacks CREDENTIAL FILE: the pod has the credential, and the data another revision of its password.
+lacks() { [ -e "/zeroinfra/secrets/$1" ] && [ "$(cat "$data/$2" 2>/dev/null)" != "$(cat "/zeroinfra/secrets/$1/revision")" ]; }
 # keep FILE REVISION notes it.
 keep() { printf %s "$2" >"$data/$1.new"; sync "$data/$1.new"; mv "$data/$1.new" "$data/$1"; }
-# password ROLE FOLDER is the statement that gives a role its password.
-password() { sed "s/'/''/g; s/^/ALTER ROLE $1 PASSWORD '/; s/\$/'/; q" "$2/password"; }
+# password ROLE CREDENTIAL is the statement that gives a role its password.
+password() {
+  [ "$(wc -l <"/zeroinfra/secrets/$2/password")" -le 1 ] || refuse "the password of the credential $2 has a line break: take one without"
+  sed "s/'/''/g; s/^/ALTER ROLE $1 PASSWORD '/; s/\$/'/; q" "/zeroinfra/secrets/$2/password"
+}
+# role ROLE ATTRIBUTES is the statement that makes a role.
+role() { echo "DO \$\$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '$1') THEN CREATE ROLE $1 LOGIN $2; END IF; END \$\$"; }
 
-# Who follows has the passwords that the writer has.
-if [ ! -e "$data/standby.signal" ] && [ ! -e "$data/recovery.signal" ]; then
-  if ! has superuser .zeroinfra.password; then
-    password postgres "$secret" | alone
-    keep .zeroinfra.password "$revision"
+# statements are what the data lacks: a line for each. They have passwords, and are on no disk.
+statements() {
+  if lacks superuser .zeroinfra.password; then
+    password postgres superuser
   fi
-  followers=/zeroinfra/secrets/replication
-  if [ -e "$followers" ] && ! has replication .zeroinfra.replication; then
-    [ "$(wc -l <"$followers/password")" -le 1 ] || refuse "the password for replication has a line break: take one without"
-    revision=$(cat "$followers/revision")
+  if lacks replication .zeroinfra.replication; then
     # Whoever follows copies the log, looks where the data went elsewhere, and rewinds its own to there.
-    {
-      cat <<'STATEMENTS'
-DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'zeroinfra_replication') THEN CREATE ROLE zeroinfra_replication LOGIN REPLICATION; END IF; END $$
+    role zeroinfra_replication REPLICATION
+    cat <<'STATEMENTS'
 GRANT pg_monitor, pg_checkpoint TO zeroinfra_replication
 GRANT EXECUTE ON FUNCTION pg_catalog.pg_ls_dir(text, boolean, boolean), pg_catalog.pg_stat_file(text, boolean), pg_catalog.pg_read_file(text, bigint, bigint, boolean), pg_catalog.pg_read_binary_file(text), pg_catalog.pg_read_binary_file(text, bigint, bigint, boolean) TO zeroinfra_replication
 STATEMENTS
-      password zeroinfra_replication "$followers"
-    } | alone
-    keep .zeroinfra.replication "$revision"
+    password zeroinfra_replication replication
+  fi
+  if lacks pooler .zeroinfra.pooler; then
+    # A pooler asks for the verifiers of those who may log in, and for nothing else.
+    role zeroinfra_pooler ""
+    cat <<'STATEMENTS'
+CREATE SCHEMA IF NOT EXISTS zeroinfra
+CREATE OR REPLACE FUNCTION zeroinfra.pooler_user(who text) RETURNS TABLE (name text, verifier text) LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = who AND rolcanlogin AND rolname NOT IN ('zeroinfra_pooler', 'zeroinfra_replication') AND coalesce(rolvaliduntil > now(), true) $$
+REVOKE ALL ON FUNCTION zeroinfra.pooler_user(text) FROM PUBLIC
+GRANT USAGE ON SCHEMA zeroinfra TO zeroinfra_pooler
+GRANT EXECUTE ON FUNCTION zeroinfra.pooler_user(text) TO zeroinfra_pooler
+STATEMENTS
+    password zeroinfra_pooler pooler
+  fi
+}
+
+# Who follows has the passwords that the writer has.
+if [ ! -e "$data/standby.signal" ] && [ ! -e "$data/recovery.signal" ]; then
+  # Revisions before passwords: should both change in between, the password is set once more at the next start.
+  followers=$(cat /zeroinfra/secrets/replication/revision 2>/dev/null || true) pooler=$(cat /zeroinfra/secrets/pooler/revision 2>/dev/null || true)
+  todo=$(statements) || exit 1
+  if [ -n "$todo" ]; then
+    printf '%s\n' "$todo" | alone
+    keep .zeroinfra.password "$revision"
+    [ -z "$followers" ] || keep .zeroinfra.replication "$followers"
+    [ -z "$pooler" ] || keep .zeroinfra.pooler "$pooler"
   fi
 fi
 exec "$programs/postgres" -D "$data" -c config_file="$config"

@@ -81,6 +81,8 @@ var syntaxes = map[plan.Format]syntax{
 	plan.FormatINI:        {key: regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`), maxArgs: 1, repeats: often, check: withoutNUL, write: writeINI},
 	plan.FormatPostgreSQL: {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`), minArgs: 1, maxArgs: 1, check: withoutNUL, write: writePostgreSQL},
 	plan.FormatNginx:      {key: regexp.MustCompile(`^[a-z][a-z0-9_]*$`), repeats: often, check: nginxValue, write: writeNginx},
+	plan.FormatPgBouncer:  {key: regexp.MustCompile(`^([a-z][a-z0-9_]*|(databases|users)\.([A-Za-z0-9_-]+|\*))$`), minArgs: 1, maxArgs: 1, check: wholeLine, write: writePgBouncer},
+	plan.FormatUserList:   {key: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`), minArgs: 1, maxArgs: 1, check: userPassword, write: writeUserList},
 	plan.FormatText:       {key: regexp.MustCompile(`^[ -~]*$`), minArgs: 1, repeats: often, check: withoutNUL, noSecret: "text has no escapes, so it cannot hold a secret", write: writeText},
 }
 

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/zeroinfra/platform-core/agentproto/configfile"
@@ -25,6 +26,10 @@ type reader struct {
 
 func noNUL(value string) bool { return !strings.Contains(value, "\x00") }
 
+func noControl(value string) bool { return !strings.ContainsFunc(value, unicode.IsControl) }
+
+func isLine(value string) bool { return noControl(value) && strings.Trim(value, " ") == value }
+
 func noDollar(value string) bool { return noNUL(value) && !strings.Contains(value, "$") }
 
 var readers = map[plan.Format]reader{
@@ -36,6 +41,8 @@ var readers = map[plan.Format]reader{
 	plan.FormatINI:        {decodeINI, noNUL},
 	plan.FormatPostgreSQL: {decodePostgreSQL, noNUL},
 	plan.FormatNginx:      {decodeNginx, noDollar},
+	plan.FormatPgBouncer:  {decodePgBouncer, isLine},
+	plan.FormatUserList:   {decodeUserList, func(value string) bool { return value != "" && noControl(value) }},
 }
 
 // hostile values try to leave their place.
@@ -146,6 +153,10 @@ func TestLayout(t *testing.T) {
 		{"nginx: no value, several, repeated", plan.FormatNginx,
 			[]plan.Entry{{Key: "ip_hash"}, {Key: "add_header", Args: []string{"X-A", "b; c {}", "always"}}, {Key: "add_header", Args: []string{"X-B", `"\'`}}, {Key: "root", Args: []string{""}}},
 			"ip_hash;\nadd_header X-A \"b; c {}\" always;\nadd_header X-B \"\\\"\\\\'\";\nroot \"\";\n"},
+		{"pgbouncer: settings of the program last", plan.FormatPgBouncer,
+			[]plan.Entry{{Key: "listen_port", Args: []string{"6432"}}, {Key: "databases.*", Args: []string{"host=db port=5432"}}, {Key: "pool_mode", Args: []string{"session"}}},
+			"[databases]\n* = host=db port=5432\n[pgbouncer]\nlisten_port = 6432\npool_mode = session\n"},
+		{"userlist", plan.FormatUserList, []plan.Entry{{Key: "a", Args: []string{`b" "c`}}}, "\"a\" \"b\"\" \"\"c\"\n"},
 		{"text: lines as they are", plan.FormatText,
 			[]plan.Entry{{Key: "events", Args: []string{"events {", "    worker_connections 1024;", "}"}}, {Args: []string{"", "http {\n    include a.conf;\n}\n"}}},
 			"events {\n    worker_connections 1024;\n}\n\nhttp {\n    include a.conf;\n}\n"},
@@ -193,6 +204,14 @@ func TestRefusals(t *testing.T) {
 		{"block as a key", plan.FormatNginx, one("server {", "a"), "the key must match"},
 		{"directive after a directive", plan.FormatNginx, one("a;b", "c"), "the key must match"},
 		{"long word", plan.FormatNginx, one("a", strings.Repeat("\\", 3000)), "bytes"},
+		{"include of pgbouncer", plan.FormatPgBouncer, one("%include", "c"), "the key must match"},
+		{"another section of pgbouncer", plan.FormatPgBouncer, one("peers.1", "c"), "the key must match"},
+		{"line break in pgbouncer", plan.FormatPgBouncer, one("a", "b\nadmin_users = c"), "no escape"},
+		{"blank at the end in pgbouncer", plan.FormatPgBouncer, one("a", "b "), "takes off"},
+		{"quote in a name of a userlist", plan.FormatUserList, one(`a" "b`, "c"), "the key must match"},
+		{"hash as a password", plan.FormatUserList, one("a", "md5"+strings.Repeat("0", 32)), "looks like the hash"},
+		{"verifier as a password", plan.FormatUserList, one("a", "SCRAM-SHA-256$4096:x"), "looks like the hash"},
+		{"long password", plan.FormatUserList, one("a", strings.Repeat("x", 1000)), "995 bytes"},
 		{"line break in a key of text", plan.FormatText, one("a\nb", "c"), "the key must match"},
 		{"text without lines", plan.FormatText, one("a"), "it has no value"},
 		{"secret in text", plan.FormatText, []plan.Entry{{Key: "a", Secret: &plan.SecretRef{Credential: "c", Key: "k"}}}, "cannot hold a secret"},

@@ -376,3 +376,63 @@ func decodePostgreSQL(text string) ([]pair, error) {
 	}
 	return pairs, nil
 }
+
+// decodePgBouncer reads as PgBouncer does: a key, an equals sign, and the rest of the line without the blanks around it.
+func decodePgBouncer(text string) ([]pair, error) {
+	var pairs []pair
+	section := ""
+	for _, line := range strings.Split(text, "\n") {
+		line = strings.TrimLeftFunc(line, func(r rune) bool { return r < 0x80 && isSpace(byte(r)) })
+		switch {
+		case line == "" || line[0] == '#' || line[0] == ';':
+			continue
+		case line[0] == '%':
+			return nil, errors.New("an include")
+		case line[0] == '[':
+			section = strings.TrimSuffix(line[1:], "]") + "."
+			continue
+		}
+		key, value, found := strings.Cut(line, "=")
+		if !found {
+			return nil, errors.New("a line without a value")
+		}
+		pairs = append(pairs, pair{strings.TrimPrefix(section+strings.TrimSpace(key), "pgbouncer."), []string{strings.Trim(value, " \t\n\v\f\r")}})
+	}
+	return pairs, nil
+}
+
+// decodeUserList reads as PgBouncer does: two texts in double quotes on each line.
+func decodeUserList(text string) ([]pair, error) {
+	var pairs []pair
+	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		name, rest, err := quotedTwice(line)
+		if err != nil {
+			return nil, err
+		}
+		password, rest, err := quotedTwice(strings.TrimPrefix(rest, " "))
+		if err != nil || rest != "" {
+			return nil, fmt.Errorf("line %q: %q, %w", line, rest, err)
+		}
+		pairs = append(pairs, pair{name, []string{password}})
+	}
+	return pairs, nil
+}
+
+// quotedTwice reads a text in double quotes, in which a quote is there twice.
+func quotedTwice(text string) (value, rest string, err error) {
+	if !strings.HasPrefix(text, `"`) {
+		return "", "", errors.New("no quote")
+	}
+	for i := 1; i < len(text); i++ {
+		if text[i] != '"' {
+			value += text[i : i+1]
+			continue
+		}
+		if i+1 == len(text) || text[i+1] != '"' {
+			return value, text[i+1:], nil
+		}
+		value += `"`
+		i++
+	}
+	return "", "", errors.New("unterminated quotes")
+}

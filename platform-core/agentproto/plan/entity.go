@@ -9,6 +9,7 @@ import (
 
 // Protocols that the ops agent has a driver for.
 const (
+	ProtocolPgBouncer  = "pgbouncer"
 	ProtocolPostgreSQL = "postgresql"
 	ProtocolRedis      = "redis"
 )
@@ -26,6 +27,8 @@ type EntityKind struct {
 
 // driverKinds are by protocol and name.
 var driverKinds = map[string]map[string]EntityKind{
+	// It has no objects that are kept: it is asked.
+	ProtocolPgBouncer: {},
 	ProtocolPostgreSQL: {
 		"database": {Parameters: []string{"owner", "encoding", "locale", "connection-limit"}},
 		"role":     {Parameters: []string{"login", "inherit", "attributes", "connection-limit", "valid-until", "member-of"}, Password: true},

@@ -147,6 +147,8 @@ type Reload struct {
 	Env []EnvVar `json:"env,omitempty"`
 	// TimeoutSeconds of each run of the command. Default 10.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+	// Credentials whose passwords a reload takes over: another one of these is no reason for a restart.
+	Credentials []string `json:"credentials,omitempty"`
 }
 
 // Backoff of restarts: the first delay, doubled up to the longest, back to the first after a run of ResetSeconds.
@@ -188,6 +190,8 @@ const (
 	FormatINI        Format = "ini"
 	FormatPostgreSQL Format = "postgresql"
 	FormatNginx      Format = "nginx"
+	FormatPgBouncer  Format = "pgbouncer"
+	FormatUserList   Format = "userlist"
 	FormatText       Format = "text"
 )
 

@@ -27,6 +27,9 @@ type Writing struct {
 	Follow *Action `json:"follow,omitempty"`
 	// FollowAtStart has Follow run beside a process that was started as a follower, too.
 	FollowAtStart bool `json:"followAtStart,omitempty"`
+	// FollowEverySeconds has Follow run again and again beside a process that follows, so that one that has lost its writer for a reason
+	// that does not pass finds that out; 0 for never.
+	FollowEverySeconds int `json:"followEverySeconds,omitempty"`
 	// Enlist has a process that runs as the writer go by the list of members in MemberFile. Until it has succeeded, the member does not
 	// confirm that list. A process that is started or promoted as the writer goes by it from the first moment on.
 	Enlist *Action `json:"enlist,omitempty"`

@@ -40,6 +40,9 @@ type Report struct {
 	Version string `json:"version,omitempty"`
 	// Message says what is wrong, when something is; stable while the cause is the same.
 	Message string `json:"message,omitempty"`
+	// FailedForMs is how long the probe of a process that runs had failed when it was first called unhealthy, in milliseconds; 0 for a health
+	// that has another reason.
+	FailedForMs int64 `json:"failedForMs,omitempty"`
 	// ConfigDigest is the digest of the plan that the process runs with, or DigestMixed.
 	ConfigDigest string `json:"configDigest,omitempty"`
 	// RestartDigest is the part of that plan that only a restart can change.

@@ -3,6 +3,8 @@
 package v1
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -296,6 +298,11 @@ func (s *ApplicationStatus) TakenUp() int64 {
 		return *s.TakenUpGeneration
 	}
 	return max(s.ObservedGeneration, 0)
+}
+
+// Names says whether a component is among those that the spec has something to say of.
+func (s *ApplicationSpec) Names(component string) bool {
+	return slices.ContainsFunc(s.Components, func(c ApplicationComponent) bool { return c.Name == component })
 }
 
 // IsRunning says whether pods are wanted at all: running is true when left out.

@@ -94,6 +94,18 @@ type SetFailover struct {
 	// handover is the action by which the pod that writes stops taking writes for a while, before another takes over as planned.
 	// +optional
 	Handover string `json:"handover,omitempty"`
+	// before are actions of other components by which clients that come through them wait for a while, run before handover.
+	// +optional
+	// +listType=atomic
+	Before []FailoverBefore `json:"before,omitempty"`
+}
+
+// FailoverBefore is an action of another component of the Application.
+type FailoverBefore struct {
+	// component whose pods run it.
+	Component string `json:"component"`
+	// action by its name in the plugin.
+	Action string `json:"action"`
 }
 
 // WriterRecord says who may write in a set, where the engine decides it. Only the engine writes it.

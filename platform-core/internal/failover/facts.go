@@ -33,6 +33,8 @@ type Facts struct {
 	Measures Measures
 	// Handover says whether the writer can stop taking writes before it is deposed.
 	Handover Handover
+	// Before says whether others than the pods of the set have something to do before the writer is paused.
+	Before Before
 	// Pods that are there, in order of ordinal, and Wanted names those that should be.
 	Pods   []Pod
 	Wanted []string
@@ -88,6 +90,15 @@ const (
 	Declared   Handover = "Declared"
 )
 
+// Before says whether somebody has something to do before the writer is paused: those that clients come through.
+type Before string
+
+// Values of Before.
+const (
+	NothingBefore Before = ""
+	SomeBefore    Before = "SomeBefore"
+)
+
 // Order to change the writer although it works, or although it cannot be asked.
 type Order struct {
 	// To is the pod that should write; any other than the one that does when empty.
@@ -131,6 +142,8 @@ type Pod struct {
 	Presence Presence
 	// Health as its agent reports it.
 	Health report.Health
+	// FailedFor is how long it had been unhealthy when its agent first said so.
+	FailedFor time.Duration
 	// Member is what its agent reports of itself; its identity is empty before the first report.
 	Member Known
 	// Accuses says that it follows, and has not been asked for an acknowledgement for a while.
@@ -231,6 +244,8 @@ const (
 	Ask Action = "Ask"
 	// Measure runs the action that says how far the data of the pod is.
 	Measure Action = "Measure"
+	// Prepare runs the actions that come before Pause.
+	Prepare Action = "Prepare"
 	// Pause runs the action by which the writer stops taking writes.
 	Pause Action = "Pause"
 )
@@ -246,7 +261,7 @@ type Step struct {
 	Unlabel string
 	// To is the pod that the writer is paused for.
 	To string
-	// Attempt of Pause, from 1 in each term.
+	// Attempt of Prepare and Pause, from 1 in each term.
 	Attempt int
 	// Change says how the term of a record to write began; nil where it goes on.
 	Change *Change

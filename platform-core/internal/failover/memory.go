@@ -99,7 +99,9 @@ type measured struct {
 
 type pause struct {
 	attempt int
-	// began is when it was decided to ask the writer, and held since when it takes no writes; 0 before.
+	// prepared is when what comes before it was done, or given up; 0 before.
+	prepared time.Duration
+	// began is when it was decided to ask the writer, or what comes before it, and held since when it takes no writes; 0 before.
 	began, held time.Duration
 	// failed is when the attempt failed, and why.
 	failed  time.Duration
@@ -143,6 +145,13 @@ func (m *Memory) Measured(pod string, at time.Duration, result Measurement) {
 	m.measures[pod] = measured{at, result}
 	if m.failures[pod]++; result.Problem == "" {
 		m.failures[pod] = 0
+	}
+}
+
+// Prepared takes note that what comes before an attempt to pause the writer is done. The time for the pause itself begins.
+func (m *Memory) Prepared(attempt int, at time.Duration) {
+	if p := &m.pause; p.attempt == attempt && p.prepared == 0 {
+		p.prepared, p.began = at, at
 	}
 }
 

@@ -68,6 +68,10 @@ func (f *Facts) expire(m *Memory, d *Decision) {
 	case p.attempt == 0 || p.failed != 0:
 	case f.Now < end:
 		d.wakeAt(end)
+	case f.prepares(p):
+		// Clients notice, and the change is not kept waiting.
+		m.Prepared(p.attempt, f.Now)
+		d.wakeAt(p.began + pausePatience)
 	case p.held == 0:
 		m.Paused(p.attempt, f.Now, PauseFailed, "it takes too long to pause")
 	default:
@@ -89,6 +93,11 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 		return false
 	}
 	switch {
+	case f.prepares(p):
+		d.Steps = nil
+		d.add(Step{Action: Prepare, Pod: writer.Name, To: best.Name, Attempt: p.attempt}, "clients of %s are to wait while %s takes over", writer.Name, best.Name)
+		d.wakeAt(f.Now + pausePoll)
+		return false
 	case p.held == 0:
 		d.Steps = nil
 		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt}, "it hands over to %s", best.Name)
@@ -98,6 +107,11 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 		return true
 	}
 	return f.caughtUp(m, d, writer, best)
+}
+
+// prepares says whether something has still to be done before the writer is paused.
+func (f *Facts) prepares(p *pause) bool {
+	return f.Before == SomeBefore && p.prepared == 0 && p.held == 0
 }
 
 // caughtUp says whether a candidate has all that the paused writer has.

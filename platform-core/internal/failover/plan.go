@@ -197,6 +197,9 @@ func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at tim
 	since := func() time.Duration {
 		if m.down == 0 {
 			m.down = f.Now
+			if writer != nil && writer.Health == report.Unhealthy {
+				m.down = max(f.Now-min(max(writer.FailedFor, 0), grace), 1)
+			}
 		}
 		return m.down + grace
 	}

@@ -74,6 +74,47 @@ func handingOver(t *testing.T, m *failover.Memory) failover.Facts {
 	return f
 }
 
+// TestWhatComesBeforeAPause is done first, once for each attempt, and nobody waits for it for long.
+func TestWhatComesBeforeAPause(t *testing.T) {
+	for name, done := range map[string]bool{"done": true, "not done": false} {
+		t.Run(name, func(t *testing.T) {
+			var m failover.Memory
+			f := trio()
+			f.Handover, f.Measures, f.Before, f.Order = failover.Declared, failover.ByAction, failover.SomeBefore, &failover.Order{To: "a-2"}
+			for _, p := range f.Pods {
+				m.Told(p.Name, 1, failover.Answer{At: f.Now, Member: p.Member})
+			}
+			begun, paused := f.Now, time.Duration(0)
+			for paused == 0 && f.Now < begun+10*time.Second {
+				m.Measured("a-2", f.Now, failover.Measurement{Order: 1})
+				d := failover.Plan(f, &m)
+				switch {
+				case len(d.Steps) != 1 || d.Steps[0].Attempt != 1:
+					t.Fatalf("after %s the steps are %v", f.Now-begun, d.Steps)
+				case d.Steps[0].Action == failover.Pause:
+					paused = f.Now
+				case d.Steps[0].Action != failover.Prepare:
+					t.Fatalf("after %s it does %v", f.Now-begun, d.Steps)
+				case done && f.Now-begun >= time.Second:
+					m.Prepared(1, f.Now)
+				}
+				f.Now += 100 * time.Millisecond
+			}
+			if took := paused - begun; paused == 0 || done && took > 1200*time.Millisecond || !done && (took < 2*time.Second || took > 3200*time.Millisecond) {
+				t.Errorf("the writer is paused after %s", took)
+			}
+			// The pause has all of its time.
+			f.Now = paused + 2500*time.Millisecond
+			m.Paused(1, f.Now, failover.PauseHeld, "")
+			m.Measured("a-0", f.Now, failover.Measurement{Order: 1})
+			m.Measured("a-2", f.Now, failover.Measurement{Order: 1})
+			if d := failover.Plan(f, &m); len(d.Steps) != 1 || d.Steps[0].Action != failover.Write {
+				t.Errorf("it does %v", d.Steps)
+			}
+		})
+	}
+}
+
 // TestAPauseEnds: what is held for too long counts no more, whenever in it the call was answered.
 func TestAPauseEnds(t *testing.T) {
 	const limit = 3 * time.Second

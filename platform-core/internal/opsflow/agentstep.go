@@ -147,7 +147,7 @@ func (a agentStep) yield(r *run, t *plugin.OperationStep, step *platformv1.StepS
 	switch set := step.Outputs[outputSet]; {
 	case a.yields(r, t, pod):
 	case set != "" && r.facts.writerOf(set) == nil:
-		return verdict{waiting: fmt.Sprintf("a pod to take over from %s", pod.Name), retry: closePoll}
+		return verdict{waiting: fmt.Sprintf("another pod to take over from %s", pod.Name), retry: closePoll}
 	default:
 		return withdraw(r, step)
 	}

@@ -79,19 +79,12 @@ func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.
 		}
 		return verdict{}
 	}
-	waiting := fmt.Sprintf("another pod to take over from %s", from)
-	if to != "" {
-		waiting = fmt.Sprintf("pod %s to take over from %s", to, from)
+	v := handedOver(r, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to, Way: platformv1.TakeOver}})
+	if v.failed != "" && v.untouched != yes {
+		// It is asked anew by another Operation.
+		v.final = yes
 	}
-	answer, v := r.answer(&Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to, Way: platformv1.TakeOver}}, waiting)
-	switch {
-	case answer == nil:
-		return v
-	case answer.Problem != "":
-		// What the set says is final: it is asked anew by another Operation.
-		return verdict{failed: answer.Problem, final: yes}
-	}
-	return verdict{waiting: waiting, retry: closePoll}
+	return v
 }
 
 // committed says whether the one that wrote was deposed: before that the request can be taken back.

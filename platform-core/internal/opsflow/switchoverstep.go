@@ -48,7 +48,7 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 
 // handedOver asks a set to have its writer hand over, and waits for that.
 func handedOver(r *run, effect *Effect) verdict {
-	waiting := fmt.Sprintf("a pod to take over from %s", effect.Handover.From)
+	waiting := fmt.Sprintf("another pod to take over from %s", effect.Handover.From)
 	if to := effect.Handover.To; to != "" {
 		waiting = fmt.Sprintf("pod %s to take over from %s", to, effect.Handover.From)
 	}

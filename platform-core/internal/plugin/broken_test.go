@@ -59,6 +59,8 @@ func TestBrokenComponents(t *testing.T) {
 		"exposure":                         c("exposure: Client", "exposure: Public", "Public", `one of "Client" or "Internal"`),
 		"template unknown":                 c("podTemplate: redis", "podTemplate: valkey", "valkey", `names the pod template "valkey"`),
 		"parameters unknown":               c("parameters: redis\n", "parameters: valkey\n", "valkey", `names the parameter set "valkey"`),
+		"reloaded credential unknown":      c("      # A server that ran", "      reload: {signal: SIGHUP, credentials: [admin]}\n      # A server that ran", "      reload:", `names the credential of this component "admin"`),
+		"reloaded credential of a process": c("      # A server that ran", "      env: [{name: PASSWORD, secret: {credential: default, key: password}}]\n      reload: {signal: SIGHUP, credentials: [default]}\n      # A server that ran", "      reload:", "no reload changes that"),
 		"credential unknown":               c("credentials: [default]", "credentials: [admin]", "credentials: [admin]", `names the credential "admin"`),
 		"secret not mounted":               c("credential: default, key: password}\n      interval", "credential: admin, key: password}\n      interval", "credential: admin", `names the credential of this component "admin"`),
 		"secret key":                       c("credential: default, key: password}\n      interval", "credential: default, key: token}\n      interval", "key: token", `one of "username" or "password"`),

@@ -44,8 +44,8 @@ func (l *loader) checkBindings() {
 	for i, t := range l.components.Topologies {
 		path := document.Path{"topologies"}.Index(i).With("binding")
 		l.checkBinding(path, t.Binding)
-		if t.Binding != nil && !t.has(t.Binding.Component) {
-			l.wrong(path.With("component"), "names %q, which the topology has not", t.Binding.Component)
+		if t.Binding != nil && !t.always(t.Binding.Component) {
+			l.wrong(path.With("component"), "names %q, which the topology has not, or not always", t.Binding.Component)
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 const DefaultFailoverSeconds = 2
 
 // Failover says how another pod becomes the writer of a component whose authority is the engine. It is in force where a topology
-// allows more than one pod.
+// allows more than one pod, or Single is set.
 type Failover struct {
 	// Order is a CEL expression over role and attributes, as the probe of a candidate and Measure tell them, that gives a whole
 	// number. Of the candidates whose data is safe, the one with the largest becomes the writer.
@@ -46,12 +46,16 @@ type Failover struct {
 	// those ${primary.fqdn} is the DNS name of the writer.
 	WriterArgs   []string `json:"writerArgs,omitempty"`
 	FollowerArgs []string `json:"followerArgs,omitempty"`
+	// Single has a pod that is alone be on record as the writer, too, with its volume: it never runs on another one.
+	Single bool `json:"single,omitempty"`
 	// Promote is the action that makes a pod the writer.
 	Promote string `json:"promote"`
 	// Follow is the action that has a pod follow the writer, its parameter primary.
 	Follow string `json:"follow"`
 	// FollowAtStart has Follow run also after a process was started as a follower.
 	FollowAtStart bool `json:"followAtStart,omitempty"`
+	// FollowEverySeconds has Follow run again and again in a pod that follows, after the first time that it has succeeded. Default never.
+	FollowEverySeconds int `json:"followEverySeconds,omitempty"`
 	// Enlist is the action that has the writer go by another list of members: plan.MemberFile has it. It is confirmed when the action has
 	// succeeded; without it at once.
 	Enlist string `json:"enlist,omitempty"`
@@ -61,6 +65,15 @@ type Failover struct {
 	Measure string `json:"measure,omitempty"`
 	// Handover is the action by which the writer takes no writes for a few seconds, so that a candidate can catch up before a planned change.
 	Handover string `json:"handover,omitempty"`
+	// Before are actions of other components by which clients that come through them wait for a few seconds, run before Handover. They are
+	// run in every pod that is ready, and nobody waits for one that takes long.
+	Before []FailoverBefore `json:"before,omitempty"`
+}
+
+// FailoverBefore is an action of another component.
+type FailoverBefore struct {
+	Component string `json:"component"`
+	Action    string `json:"action"`
 }
 
 // FailoverCopies names the parameters that say how many copies there are of each write. The process keeps to the list of members and the
@@ -136,6 +149,7 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 			l.checkWritingAction(path.With(key), c, name, parametersOf[key])
 		}
 	}
+	l.checkBefore(path.With("before"), c)
 	if f.Copies != nil {
 		if f.Enlist == "" {
 			l.wrong(path.With("copies"), "is for a failover with an action enlist, by which the writer learns of whom it waits for")
@@ -165,6 +179,29 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 		l.wrong(path.With("earlierAttribute"), "is for a failover with a historyAttribute")
 	case f.EarlierAttribute != "":
 		l.oneOf(path.With("earlierAttribute"), f.EarlierAttribute, "attribute", attributes)
+	}
+}
+
+// checkBefore: what is run before a planned change are actions of other components that can be run by themselves.
+func (l *loader) checkBefore(path document.Path, c *Component) {
+	f := c.Failover
+	if len(f.Before) > 0 && f.Handover == "" {
+		l.wrong(path, "is for a failover with a handover: without one there is nothing that it could come before")
+	}
+	unique(l, path, f.Before, func(b FailoverBefore) string { return b.Component })
+	all := l.components.Components.Components
+	others := slices.DeleteFunc(names(all, func(o Component) string { return o.Name }), func(name string) bool { return name == c.Name })
+	for i, before := range f.Before {
+		at := path.Index(i)
+		l.oneOf(at.With("component"), before.Component, "other component", slices.Clone(others))
+		j := slices.IndexFunc(all, func(o Component) bool { return o.Name == before.Component && o.Name != c.Name })
+		if j < 0 {
+			continue
+		}
+		l.checkActionName(at.With("action"), &all[j], before.Action)
+		if k := slices.IndexFunc(all[j].Actions, func(a plan.Action) bool { return a.Name == before.Action }); k >= 0 && len(all[j].Actions[k].Parameters) > 0 {
+			l.wrong(at.With("action"), "names the action %q, which takes parameters: nobody would give it any", before.Action)
+		}
 	}
 }
 

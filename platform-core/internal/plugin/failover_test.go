@@ -82,6 +82,8 @@ func TestBrokenFailover(t *testing.T) {
 		"enlist":             {"lagAttribute: lag", "enlist: lift", `names the action of component "redis" "lift"`},
 		"measure":            {"lagAttribute: lag", "measure: lift", `names the action of component "redis" "lift"`},
 		"handover":           {"lagAttribute: lag", "handover: lift", `names the action of component "redis" "lift"`},
+		"before nothing":     {"lagAttribute: lag", "before: [{component: redis, action: gauge}]", "is for a failover with a handover"},
+		"before itself":      {"lagAttribute: lag", "handover: gauge\n      before: [{component: redis, action: gauge}]", `names the other component "redis", which is not there`},
 		"nobody writes":      {"access: ReadWrite", "access: ReadOnly", "give one of the roles the access ReadWrite"},
 		"nobody follows":     {"      - name: replica\n        access: ReadOnly\n", "", "give one of the roles the access ReadOnly or None"},
 	} {

@@ -124,3 +124,54 @@ func TestPostgreSQLEntities(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
+
+// What SHOW CONFIG of the real PgBouncer lists is in the schema, with its default and in force at a reload when the program says so, or reserved.
+func TestPoolerParametersAreComplete(t *testing.T) {
+	b := loadPostgreSQL(t)
+	c, _ := b.Component("pooler")
+	parameters := b.Parameters(c)
+	data, err := os.ReadFile(filepath.Join(postgresqlFolder, "testdata", "pgbouncer-1.24.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var program []struct {
+		Name, Default string
+		Changeable    bool
+	}
+	if err := json.Unmarshal(data, &program); err != nil {
+		t.Fatal(err)
+	}
+	if len(program) < 90 {
+		t.Fatalf("the program lists %d parameters", len(program))
+	}
+	for _, version := range b.Manifest.SupportedVersions {
+		known := map[string]bool{}
+		for _, setting := range program {
+			known[setting.Name] = true
+			if parameters.reserved(setting.Name) != "" {
+				continue
+			}
+			if !slices.Contains(parameters.Names(version), setting.Name) {
+				t.Errorf("%s: nothing is said of %q", version, setting.Name)
+				continue
+			}
+			if parameters.Dynamic(setting.Name) != setting.Changeable {
+				t.Errorf("%s: a reload takes %q over: %v", version, setting.Name, setting.Changeable)
+			}
+			// It does not tell all of them.
+			if message := parameters.check(version, setting.Name, setting.Default); message != "" && setting.Default != "" {
+				t.Errorf("%s: %s", version, message)
+			}
+		}
+		for _, name := range parameters.Names(version) {
+			if !known[name] {
+				t.Errorf("%s: the schema has %q, which the program does not know", version, name)
+			}
+		}
+	}
+	for _, topology := range b.Components.Topologies {
+		if !topology.has("pooler") || topology.always("pooler") {
+			t.Errorf("in topology %s a pooler is not there on request", topology.Name)
+		}
+	}
+}

@@ -190,12 +190,33 @@ func (l *loader) checkProcess(path document.Path, c *Component) {
 		l.wrong(path.With("each"), "is run for each changed dynamic parameter, and the component has none: name some in \"dynamic\" of its parameter set")
 	}
 	l.checkReload(path, c, reload, "signal, command and each")
+	l.checkReloadedCredentials(path.With("credentials"), c)
+}
+
+// checkReloadedCredentials: a password that a reload takes over is not in the environment of the process, which only a start changes.
+func (l *loader) checkReloadedCredentials(path document.Path, c *Component) {
+	reload := c.Process.Reload
+	unique(l, path, reload.Credentials, func(name string) string { return name })
+	for i, name := range reload.Credentials {
+		l.oneOf(path.Index(i), name, "credential of this component", slices.Clone(c.Credentials))
+		if slices.ContainsFunc(c.Process.Env, func(e plan.EnvVar) bool {
+			return e.Secret != nil && e.Secret.Credential == name && e.Secret.Key == SecretKeyPassword
+		}) {
+			l.wrong(path.Index(i), "names %q, whose password is in process.env: no reload changes that", name)
+		}
+		if len(reload.Each) > 0 {
+			l.wrong(path, "is for a reload that takes over everything: one with each is told of parameters alone")
+		}
+	}
 }
 
 // checkTLS: what is renewed is taken over in one way, or read anew by the process itself.
 func (l *loader) checkTLS(path document.Path, c *Component) {
 	if c.TLS == nil || c.TLS.Reload == nil {
 		return
+	}
+	if len(c.TLS.Reload.Credentials) > 0 {
+		l.wrong(path.With("reload").With("credentials"), "is for passwords: it belongs to process.reload")
 	}
 	if len(c.TLS.Reload.Each) > 0 {
 		l.wrong(path.With("reload").With("each"), "is for parameters: a certificate is taken over by a signal or a command")

@@ -51,6 +51,8 @@ func TestBrokenRelay(t *testing.T) {
 		"needs twice":                 c("needs: [hub]", "needs: [hub, hub]", "needs: [hub", "names must differ"),
 		"needs in a circle":           c("    scaling: Fixed\n", "    scaling: Fixed\n    needs: [edge]\n", "needs: [edge]", "is a circle: hub, edge need each other"),
 		"needs what the topology has": c("    scaling: Fixed\n", "    scaling: Fixed\n    needs: [edge]\n", "needs: [edge]", `names "edge", which topology "hubs" has not`),
+		"needs what may not be there": c("        replicas: {default: 3, min: 1, max: 5}\n", "        replicas: {default: 3, min: 1, max: 5}\n        optional: true\n", "needs: [hub]", "or not always: it would wait for ever"),
+		"nothing but options":         c("  - name: hubs\n    components:\n      - name: hub\n", "  - name: hubs\n    components:\n      - name: hub\n        optional: true\n", "    components:\n      - name: hub\n        optional", "are all optional: an instance would be nothing"),
 		"access":                      c("access: Peers", "access: Nobody", "Nobody", `one of "Client", "Peers" or "Metrics"`),
 		"peers' port for clients":     c("        exposure: Internal\n", "", "ports: [client, peer]", `names the port "peer", whose access is Peers`),
 		"two ways to reload":          c("each: [hubctl, set]", "each: [hubctl, set]\n        signal: SIGHUP", "reload:", "exactly one of signal, command and each"),

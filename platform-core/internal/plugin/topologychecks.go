@@ -15,6 +15,9 @@ func (l *loader) checkTopologies() {
 	for i, t := range l.components.Topologies {
 		path := document.Path{"topologies"}.Index(i).With("components")
 		unique(l, path, t.Components, func(c TopologyComponent) string { return c.Name })
+		if !slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return !c.Optional }) {
+			l.wrong(path, "are all optional: an instance would be nothing")
+		}
 		for j, c := range t.Components {
 			l.oneOf(path.Index(j).With("name"), c.Name, "component", slices.Clone(components))
 			used[c.Name] = true
@@ -57,8 +60,8 @@ func (l *loader) checkNeeds() {
 		for j, name := range c.Needs {
 			l.oneOf(path.Index(j), name, "component", slices.Clone(known))
 			for _, t := range l.components.Topologies {
-				if slices.Contains(known, name) && t.has(c.Name) && !t.has(name) {
-					l.wrong(path.Index(j), "names %q, which topology %q has not: it would wait for ever", name, t.Name)
+				if slices.Contains(known, name) && t.has(c.Name) && !t.always(name) {
+					l.wrong(path.Index(j), "names %q, which topology %q has not, or not always: it would wait for ever", name, t.Name)
 				}
 			}
 		}
@@ -73,6 +76,32 @@ func (l *loader) checkNeeds() {
 
 func (t *Topology) has(component string) bool {
 	return slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return c.Name == component })
+}
+
+// always says whether every instance of the topology has a component.
+func (t *Topology) always(component string) bool {
+	return slices.ContainsFunc(t.Components, func(c TopologyComponent) bool { return c.Name == component && !c.Optional })
+}
+
+// Alone says whether no set of a component can have more than one pod in a topology.
+func (b *Bundle) Alone(component, topology string) bool {
+	c, known := b.Component(component)
+	t, found := b.Topology(topology)
+	if !known || !found {
+		return false
+	}
+	for _, tc := range t.Components {
+		if tc.Name == component {
+			_, replicas := c.limits(tc)
+			return replicas.Max < 2
+		}
+	}
+	return false
+}
+
+// Wanted are the components of an instance whose user names these ones.
+func (t *Topology) Wanted(named func(component string) bool) []TopologyComponent {
+	return slices.DeleteFunc(slices.Clone(t.Components), func(c TopologyComponent) bool { return c.Optional && !named(c.Name) })
 }
 
 func byIndex(order []string) func(a, b string) int {

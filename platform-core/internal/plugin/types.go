@@ -273,6 +273,8 @@ type Topology struct {
 // TopologyComponent is a component within a topology.
 type TopologyComponent struct {
 	Name string `json:"name"`
+	// Optional components are there only where the Application names them.
+	Optional bool `json:"optional,omitempty"`
 	// Replicas in this topology; the component's own when absent.
 	Replicas *Range `json:"replicas,omitempty"`
 	// Authority in this topology; the component's own when empty. Failover is in force where it is the engine, Switchover where it is the

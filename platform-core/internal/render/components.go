@@ -40,8 +40,9 @@ func CheckedComponents(b *plugin.Bundle, app *platformv1.Application) ([]platfor
 	b = b.In(app.Spec.Topology)
 	credentials, wrong := credentials(b, app)
 	refusals = append(refusals, wrong...)
-	specs := make([]platformv1.ComponentSpec, 0, len(topology.Components))
-	for _, tc := range topology.Components {
+	parts := topology.Wanted(app.Spec.Names)
+	specs := make([]platformv1.ComponentSpec, 0, len(parts))
+	for _, tc := range parts {
 		spec, wrong := componentSpec(b, app, tc)
 		if refusals = append(refusals, wrong...); len(refusals) > 0 {
 			continue

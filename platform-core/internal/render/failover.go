@@ -18,11 +18,12 @@ import (
 // fillFailover says how the component fails over, where it does.
 func fillFailover(spec *platformv1.ComponentSpec, declared *plugin.Component, allowed plugin.Range, wanted *platformv1.Failover) *Refusal {
 	f := declared.Failover
-	if f == nil || allowed.Max < 2 {
+	alone := allowed.Max < 2
+	if f == nil || alone && !f.Single {
 		return nil
 	}
 	spec.Failover = &platformv1.Failover{}
-	if wanted != nil {
+	if wanted != nil && !alone {
 		spec.Failover = wanted.DeepCopy()
 	}
 	spec.Failover.Mode = cmp.Or(spec.Failover.Mode, platformv1.FailoverAuto)
@@ -37,7 +38,8 @@ func fillFailover(spec *platformv1.ComponentSpec, declared *plugin.Component, al
 
 // checkFailover: a failover that nothing has would change nothing.
 func checkFailover(b *plugin.Bundle, app *platformv1.Application, specs []platformv1.ComponentSpec) *Refusal {
-	if app.Spec.Failover == nil || slices.ContainsFunc(specs, func(s platformv1.ComponentSpec) bool { return s.Failover != nil }) {
+	changes := func(s platformv1.ComponentSpec) bool { return s.Failover != nil && !b.Alone(s.Component, s.Topology) }
+	if app.Spec.Failover == nil || slices.ContainsFunc(specs, changes) {
 		return nil
 	}
 	return refuse(platformv1.ReasonInvalidSpec, "failover is set, and the engine decides of no component of topology %q of plugin %q who writes: take it out",
@@ -72,7 +74,7 @@ func (c *setContext) withWriting(p *plan.Plan) {
 			return found
 		}
 		p.Writing = &plan.Writing{Set: c.name, WriterArgs: f.WriterArgs, FollowerArgs: f.FollowerArgs,
-			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.RejoinAction()), FollowAtStart: f.FollowAtStart}
+			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.RejoinAction()), FollowAtStart: f.FollowAtStart, FollowEverySeconds: f.FollowEverySeconds}
 		if f.Enlist != "" {
 			p.Writing.Enlist = action(f.Enlist)
 		}
@@ -91,6 +93,9 @@ func (c *setContext) setFailover(params map[string]string) *platformv1.SetFailov
 	}
 	set := &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, InSync: f.InSync,
 		Measure: f.Measure, Handover: f.Handover}
+	for _, before := range f.Before {
+		set.Before = append(set.Before, platformv1.FailoverBefore(before))
+	}
 	if f.Copies != nil {
 		// The plugin's schema says that it is a number.
 		copies, _ := strconv.ParseInt(params[f.Copies.Parameter], 10, 32)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -43,16 +44,20 @@ func planDigests(p *plan.Plan) (digest, restart string) {
 		file.Entries = slices.DeleteFunc(slices.Clone(file.Entries), func(e plan.Entry) bool { return e.Dynamic })
 		fixed = append(fixed, file)
 	}
-	return filesDigest(p, p.Files), filesDigest(p, fixed)
+	passwords := maps.Clone(p.Credentials)
+	if reload := p.Process.Reload; reload != nil {
+		maps.DeleteFunc(passwords, func(credential, _ string) bool { return slices.Contains(reload.Credentials, credential) })
+	}
+	return filesDigest(p, p.Files, p.Credentials), filesDigest(p, fixed, passwords)
 }
 
-func filesDigest(p *plan.Plan, files []plan.File) string {
+func filesDigest(p *plan.Plan, files []plan.File, passwords map[string]string) string {
 	// The types hold only texts, numbers, lists and ordered structs.
 	data, err := json.Marshal(struct {
 		Process     plan.Process      `json:"process"`
 		Files       []plan.File       `json:"files"`
 		Credentials map[string]string `json:"credentials,omitempty"`
-	}{p.Process, files, p.Credentials})
+	}{p.Process, files, passwords})
 	if err != nil {
 		panic(err)
 	}

@@ -101,7 +101,7 @@ func (c *context) service(name string, selector map[string]string, ports []plugi
 
 // nobodyHas says whether no pod can have a role: where a single pod writes nobody follows.
 func (c *context) nobodyHas(role string) bool {
-	return c.declared.Failover != nil && c.spec.Failover == nil && slices.ContainsFunc(c.declared.Roles, func(r plugin.Role) bool {
+	return c.declared.Failover != nil && (c.spec.Failover == nil || c.bundle.Alone(c.spec.Component, c.spec.Topology)) && slices.ContainsFunc(c.declared.Roles, func(r plugin.Role) bool {
 		return r.Name == role && r.Access != platformv1.RoleReadWrite
 	})
 }

@@ -134,6 +134,11 @@ func TestRevision(t *testing.T) {
 		is.Credentials["default"] != "r2" {
 		t.Errorf("another password: revision %s, was %s; plan %+v", rotated.Spec.Revision, want, is)
 	}
+	// One that a reload takes over restarts nothing.
+	taken := redis(t, "      # A server that ran", "      reload:\n        signal: SIGHUP\n        credentials: [default]\n      # A server that ran")
+	if was, is := planOf(t, withCredentials(t, taken, "r1", nil)), planOf(t, withCredentials(t, taken, "r2", nil)); was.Digest == is.Digest || was.RestartDigest != is.RestartDigest {
+		t.Errorf("another password that a reload takes over: %+v", is)
+	}
 	exported := func(revision string) string {
 		ws := withCredentials(t, b, revision, func(a *platformv1.Application) {
 			a.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Monitoring: &platformv1.Monitoring{Enabled: true}}}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
 // Kinds of objects. Those that are within a database have its name in theirs: extensions are <database>/<extension>, and grants
@@ -32,13 +33,8 @@ const maintenance = "postgres"
 
 // Options of a driver.
 type Options struct {
-	// Address of the process: host and port.
-	Address string
-	// CAFile is what the certificate of the process must lead to; empty where it does not speak TLS.
-	CAFile string
-	// Username of the superuser, and Password, which is asked for at each call, since it can change.
-	Username string
-	Password func() (string, error)
+	// Target is the process, and the superuser.
+	link.Target
 	// Verified remembers passwords that were compared; nil compares them anew each time.
 	Verified *Verified
 }

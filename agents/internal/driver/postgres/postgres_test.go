@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 	"github.com/zeroinfra/agents/internal/testpostgres"
 )
 
@@ -24,8 +25,8 @@ type server struct {
 func newServer(t *testing.T, settings ...string) *server {
 	t.Helper()
 	s := &server{Server: testpostgres.New(t, settings...)}
-	s.Driver = postgres.New(postgres.Options{Address: s.Address, Username: "postgres", Verified: &postgres.Verified{},
-		Password: func() (string, error) { return testpostgres.Password, nil }})
+	s.Driver = postgres.New(postgres.Options{Verified: &postgres.Verified{}, Target: link.Target{Address: s.Address, Username: "postgres",
+		Password: func() (string, error) { return testpostgres.Password, nil }}})
 	return s
 }
 

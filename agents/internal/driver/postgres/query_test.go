@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 	"github.com/zeroinfra/agents/internal/testpki"
 	"github.com/zeroinfra/agents/internal/testpostgres"
 )
@@ -127,7 +128,7 @@ func TestTLS(t *testing.T) {
 	}
 	s.Start()
 	for file, says := range map[string]string{"ca.crt": "", "other.crt": "unknown authority", "none.crt": "cannot read the CA"} {
-		d := postgres.New(postgres.Options{Address: s.Address, CAFile: filepath.Join(folder, file), Username: "postgres", Password: func() (string, error) { return testpostgres.Password, nil }})
+		d := postgres.New(postgres.Options{Target: link.Target{Address: s.Address, CAFile: filepath.Join(folder, file), Username: "postgres", Password: func() (string, error) { return testpostgres.Password, nil }}})
 		table, err := d.Query(t.Context(), driver.Statement{Text: "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"})
 		if says == "" && (err != nil || *table.Rows[0][0] != "t") || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%s: got %v, %v; want %q", file, table, err, says)

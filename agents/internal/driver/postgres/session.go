@@ -3,11 +3,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -59,33 +59,11 @@ func (d *Driver) with(ctx context.Context, database string, do func(*session) er
 	return do(&session{connection})
 }
 
-// config names everything that the library would otherwise look up in the environment.
 func (d *Driver) config(database string) (*pgconn.Config, error) {
-	host, port, err := net.SplitHostPort(d.options.Address)
+	config, err := d.options.Config(cmp.Or(database, maintenance))
 	if err != nil {
 		return nil, err
 	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return nil, fmt.Errorf("address %q has no port: %w", d.options.Address, err)
-	}
-	password, err := d.options.Password()
-	if err != nil {
-		return nil, err
-	}
-	config, err := pgconn.ParseConfig("host=127.0.0.1 port=5432 user=postgres password=none dbname=postgres sslmode=disable passfile=/dev/null")
-	if err != nil {
-		return nil, err
-	}
-	config.Host, config.Port, config.User, config.Password, config.Database = host, uint16(number), d.options.Username, password, database
-	if database == "" {
-		config.Database = maintenance
-	}
-	if config.TLSConfig, err = driver.TLS(d.options.CAFile); err != nil {
-		return nil, err
-	}
-	config.DialFunc = driver.Dial
-	config.Fallbacks = nil
 	config.BuildContextWatcherHandler = func(connection *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: connection, DeadlineDelay: cancelPatience}
 	}

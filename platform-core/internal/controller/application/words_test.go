@@ -57,14 +57,18 @@ func TestARecordSpeaksOfWhatTheUserDeclares(t *testing.T) {
 		t.Errorf("the target is %v", target)
 	}
 	// What somebody else owns is no object that the engine knows.
-	for name, change := range map[string]func(){
-		"another name": func() { app.Name = "other" }, "another kind": func() { app.OwnerReferences[0].Kind = "Release" }, "nobody": func() { app.OwnerReferences = nil },
+	for name, change := range map[string]func(*platformv1.Application){
+		"another name": func(app *platformv1.Application) { app.Name = "other" },
+		"another kind": func(app *platformv1.Application) { app.OwnerReferences[0].Kind = "Release" },
+		"nobody":       func(app *platformv1.Application) { app.OwnerReferences = nil },
 	} {
-		change()
-		if _, target := opsflow.DeclaredBy(app); target.Kind != "Application" || target.Name != app.Name {
+		other := app.DeepCopy()
+		change(other)
+		if _, target := opsflow.DeclaredBy(other); target.Kind != "Application" || target.Name != other.Name {
 			t.Errorf("%s: the target is %v", name, target)
 		}
 	}
+	app.OwnerReferences = nil
 	if got := c.words(app, differences[:1]); got[0] != "spec.components[redis].replicas: 3 → 5" {
 		t.Errorf("of an Application it says %q", got)
 	}

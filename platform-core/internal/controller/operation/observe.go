@@ -250,7 +250,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 		facts.Actions[declared.Name] = declared.Actions
 	}
 	if topology, ok := bundle.Topology(app.Spec.Topology); ok {
-		for _, part := range topology.Components {
+		for _, part := range topology.Wanted(app.Spec.Names) {
 			facts.Components = append(facts.Components, part.Name)
 		}
 	}

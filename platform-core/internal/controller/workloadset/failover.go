@@ -39,7 +39,11 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 	var decision failover.Decision
 	for range decisions {
 		c.observeCandidates(set, f)
-		decision = failover.Plan(turn.observe(), &turn.known.memory)
+		seen := turn.observe()
+		if err := turn.observeDoors(ctx, &seen); err != nil {
+			return outcome.Done(), err
+		}
+		decision = failover.Plan(seen, &turn.known.memory)
 		if len(decision.Steps) == 0 {
 			break
 		}
@@ -154,7 +158,7 @@ func (t *writerTurn) observe() failover.Facts {
 
 // podOf is a pod as the planner sees it.
 func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
-	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health, Accuses: p.Report.WriterUnreachable, Established: t.rollout.Writes(p.Role)}
+	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health, FailedFor: time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond, Accuses: p.Report.WriterUnreachable, Established: t.rollout.Writes(p.Role)}
 	switch {
 	case p.Node == rollout.Unreachable:
 		pod.Presence = failover.Unreachable

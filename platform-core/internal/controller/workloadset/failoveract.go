@@ -135,6 +135,12 @@ func (t *writerTurn) call(ctx context.Context, step failover.Step) func() {
 		result := t.measure(ctx, step)
 		at := t.writers.since(t.Now())
 		return func() { memory.Measured(step.Pod, at, result) }
+	case failover.Prepare:
+		if !t.prepare(ctx, step) {
+			return func() {}
+		}
+		at := t.writers.since(t.Now())
+		return func() { memory.Prepared(step.Attempt, at) }
 	case failover.Pause:
 		state, problem := t.pause(ctx, step)
 		at := t.writers.since(t.Now())

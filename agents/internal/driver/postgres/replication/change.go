@@ -17,19 +17,16 @@ import (
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
 // Promote has a server that follows become the writer. It waits for the members of the list from its first write on.
 func (s *Server) Promote(ctx context.Context) error {
-	m, err := readMember(s.Dir)
+	m, connection, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	connection, err := s.awaitLocal(ctx)
-	if err != nil {
-		return err
-	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	if err := s.adopt(ctx, settings{waitsFor: m.waitsFor(s.Pod, s.Method)}); err != nil {
 		return err
 	}
@@ -50,15 +47,11 @@ func (s *Server) Promote(ctx context.Context) error {
 
 // Enlist has the writer wait for the members of the list as it is now, and drops what it keeps for pods that are gone for good.
 func (s *Server) Enlist(ctx context.Context) error {
-	m, err := readMember(s.Dir)
+	m, connection, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	connection, err := s.awaitLocal(ctx)
-	if err != nil {
-		return err
-	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	if connection.ParameterStatus("in_hot_standby") == "on" {
 		return errors.New("the server follows another one")
 	}
@@ -71,6 +64,16 @@ func (s *Server) Enlist(ctx context.Context) error {
 	return run(ctx, connection, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
 		WHERE slot_type = 'physical' AND NOT active AND slot_name ~ $1 AND substr(slot_name, $2::int)::bigint >= $3::int`,
 		"^"+slotPrefix+"[0-9]{1,6}$", strconv.Itoa(len(slotPrefix)+1), strconv.Itoa(s.Replicas))
+}
+
+// open gives what is known of who may write, and a session of the own server.
+func (s *Server) open(ctx context.Context) (member, *pgconn.PgConn, error) {
+	m, err := readMember(s.Dir)
+	if err != nil {
+		return m, nil, err
+	}
+	connection, err := s.awaitLocal(ctx)
+	return m, connection, err
 }
 
 // nudge has followers answer, who say what they have with the next log: whoever waits for others than before is told only then.
@@ -88,28 +91,54 @@ func (s *Server) adopt(ctx context.Context, set settings) error {
 
 // reload has the server read its files. A session that begins has what the server has read.
 func (s *Server) reload(ctx context.Context, done func(now []string) bool) error {
-	asked := false
-	return until(ctx, "the server does not take its settings", func() (bool, error) {
+	asking, err := s.awaitLocal(ctx)
+	if err != nil {
+		return err
+	}
+	defer link.HangUp(asking)
+	if err := run(ctx, asking, "SELECT pg_reload_conf()"); err != nil {
+		return err
+	}
+	return link.Until(ctx, "the server does not take its settings", func() (bool, error) {
 		connection, err := s.local(ctx)
 		if err != nil {
 			return false, err
 		}
-		defer hangUp(connection)
-		if !asked {
-			if err := run(ctx, connection, "SELECT pg_reload_conf()"); err != nil {
-				return false, err
-			}
-			asked = true
-			return false, nil
-		}
+		defer link.HangUp(connection)
 		now, err := row(ctx, connection, "SELECT current_setting('synchronous_standby_names'), current_setting('primary_conninfo')")
 		return err == nil && done(now), err
 	})
 }
 
+// unread are settings that the server would go on without, and tell its log alone. What waits for a restart is no matter of a reload.
+const unread = `SELECT coalesce(string_agg(coalesce(f.name, '?') || ' (' || f.error || ')', ', '), '') FROM pg_file_settings f
+	WHERE f.error IS NOT NULL AND NOT EXISTS (SELECT FROM pg_settings s WHERE lower(s.name) = lower(f.name) AND s.context = 'postmaster')`
+
+// Reload has the server take over its files, and the passwords of the Secrets where it is the one that others have them from.
+func (s *Server) Reload(ctx context.Context) error {
+	connection, err := s.awaitLocal(ctx)
+	if err != nil {
+		return err
+	}
+	defer link.HangUp(connection)
+	wrong, err := row(ctx, connection, unread)
+	if err != nil {
+		return err
+	}
+	if wrong[0] != "" {
+		return fmt.Errorf("the server does not take %s", wrong[0])
+	}
+	if connection.ParameterStatus("in_hot_standby") != "on" {
+		if err := s.setPasswords(ctx, connection); err != nil {
+			return err
+		}
+	}
+	return run(ctx, connection, "SELECT pg_reload_conf()")
+}
+
 // awaitLocal logs in at the own server, when that lets anybody in.
 func (s *Server) awaitLocal(ctx context.Context) (connection *pgconn.PgConn, err error) {
-	err = until(ctx, "the server lets nobody in", func() (bool, error) {
+	err = link.Until(ctx, "the server lets nobody in", func() (bool, error) {
 		var err error
 		connection, err = s.local(ctx)
 		return err == nil, err
@@ -121,12 +150,17 @@ func (s *Server) awaitLocal(ctx context.Context) (connection *pgconn.PgConn, err
 var credentials = []struct{ credential, role, file string }{
 	{"superuser", "postgres", ".zeroinfra.password"},
 	{"replication", Role, ".zeroinfra.replication"},
+	{"pooler", "zeroinfra_pooler", ".zeroinfra.pooler"},
 }
 
 // setPasswords gives roles the passwords of the Secrets, where the data is of a server that had others.
 func (s *Server) setPasswords(ctx context.Context, connection *pgconn.PgConn) error {
 	for _, c := range credentials {
-		password, revision, err := s.password(c.credential)
+		if !exists(filepath.Join(s.Secrets, c.credential)) {
+			// The topology has none.
+			continue
+		}
+		password, revision, err := link.Password(s.Secrets, c.credential)
 		if err != nil {
 			return err
 		}
@@ -159,18 +193,15 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err != nil {
 		return err
 	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	if connection.ParameterStatus("in_hot_standby") != "on" {
 		return errors.New("the server takes writes itself: it is started anew as a follower first")
 	}
-	writer, err := s.login(ctx, primary)
+	writer, err := s.awaitWriter(ctx, primary)
 	if err != nil {
 		return err
 	}
-	defer hangUp(writer)
-	if err := writes(writer); err != nil {
-		return err
-	}
+	defer link.HangUp(writer)
 	if following, err := s.follows(ctx, connection, primary); err != nil || following {
 		return err
 	}
@@ -210,7 +241,26 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err := s.adopt(ctx, set); err != nil {
 		return err
 	}
-	return until(ctx, "the server does not hear the writer", func() (bool, error) { return s.follows(ctx, connection, primary) })
+	return link.Until(ctx, "the server does not hear the writer", func() (bool, error) { return s.follows(ctx, connection, primary) })
+}
+
+// awaitWriter logs in at the writer, which may have been named a moment ago and is on its way.
+func (s *Server) awaitWriter(ctx context.Context, primary string) (connection *pgconn.PgConn, err error) {
+	waiting, cancel := context.WithTimeoutCause(ctx, comingUp, fmt.Errorf("it took more than %s", comingUp))
+	defer cancel()
+	err = link.Until(waiting, "there is no writer to follow", func() (bool, error) {
+		found, err := s.login(waiting, primary)
+		if err != nil {
+			return false, err
+		}
+		if err := writes(found); err != nil {
+			link.HangUp(found)
+			return false, err
+		}
+		connection = found
+		return true, nil
+	})
+	return connection, err
 }
 
 // hasLog says whether the writer still has the log from a position on.
@@ -231,7 +281,7 @@ func (s *Server) detached(ctx context.Context, connection *pgconn.PgConn, set se
 	if err := s.adopt(ctx, set); err != nil {
 		return Lineage{}, err
 	}
-	err := until(ctx, "the server still replays what it has", func() (bool, error) {
+	err := link.Until(ctx, "the server still replays what it has", func() (bool, error) {
 		said, err := row(ctx, connection, `SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver) AND EXISTS
 			(SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event IN ('RecoveryRetrieveRetryInterval', 'RecoveryWalStream'))`)
 		return err == nil && said[0] == "t", err

@@ -13,11 +13,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
 // pausedPrefix is how somebody is called who never comes, whom a writer that is paused waits for. The time at which the pause is over, in
 // seconds since 1970, comes after it: the plugin's probe calls a writer unhealthy that is paused for longer.
 const pausedPrefix = "zeroinfra-paused-"
+
+// look is the time between looks at a session that may wait.
+const look = 10 * time.Millisecond
 
 // Pause has the writer acknowledge no write for a time: each waits for one that never comes, as clients of a slow server do. It returns
 // when that is so. A program of its own ends the pause; so does the end of the server.
@@ -26,7 +31,7 @@ func (s *Server) Pause(ctx context.Context, length time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	name := pausedPrefix + strconv.FormatInt(time.Now().Add(length).Unix()+1, 10)
 	if err := s.endLater(name, length); err != nil {
 		return err
@@ -61,12 +66,12 @@ func (s *Server) endLater(name string, length time.Duration) error {
 
 // awaitPaused returns when a commit waits. The server takes the setting over at its leisure where nobody was waited for before.
 func (s *Server) awaitPaused(ctx context.Context, connection *pgconn.PgConn) error {
-	return until(ctx, "writes do not wait", func() (bool, error) {
+	return link.Until(ctx, "writes do not wait", func() (bool, error) {
 		writer, err := s.local(ctx)
 		if err != nil {
 			return false, err
 		}
-		defer hangUp(writer)
+		defer link.HangUp(writer)
 		if err := run(ctx, writer, "SET synchronous_commit = on"); err != nil {
 			return false, err
 		}
@@ -84,7 +89,7 @@ func (s *Server) awaitPaused(ctx context.Context, connection *pgconn.PgConn) err
 				return false, err
 			case <-ctx.Done():
 				return false, context.Cause(ctx)
-			case <-time.After(poll / 5):
+			case <-time.After(look):
 			}
 			said, err := row(ctx, connection, "SELECT coalesce((SELECT wait_event FROM pg_stat_activity WHERE pid = $1::int), '')", pid)
 			if err != nil {
@@ -107,7 +112,7 @@ func (s *Server) Resume(ctx context.Context, name string) error {
 		// A server that is not there is not paused.
 		return nil
 	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	now, err := row(ctx, connection, "SELECT current_setting('synchronous_standby_names')")
 	if err != nil {
 		return err

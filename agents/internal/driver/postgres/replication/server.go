@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
 // Role that followers log in as at the writer.
@@ -40,8 +41,8 @@ const (
 )
 
 const (
-	// poll is the time between looks at what comes by itself.
-	poll = 50 * time.Millisecond
+	// comingUp is how long a writer that was named may take until it takes writes.
+	comingUp = 5 * time.Second
 	// dialTimeout of a connection.
 	dialTimeout = 3 * time.Second
 )
@@ -147,18 +148,10 @@ func (s *Server) encryption() string {
 
 func (s *Server) passfile() string { return filepath.Join(s.Run, "replication.pass") }
 
-// password of a credential as it is mounted now, and its revision.
-func (s *Server) password(credential string) (password, revision string, err error) {
-	// The revision before the password: should both change in between, the password is set once more.
-	first, err1 := os.ReadFile(filepath.Join(s.Secrets, credential, "revision"))
-	second, err2 := os.ReadFile(filepath.Join(s.Secrets, credential, "password"))
-	return strings.TrimSuffix(string(second), "\n"), string(first), errors.Join(err1, err2)
-}
-
 // login logs in at the writer in another pod, and keeps the password for the server's programs. One that the writer has not taken over
 // yet is none: the one before counts.
 func (s *Server) login(ctx context.Context, primary string) (*pgconn.PgConn, error) {
-	current, _, err := s.password("replication")
+	current, _, err := link.Password(s.Secrets, "replication")
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +163,7 @@ func (s *Server) login(ctx context.Context, primary string) (*pgconn.PgConn, err
 		var connection *pgconn.PgConn
 		if connection, err = s.connect(ctx, fmt.Sprintf("host=%s port=%d user=%s %s", primary, s.Port, Role, s.encryption()), password); err == nil {
 			if err := s.keepPassword(password); err != nil {
-				hangUp(connection)
+				link.HangUp(connection)
 				return nil, err
 			}
 			return connection, nil
@@ -214,19 +207,9 @@ func (s *Server) connect(ctx context.Context, where, password string) (*pgconn.P
 	return pgconn.ConnectConfig(ctx, config)
 }
 
-func hangUp(connection *pgconn.PgConn) {
-	ending, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = connection.Close(ending)
-}
-
 // row runs a query that gives one row. What is not there is empty.
 func row(ctx context.Context, connection *pgconn.PgConn, query string, arguments ...string) ([]string, error) {
-	values := make([][]byte, len(arguments))
-	for i, argument := range arguments {
-		values[i] = []byte(argument)
-	}
-	result := connection.ExecParams(ctx, query, values, nil, nil, nil).Read()
+	result := execute(ctx, connection, query, arguments)
 	if result.Err != nil {
 		return nil, result.Err
 	}
@@ -242,26 +225,15 @@ func row(ctx context.Context, connection *pgconn.PgConn, query string, arguments
 
 // run carries out a statement.
 func run(ctx context.Context, connection *pgconn.PgConn, statement string, arguments ...string) error {
+	return execute(ctx, connection, statement, arguments).Err
+}
+
+func execute(ctx context.Context, connection *pgconn.PgConn, statement string, arguments []string) *pgconn.Result {
 	values := make([][]byte, len(arguments))
 	for i, argument := range arguments {
 		values[i] = []byte(argument)
 	}
-	return connection.ExecParams(ctx, statement, values, nil, nil, nil).Read().Err
-}
-
-// until looks again and again whether something is so.
-func until(ctx context.Context, what string, isSo func() (bool, error)) error {
-	for {
-		is, err := isSo()
-		if is && err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, errors.Join(context.Cause(ctx), err))
-		case <-time.After(poll):
-		}
-	}
+	return connection.ExecParams(ctx, statement, values, nil, nil, nil).Read()
 }
 
 // terms that the data knows of.

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
 // StartAlone becomes a server that has nobody beside it.
@@ -41,7 +42,7 @@ func (s *Server) StartWriter() error {
 	if how == Broken {
 		return fmt.Errorf("the data in %s was being rewound, and is not whole: it can only follow", s.data())
 	}
-	if err := os.Remove(s.kept(repairFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := atomicfile.Remove(s.kept(repairFile)); err != nil {
 		return err
 	}
 	followed := exists(s.data(standbySignal))
@@ -86,10 +87,7 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 			set.primary = primary
 		}
 	}
-	if err := os.Remove(s.data(recoverySignal)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := errors.Join(atomicfile.Write(s.data(standbySignal), nil, 0o600), s.write(set)); err != nil {
+	if err := errors.Join(atomicfile.Remove(s.data(recoverySignal)), atomicfile.Write(s.data(standbySignal), nil, 0o600), s.write(set)); err != nil {
 		return err
 	}
 	if set.raised, err = s.raised(ctx); err != nil {
@@ -102,7 +100,7 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 		}
 	}
 	if how != "" {
-		if err := os.Remove(s.kept(repairFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := atomicfile.Remove(s.kept(repairFile)); err != nil {
 			return err
 		}
 	}
@@ -135,7 +133,7 @@ func (s *Server) repair(ctx context.Context, primary string, how Verdict) error 
 	if err != nil {
 		return writerAway{err}
 	}
-	defer hangUp(connection)
+	defer link.HangUp(connection)
 	if err := writes(connection); err != nil {
 		return writerAway{err}
 	}
@@ -171,12 +169,7 @@ func writes(connection *pgconn.PgConn) error {
 // rewind brings the data back to where it went elsewhere.
 func (s *Server) rewind(ctx context.Context, primary string) error {
 	// The program starts the server alone, to replay the log, which a standby refuses.
-	for _, name := range []string{standbySignal, recoverySignal} {
-		if err := os.Remove(s.data(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := s.write(settings{}); err != nil {
+	if err := errors.Join(atomicfile.Remove(s.data(standbySignal)), atomicfile.Remove(s.data(recoverySignal)), s.write(settings{})); err != nil {
 		return err
 	}
 	removeStale(s)
@@ -204,7 +197,7 @@ func (s *Server) copy(ctx context.Context, primary string) error {
 	if err := os.Rename(fresh, s.data()); err != nil {
 		return err
 	}
-	if err := syncFolder(s.Dir); err != nil {
+	if err := atomicfile.SyncFolder(s.Dir); err != nil {
 		return err
 	}
 	return os.RemoveAll(old)
@@ -239,13 +232,4 @@ func removeStale(s *Server) {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	return folder.Sync()
 }
