@@ -26,7 +26,7 @@ func TestRedisCluster(t *testing.T) {
 	r := s.redisCluster("shop")
 	took := r.ready()
 	r.whole(3)
-	r.apart()
+	r.placed()
 	s.secret("users", "password", clusterPassword)
 	r.update(func(spec *databasev1.RedisClusterSpec) {
 		spec.Users = []databasev1.RedisUser{{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~*", Commands: "+@read +ping"}}
@@ -306,9 +306,10 @@ func (r *redisCluster) slotsOf(pod string) int {
 func (r *redisCluster) withoutRoom() {
 	r.Helper()
 	client, value := r.client(), strings.Repeat("x", 8<<10)
-	for n := 0; n < 3200; n += readBack {
+	const filler, together = 3200, 40
+	for n := 0; n < filler; n += together {
 		if _, err := client.Pipelined(r.ctx, func(p redis.Pipeliner) error {
-			for number := range readBack {
+			for number := range together {
 				p.Set(r.ctx, fmt.Sprintf("filler:%d", n+number), value, 0)
 			}
 			return nil
