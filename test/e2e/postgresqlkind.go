@@ -112,8 +112,8 @@ func (p *pgInstance) binding() map[string]string {
 // login is who a client is, beside what the binding says.
 type login struct {
 	user, password, database string
-	// readOnly is for a client of the replicas.
-	readOnly bool
+	// readOnly is for a client of the replicas, pooled for one of the pooler.
+	readOnly, pooled bool
 	// mode is the client's sslmode; that of clients which are told nothing when empty.
 	mode string
 }
@@ -145,6 +145,13 @@ func (p *pgInstance) pool(who login) *pgxpool.Pool {
 	c.ConnectTimeout, c.DialFunc = 2*answerIn, p.dial
 	// The cluster's names are for who is in it.
 	c.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
+	if who.pooled {
+		port, err := strconv.ParseUint(b["pooler-port"], 10, 16)
+		if err != nil {
+			p.Fatalf("the binding has a pooler at %s:%s", b["pooler-host"], b["pooler-port"])
+		}
+		c.Host, c.Port = b["pooler-host"], uint16(port)
+	}
 	if who.user != "" {
 		c.User, c.Password = who.user, who.password
 	}

@@ -75,6 +75,7 @@ func TestPostgreSQLOfItsKind(t *testing.T) {
 		{"fields are read back", (*pgInstance).checkFields},
 		{"roles and databases are as declared", (*pgInstance).checkInside},
 		{"parameters and replicas change under writes", (*pgInstance).checkChanges},
+		{"a pooler comes and goes", (*pgInstance).checkPooler},
 		{"what is declared no more goes, or stays", (*pgInstance).checkTakenOut},
 		{"it is stopped, speaks TLS and is started", (*pgInstance).checkTLS},
 		{"bad changes are refused", (*pgInstance).checkRefused},
@@ -235,6 +236,36 @@ func (p *pgInstance) checkChanges() {
 	p.answers(p.pool(login{}), "2", "SELECT count(*)::text FROM pg_stat_replication WHERE state = 'streaming'")
 	w.judge("parameters and a member more", failoverGap)
 	p.refusedOperation(operation("none", "HorizontalScale", p.reference(), "replicas", "0"), "a PostgreSQL has 1 at least")
+}
+
+// checkPooler has clients log in by way of a pooler, as the roles that are declared.
+func (p *pgInstance) checkPooler() {
+	before := p.starts()
+	p.update(func(spec *databasev1.PostgreSQLSpec) {
+		spec.Pooler = &databasev1.PostgreSQLPooler{Replicas: 1, Parameters: platformv1.Parameters{"default_pool_size": "3"}}
+	})
+	b := p.binding()
+	if s := p.object().Status; s.Poolers != "1/1" || s.PoolerEndpoint != b["pooler-host"]+":"+b["pooler-port"] {
+		p.Errorf("the status has poolers %q at %q, and the binding says %s:%s", s.Poolers, s.PoolerEndpoint, b["pooler-host"], b["pooler-port"])
+	}
+	pooled := app
+	pooled.pooled = true
+	p.answers(p.pool(pooled), "app 1000", "SELECT current_user || ' ' || count(*) FROM goods")
+	pooled.password = "guess"
+	p.refuses(p.pool(pooled), "password authentication failed", "SELECT 1::text")
+	p.update(func(spec *databasev1.PostgreSQLSpec) { spec.Pooler = nil })
+	p.eventually(settleIn, "the pooler is gone", func() error {
+		if pods := p.application().pods(); len(pods) != 3 {
+			return fmt.Errorf("there are %d pods", len(pods))
+		}
+		return gone(p.get(p.application().name+"-pooler", &corev1.Service{}))
+	})
+	if s := p.object().Status; s.Poolers != "" || s.PoolerEndpoint != "" {
+		p.Errorf("without a pooler the status says %q at %q", s.Poolers, s.PoolerEndpoint)
+	}
+	if after := p.starts(); !maps.Equal(before, after) {
+		p.Errorf("for a pooler servers were started anew: since %v, and since %v", before, after)
+	}
 }
 
 func (p *pgInstance) checkTakenOut() {

@@ -60,6 +60,10 @@ type PostgreSQLSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Databases []PostgreSQLDatabase `json:"databases,omitempty"`
+	// pooler has PgBouncer keep sessions with the primary for many clients, which wait while another server becomes the primary, and see no
+	// error. None when left out; it can be added and taken out at any time.
+	// +optional
+	Pooler *PostgreSQLPooler `json:"pooler,omitempty"`
 	// parameters of PostgreSQL by the names of postgresql.conf, for those that have no field here. Each is checked: an unknown name or a value
 	// out of range is refused, or sets the condition Stalled, and nothing changes. Some are reloaded, others restart the process in place.
 	// +optional
@@ -219,6 +223,47 @@ const (
 	ArchiveAddressingVirtual ArchiveAddressing = "Virtual"
 )
 
+// PostgreSQLPooler are PgBouncers in pods of their own, in the same places as the servers, with metrics where these have them. The roles of the
+// instance log in there with their own passwords.
+type PostgreSQLPooler struct {
+	// replicas are the pods. Default 2.
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	Replicas int32 `json:"replicas,omitempty"`
+	// mode says for how long a client has a session with the primary for itself: for its own Session, for a Transaction, or for a Statement.
+	// Clients of a Session see a change of the primary. Default Transaction.
+	// +optional
+	// +kubebuilder:default=Transaction
+	Mode PoolMode `json:"mode,omitempty"`
+	// parameters of PgBouncer by the names of pgbouncer.ini, such as default_pool_size. Each is checked.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!('pool_mode' in self)",message="set spec.pooler.mode in place of the parameter pool_mode"
+	Parameters platformv1.Parameters `json:"parameters,omitempty"`
+	// resources of the PgBouncer container of each pod. The plugin's defaults when left out.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="pooler.resources.claims is not supported"
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// service says how clients reach the pooler. Default: of type ClusterIP.
+	// +optional
+	Service *platformv1.ServiceExposure `json:"service,omitempty"`
+}
+
+// PoolMode says for how long a client has a session with the server for itself.
+// +kubebuilder:validation:Enum=Session;Transaction;Statement
+type PoolMode string
+
+// Modes of a pool.
+const (
+	// PoolSession: until the client leaves.
+	PoolSession PoolMode = "Session"
+	// PoolTransaction: until the transaction ends.
+	PoolTransaction PoolMode = "Transaction"
+	// PoolStatement: until the statement ends; there are no transactions of several.
+	PoolStatement PoolMode = "Statement"
+)
+
 // PostgreSQLStorage is the volume of each server.
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storage.storageClassName is immutable"
 type PostgreSQLStorage struct {
@@ -244,7 +289,7 @@ type PostgreSQLRole struct {
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self != 'postgres'",message="the role postgres is the instance's own: its password is auth.passwordFrom"
-	// +kubebuilder:validation:XValidation:rule="self != 'zeroinfra_replication'",message="the role zeroinfra_replication is the instance's own: name another one"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('zeroinfra_')",message="names of roles that begin with zeroinfra_ are the engine's own: name another one"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('pg_')",message="names of roles that begin with pg_ are PostgreSQL's own: name another one"
 	Name string `json:"name"`
 	// passwordFrom names a Secret in the same namespace and the key that holds the password, of printable ASCII characters. PostgreSQL follows
@@ -280,7 +325,7 @@ type PostgreSQLRole struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="!self.exists(r, r in ['postgres', 'zeroinfra_replication', 'pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files'])",message="memberOf cannot have postgres, zeroinfra_replication, pg_execute_server_program, pg_read_server_files and pg_write_server_files: with these a role would be past the engine"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(r, r.startsWith('zeroinfra_') || r in ['postgres', 'pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files'])",message="memberOf cannot have postgres, pg_execute_server_program, pg_read_server_files, pg_write_server_files and what begins with zeroinfra_: with these a role would be past the engine"
 	MemberOf []string `json:"memberOf,omitempty"`
 	// grants are what it may do with databases, schemas and tables, beside what it owns and what memberOf gives it. Each is an Entity; one that
 	// is taken out is revoked.
@@ -450,8 +495,14 @@ type PostgreSQLStatus struct {
 	// readOnlyEndpoint leads to the replicas, as "host:port"; what is read there may be a moment old.
 	// +optional
 	ReadOnlyEndpoint string `json:"readOnlyEndpoint,omitempty"`
-	// bindingName names the Secret with host, port, username, password and uri of the superuser, after the Service Binding specification, and
-	// with host-ro and uri-ro for the replicas.
+	// poolers that answer, as "healthy/wanted"; absent without pooler.
+	// +optional
+	Poolers string `json:"poolers,omitempty"`
+	// poolerEndpoint leads to the pooler, as "host:port"; absent without pooler.
+	// +optional
+	PoolerEndpoint string `json:"poolerEndpoint,omitempty"`
+	// bindingName names the Secret with host, port, username, password and uri of the superuser, after the Service Binding specification,
+	// with host-ro and uri-ro for the replicas, and with pooler also pooler-host and pooler-port.
 	// +optional
 	BindingName string `json:"bindingName,omitempty"`
 	// application names the Application that this object compiles to.
@@ -476,6 +527,7 @@ type PostgreSQLStatus struct {
 // +kubebuilder:printcolumn:name="Durability",type=string,JSONPath=`.status.durability`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Poolers",type=string,JSONPath=`.status.poolers`,priority=1
 // +kubebuilder:printcolumn:name="Read-Only",type=string,JSONPath=`.status.readOnlyEndpoint`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

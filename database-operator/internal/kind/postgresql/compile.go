@@ -21,8 +21,12 @@ const (
 	pluginVersion = "1.0.0"
 	topology      = "replication"
 	component     = "postgresql"
+	pooler        = "pooler"
 	credential    = "superuser"
 )
+
+// defaultPoolers can lose one.
+const defaultPoolers = 2
 
 // defaultSize of a volume.
 var defaultSize = resource.MustParse("5Gi")
@@ -36,7 +40,7 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*platformv1.Application, error) {
 			PluginVersion: cmp.Or(spec.PluginVersion, pluginVersion),
 			Version:       spec.Version,
 			Topology:      topology,
-			Components: []platformv1.ApplicationComponent{{
+			Components: append([]platformv1.ApplicationComponent{{
 				Name:                component,
 				Replicas:            new(spec.Replicas + 1),
 				Resources:           *spec.Resources.DeepCopy(),
@@ -46,7 +50,7 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*platformv1.Application, error) {
 				Scheduling:          spec.Scheduling.DeepCopy(),
 				PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
 				Monitoring:          spec.Monitoring.DeepCopy(),
-			}},
+			}}, poolers(spec)...),
 			Credentials:    append(kindparts.Credentials(credential, spec.Auth), archiveCredentials(spec.Archive)...),
 			Failover:       kindparts.Failover(spec.Failover),
 			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
@@ -76,6 +80,25 @@ func parameters(spec *databasev1.PostgreSQLSpec) platformv1.Parameters {
 	out["synchronous.method"] = inWords(cmp.Or(s.Method, databasev1.SynchronousAny))
 	out["synchronous.shortage"] = inWords(cmp.Or(s.Shortage, platformv1.ShortageWait))
 	return out
+}
+
+// poolers are in the same places as the servers, and measured as they are. Without the component there are none.
+func poolers(spec *databasev1.PostgreSQLSpec) []platformv1.ApplicationComponent {
+	p := spec.Pooler
+	if p == nil {
+		return nil
+	}
+	set := platformv1.Parameters{"pool_mode": inWords(cmp.Or(p.Mode, databasev1.PoolTransaction))}
+	maps.Copy(set, p.Parameters)
+	return []platformv1.ApplicationComponent{{
+		Name:       pooler,
+		Replicas:   new(cmp.Or(p.Replicas, defaultPoolers)),
+		Resources:  *p.Resources.DeepCopy(),
+		Parameters: set,
+		Service:    p.Service.DeepCopy(),
+		Scheduling: spec.Scheduling.DeepCopy(),
+		Monitoring: spec.Monitoring.DeepCopy(),
+	}}
 }
 
 // inWords is a value as the plugin writes it.

@@ -26,5 +26,7 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"components[postgresql].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[postgresql].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
 		"components[postgresql].replicas":     {Spec: `{"replicas":2}`, Compiled: `"replicas":3`},
+		"components[pooler].replicas":         {Spec: `{"pooler":{"replicas":5}}`, Compiled: `"name":"pooler","replicas":5`},
+		"components[pooler].resources":        {Spec: `{"pooler":{"resources":{"limits":{"memory":"3Gi"}}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 	})
 }

@@ -2,8 +2,8 @@
 
 // Package postgresql is the kind PostgreSQL: one server with a volume of its own, or a primary with replicas.
 //
-// It compiles to an Application of the plugin postgresql, with the one component postgresql (port 5432) and the credential superuser; that of
-// the replicas is made. The topology is always replication: the engine says who writes, also while there is only one server, so that replicas
+// It compiles to an Application of the plugin postgresql, with the component postgresql (port 5432), with spec.pooler the component pooler (port
+// 6432), and the credential superuser; others are made. The topology is always replication: the engine says who writes, also while there is only one server, so that replicas
 // can come and go at any time. Roles, databases, their extensions and grants are Entities. Compile and Entities are pure functions; testdata
 // holds what Compile makes of each input. The frame in sdk/typed does the rest under the field owner typed/postgresql: it applies the
 // Application and the Entities, mirrors conditions (Ready, Reconciling, Stalled, Accepted) and phase, and has Report fill in the rest of the

@@ -32,7 +32,13 @@ func (Kind) Name() string { return "PostgreSQL" }
 var writes = kindparts.Replicated{Component: component, Field: "replicas", Whole: "a PostgreSQL"}
 
 // WriteThrough implements typed.Writer.
-func (Kind) WriteThrough() map[string]string { return writes.WriteThrough() }
+func (Kind) WriteThrough() map[string]string {
+	fields := writes.WriteThrough()
+	for _, field := range []string{"replicas", "resources"} {
+		fields["components["+pooler+"]."+field] = pooler + "." + field
+	}
+	return fields
+}
 
 // Convert implements typed.Converter.
 func (Kind) Convert(field string, value any) (any, error) { return writes.Convert(field, value) }

@@ -30,9 +30,14 @@ func (Kind) Report(p *databasev1.PostgreSQL, app *platformv1.Application) {
 	if s.Durability == platformv1.DurabilitySynchronous {
 		s.LossWindowSeconds = new(int64(0))
 	}
-	s.Members, s.Replicas = kindparts.Members(app), ""
+	s.Members, s.Replicas, s.Poolers, s.PoolerEndpoint = kindparts.Members(app), "", "", ""
 	for _, c := range app.Status.Components {
-		if c.Name == component {
+		switch c.Name {
+		case pooler:
+			s.Poolers = fmt.Sprintf("%d/%d", kindparts.HealthyIn(c.Pods, ""), c.Replicas)
+			// Any of them will do.
+			s.PoolerEndpoint = kindparts.Endpoint(app.Status.Endpoints, "")
+		case component:
 			s.Replicas = fmt.Sprintf("%d/%d", kindparts.HealthyIn(c.Pods, kindparts.Replica), max(c.Replicas-1, 0))
 		}
 	}

@@ -35,6 +35,11 @@ func TestReport(t *testing.T) {
 		{Name: "m-0", Role: "primary", Health: "Healthy"}, {Name: "m-1", Role: "replica", Health: "Healthy"},
 		{Name: "m-2", Role: "joining", Health: "Healthy"}, {Name: "m-3", Health: "Starting"},
 	}}}
+	pooled := replicated.DeepCopy()
+	pooled.Status.Components = append(pooled.Status.Components, platformv1.ComponentState{Name: "pooler", Replicas: 2, Pods: []platformv1.PodState{
+		{Name: "b-0", Health: "Healthy"}, {Name: "b-1", Health: "Starting"},
+	}})
+	pooled.Status.Endpoints = append(pooled.Status.Endpoints, platformv1.Endpoint{Name: "postgresql-shop-pooler", Host: "postgresql-shop-pooler.n.svc", Port: 6432})
 	common := databasev1.PostgreSQLStatus{
 		Version: "17.6", Primary: "postgresql-shop-postgresql-main-0", Endpoint: "postgresql-shop.n.svc:5432", ReadOnlyEndpoint: "postgresql-shop-replica.n.svc:5432",
 		BindingName: "postgresql-shop-binding", Application: "postgresql-shop", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
@@ -45,18 +50,21 @@ func TestReport(t *testing.T) {
 	wantReplicated.Ready, wantReplicated.Term, wantReplicated.Durability, wantReplicated.Replicas = "2/4", 7, platformv1.DurabilitySynchronous, "1/3"
 	wantReplicated.LossWindowSeconds = new(int64(0))
 	wantReplicated.Members = []databasev1.Member{{Name: "m-0", Role: "primary"}, {Name: "m-1", Role: "replica"}, {Name: "m-2", Role: "joining"}}
+	wantPooled := wantReplicated
+	wantPooled.Poolers, wantPooled.PoolerEndpoint = "1/2", "postgresql-shop-pooler.n.svc:6432"
 	for name, c := range map[string]struct {
 		app  *platformv1.Application
 		want databasev1.PostgreSQLStatus
 	}{
 		"alone":         {alone, wantAlone},
 		"with replicas": {replicated, wantReplicated},
+		"with poolers":  {pooled, wantPooled},
 		// What is no longer so does not stay in the status.
 		"nothing known": {&platformv1.Application{ObjectMeta: alone.ObjectMeta}, databasev1.PostgreSQLStatus{Application: "postgresql-shop"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &databasev1.PostgreSQL{Status: databasev1.PostgreSQLStatus{Version: "15.1", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", BindingName: "old",
-				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, LossWindowSeconds: new(int64(9)), Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
+				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, LossWindowSeconds: new(int64(9)), Poolers: "9/9", PoolerEndpoint: "old:3", Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
 			Kind{}.Report(p, c.app)
 			if !reflect.DeepEqual(p.Status, c.want) {
 				t.Errorf("got %+v, want %+v", p.Status, c.want)
