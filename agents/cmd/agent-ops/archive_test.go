@@ -235,38 +235,48 @@ func TestAnArchiveThroughAFailover(t *testing.T) {
 		t.Errorf("there is a gap: %s", b.state().Gap)
 	}
 	t.Logf("%d rows were acknowledged, %d archivers killed, and the archive has %s", len(l.rows), killed, sizeOf(t, place))
+	l.isRestored(backup)
+	f.endsAtNoGap(place, backup)
+}
 
+// isRestored compares what is restored with what was acknowledged: up to some times before and after the failover, and all.
+func (l *load) isRestored(backup string) {
+	l.Helper()
 	for i, at := range []int{len(l.rows) / 4, len(l.rows) / 2, len(l.rows) - 25} {
-		n := f.restored(i, backup, fmt.Sprintf("recovery_target_time = '%s UTC'", l.times[at].UTC().Format("2006-01-02 15:04:05.000000")))
+		n := l.restored(i, backup, fmt.Sprintf("recovery_target_time = '%s UTC'", l.times[at].UTC().Format("2006-01-02 15:04:05.000000")))
 		n.recovers()
 		if last, missing := n.sql("SELECT max(n) FROM t"), missingOf(n, l.rows[:at+1]); last != fmt.Sprint(l.rows[at]) || missing != "" {
-			t.Errorf("at %v the last row is %s and not %d; missing are %q", l.times[at], last, l.rows[at], missing)
+			l.Errorf("at %v the last row is %s and not %d; missing are %q", l.times[at], last, l.rows[at], missing)
 		}
 		n.signal(syscall.SIGKILL)
 	}
-	n := f.restored(4, backup)
+	n := l.restored(4, backup)
 	n.recovers()
 	if missing := missingOf(n, l.rows); missing != "" {
-		t.Errorf("of what was acknowledged %s are missing", missing)
+		l.Errorf("of what was acknowledged %s are missing", missing)
 	}
 	if got := n.sql("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"); got != "00000003" {
-		t.Errorf("it goes on on timeline %s", got)
+		l.Errorf("it goes on on timeline %s", got)
 	}
 	n.signal(syscall.SIGKILL)
-	// A gap ends no recovery.
+}
+
+// endsAtNoGap: a recovery fails where the archive lacks a segment.
+func (f *flock) endsAtNoGap(place, backup string) {
+	f.Helper()
 	segments, err := filepath.Glob(filepath.Join(place, "wal/00000001-0/*.zst"))
 	if err != nil || len(segments) < 5 {
-		t.Fatalf("the archive has %v, %v", segments, err)
+		f.Fatalf("the archive has %v, %v", segments, err)
 	}
 	for _, segment := range segments[len(segments)/2:] {
 		if regexp.MustCompile(`/[0-9A-F]{24}\.zst$`).MatchString(segment) {
 			if err := os.Remove(segment); err != nil {
-				t.Fatal(err)
+				f.Fatal(err)
 			}
 			break
 		}
 	}
-	n = f.restored(5, backup)
+	n := f.restored(5, backup)
 	f.await("the recovery fails", func() bool {
 		select {
 		case <-n.ended:
@@ -276,7 +286,7 @@ func TestAnArchiveThroughAFailover(t *testing.T) {
 		}
 	})
 	if !strings.Contains(n.said(), "is missing in the archive") || strings.Contains(n.said(), "database system is ready to accept connections") {
-		t.Errorf("it says %s", n.said())
+		f.Errorf("it says %s", n.said())
 	}
 }
 
@@ -355,7 +365,7 @@ func TestWorryAboutTheVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Clearly above what is free here.
-	place := f.archived(map[string]string{"archive.alarm": fmt.Sprint(110 * stat.Bavail / stat.Blocks)})
+	place := f.archived(map[string]string{"archive.alarm": fmt.Sprint(2 + 110*stat.Bavail/stat.Blocks)})
 	a, others := f.begin(0)
 	said := func(n *node, archive, level, reason string) {
 		t.Helper()

@@ -97,7 +97,7 @@ func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Appli
 		return nil
 	}
 	c.Secrets.Release(client.ObjectKeyFromObject(app), keysOf(app)...)
-	for _, declared := range f.state.Bundle.Components.Credentials {
+	for _, declared := range f.credentialsOf(app) {
 		mounted := &corev1.Secret{}
 		err := c.client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: platformv1.CredentialNameFor(app.Name, declared.Name)}, mounted)
 		if client.IgnoreNotFound(err) != nil {
@@ -106,10 +106,7 @@ func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Appli
 		if err == nil && metav1.IsControlledBy(mounted, app) {
 			f.credentials[declared.Name] = mounted
 		}
-		var password string
-		if !declared.Supplied {
-			password = generated(f.credentials[declared.Name])
-		}
+		password := generated(f.credentials[declared.Name])
 		if reference, users := suppliedFor(app, declared.Name); users {
 			if password, err = c.supplied(ctx, app, reference); err != nil {
 				return err
