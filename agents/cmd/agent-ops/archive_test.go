@@ -84,8 +84,8 @@ func (f *flock) restored(ordinal int, backup string, target ...string) *node {
 		f.Fatalf("cp: %v: %s", err, out)
 	}
 	n.put("data/pgdata/recovery.signal", "")
-	n.put("data/pgdata/zeroinfra.conf", strings.Join(append(target, "recovery_target_action = promote", fmt.Sprintf("restore_command = '%s postgresql restore-wal --archive %s --keep %s --give-up 5s %%f %%p'",
-		f.binary, n.path("archive.json"), n.path("restore"))), "\n"))
+	n.put("data/pgdata/zeroinfra.conf", strings.Join(append(target, "recovery_target_action = promote", fmt.Sprintf("restore_command = '%s postgresql restore-wal --secrets %s --archive %s --keep %s --give-up 5s %%f %%p'",
+		f.binary, f.nodes[0].path("secrets"), n.path("archive.json"), n.path("restore"))), "\n"))
 	n.secret("superuser", "boss", "1")
 	n.start()
 	return n

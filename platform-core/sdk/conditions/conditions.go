@@ -97,7 +97,7 @@ func Report(obj platformv1.Conditioned, o outcome.Outcome, readyMessage string) 
 	Remove(obj, platformv1.StalledCondition)
 }
 
-// Sum gives an object a condition that its parts have: what is so of some part speaks for all, and False before True. Where no part has it, it is
+// Sum gives an object a condition that its parts have: what is so of some part speaks for all, and what is not True before True. Where no part has it, it is
 // removed. It holds nothing up.
 func Sum(to platformv1.Conditioned, conditionType string, parts iter.Seq[platformv1.Conditioned]) {
 	var all *metav1.Condition
@@ -107,9 +107,9 @@ func Sum(to platformv1.Conditioned, conditionType string, parts iter.Seq[platfor
 			continue
 		}
 		switch {
-		case all == nil || has.Status == metav1.ConditionFalse && all.Status == metav1.ConditionTrue:
+		case all == nil || has.Status != metav1.ConditionTrue && all.Status == metav1.ConditionTrue:
 			all = &metav1.Condition{Type: has.Type, Status: has.Status, Reason: has.Reason, Message: has.Message}
-		case has.Status == metav1.ConditionFalse:
+		case has.Status != metav1.ConditionTrue:
 			all.Message += "; " + has.Message
 		}
 	}
