@@ -128,6 +128,35 @@ func (s *space) deleteOperator() {
 	}
 }
 
+// stopOperator has no operator run. What runs by itself goes on meanwhile. It is installed again at the end of the test, if not before.
+func (s *space) stopOperator() {
+	s.Helper()
+	s.restoreOperator()
+	if err := install(s.ctx, operatorName, "replicas=0"); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually(time.Minute, "the operator is gone", func() error {
+		// One that is being deleted still answers.
+		var pods corev1.PodList
+		err := world.client.List(s.ctx, &pods, client.InNamespace(operatorNamespace), client.MatchingLabels{"app.kubernetes.io/name": operatorName})
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("there are %d pods", len(pods.Items))
+		}
+		return err
+	})
+}
+
+// startOperator has it run again.
+func (s *space) startOperator() {
+	s.Helper()
+	if err := install(s.ctx, operatorName); err != nil {
+		s.Fatal(err)
+	}
+	if err := operatorServes(s.ctx); err != nil {
+		s.Fatal(err)
+	}
+}
+
 // aimAtOperator returns what kills every replica of the operator with SIGKILL. The pods are deleted then, so that the kubelet's growing
 // delay before it starts a container again is not what is measured.
 func (s *space) aimAtOperator() (shoot func()) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -180,19 +181,31 @@ func (r *redisCluster) letsIn() {
 	}
 }
 
-// apart has the test fail where the first pods of two shards, their primaries, are on one node.
-func (r *redisCluster) apart() {
+// placed reads back where pods are to run: away from those of their shard above all, and from those that have the same part in other shards.
+func (r *redisCluster) placed() {
 	r.Helper()
-	taken := map[string]string{}
+	var nodes []string
 	for _, pod := range r.pods() {
-		if pod.Labels[platformv1.OrdinalLabel] != "0" {
-			continue
+		nodes = append(nodes, pod.Name+" on "+pod.Spec.NodeName)
+		weights := map[string]int32{}
+		if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+			for _, term := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+				for _, label := range []string{platformv1.SetLabel, platformv1.OrdinalLabel} {
+					if value, is := term.PodAffinityTerm.LabelSelector.MatchLabels[label]; is && value == pod.Labels[label] {
+						weights[label+" "+term.PodAffinityTerm.TopologyKey] = term.Weight
+					}
+				}
+			}
 		}
-		if other, is := taken[pod.Spec.NodeName]; is {
-			r.Errorf("%s and %s are both on node %s", pod.Name, other, pod.Spec.NodeName)
+		want := map[string]int32{
+			platformv1.SetLabel + " " + corev1.LabelHostname: 100, platformv1.SetLabel + " " + corev1.LabelTopologyZone: 40,
+			platformv1.OrdinalLabel + " " + corev1.LabelTopologyZone: 10, platformv1.OrdinalLabel + " " + corev1.LabelHostname: 10,
 		}
-		taken[pod.Spec.NodeName] = pod.Name
+		if !maps.Equal(weights, want) {
+			r.Errorf("pod %s keeps away by %v, want %v", pod.Name, weights, want)
+		}
 	}
+	r.Log(nodes)
 }
 
 // ids are what the servers call themselves.

@@ -26,7 +26,7 @@ func TestRedisCluster(t *testing.T) {
 	r := s.redisCluster("shop")
 	took := r.ready()
 	r.whole(3)
-	r.apart()
+	r.placed()
 	s.secret("users", "password", clusterPassword)
 	r.update(func(spec *databasev1.RedisClusterSpec) {
 		spec.Users = []databasev1.RedisUser{{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~*", Commands: "+@read +ping"}}
@@ -176,7 +176,7 @@ func clusterScales() []clusterFault {
 	}
 	return []clusterFault{
 		{fault{name: "cluster: a shard more", limit: failoverGap}, 4, scale(4)},
-		{fault{name: "cluster: a shard less, for which there is no room at first", limit: failoverGap}, 3, func(r *redisCluster) { r.withoutRoom(scale(3)) }},
+		{fault{name: "cluster: a shard less, for which there is no room at first", limit: failoverGap}, 3, (*redisCluster).withoutRoom},
 		{fault{name: "cluster: a shard more, and then not", limit: failoverGap}, 3, func(r *redisCluster) {
 			r.update(func(spec *databasev1.RedisClusterSpec) { spec.Shards = 4 })
 			came := platformv1.PodNameFor(platformv1.WorkloadSetNameFor(r.application(), "node", "3"), 0)
@@ -303,12 +303,13 @@ func (r *redisCluster) slotsOf(pod string) int {
 
 // withoutRoom fills the servers, so that those who stay have no room for what would come to them: that is refused with numbers, and nothing
 // goes, until there is.
-func (r *redisCluster) withoutRoom(scale func(*redisCluster)) {
+func (r *redisCluster) withoutRoom() {
 	r.Helper()
 	client, value := r.client(), strings.Repeat("x", 8<<10)
-	for n := 0; n < 3200; n += readBack {
+	const filler, together = 3200, 40
+	for n := 0; n < filler; n += together {
 		if _, err := client.Pipelined(r.ctx, func(p redis.Pipeliner) error {
-			for number := range readBack {
+			for number := range together {
 				p.Set(r.ctx, fmt.Sprintf("filler:%d", n+number), value, 0)
 			}
 			return nil
@@ -344,7 +345,7 @@ func (r *redisCluster) withoutRoom(scale func(*redisCluster)) {
 	for pod := range uids {
 		r.limit(pod, 0)
 	}
-	scale(r)
+	r.ready()
 }
 
 // limit sets maxmemory of a server, in bytes.
@@ -358,6 +359,7 @@ func (r *redisCluster) limit(pod string, bytes int) {
 // reshape changes the spec, and waits until the cluster is as asked and that is on record.
 func (r *redisCluster) reshape(change func(*databasev1.RedisClusterSpec)) {
 	r.Helper()
+	before := r.applied()
 	r.update(change)
 	told := map[string]bool{}
 	r.eventually(2*readyIn, "the cluster is as asked", func() error {
@@ -372,21 +374,38 @@ func (r *redisCluster) reshape(change func(*databasev1.RedisClusterSpec)) {
 		r.Log(text)
 	}
 	r.eventually(settleIn, "the change is on record", func() error {
-		var list platformv1.OperationList
-		if err := world.client.List(r.ctx, &list, client.InNamespace(r.space.name)); err != nil {
-			return err
-		}
-		var phases []string
-		for _, op := range list.Items {
-			if op.Spec.TemplateRef == "Apply" {
-				phases = append(phases, string(op.Status.Phase))
+		records := r.applied()
+		// Those that had ended before are of other changes.
+		maps.DeleteFunc(records, func(name string, _ platformv1.OperationPhase) bool {
+			phase, was := before[name]
+			return was && phase != platformv1.OperationRunning && phase != platformv1.OperationPending
+		})
+		for _, phase := range records {
+			if phase != platformv1.OperationSucceeded {
+				return fmt.Errorf("the records are %v", records)
 			}
 		}
-		if len(phases) == 0 || slices.ContainsFunc(phases, func(p string) bool { return p != string(platformv1.OperationSucceeded) }) {
-			return fmt.Errorf("the records are %s", strings.Join(phases, ", "))
+		if len(records) == 0 {
+			return errors.New("there is no record")
 		}
 		return nil
 	})
+}
+
+// applied are the records of edited specs.
+func (r *redisCluster) applied() map[string]platformv1.OperationPhase {
+	r.Helper()
+	var list platformv1.OperationList
+	if err := world.client.List(r.ctx, &list, client.InNamespace(r.space.name)); err != nil {
+		r.Fatal(err)
+	}
+	phases := map[string]platformv1.OperationPhase{}
+	for _, op := range list.Items {
+		if op.Spec.TemplateRef == "Apply" {
+			phases[op.Name] = op.Status.Phase
+		}
+	}
+	return phases
 }
 
 // idle checks that a cluster at rest costs the API server nothing.

@@ -53,6 +53,22 @@ func electedFaults(round int) []electedFault {
 			e.create(restartOf(called("restart"), e.reference()))
 			e.passes(called("restart"))
 		}},
+		{"another one elected while no operator runs", true, func(e *elected, primary string) {
+			e.stopOperator()
+			redisReplicated.signal(e.space, primary, "KILL", 12)
+			var elected string
+			e.eventually(settleIn, "the Sentinels name another server", func() error {
+				told, err := e.asks(0)
+				if elected, _, _ = strings.Cut(told["ip"], "."); err == nil && (elected == "" || elected == primary) {
+					err = fmt.Errorf("Sentinel 0 names %q", told["ip"])
+				}
+				return err
+			})
+			e.startOperator()
+			if now := e.whole(2, 3); now != elected {
+				e.Errorf("%s is the primary, and the Sentinels elected %s", now, elected)
+			}
+		}},
 		{"all pods deleted", false, func(e *elected, _ string) {
 			for _, pod := range e.allPods() {
 				e.delete(&pod)
@@ -88,7 +104,7 @@ func electedFaults(round int) []electedFault {
 			}
 		}},
 		electedFault{"pod and volume deleted, another version", true, faults[3].does},
-		electedFault{"all pods deleted, another version", false, faults[7].does},
+		electedFault{"all pods deleted, another version", false, faults[8].does},
 	)
 }
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
@@ -50,7 +49,6 @@ func (s *space) kubectlApply(text string) (string, time.Duration, error) {
 // when the operator is back.
 func TestWebhook(t *testing.T) {
 	s := newSpace(t, "webhook")
-	s.restoreOperator()
 	bad := manifest("db", "maxclient", "100")
 	s.eventually(settleIn, "the API server asks the operator", func() error {
 		return wantSaid(s.kubectlApply(bad))
@@ -65,18 +63,7 @@ func TestWebhook(t *testing.T) {
 	}
 	s.logLatency("with the webhook")
 
-	if err := install(s.ctx, operatorName, "replicas=0"); err != nil {
-		t.Fatal(err)
-	}
-	s.eventually(time.Minute, "the operator is gone", func() error {
-		// One that is being deleted still answers.
-		var pods corev1.PodList
-		err := world.client.List(s.ctx, &pods, client.InNamespace(operatorNamespace), client.MatchingLabels{"app.kubernetes.io/name": operatorName})
-		if err == nil && len(pods.Items) > 0 {
-			err = fmt.Errorf("there are %d pods", len(pods.Items))
-		}
-		return err
-	})
+	s.stopOperator()
 	out, took, err = s.kubectlApply(bad)
 	t.Logf("without the operator kubectl says after %s: %s", seconds(took), out)
 	if err != nil || took > atOnce {

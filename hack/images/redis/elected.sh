@@ -37,7 +37,8 @@ ask() {
     NR == 2 && host == "" && /^ERR No such master/ { print "blank"; exit }
     NR > 2 && key == "" { key = $0; next }
     NR > 2 { primary[key] = $0; key = "" }
-    END { if (host != "" && host !~ / / && "config-epoch" in primary) print "named", host, primary["config-epoch"], primary["num-other-sentinels"] + 1, primary["num-slaves"] }'
+    # Where only the second question was answered, its first line stands where a host should.
+    END { if (host ~ /[.:]/ && host !~ / / && "config-epoch" in primary) print "named", host, primary["config-epoch"], primary["num-other-sentinels"] + 1, primary["num-slaves"] }'
 }
 
 # askAll asks all that are given at once.

@@ -100,6 +100,8 @@ func TestBrokenEntities(t *testing.T) {
 		"twice":                {"type: acl-user", "type: topic", "names must differ"},
 		"component":            {"type: topic\n    component: redis", "type: topic\n    component: redi", `names the component "redi"`},
 		"role":                 {"role: replica", "role: boss", `names the role "boss"`},
+		"role of each":         {"role: replica", "role: replica\n    pods: Each", "is of the pod that is asked, and each of them is"},
+		"pods":                 {"role: replica", "pods: Some", "pods"},
 		"no names":             {`    names: '=~"^[a-z]+$" @allowed("small letters")'` + "\n", "", "names is missing"},
 		"names that are none":  {`names: '=~"^[a-z]+$" @allowed("small letters")'`, `names: '=~'`, "is no CUE constraint"},
 		"nobody keeps it":      {"    actions: {list: list, create: set, update: set, delete: drop}\n", "", "must have either a driver or actions"},

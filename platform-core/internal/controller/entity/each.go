@@ -40,7 +40,10 @@ func (c *Controller) keepEach(ctx context.Context, seen *observation, whole *gro
 	for i, g := range parts {
 		g.begin(whole)
 		if answers[i].Kind() == outcome.KindDone {
+			known := seen.formsOf(g)
+			known.tell(g.items)
 			c.bring(ctx, seen, g)
+			known.learn(g.items)
 		} else {
 			seen.wait(g, answers[i])
 		}
@@ -87,6 +90,24 @@ func (g *group) begin(whole *group) {
 		part := *it
 		part.entity = it.entity.DeepCopy()
 		g.items = append(g.items, &part)
+	}
+}
+
+// tell the items how the process puts what they want, as far as that is known.
+func (f *forms) tell(items []*item) {
+	for _, it := range items {
+		if known, ok := f.by[it.entity.UID]; ok && known.digest == it.digest() {
+			it.form = known.parameters
+		}
+	}
+}
+
+// learn it from what was read back.
+func (f *forms) learn(items []*item) {
+	for _, it := range items {
+		if it.done() {
+			f.by[it.entity.UID] = form{it.digest(), it.entity.Status.Observed}
+		}
 	}
 }
 

@@ -34,6 +34,30 @@ type remembered struct {
 	attempts map[string]map[string]int
 	// running is what Entities whose change is under way were settled at.
 	running map[types.UID]string
+	// forms are how each of many processes puts what it was asked for, by group.
+	forms map[string]*forms
+}
+
+// forms are how one process puts what it was asked for, by Entity: another version may do so in other words.
+type forms struct {
+	process string
+	by      map[types.UID]form
+}
+
+// form of an object whose digest is that of what is wanted.
+type form struct {
+	digest     string
+	parameters map[string]string
+}
+
+// formsOf the process that is asked.
+func (r *remembered) formsOf(g *group) *forms {
+	known := r.forms[g.id()]
+	if known == nil || known.process != g.instance.now {
+		known = &forms{process: g.instance.now, by: map[types.UID]form{}}
+		r.forms[g.id()] = known
+	}
+	return known
 }
 
 // name is this memory's own, which no other process has.
@@ -54,7 +78,7 @@ func (m *memory) of(application types.NamespacedName) *remembered {
 	}
 	r := m.applications[application]
 	if r == nil {
-		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}, running: map[types.UID]string{}}
+		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}, running: map[types.UID]string{}, forms: map[string]*forms{}}
 		m.applications[application] = r
 	}
 	return r
@@ -109,6 +133,7 @@ func (r *remembered) keepProcesses(entityType string, ids map[string]bool) {
 	gone := func(id string) bool { return strings.HasPrefix(id, entityType+"/") && !ids[id] }
 	maps.DeleteFunc(r.instances, func(id, _ string) bool { return gone(id) })
 	maps.DeleteFunc(r.attempts, func(id string, _ map[string]int) bool { return gone(id) })
+	maps.DeleteFunc(r.forms, func(id string, _ *forms) bool { return gone(id) })
 }
 
 // keepOnly forgets Entities that are gone.

@@ -54,6 +54,8 @@ type item struct {
 	attempt int
 	// since is that of a change that is under way; nil where none is.
 	since *string
+	// form is how this very process puts what is wanted; nil where that is not known beside the status.
+	form map[string]string
 	// parts are what became of it in each pod, where every pod has its object.
 	parts []*item
 }
@@ -291,7 +293,7 @@ func (it *item) noteDrift(process instance, found string) {
 // difference says what is not as it was read back; empty where only a new password is to be set.
 func (it *item) difference(state agentclient.EntityState) string {
 	for _, name := range it.compared() {
-		if was, is := it.before.Status.Observed[name], state.Parameters[name]; was != is {
+		if was, is := it.seenAs()[name], state.Parameters[name]; was != is {
 			return fmt.Sprintf("parameter %q was %q and had to be %q", name, is, was)
 		}
 	}
@@ -311,8 +313,16 @@ func (it *item) fits(state agentclient.EntityState) bool {
 
 // has says whether the parameters of an object are as wanted.
 func (it *item) has(state agentclient.EntityState) bool {
-	applied := it.before.Status.Applied == it.digest()
-	return applied && it.same(state, it.before.Status.Observed) || (applied || !it.versioned()) && it.same(state, it.wanted.Parameters)
+	applied := it.form != nil || it.before.Status.Applied == it.digest()
+	return applied && it.same(state, it.seenAs()) || (applied || !it.versioned()) && it.same(state, it.wanted.Parameters)
+}
+
+// seenAs is the object as it read back right after it was last asked for.
+func (it *item) seenAs() map[string]string {
+	if it.form != nil {
+		return it.form
+	}
+	return it.before.Status.Observed
 }
 
 // same says whether an object has these parameters.
@@ -325,7 +335,7 @@ func (it *item) compared() []string {
 	all := slices.Collect(maps.Keys(it.wanted.Parameters))
 	if it.wanted.Type.Driver != "" {
 		// A driver tells of nothing else, and of all that there is.
-		all = slices.AppendSeq(all, maps.Keys(it.before.Status.Observed))
+		all = slices.AppendSeq(all, maps.Keys(it.seenAs()))
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -79,3 +79,45 @@ func TestUpdateThatChangedNothing(t *testing.T) {
 		}
 	}
 }
+
+// Of two processes that put the same in other words each is compared with its own, and neither counts as changed by somebody.
+func TestEachProcessHasItsOwnWords(t *testing.T) {
+	r := &remembered{forms: map[string]*forms{}}
+	words := map[string]string{"redis-a-0": "+get", "redis-a-1": "+get -acl"}
+	wanted := &accept.EntityWanted{Type: &plugin.Entity{Driver: "redis", Pods: plugin.EntityEach}, Parameters: map[string]string{"commands": "+get"}}
+	status := map[string]string{}
+	turn := func(pod, process, commands string) *item {
+		g := &group{entityType: "acl-user", each: true, pod: pod, instance: instance{now: process, before: process, ofMany: true}}
+		it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
+		it.wanted = wanted
+		it.before.Status.Origin, it.entity.Status.Origin = platformv1.EntityCreated, platformv1.EntityCreated
+		it.before.Status.Applied, it.before.Status.Observed = it.digest(), status
+		known := r.formsOf(g)
+		known.tell([]*item{it})
+		decide(it, map[string]agentclient.EntityState{"": {Parameters: map[string]string{"commands": commands}}}, g.instance, time.Unix(2000, 0))
+		if it.intent == agentclient.EntityUpdate {
+			// It is asked for, and reads back as before.
+			it.observed(agentclient.EntityState{Parameters: map[string]string{"commands": words[pod]}})
+		}
+		known.learn([]*item{it})
+		status = it.entity.Status.Observed
+		return it
+	}
+	for _, pod := range []string{"redis-a-0", "redis-a-1"} {
+		turn(pod, "first", words[pod])
+	}
+	for range 2 {
+		for _, pod := range []string{"redis-a-0", "redis-a-1"} {
+			if it := turn(pod, "first", words[pod]); it.intent != "" || it.drift != "" {
+				t.Errorf("%s, which is as asked, is to be changed: %q", pod, it.drift)
+			}
+		}
+	}
+	if it := turn("redis-a-0", "first", "+get +set"); it.intent != agentclient.EntityUpdate || it.drift == "" {
+		t.Errorf("somebody changed it: %q %q", it.intent, it.drift)
+	}
+	// Another process may have other words.
+	if it := turn("redis-a-1", "second", "+get -acl -config"); it.form != nil {
+		t.Errorf("it is known as %v", it.form)
+	}
+}

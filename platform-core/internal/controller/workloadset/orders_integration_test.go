@@ -102,6 +102,31 @@ func TestARequestGoesWithItsOperation(t *testing.T) {
 	}
 }
 
+// An Operation that works through the pods has the writer hand over before its process is restarted, while nothing else is done to a pod.
+func TestAnOperationAtWorkHasTheWriterHandOver(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready(handsOver(t))
+	op := h.operation("restart", func(op *platformv1.Operation) {
+		op.Spec.TemplateRef, op.Labels = "Restart", map[string]string{platformv1.ApplicationLabel: set.Spec.Application, platformv1.DomainLabel: set.Labels[platformv1.DomainLabel]}
+	})
+	pod := before["0"]
+	op.Status.Steps[0].Targets = []platformv1.StepTarget{{Name: pod.Name, UID: pod.UID, Phase: platformv1.OperationRunning}}
+	if err := env.Client.Status().Update(t.Context(), op); err != nil {
+		t.Fatal(err)
+	}
+	h.ask(set, platformv1.HandoverRequest{From: pod.Name, Request: platformv1.RequestOf(op)})
+	testkit.WaitFor(h, env.Client, set, "a handover", func() error {
+		if s := set.Status.Switchover; s == nil || s.Phase != platformv1.SwitchoverSucceeded || s.From != pod.Name || s.Request != platformv1.RequestOf(op) {
+			return fmt.Errorf("it says %+v", s)
+		}
+		return nil
+	})
+	h.sameEvents("0 hands over to 1")
+	h.samePods(before)
+}
+
 // A request of an Operation that never was, or of an earlier one under its name, is taken back.
 func TestARequestOfNobody(t *testing.T) {
 	t.Parallel()
