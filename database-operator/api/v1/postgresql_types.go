@@ -406,6 +406,11 @@ type PostgreSQLStatus struct {
 	// term grows at each change of the primary.
 	// +optional
 	Term int64 `json:"term,omitempty"`
+	// changes of the primary are the latest eight, the last one last: from whom to whom, when, and why.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Changes []platformv1.WriterChange `json:"changes,omitempty"`
 	// replicas that follow the primary, as "healthy/wanted".
 	// +optional
 	Replicas string `json:"replicas,omitempty"`
