@@ -134,6 +134,72 @@ func (p *pooler) client(ctx context.Context) *pgx.Conn {
 	return connection
 }
 
+// clients write through a pooler all the time, each with a session of its own.
+type clients struct {
+	*pooler
+	stop             context.CancelFunc
+	written, longest atomic.Int64
+	ended            chan error
+	size             int
+}
+
+func (p *pooler) write(size int) *clients {
+	p.Helper()
+	ctx, stop := context.WithCancel(p.Context())
+	c := &clients{pooler: p, stop: stop, ended: make(chan error, size), size: size}
+	for range size {
+		connection := p.client(ctx)
+		go func() {
+			for ctx.Err() == nil {
+				begin := time.Now()
+				if _, err := connection.Exec(context.Background(), "INSERT INTO t VALUES (1)"); err != nil {
+					c.ended <- err
+					return
+				}
+				c.written.Add(1)
+				if took := time.Since(begin).Milliseconds(); took > c.longest.Load() {
+					c.longest.Store(took)
+				}
+			}
+			c.ended <- nil
+		}()
+	}
+	return c
+}
+
+// goOn waits until so many writes more were acknowledged.
+func (c *clients) goOn(more int64) {
+	c.Helper()
+	before := c.written.Load()
+	c.await("clients write", func() bool { return c.written.Load() > before+more })
+}
+
+// end ends the clients, none of which has seen an error.
+func (c *clients) end() {
+	c.Helper()
+	c.stop()
+	for range c.size {
+		if err := <-c.ended; err != nil {
+			c.Errorf("a client saw %v\n%s", err, c.said())
+		}
+	}
+	c.Logf("%d writes, of which the longest took %d ms", c.written.Load(), c.longest.Load())
+}
+
+// comesLate is a client that comes while others wait.
+func (p *pooler) comesLate() <-chan error {
+	came := make(chan error, 1)
+	go func() {
+		connection, err := pgconn.Connect(p.Context(), "host="+p.address+" port=6432 user=app password=apple dbname=postgres sslmode=disable")
+		if err == nil {
+			_, err = connection.Exec(p.Context(), "INSERT INTO t VALUES (-1)").ReadAll()
+			_ = connection.Close(p.Context())
+		}
+		came <- err
+	}()
+	return came
+}
+
 // TestClientsWaitWhileTheWriterChanges, and see no error: those that write all the time, and one that begins to in the middle of it.
 func TestClientsWaitWhileTheWriterChanges(t *testing.T) {
 	f, a, others := began(t, 3, 1)
@@ -141,40 +207,16 @@ func TestClientsWaitWhileTheWriterChanges(t *testing.T) {
 	a.sql("CREATE ROLE app LOGIN PASSWORD 'apple'; GRANT ALL ON t TO app")
 	p := f.pooled("pool_mode = transaction\n")
 	p.relay.lead(a.address + ":5432")
-
-	ctx, stop := context.WithCancel(t.Context())
-	var written atomic.Int64
-	var longest atomic.Int64
-	const clients = 4
-	ended := make(chan error, clients)
-	for range clients {
-		connection := p.client(ctx)
-		go func() {
-			for ctx.Err() == nil {
-				begin := time.Now()
-				_, err := connection.Exec(context.Background(), fmt.Sprintf("INSERT INTO t VALUES (%d)", written.Load()))
-				if err != nil {
-					ended <- err
-					return
-				}
-				written.Add(1)
-				if took := time.Since(begin).Milliseconds(); took > longest.Load() {
-					longest.Store(took)
-				}
-			}
-			ended <- nil
-		}()
-	}
+	load := p.write(4)
 	for range 2 {
-		before := written.Load()
-		f.await("clients write", func() bool { return written.Load() > before+50 })
+		load.goOn(50)
 		if err := p.gate("hold"); err != nil {
 			t.Fatalf("%v\n%s", err, p.said())
 		}
 		if !p.paused() {
 			t.Error("nobody waits")
 		}
-		held := written.Load()
+		held := load.written.Load()
 		a.must("pause", "--length", "5s", "--patience", "5s")
 		a.signal(syscall.SIGKILL)
 		f.term++
@@ -182,22 +224,12 @@ func TestClientsWaitWhileTheWriterChanges(t *testing.T) {
 		told := make(chan error, 1)
 		go func() { told <- c.do("follow", b.address) }()
 		b.must("promote")
-		if now := written.Load(); now != held {
+		if now := load.written.Load(); now != held {
 			t.Errorf("%d writes went by while clients were to wait", now-held)
 		}
-		// A client that comes now is one of them.
-		late := p.address
-		came := make(chan error, 1)
-		go func() {
-			connection, err := pgconn.Connect(t.Context(), "host="+late+" port=6432 user=app password=apple dbname=postgres sslmode=disable")
-			if err == nil {
-				_, err = connection.Exec(t.Context(), "INSERT INTO t VALUES (-1)").ReadAll()
-				_ = connection.Close(t.Context())
-			}
-			came <- err
-		}()
+		came := p.comesLate()
 		p.relay.lead(b.address + ":5432")
-		f.await("clients write again", func() bool { return written.Load() > held })
+		load.goOn(0)
 		if err := <-came; err != nil {
 			t.Errorf("a client that came meanwhile: %v", err)
 		}
@@ -207,18 +239,9 @@ func TestClientsWaitWhileTheWriterChanges(t *testing.T) {
 		a.follow(b)
 		a, b = b, a
 	}
-	stop()
-	for range clients {
-		if err := <-ended; err != nil {
-			t.Errorf("a client saw %v\n%s", err, p.said())
-		}
-	}
-	if got := a.sql("SELECT count(*) FROM t WHERE n >= 0"); got != fmt.Sprint(written.Load()) {
-		t.Errorf("%s writes are there, and %d were acknowledged", got, written.Load())
-	}
-	t.Logf("%d writes, of which the longest took %d ms", written.Load(), longest.Load())
-	if _, err := p.client(t.Context()).Exec(t.Context(), "SELECT 1"); err != nil {
-		t.Error(err)
+	load.end()
+	if got := a.sql("SELECT count(*) FROM t WHERE n >= 0"); got != fmt.Sprint(load.written.Load()) {
+		t.Errorf("%s writes are there, and %d were acknowledged", got, load.written.Load())
 	}
 	if _, err := os.Stat(p.path("run/pgbouncer.hold")); err == nil {
 		t.Error("the mark of the pause is left")

@@ -214,7 +214,7 @@ gone() {
 # all of them are there, know each other and name one primary, which serves.
 tidy() {
   while kill -0 $$ 2>/dev/null; do
-    sleep 10
+    sleep 20
     lost=$(gone 127.0.0.1)
     [ "$lost" ] || continue
     set -- $PEERS

@@ -265,3 +265,19 @@ func TestHistory(t *testing.T) {
 		}
 	}
 }
+
+// The pods that a template acts on, by set: what a cluster of them is made of.
+func TestMembersOfATarget(t *testing.T) {
+	member := func(set string, ordinal int32) Pod {
+		return Pod{Name: platformv1.PodNameFor("shop-node-"+set, ordinal), Component: "node", Set: set, Ordinal: ordinal}
+	}
+	facts := Facts{Template: plugin.OperationTemplate{Targets: []string{"node"}}, Pods: []Pod{
+		member("1", 0), member("0", 1), {Name: "shop-proxy-main-0", Component: "proxy", Set: "main"}, member("0", 0), member("1", 1),
+	}}
+	if got, want := facts.target()["members"], `[["shop-node-0-0","shop-node-0-1"],["shop-node-1-0","shop-node-1-1"]]`; got != want {
+		t.Errorf("they are %v, want %s", got, want)
+	}
+	if got := (Facts{}).target()["members"]; got != "[]" {
+		t.Errorf("without pods they are %v", got)
+	}
+}

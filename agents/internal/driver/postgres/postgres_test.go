@@ -205,6 +205,7 @@ func TestRefusalsAreOfOneObject(t *testing.T) {
 			"the instance's own": wanted(create, "postgres"), "PostgreSQL's own": wanted(create, "pg_monitor"), "must be yes or no": wanted(create, "a1", "login", "true"),
 			`cannot be given "superuser"`: wanted(create, "a2", "attributes", "superuser"), "must be createdb or bypassrls": wanted(create, "a3", "attributes", "nonsense"),
 			"cannot be a member of": wanted(create, "a4", "member-of", "pg_execute_server_program"), `role "none" does not exist`: wanted(create, "a5", "member-of", "none"),
+			`"zeroinfra_pooler": it would be past the engine`: wanted(create, "b1", "member-of", "pg_monitor zeroinfra_pooler"),
 			"whole number": wanted(create, "a6", "connection-limit", "many"), "must be a time in UTC": wanted(create, "a7", "valid-until", "tomorrow'"), "printable ones of ASCII": withPassword(wanted(create, "a8"), "pässword"),
 			"is not known": wanted(create, "a9", "superuser", "yes"), "some objects depend on it": wanted(driver.Delete, "there"),
 		},

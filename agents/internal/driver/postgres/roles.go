@@ -49,6 +49,9 @@ var attributes = []struct {
 	{"replication", "REPLICATION", false}, {"bypassrls", "BYPASSRLS", true},
 }
 
+// ownRoles begin so: followers log in as one, which reads files beside the server, and a pooler as another, which reads what passwords are checked by.
+const ownRoles = "zeroinfra_"
+
 // refusedRoles let their members run programs and reach files beside the server.
 var refusedRoles = []string{"pg_execute_server_program", "pg_read_server_files", "pg_write_server_files"}
 
@@ -218,7 +221,7 @@ func passwordClause(password string) (string, error) {
 func (k roles) memberOf(value string) ([]string, error) {
 	groups := strings.Fields(value)
 	for _, group := range groups {
-		if group == k.Username || slices.Contains(refusedRoles, group) {
+		if group == k.Username || strings.HasPrefix(group, ownRoles) || slices.Contains(refusedRoles, group) {
 			return nil, fmt.Errorf("a role cannot be a member of %q: it would be past the engine", group)
 		}
 		if strings.HasSuffix(group, withAdmin) {

@@ -66,6 +66,9 @@ func (o *opsAgent) Await(ctx context.Context, a agentclient.Action) (agentclient
 	if a.Name == measureAction {
 		return o.node.measure(o.pod.Name, a.Key)
 	}
+	if a.Name == holdAction || a.Name == handoverAction {
+		return o.node.prepares(o.pod.Name, a.Name, a.Key), nil
+	}
 	return o.Run(ctx, a)
 }
 

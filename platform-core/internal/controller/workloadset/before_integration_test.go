@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+// holdAction has clients of a pod wait, and handoverAction pauses a writer.
+const holdAction, handoverAction = "hold", "handover"
+
+// slam is the name of the pod whose clients cannot wait.
+const slam = "redis-a-door-main-1"
+
+// prepares notes once that an action was run, and says how it ended: a call that runs is asked for again.
+func (n *node) prepares(pod, name, key string) agentclient.ActionCall {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	call, known := n.ops[key]
+	switch {
+	case !known && name == holdAction && pod != slam:
+		n.note("%s begins to %s", pod, name)
+		call.Phase = agentreport.CallRunning
+	case !known && pod == slam:
+		call.Phase, call.Message = agentreport.CallFailed, "clients are still in transactions"
+	case !known:
+		n.note("%s %s", pod, name)
+		call.Phase = agentreport.CallSucceeded
+	case call.Phase == agentreport.CallRunning:
+		n.note("%s holds", pod)
+		call.Phase = agentreport.CallSucceeded
+	}
+	call.Key = key
+	n.ops[key] = call
+	return call
+}
+
+// door makes a pod of another component of the Application.
+func (h *harness) door(name string, labels map[string]string) {
+	h.Helper()
+	labels[platformv1.ApplicationLabel] = "redis-a"
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name, Labels: labels},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "door", Image: "door"}}}}
+	h.must(env.Client.Create(h.Context(), pod))
+	testkit.WaitFor(h, env.Client, pod, "a pod that is ready", func() error {
+		if condition(pod, corev1.PodReady) != corev1.ConditionTrue {
+			return fmt.Errorf("the conditions are %+v", pod.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// Clients that come through another component wait before the writer is paused, and who cannot have them wait keeps nobody from that.
+func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	m := newCrew(h)
+	h.start(-1)
+	set := h.create(2, withFailover, func(s *platformv1.WorkloadSet) {
+		s.Spec.Failover.Handover, s.Spec.Failover.Before = handoverAction, []platformv1.FailoverBefore{{Component: "door", Action: holdAction}}
+	})
+	h.writes(m, set, "0", 1)
+	h.door("redis-a-door-main-0", map[string]string{platformv1.ComponentLabel: "door"})
+	h.door(slam, map[string]string{platformv1.ComponentLabel: "door"})
+	h.door("redis-a-other-main-0", map[string]string{platformv1.ComponentLabel: "other"})
+	h.node.events()
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Request: platformv1.RequestOf(h.operation("switchover", nil))})
+	testkit.WaitFor(h, env.Client, set, "another pod writing", func() error {
+		if w := set.Status.Writer; w.Primary == nil || w.Primary.Name != setName+"-1" || !slices.Equal(m.writers(), []string{"1"}) {
+			return fmt.Errorf("the record is %+v, and there write %v", w, m.writers())
+		}
+		return nil
+	})
+	got := slices.DeleteFunc(h.node.events(), func(e string) bool { return !strings.Contains(e, "hold") && !strings.Contains(e, handoverAction) })
+	if want := []string{"redis-a-door-main-0 begins to hold", "redis-a-door-main-0 holds", setName + "-0 handover"}; !slices.Equal(got, want) {
+		t.Errorf("it went %q, want %q", got, want)
+	}
+	testkit.Eventually(t, "an event on whose clients do not wait", func(ctx context.Context) error {
+		var events eventsv1.EventList
+		if err := env.Client.List(ctx, &events, client.InNamespace(h.namespace)); err != nil {
+			return err
+		}
+		for _, event := range events.Items {
+			if event.Reason == "ClientsDoNotWait" && strings.Contains(event.Note, slam) && strings.Contains(event.Note, "still in transactions") {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d others", len(events.Items))
+	})
+}
