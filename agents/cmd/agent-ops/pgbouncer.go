@@ -34,7 +34,7 @@ func pgbouncerCommand() *cobra.Command {
 	flags.StringVar(&gate.Credential, "credential", "pooler", "credential with its password")
 	flags.StringVar(&gate.Secrets, "secrets", "/zeroinfra/secrets", "folder with a folder for each credential")
 	flags.StringVar(&gate.CAFile, "ca", "", "what the certificate of the server must lead to; without it nobody speaks TLS")
-	flags.DurationVar(&length, "length", 8*time.Second, "after which clients go on, whatever has become of the servers")
+	flags.DurationVar(&length, "length", 15*time.Second, "after which clients go on, whatever has become of the servers")
 
 	hold := &cobra.Command{Use: "hold", Short: "Have clients wait for the next server that takes writes", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

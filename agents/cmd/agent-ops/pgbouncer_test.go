@@ -279,6 +279,17 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	if took := time.Since(begin); took < 2*time.Second || took > 6*time.Second {
 		t.Errorf("a client waited for %v of 3 s", took)
 	}
+	// Nothing comes of it.
+	begin = time.Now()
+	if err := p.gate("hold"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := idle.Exec(ctx, "INSERT INTO t VALUES (2)"); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begin); took < 4*time.Second || took > 9*time.Second {
+		t.Errorf("a client waited for %v, and nothing changed", took)
+	}
 	// The one who has clients wait later is the one who lets them go.
 	for _, length := range []string{"1s", "4s"} {
 		if err := p.gate("hold", "--length", length); err != nil {

@@ -3,6 +3,7 @@
 package supervisor_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 
@@ -55,6 +56,32 @@ func TestRestartWaitsForThePassword(t *testing.T) {
 		h.wantDigests(digest(2), digest(1002))
 		if got := h.config(); got != "number 2\nrequirepass hunter3\n" {
 			t.Errorf("the configuration is %q", got)
+		}
+	})
+}
+
+// A plan that says that a reload takes a password over has it in the files, and the process runs on.
+func TestReloadTakesOverAPassword(t *testing.T) {
+	inPod(t, func(h *harness) {
+		var seen string
+		h.launcher.reload = func(context.Context, ...string) error { seen = h.config(); return nil }
+		revised := func(number int, revision string) *plan.Plan {
+			p := h.revised(number, revision)
+			p.RestartDigest, p.Process.Reload = digest(1000), &plan.Reload{Command: []string{"reload"}, Credentials: []string{"default"}}
+			return p
+		}
+		h.revision("r1")
+		h.mount(revised(1, "r1"))
+		h.begin()
+		h.settle()
+		h.refused(supervisor.Reload("k", 0, revised(2, "r2")), supervisor.ErrSecretsPending)
+		h.secret("hunter3")
+		h.revision("r2")
+		h.call(supervisor.Reload("k", 0, revised(2, "r2")))
+		h.wantOutcome("k", succeeded, "")
+		h.wantDigests(digest(2), digest(1000))
+		if seen != "number 2\nrequirepass hunter3\n" || h.launcher.count() != 1 {
+			t.Errorf("the configuration was %q, and the process was started %d times", seen, h.launcher.count())
 		}
 	})
 }

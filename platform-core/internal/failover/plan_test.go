@@ -204,6 +204,25 @@ func TestOneFailedMeasurementRulesNobodyOut(t *testing.T) {
 	}
 }
 
+// TestTheTimeOfTheProbeCounts: a process that has not answered for as long as others wait is replaced when that is known.
+func TestTheTimeOfTheProbeCounts(t *testing.T) {
+	for failed, want := range map[time.Duration]time.Duration{0: 2 * time.Second, 500 * time.Millisecond: 1500 * time.Millisecond, 4 * time.Second: 0, -time.Hour: 2 * time.Second, 1 << 62: 0} {
+		f, m := trio(), failover.Memory{}
+		failover.Plan(f, &m)
+		begun := f.Now
+		f.Pods[0].Health, f.Pods[0].FailedFor = report.Unhealthy, failed
+		for deposed := false; !deposed && f.Now < begun+10*time.Second; {
+			d := failover.Plan(f, &m)
+			if deposed = len(d.Steps) == 1 && d.Steps[0].Action == failover.Write && d.Steps[0].Record.Primary == nil; !deposed {
+				f.Now += 100 * time.Millisecond
+			}
+		}
+		if took := f.Now - begun; took != want {
+			t.Errorf("after it had failed for %v another takes over in %v, want %v", failed, took, want)
+		}
+	}
+}
+
 // TestOneAloneIsNotAwaited: where nobody could take over, the pod itself says what is wrong with it; that its volume is another one, it cannot know.
 func TestOneAloneIsNotAwaited(t *testing.T) {
 	alone := func() failover.Facts {

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -27,8 +26,12 @@ import (
 // that is over has them go on: the image's probe does.
 const HoldFile = "pgbouncer.hold"
 
-// look is the time between looks at who takes writes.
-const look = 50 * time.Millisecond
+const (
+	// look is the time between looks at who takes writes.
+	look = 100 * time.Millisecond
+	// givenUp is how long a server takes writes as before, although clients were to wait for another one, until nobody expects that any more.
+	givenUp = 5 * time.Second
+)
 
 // Gate is the PgBouncer of one pod, and the server that it leads to.
 type Gate struct {
@@ -47,10 +50,10 @@ type Gate struct {
 }
 
 // Hold has clients wait once their transactions have ended, and returns when no server is in use any more. They go on by themselves: when another
-// server takes writes than now, or when the time is over. Who is in a transaction for longer than the context lasts is not waited for: clients
+// server takes writes than now, when the one that does goes on doing so for a while, or when the time is over. Who is in a transaction for longer than the context lasts is not waited for: clients
 // that come after that wait all the same.
 func (g *Gate) Hold(ctx context.Context, length time.Duration) error {
-	writer, err := g.writer(ctx)
+	now, err := g.writer(ctx)
 	if err != nil {
 		g.Log.Warn("nobody can tell who takes writes now: clients wait for whoever does next", "problem", err.Error())
 	}
@@ -58,7 +61,7 @@ func (g *Gate) Hold(ctx context.Context, length time.Duration) error {
 	if err := atomicfile.Write(g.holdFile(), []byte(mark), 0o600); err != nil {
 		return err
 	}
-	said, err := g.keep(mark, writer, length)
+	said, err := g.keep(mark, now.identity, length)
 	if err != nil {
 		return errors.Join(err, g.letGo(context.WithoutCancel(ctx), mark))
 	}
@@ -103,7 +106,8 @@ func (g *Gate) keep(mark, writer string, length time.Duration) (*os.File, error)
 	return said, cmd.Process.Release()
 }
 
-// Keep has clients wait, says so once all do, and lets them go on when another server takes writes than the one that is named, or the context ends. The
+// Keep has clients wait, says so once all do, and lets them go on when another server takes writes than the one that is named, when that one goes on as if nothing were to happen,
+// or when the context ends. The
 // mark says for whom they wait: whoever has them wait for somebody else later lets them go.
 func (g *Gate) Keep(ctx context.Context, mark, writer string, say io.Writer) error {
 	console, err := g.console(ctx)
@@ -121,17 +125,7 @@ func (g *Gate) Keep(ctx context.Context, mark, writer string, say io.Writer) err
 		}
 		answered <- err
 	}()
-	waits := time.NewTicker(look)
-	defer waits.Stop()
-	for waiting := true; waiting; {
-		select {
-		case <-ctx.Done():
-			waiting = false
-		case <-waits.C:
-			now, err := g.writer(ctx)
-			waiting = err != nil || now == writer
-		}
-	}
+	g.awaitAnother(ctx, writer)
 	err = g.letGo(context.WithoutCancel(ctx), mark)
 	cancel()
 	if problem := <-answered; problem != nil {
@@ -139,6 +133,30 @@ func (g *Gate) Keep(ctx context.Context, mark, writer string, say io.Writer) err
 	}
 	link.HangUp(console)
 	return err
+}
+
+// awaitAnother returns when nobody has a reason to wait any more.
+func (g *Gate) awaitAnother(ctx context.Context, writer string) {
+	looks := time.NewTicker(look)
+	defer looks.Stop()
+	asBefore := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-looks.C:
+		}
+		now, err := g.writer(ctx)
+		switch {
+		case err == nil && now.identity != writer:
+			return
+		case err != nil || now.paused:
+			asBefore = time.Now()
+		case time.Since(asBefore) > givenUp:
+			g.Log.Info("the same server takes writes as before: clients go on")
+			return
+		}
+	}
 }
 
 // letGo has clients go on, unless they wait for somebody else by now.
@@ -177,13 +195,21 @@ func (g *Gate) console(ctx context.Context) (*pgconn.PgConn, error) {
 	return open(ctx, config)
 }
 
-// writer tells the server that takes writes from others: by the timeline that it writes and the time of its start. One that takes none is an error.
-func (g *Gate) writer(ctx context.Context) (string, error) {
+// server is one that takes writes.
+type server struct {
+	// identity tells it from others: by the timeline that it writes and the time of its start.
+	identity string
+	// paused says that its commits wait while another one catches up.
+	paused bool
+}
+
+// writer is the server that takes writes. That there is none is an error.
+func (g *Gate) writer(ctx context.Context) (server, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	password, _, err := link.Password(g.Secrets, g.Credential)
 	if err != nil {
-		return "", err
+		return server{}, err
 	}
 	encryption := "sslmode=disable"
 	if g.CAFile != "" {
@@ -191,28 +217,25 @@ func (g *Gate) writer(ctx context.Context) (string, error) {
 	}
 	config, err := pgconn.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s dbname=postgres passfile=/dev/null %s", g.Server, g.ServerPort, g.Role, encryption))
 	if err != nil {
-		return "", err
+		return server{}, err
 	}
 	config.Password, config.Fallbacks = password, nil
 	config.RuntimeParams = map[string]string{"application_name": "zeroinfra", "search_path": "pg_catalog, pg_temp"}
 	connection, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
-		return "", err
+		return server{}, err
 	}
 	defer link.HangUp(connection)
 	if connection.ParameterStatus("in_hot_standby") == "on" {
-		return "", errors.New("the server takes no writes")
+		return server{}, errors.New("the server takes no writes")
 	}
-	result := connection.ExecParams(ctx, "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), extract(epoch FROM pg_postmaster_start_time())", nil, nil, nil, nil).Read()
+	result := connection.ExecParams(ctx, "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '/' || extract(epoch FROM pg_postmaster_start_time()), strpos(current_setting('synchronous_standby_names'), $1) > 0",
+		[][]byte{[]byte(link.PausedPrefix)}, nil, nil, nil).Read()
 	if result.Err != nil {
-		return "", result.Err
+		return server{}, result.Err
 	}
 	if len(result.Rows) != 1 {
-		return "", fmt.Errorf("%d rows came in place of one", len(result.Rows))
+		return server{}, fmt.Errorf("%d rows came in place of one", len(result.Rows))
 	}
-	var texts []string
-	for _, value := range result.Rows[0] {
-		texts = append(texts, string(value))
-	}
-	return strings.Join(texts, "/"), nil
+	return server{identity: string(result.Rows[0][0]), paused: string(result.Rows[0][1]) == "t"}, nil
 }

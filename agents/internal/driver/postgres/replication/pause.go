@@ -17,10 +17,6 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
-// pausedPrefix is how somebody is called who never comes, whom a writer that is paused waits for. The time at which the pause is over, in
-// seconds since 1970, comes after it: the plugin's probe calls a writer unhealthy that is paused for longer.
-const pausedPrefix = "zeroinfra-paused-"
-
 // look is the time between looks at a session that may wait.
 const look = 10 * time.Millisecond
 
@@ -32,7 +28,7 @@ func (s *Server) Pause(ctx context.Context, length time.Duration) error {
 		return err
 	}
 	defer link.HangUp(connection)
-	name := pausedPrefix + strconv.FormatInt(time.Now().Add(length).Unix()+1, 10)
+	name := link.PausedPrefix + strconv.FormatInt(time.Now().Add(length).Unix()+1, 10)
 	if err := s.endLater(name, length); err != nil {
 		return err
 	}
