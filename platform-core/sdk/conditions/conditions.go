@@ -9,6 +9,7 @@ package conditions
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -118,6 +119,28 @@ func Sum(to platformv1.Conditioned, conditionType string, parts iter.Seq[platfor
 		return
 	}
 	Set(to, *all)
+}
+
+// SumDeclared is Sum for each type that a plugin declares, of those that the object and its parts have.
+func SumDeclared(to platformv1.Conditioned, parts iter.Seq[platformv1.Conditioned]) {
+	types := Declared(to)
+	for part := range parts {
+		types = append(types, Declared(part)...)
+	}
+	for _, conditionType := range types {
+		Sum(to, conditionType, parts)
+	}
+}
+
+// Parts are the objects of a map in the order of their names.
+func Parts[T platformv1.Conditioned](objects map[string]T) iter.Seq[platformv1.Conditioned] {
+	return func(yield func(platformv1.Conditioned) bool) {
+		for _, name := range slices.Sorted(maps.Keys(objects)) {
+			if !yield(objects[name]) {
+				return
+			}
+		}
+	}
 }
 
 // Declared are the types of an object's conditions that a plugin declares, and not the engine.

@@ -4,7 +4,6 @@ package conditions_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +34,11 @@ func TestSum(t *testing.T) {
 		app.Generation = 3
 		conditions.Set(app, metav1.Condition{Type: "Saving", Status: metav1.ConditionTrue, Reason: "Before"})
 		conditions.Set(app, metav1.Condition{Type: platformv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
-		conditions.Sum(app, "Saving", slices.Values(c.parts))
+		parts := map[string]platformv1.Conditioned{}
+		for i, part := range c.parts {
+			parts[fmt.Sprint(i)] = part
+		}
+		conditions.SumDeclared(app, conditions.Parts(parts))
 		got := ""
 		if has := conditions.Get(app, "Saving"); has != nil {
 			got = fmt.Sprintf("%s %s", has.Status, has.Message)

@@ -42,7 +42,10 @@ func report(app *platformv1.Application, f *facts) {
 		s.Primary = ""
 	}
 	reportWriter(app, f)
-	sumUp(app, f)
+	parts := conditions.Parts(f.components)
+	conditions.Sum(app, platformv1.CertificateServedCondition, parts)
+	conditions.Sum(app, platformv1.MonitoredCondition, parts)
+	conditions.SumDeclared(app, parts)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	s.Schedules = scheduling.Status(app, func(template string) bool { return opsflow.DisruptsByName(template, f.state.Bundle) })
 	if f.state.Bundle != nil && f.state.Bundle.Binding(app.Spec.Topology) != nil && len(s.Endpoints) > 0 {
@@ -83,24 +86,6 @@ func reportWriter(app *platformv1.Application, f *facts) {
 	}
 	if sets != 1 {
 		app.Status.Term = 0
-	}
-}
-
-// sumUp carries up conditions that hold nothing up, and those that the plugin declares.
-func sumUp(app *platformv1.Application, f *facts) {
-	parts := func(yield func(platformv1.Conditioned) bool) {
-		for _, name := range slices.Sorted(maps.Keys(f.components)) {
-			if !yield(f.components[name]) {
-				return
-			}
-		}
-	}
-	types := append(conditions.Declared(app), platformv1.CertificateServedCondition, platformv1.MonitoredCondition)
-	for component := range parts {
-		types = append(types, conditions.Declared(component)...)
-	}
-	for _, conditionType := range types {
-		conditions.Sum(app, conditionType, parts)
 	}
 }
 

@@ -47,30 +47,12 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 		s.Version = version
 	}
 	reportCertificate(component, f)
-	sumUp(component, f)
+	conditions.SumDeclared(component, conditions.Parts(f.sets))
 	if output != nil {
 		s.Endpoints = slices.Clone(output.Endpoints)
 	}
 	for i := range s.Endpoints {
 		reachable(&s.Endpoints[i], f.services[s.Endpoints[i].Name])
-	}
-}
-
-// sumUp carries up the conditions that the plugin declares.
-func sumUp(component *platformv1.Component, f *facts) {
-	parts := func(yield func(platformv1.Conditioned) bool) {
-		for _, name := range slices.Sorted(maps.Keys(f.sets)) {
-			if !yield(f.sets[name]) {
-				return
-			}
-		}
-	}
-	types := conditions.Declared(component)
-	for set := range parts {
-		types = append(types, conditions.Declared(set)...)
-	}
-	for _, conditionType := range types {
-		conditions.Sum(component, conditionType, parts)
 	}
 }
 
