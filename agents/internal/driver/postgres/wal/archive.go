@@ -80,19 +80,9 @@ func (a *Archive) mark(ctx context.Context) (mark, error) {
 
 // Keep keeps a file. When it returns without an error, the file is in the store for good; one that is there already with the same content
 // is as good, and one with another content is refused.
-func (a *Archive) Keep(ctx context.Context, t Timeline, f File, file io.ReadSeeker, terms map[int64]int64) (Sum, error) {
-	name := object(t, f)
+func (a *Archive) Keep(ctx context.Context, t Timeline, f File, file io.Reader, terms map[int64]int64) (Sum, error) {
 	if f.Kind != History {
 		terms = nil
-	}
-	// What is there already, as after a crash, is not packed once more.
-	if there, err := a.Sum(ctx, name); err == nil {
-		return there, a.compare(f, there, file)
-	} else if !errors.Is(err, store.ErrAbsent) {
-		return Sum{}, err
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return Sum{}, err
 	}
 	packed, sum, err := pack(file, terms)
 	if err != nil {
@@ -101,29 +91,15 @@ func (a *Archive) Keep(ctx context.Context, t Timeline, f File, file io.ReadSeek
 	if f.Kind == Segment && sum.Bytes != SegmentBytes {
 		return Sum{}, fmt.Errorf("%s has %d bytes, and a segment has %d", f.Name, sum.Bytes, SegmentBytes)
 	}
+	name := object(t, f)
 	if err := a.Store.Put(ctx, name, bytes.NewReader(packed), int64(len(packed))); !errors.Is(err, store.ErrExists) {
 		return sum, err
 	}
 	there, err := a.Sum(ctx, name)
-	if err != nil {
-		return Sum{}, err
+	if err == nil && !there.same(sum) {
+		err = store.Refused{Why: fmt.Sprintf("the archive at %s has another %s: two servers write to one place, or this one went back in time; give this one a place of its own", a.Store, f.Name)}
 	}
-	return there, a.compare(f, there, file)
-}
-
-// compare says whether a file is what the archive has under its name.
-func (a *Archive) compare(f File, there Sum, file io.ReadSeeker) error {
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	sum, err := SumOf(file)
-	if err != nil {
-		return err
-	}
-	if !sum.same(there) {
-		return store.Refused{Why: fmt.Sprintf("the archive at %s has another %s: two servers write to one place, or this one went back in time; give this one a place of its own", a.Store, f.Name)}
-	}
-	return nil
+	return there, err
 }
 
 // Sum of the file that an object is of.
