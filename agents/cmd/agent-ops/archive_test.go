@@ -194,8 +194,12 @@ func TestAnArchiveThroughAFailover(t *testing.T) {
 	l.more(30)
 	killed := 0
 	for range 3 {
-		a.sql("SELECT pg_switch_wal()")
-		f.await("something archives", func() bool { n := f.killArchivers(); killed += n; return n > 0 })
+		f.await("something archives", func() bool {
+			a.sql("SELECT pg_switch_wal()")
+			n := f.killArchivers()
+			killed += n
+			return n > 0
+		})
 		l.more(5)
 	}
 	away := place + ".away"

@@ -32,7 +32,7 @@ func NewFolder(root string) (*Folder, error) {
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("there is no folder %s: is its volume mounted?", root)
 	}
-	if err := f.makeFolder(f.path(incoming)); err != nil {
+	if err := os.Mkdir(f.path(incoming), 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	entries, err := os.ReadDir(f.path(incoming))
@@ -57,6 +57,9 @@ func (f *Folder) path(elements ...string) string {
 // Put implements Store. The name is given by a link, which fails where there is one.
 func (f *Folder) Put(ctx context.Context, name string, content io.ReadSeeker, size int64) (err error) {
 	if err := checkName(name); err != nil {
+		return err
+	}
+	if err := f.isThere(); err != nil {
 		return err
 	}
 	target := f.path(name)
@@ -89,16 +92,22 @@ func (f *Folder) Put(ctx context.Context, name string, content io.ReadSeeker, si
 	return syncFolder(filepath.Dir(target))
 }
 
-// makeFolder makes a folder and those above it, for good.
+// isThere says whether the volume is: one that went away leaves an empty folder, or none, and nothing may be kept or missed there.
+func (f *Folder) isThere() error {
+	if _, err := os.Stat(f.path(incoming)); err != nil {
+		return fmt.Errorf("the store is not there any more: %w", err)
+	}
+	return nil
+}
+
+// makeFolder makes a folder and those above it, for good, up to the root.
 func (f *Folder) makeFolder(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil
+	if info, err := os.Stat(path); path == f.root || err == nil && info.IsDir() {
+		return err
 	}
 	above := filepath.Dir(path)
-	if path != f.root {
-		if err := f.makeFolder(above); err != nil {
-			return err
-		}
+	if err := f.makeFolder(above); err != nil {
+		return err
 	}
 	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -113,9 +122,8 @@ func (f *Folder) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	}
 	file, err := os.Open(f.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		// A volume that went away has nothing, and that says nothing of the object.
-		if _, err := os.Stat(f.path(incoming)); err != nil {
-			return nil, fmt.Errorf("the store is not there any more: %w", err)
+		if err := f.isThere(); err != nil {
+			return nil, err
 		}
 		return nil, ErrAbsent
 	}
@@ -163,8 +171,8 @@ func (f *Folder) names(folder string) ([]string, error) {
 	if err := checkName(folder); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(f.path(incoming)); err != nil {
-		return nil, fmt.Errorf("the store is not there any more: %w", err)
+	if err := f.isThere(); err != nil {
+		return nil, err
 	}
 	var names []string
 	err := filepath.WalkDir(f.path(folder), func(path string, entry fs.DirEntry, err error) error {

@@ -168,6 +168,12 @@ func TestAFolderThatIsNotThere(t *testing.T) {
 	if _, err := s.Open(t.Context(), "a"); err == nil || errors.Is(err, store.ErrAbsent) {
 		t.Errorf("without its volume an object is said to be absent: %v", err)
 	}
+	if err := put(t.Context(), s, "b/c", []byte("two")); err == nil || errors.Is(err, store.ErrExists) {
+		t.Errorf("without its volume something is kept: %v", err)
+	}
+	if _, err := os.Lstat(root); err == nil {
+		t.Error("a folder was made in place of the volume")
+	}
 	for _, err := range s.List(t.Context(), "a", "") {
 		if err == nil {
 			t.Error("without its volume a folder is said to be empty")
