@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -166,18 +165,21 @@ func (l *load) more(count int) {
 	l.await(fmt.Sprintf("%d more rows", count), func() bool { return l.count() >= want })
 }
 
-// killArchivers kills what archives at the moment, with SIGKILL.
-func (f *flock) killArchivers() (killed int) {
-	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, entry := range entries {
-		line, _ := os.ReadFile(entry)
-		if pid, err := strconv.Atoi(strings.Split(entry, "/")[2]); err == nil && strings.HasPrefix(string(line), f.binary+"\x00postgresql\x00archive\x00") {
-			if syscall.Kill(pid, syscall.SIGKILL) == nil {
-				killed++
-			}
-		}
+// isKilled has what archives be killed so long after its begin, with SIGKILL, until it has been.
+func (n *node) isKilled(seconds string) {
+	n.Helper()
+	command := n.sql("SHOW archive_command")
+	set := func(command string) {
+		n.configure("archive_command = '" + command + "'")
+		n.sql("SELECT pg_reload_conf()")
+		n.gives(command, "SHOW archive_command")
 	}
-	return killed
+	const said = "failed with exit code 137"
+	before := strings.Count(n.whole(), said)
+	set("timeout -s KILL " + seconds + " " + command)
+	n.sql("SELECT pg_switch_wal()")
+	n.await("what archives is killed after "+seconds+" s", func() bool { return strings.Count(n.whole(), said) > before })
+	set(command)
 }
 
 // TestAnArchiveThroughAFailover: under load, with archivers that are killed, a store that is away for a while, and a primary that is killed, what is
@@ -192,19 +194,8 @@ func TestAnArchiveThroughAFailover(t *testing.T) {
 	backup := a.backup()
 	l := f.load(a)
 	l.more(30)
-	killed := 0
-	for range 3 {
-		var asked time.Time
-		f.await("something archives", func() bool {
-			// It may be over before anybody looks.
-			if time.Since(asked) > 2*time.Second {
-				a.sql("SELECT pg_switch_wal()")
-				asked = time.Now()
-			}
-			n := f.killArchivers()
-			killed += n
-			return n > 0
-		})
+	for _, seconds := range []string{"0.01", "0.05", "0.15"} {
+		a.isKilled(seconds)
 		l.more(5)
 	}
 	away := place + ".away"
@@ -243,7 +234,7 @@ func TestAnArchiveThroughAFailover(t *testing.T) {
 	if b.state().Gap != "" {
 		t.Errorf("there is a gap: %s", b.state().Gap)
 	}
-	t.Logf("%d rows were acknowledged, %d archivers killed, and the archive has %s", len(l.rows), killed, sizeOf(t, place))
+	t.Logf("%d rows were acknowledged, and the archive has %s", len(l.rows), sizeOf(t, place))
 	l.isRestored(backup)
 	f.endsAtNoGap(place, backup)
 }
