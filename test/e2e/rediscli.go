@@ -71,7 +71,8 @@ func (s *space) runClient(name, image string) {
 			Volumes: []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 			Containers: []corev1.Container{{
 				Name: name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Command:      []string{"sleep", "86400"},
+				// As PID 1 it reaps what commands leave behind: each is a process of the node otherwise, until there is no room for another.
+				Command:      []string{"sh", "-c", "while :; do sleep 60 & wait $!; done"},
 				VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
 				SecurityContext: &corev1.SecurityContext{
 					AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),

@@ -18,7 +18,7 @@
 //   - Where the engine decides who writes, only the pod that is named has a writer's label, and while the writer changes no other pod
 //     is touched.
 //   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
-//     another pod could take over. When it does not, the set holds: it is the user's turn.
+//     another pod could take over, or is about to. When it does not, the set holds: it is the user's turn.
 //   - A writer that is asked to hand over, for no other reason, does so before anything else is changed, when another pod can take over.
 //   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
 //     the containers with another image, or another pod.
@@ -64,6 +64,8 @@ type Facts struct {
 	Switchover Switchover
 	// Handover is the latest attempt.
 	Handover Handover
+	// Heirs says whether to wait for pods that serve, but cannot take over yet.
+	Heirs Heirs
 	// Request to hand over, for its own sake.
 	Request Request
 	// Named is the pod that may write, where the engine decides it: no other one gets the label of a role that takes writes, and

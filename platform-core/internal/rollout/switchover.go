@@ -55,6 +55,22 @@ const (
 	CanTakeOver Candidacy = "CanTakeOver"
 )
 
+// Heirs says whether pods that cannot take over from the writer are expected to be able to soon.
+type Heirs string
+
+// Values of Heirs; the zero value is a writer that need not wait for others.
+const (
+	NoHeirs Heirs = ""
+	// HeirsExpected: those that serve have yet to catch up, as after a restart.
+	HeirsExpected Heirs = "Expected"
+)
+
+// Heirless says whether pods serve beside this writer of which none can take over from it.
+func (f Facts) Heirless(writer string) bool {
+	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != writer && f.Wanted(p) && serves(p) })
+	return others && !slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != writer && p.Candidacy == CanTakeOver && f.Wanted(p) })
+}
+
 // Outage says whether an action takes the process of a pod out for a while.
 func (a Action) Outage() bool { return a == DeletePod || a == UpdateImage || a == PushPlan }
 
@@ -80,7 +96,10 @@ func (f Facts) spare(step Step) Step {
 		return stepFor(Hold, p, "%s says that it writes, too", others[0].Name)
 	}
 	to, ok := f.successor(p, "")
-	if !ok {
+	switch {
+	case !ok && f.Heirs == HeirsExpected:
+		return stepFor(Hold, p, "it writes, and no other pod has yet caught up so far that it could take over")
+	case !ok:
 		return step
 	}
 	if f.Handover.From == p.Name && f.Handover.State == HandoverFailed {

@@ -65,6 +65,8 @@ type Controller struct {
 	resizable bool
 	// retries of calls that failed.
 	retries retries
+	// heirs is since when writers have nobody to hand over to.
+	heirs heirs
 	// writers is what is remembered of sets whose writer the engine names.
 	writers writers
 }
@@ -128,6 +130,7 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if !set.DeletionTimestamp.IsZero() {
 		c.retries.forget(client.ObjectKeyFromObject(set))
 		c.writers.forget(client.ObjectKeyFromObject(set))
+		c.heirs.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)
 	}
 	asking, err := c.asks(ctx, set)
