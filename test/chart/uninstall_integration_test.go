@@ -67,10 +67,9 @@ func TestUninstall(t *testing.T) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: chartName}}
 	testkit.WaitFor(t, env.Client, deployment, "is as it was", func() error { return replicas(deployment, 1) })
 
-	testkit.WaitFor(t, env.Client, stranded, "can go", func() error {
-		stranded.Finalizers = nil
-		return env.Client.Update(t.Context(), stranded)
-	})
+	if err := testkit.Edit(t.Context(), env.Client, stranded, func() { stranded.Finalizers = nil }); err != nil {
+		t.Fatal(err)
+	}
 	ended := r.prepare()
 	testkit.WaitFor(t, env.Client, deployment, "is scaled to 0", func() error { return replicas(deployment, 0) })
 	select {

@@ -4,9 +4,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -26,21 +24,17 @@ import (
 func TestAMessageOfAGibibyteIsRefused(t *testing.T) {
 	p := newPod(t, plan.Action{Name: "greet", Command: []string{"echo", "hello"}})
 	p.start()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := p.operator()
 	if _, _, err := p.run(c, "before", "greet", ""); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	before := residentOf(t, own, p.listen)
+	before := memoryOf(t, p.pid)
 	if err := testflood.Gibibyte(ctx, p.conn(p.ca, testpki.Operator), agentv1.OpsService_Run_FullMethodName); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v", err)
 	}
-	if grown := residentOf(t, own, p.listen) - before; grown > 16<<10 {
+	if grown := memoryOf(t, p.pid) - before; grown > 16<<10 {
 		t.Errorf("the agent has grown by %d MiB", grown>>10)
 	}
 	if _, output, err := p.run(c, "after", "greet", ""); err != nil || output != "hello\n" {
@@ -83,12 +77,12 @@ func TestAFloodOfRunsIsRefused(t *testing.T) {
 	refused, ended := make(chan error, flood), make(chan agentv1.CallPhase, flood)
 	for n := range flood {
 		calls.Go(func() {
-			phase, err := outcome(ctx, c, fmt.Sprint(n))
+			record, _, err := followRun(ctx, c, fmt.Sprint(n), "waits", "")
 			if err != nil {
 				refused <- err
 				return
 			}
-			ended <- phase
+			ended <- record.GetRecord().GetPhase()
 		})
 	}
 	const running = 4
@@ -108,26 +102,5 @@ func TestAFloodOfRunsIsRefused(t *testing.T) {
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != running+1 {
 		t.Errorf("%d actions have begun: %v", len(files)-1, err)
-	}
-}
-
-// outcome follows a run to its end.
-func outcome(ctx context.Context, c agentv1.OpsServiceClient, key string) (agentv1.CallPhase, error) {
-	stream, err := c.Run(ctx, &agentv1.RunRequest{Header: &agentv1.CallHeader{IdempotencyKey: key}, Action: "waits"})
-	if err != nil {
-		return 0, err
-	}
-	var phase agentv1.CallPhase
-	for {
-		update, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return phase, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		if call := update.GetCall(); call != nil {
-			phase = call.GetRecord().GetPhase()
-		}
 	}
 }

@@ -33,10 +33,6 @@ func (p *pod) withPostgreSQL(actions ...plan.Action) (*testpostgres.Server, *os.
 func TestEntitiesOfPostgreSQL(t *testing.T) {
 	p := newPod(t)
 	s, _ := p.withPostgreSQL()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	p.start()
 	c := p.operator()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
@@ -80,7 +76,7 @@ func TestEntitiesOfPostgreSQL(t *testing.T) {
 			t.Errorf("a password is in the log of the %s", where)
 		}
 	}
-	kib := residentOf(t, own, p.listen)
+	kib := memoryOf(t, p.pid)
 	t.Logf("1000 roles changed in %v and observed in %v; %d KiB resident", changed, time.Since(begin)-changed, kib)
 	if kib > 48<<10 {
 		t.Errorf("%d KiB are resident: at most 48 MiB are allowed", kib)

@@ -93,7 +93,7 @@ func (f *Facts) swap(from int, to string) {
 	a.Report.Role, b.Report.Role = b.Report.Role, a.Report.Role
 	a.Role, b.Role = a.Report.Role, b.Report.Role
 	a.Candidacy, b.Candidacy = CanTakeOver, Unfit
-	f.Handover, f.Request, f.Heirs = Handover{}, Request{}, NoHeirs
+	f.Handover, f.Request = Handover{}, Request{}
 	if f.Named != nil {
 		f.Named = new(to)
 	}

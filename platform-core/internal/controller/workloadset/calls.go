@@ -124,7 +124,7 @@ func (c *Controller) judgeCall(set *platformv1.WorkloadSet, f *facts, pod *corev
 		c.retries.forget(name)
 		return outcome.Stalled(platformv1.ReasonConfigurationPending, message)
 	}
-	if wait := c.retries.wait(name, call.Key, f.now, firstRetry<<(attempt-1)); wait > 0 {
+	if wait := c.retries.left(name, call.Key, f.now, firstRetry<<(attempt-1)); wait > 0 {
 		return outcome.WaitingFor(wait, platformv1.ReasonConfigurationPending, message+"; it is tried again")
 	}
 	return outcome.Done()

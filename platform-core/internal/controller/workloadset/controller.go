@@ -63,10 +63,10 @@ type Controller struct {
 	rendered rendered
 	// resizable says whether the server gives pods other resources while they run.
 	resizable bool
-	// retries of calls that failed.
-	retries retries
-	// heirs is since when writers have nobody to hand over to.
-	heirs heirs
+	// retries are the waits for calls that failed to be made again.
+	retries waits
+	// heirs are the waits of writers for pods that they can hand over to.
+	heirs waits
 	// writers is what is remembered of sets whose writer the engine names.
 	writers writers
 }
@@ -147,12 +147,12 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		return outcome.Failed(err)
 	}
 	ctx = agentclient.Within(ctx, recordOf(f.writer).Term)
-	steps := rollout.Plan(f.rollout)
+	steps := c.plan(set, f)
 	if rollout.Careful(f.rollout, steps) {
 		if err := c.observePods(ctx, c.live, set, f); err != nil {
 			return outcome.Failed(err)
 		}
-		steps = rollout.Plan(f.rollout)
+		steps = c.plan(set, f)
 	}
 	steps, giveBack, err := c.yield(ctx, set, f, steps)
 	if err != nil {

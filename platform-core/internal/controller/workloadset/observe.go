@@ -171,7 +171,6 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 	slices.SortFunc(f.rollout.Pods, func(a, b rollout.Pod) int { return int(a.Ordinal - b.Ordinal) })
 	observeSwitchover(set, f)
 	c.observeCandidates(set, f)
-	c.observeHeirs(set, f)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -29,6 +30,9 @@ const (
 	switchoverPause = 5 * time.Second
 	// switchoverPoll is how soon to ask again how an action stands.
 	switchoverPoll = time.Second
+	// heirPatience is how long a writer that works is left in place for pods beside it that cannot take over yet. Those that have just
+	// restarted connect to it within a few seconds; more than that, and they may never.
+	heirPatience = 20 * time.Second
 	// switchoverPatience is how long an agent may not answer, and how long the roles may take to change after the action.
 	switchoverPatience = 30 * time.Second
 )
@@ -66,6 +70,27 @@ func observeSwitchover(set *platformv1.WorkloadSet, f *facts) {
 		if fit {
 			p.Candidacy = rollout.CanTakeOver
 		}
+	}
+}
+
+// plan what the set needs. What it remembers of the waits for heirs is of work alone: a forecast waits for nobody.
+func (c *Controller) plan(set *platformv1.WorkloadSet, f *facts) []rollout.Step {
+	c.observeHeirs(set, f)
+	return rollout.Plan(f.rollout)
+}
+
+// observeHeirs says whether pods that cannot take over from the writer are worth waiting for.
+func (c *Controller) observeHeirs(set *platformv1.WorkloadSet, f *facts) {
+	f.rollout.Heirs = rollout.NoHeirs
+	key := client.ObjectKeyFromObject(set)
+	writer := slices.IndexFunc(f.rollout.Pods, f.reportsWriter)
+	if f.rollout.Switchover == rollout.NoSwitchover || writer < 0 || !hasOps(f.pods[f.rollout.Pods[writer].Name]) || !f.rollout.Heirless(f.rollout.Pods[writer].Name) {
+		c.heirs.forget(key)
+		return
+	}
+	if left := c.heirs.left(key, "heir", f.now, heirPatience); left > 0 {
+		f.rollout.Heirs = rollout.HeirsExpected
+		f.wakeAfter(left)
 	}
 }
 

@@ -35,8 +35,11 @@ type Bringer struct {
 	Login     Login
 	// Patience is how long a call waits for what comes by itself.
 	Patience time.Duration
-	// Budget is how long a call begins new steps.
+	// Budget is how long a call begins new steps, without its Farewell.
 	Budget time.Duration
+	// Farewell is how long primaries that own nothing any more still send clients to the new owners, before they are dropped: a client that
+	// asks one of them later gets CLUSTERDOWN or no connection. Clients learn from the first MOVED, or by asking anew now and then.
+	Farewell time.Duration
 	// Report is told what was done and what comes next, whenever that changes; it may be nil.
 	Report func(Result)
 }
@@ -46,7 +49,7 @@ type Bringer struct {
 func (b *Bringer) Bring(ctx context.Context, shape *Shape) (Result, error) {
 	var result Result
 	var waited time.Time
-	begin, failures, how, pause := time.Now(), 0, deeply, shortPause
+	begin, failures, how, pause, farewell := time.Now(), 0, deeply, shortPause, b.Farewell
 	for {
 		views := look(ctx, b.Transport, shape, how)
 		if err := ctx.Err(); err != nil {
@@ -77,6 +80,12 @@ func (b *Bringer) Bring(ctx context.Context, shape *Shape) (Result, error) {
 			continue
 		case time.Since(begin) > b.Budget:
 			return result, nil
+		case plan.Farewell && farewell > 0:
+			if err := sleep(ctx, farewell); err != nil {
+				return result, err
+			}
+			begin, farewell = begin.Add(farewell), 0
+			continue
 		}
 		waited = time.Time{}
 		if err := b.take(ctx, &result, plan, views); err != nil {

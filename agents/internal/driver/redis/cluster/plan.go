@@ -294,6 +294,7 @@ func (p *picture) departures() *Plan {
 	leaving := slices.Clone(p.leaving)
 	slices.SortStableFunc(leaving, func(a, b *View) int { return rankOf(a) - rankOf(b) })
 	var forget, reset []Step
+	var farewell bool
 	for _, v := range leaving {
 		if !v.seen() {
 			continue
@@ -301,6 +302,7 @@ func (p *picture) departures() *Plan {
 		for _, o := range p.staying {
 			if o.node(v.ID) != nil {
 				forget = append(forget, Step{Kind: Forget, On: o.Member, ID: v.ID, Reason: v.Member + " leaves, and owns no slots"})
+				farewell = farewell || v.primary()
 			}
 		}
 		if !v.fresh() {
@@ -308,7 +310,9 @@ func (p *picture) departures() *Plan {
 		}
 	}
 	if len(forget) > 0 {
-		return working(forget, "members that leave are dropped by all others")
+		plan := working(forget, "members that leave are dropped by all others, once clients have had time to learn who has their slots")
+		plan.Farewell = farewell
+		return plan
 	}
 	return working(reset, "members that have left forget the cluster")
 }

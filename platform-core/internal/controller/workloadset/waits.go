@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// waits remember, for each set that waits for something, until when: one thing at a time. They are in memory alone: after a restart of
+// the operator a wait begins anew. The zero value is ready to use.
+type waits struct {
+	mu  sync.Mutex
+	due map[types.NamespacedName]wait
+}
+
+type wait struct {
+	// key of what is waited for, such as the call that failed.
+	key string
+	at  time.Time
+}
+
+// left is how long it is until the wait of this key is over: delay from when it is first asked for. It is not positive once it is over.
+func (w *waits) left(set types.NamespacedName, key string, now time.Time, delay time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.due[set]
+	if known.key != key {
+		if w.due == nil {
+			w.due = map[types.NamespacedName]wait{}
+		}
+		known = wait{key: key, at: now.Add(delay)}
+		w.due[set] = known
+	}
+	return known.at.Sub(now)
+}
+
+// forget a set that waits for nothing.
+func (w *waits) forget(set types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.due, set)
+}
