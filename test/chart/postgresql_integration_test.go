@@ -56,14 +56,7 @@ databases: [{name: shop, owner: app, extensions: [{name: pgcrypto}]}]
 storage: {storageClassName: ` + "CLASS}"
 	spec := strings.ReplaceAll(inside, "CLASS", class.Name)
 
-	for text, edit := range map[string][2]string{
-		`extension "shop/plpython3u": name`:               {"pgcrypto", "plpython3u"},
-		`parameter "shared_bufers"`:                       {"replicas: 1", "replicas: 1\nparameters: {shared_bufers: 1GB}"},
-		`does not support version "16"`:                   {`"17"`, `"16"`},
-		`synchronous_commit cannot be off or local where`: {"replicas: 1", "replicas: 2\nparameters: {synchronous_commit: 'off'}"},
-	} {
-		refused(t, u.Create(t.Context(), postgresql(t, namespace, "bad", strings.Replace(spec, edit[0], edit[1], 1))), text)
-	}
+	u.refusedPostgreSQL(t, namespace, spec)
 	if err := env.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "users"}, StringData: map[string]string{"app": "secret"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +113,19 @@ storage: {storageClassName: ` + "CLASS}"
 	}
 	r.says(db, "Suspended", "status", "phase")
 	r.nothingDenied()
+}
+
+// refusedPostgreSQL proves that what is wrong with a spec, or inside of it, is said in the answer.
+func (u *user) refusedPostgreSQL(t *testing.T, namespace, spec string) {
+	t.Helper()
+	for text, edit := range map[string][2]string{
+		`extension "shop/plpython3u": name`:               {"pgcrypto", "plpython3u"},
+		`parameter "shared_bufers"`:                       {"replicas: 1", "replicas: 1\nparameters: {shared_bufers: 1GB}"},
+		`does not support version "16"`:                   {`"17"`, `"16"`},
+		`synchronous_commit cannot be off or local where`: {"replicas: 1", "replicas: 2\nparameters: {synchronous_commit: 'off'}"},
+	} {
+		refused(t, u.Create(t.Context(), postgresql(t, namespace, "bad", strings.Replace(spec, edit[0], edit[1], 1))), text)
+	}
 }
 
 // declares waits until there are just these Entities, by type and name.

@@ -226,6 +226,11 @@ func (p *pgInstance) checkChanges() {
 		p.Errorf("for a parameter pods were replaced: %v, and now %v", uids, after)
 	}
 
+	// The primary handed over for that.
+	if s := p.object().Status; len(s.Changes) == 0 || s.Changes[len(s.Changes)-1].To != s.Primary || s.Changes[len(s.Changes)-1].Term != s.Term {
+		p.Errorf("%s is the primary in term %d, and the changes are %+v", s.Primary, s.Term, s.Changes)
+	}
+
 	// One more member, by an Operation that counts pods. It is on record in the object itself.
 	p.create(operation("more", "HorizontalScale", p.reference(), "replicas", "3"))
 	p.succeeded("more")

@@ -381,9 +381,11 @@ func TestAPoolerThatIsReloaded(t *testing.T) {
 	if _, err := p.driver("float").Query(t.Context(), readOnly("SHOW LISTS")); err != nil {
 		t.Error(err)
 	}
-	p.put("pgbouncer.ini", strings.Replace(string(written), "pool_mode = transaction", "pool_mode = never", 1))
-	if err := p.gate("reload", "--config", p.path("pgbouncer.ini")); err == nil || !strings.Contains(err.Error(), "pool_mode") {
-		t.Errorf("it says %v", err)
+	for wrong, says := range map[string]string{"pool_mode = never": "pool_mode", "pool_mode = transaction\nnothing = 1": "nothing"} {
+		p.put("pgbouncer.ini", strings.Replace(string(written), "pool_mode = transaction", wrong, 1))
+		if err := p.gate("reload", "--config", p.path("pgbouncer.ini")); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: it says %v", wrong, err)
+		}
 	}
 	inserts()
 }

@@ -36,7 +36,9 @@ func TestCreateCluster(t *testing.T) {
 		"parameter requirepass":       {"b", `parameters: {requirepass: x}`, "set spec.auth.passwordFrom in place"},
 		"claims":                      {"b", `resources: {claims: [{name: x}]}`, "resources.claims is not supported"},
 		"failover":                    {"b", `failover: {mode: Auto}`, "spec.failover"},
-		"users":                       {"b", `users: []`, "spec.users"},
+		"users":                       {"g", `users: [{name: app, passwordFrom: {name: x}, keys: "~app:*", commands: "+@read"}]`, ""},
+		"user default":                {"b", `users: [{name: default, passwordFrom: {name: x}}]`, "the user default is the instance's own"},
+		"user without a password":     {"b", `users: [{name: a}]`, "spec.users[0].passwordFrom"},
 		"a field that does not exist": {"b", `replicas: 3`, "spec.replicas"},
 	} {
 		t.Run(title, func(t *testing.T) {

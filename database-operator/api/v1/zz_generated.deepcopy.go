@@ -376,6 +376,13 @@ func (in *PostgreSQLStatus) DeepCopyInto(out *PostgreSQLStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Changes != nil {
+		in, out := &in.Changes, &out.Changes
+		*out = make([]apiv1.WriterChange, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Members != nil {
 		in, out := &in.Members, &out.Members
 		*out = make([]Member, len(*in))

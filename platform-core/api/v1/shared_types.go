@@ -143,6 +143,11 @@ type SetState struct {
 	// copies is how many other pods have a write before a client is told of it, for certain.
 	// +optional
 	Copies int32 `json:"copies,omitempty"`
+	// changes of the pod that writes are the latest ones, the last one last.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Changes []WriterChange `json:"changes,omitempty"`
 }
 
 // PodState is what is known of one pod of a set.

@@ -5,6 +5,7 @@ package pgbouncer
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -42,7 +43,10 @@ func (g *Gate) Reload(ctx context.Context, path string) error {
 		if want, set := wanted[name]; set && can == "yes" && !alike(want, now) {
 			wrong = append(wrong, fmt.Sprintf("%s (it is %q)", name, now))
 		}
+		delete(wanted, name)
 	}
+	// What it does not know.
+	wrong = append(wrong, slices.Sorted(maps.Keys(wanted))...)
 	if len(wrong) > 0 {
 		return fmt.Errorf("the process does not take %s", strings.Join(wrong, ", "))
 	}

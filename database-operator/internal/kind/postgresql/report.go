@@ -31,6 +31,7 @@ func (Kind) Report(p *databasev1.PostgreSQL, app *platformv1.Application) {
 		s.LossWindowSeconds = new(int64(0))
 	}
 	s.Members, s.Replicas, s.Poolers, s.PoolerEndpoint = kindparts.Members(app), "", "", ""
+	s.Changes = nil
 	for _, c := range app.Status.Components {
 		switch c.Name {
 		case pooler:
@@ -38,6 +39,9 @@ func (Kind) Report(p *databasev1.PostgreSQL, app *platformv1.Application) {
 			// Any of them will do.
 			s.PoolerEndpoint = kindparts.Endpoint(app.Status.Endpoints, "")
 		case component:
+			for _, set := range c.DeepCopy().Sets {
+				s.Changes = append(s.Changes, set.Changes...)
+			}
 			s.Replicas = fmt.Sprintf("%d/%d", kindparts.HealthyIn(c.Pods, kindparts.Replica), max(c.Replicas-1, 0))
 		}
 	}

@@ -35,6 +35,7 @@ func TestReport(t *testing.T) {
 		{Name: "m-0", Role: "primary", Health: "Healthy"}, {Name: "m-1", Role: "replica", Health: "Healthy"},
 		{Name: "m-2", Role: "joining", Health: "Healthy"}, {Name: "m-3", Health: "Starting"},
 	}}}
+	replicated.Status.Components[0].Sets = []platformv1.SetState{{Name: "main", Changes: []platformv1.WriterChange{{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.WriterFailed}}}}
 	pooled := replicated.DeepCopy()
 	pooled.Status.Components = append(pooled.Status.Components, platformv1.ComponentState{Name: "pooler", Replicas: 2, Pods: []platformv1.PodState{
 		{Name: "b-0", Health: "Healthy"}, {Name: "b-1", Health: "Starting"},
@@ -49,6 +50,7 @@ func TestReport(t *testing.T) {
 	wantAlone.Members = []databasev1.Member{{Name: "postgresql-shop-postgresql-main-0", Role: "primary"}}
 	wantReplicated.Ready, wantReplicated.Term, wantReplicated.Durability, wantReplicated.Replicas = "2/4", 7, platformv1.DurabilitySynchronous, "1/3"
 	wantReplicated.LossWindowSeconds = new(int64(0))
+	wantReplicated.Changes = []platformv1.WriterChange{{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.WriterFailed}}
 	wantReplicated.Members = []databasev1.Member{{Name: "m-0", Role: "primary"}, {Name: "m-1", Role: "replica"}, {Name: "m-2", Role: "joining"}}
 	wantPooled := wantReplicated
 	wantPooled.Poolers, wantPooled.PoolerEndpoint = "1/2", "postgresql-shop-pooler.n.svc:6432"
@@ -64,7 +66,7 @@ func TestReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &databasev1.PostgreSQL{Status: databasev1.PostgreSQLStatus{Version: "15.1", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", BindingName: "old",
-				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, LossWindowSeconds: new(int64(9)), Poolers: "9/9", PoolerEndpoint: "old:3", Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
+				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, LossWindowSeconds: new(int64(9)), Changes: []platformv1.WriterChange{{Term: 6}}, Poolers: "9/9", PoolerEndpoint: "old:3", Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
 			Kind{}.Report(p, c.app)
 			if !reflect.DeepEqual(p.Status, c.want) {
 				t.Errorf("got %+v, want %+v", p.Status, c.want)

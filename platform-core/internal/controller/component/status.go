@@ -30,6 +30,7 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 		}
 		if set.Status.Writer != nil {
 			state.Term, state.Copies = set.Status.Writer.Term, certainCopies(set.Status.Writer)
+			state.Changes = set.Status.Writer.DeepCopy().Changes
 		}
 		s.Sets = append(s.Sets, state)
 		for _, pod := range set.Status.Pods {
