@@ -19,6 +19,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
+// earlier are the revisions that an engine of 0.1, which spread pods in another way, gave the sets of the plugin shop. They change with the plugin's files only.
+var earlier = map[string]string{"a-db-0": "", "a-db-1": "", "a-web-main": ""}
+
 // An engine that spreads pods in another way than the one before replaces none for it: the pods that it makes from then on are spread in the new way.
 func TestPodsOfAnEarlierEngineStayWhereTheyAre(t *testing.T) {
 	namespace := env.Namespace(t)
@@ -32,7 +35,7 @@ func TestPodsOfAnEarlierEngineStayWhereTheyAre(t *testing.T) {
 	before := uids(t, namespace)
 
 	f, _, stop := run(t, -1)
-	for _, name := range []string{"a-db-0", "a-db-1", "a-web-main"} {
+	for name := range earlier {
 		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		testkit.WaitFor(t, env.Client, set, "is as this engine renders it, with all of its pods", func() error {
 			if !strings.Contains(string(set.Spec.Template.Raw), "podAntiAffinity") {
@@ -71,7 +74,7 @@ func TestPodsOfAnEarlierEngineStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// asBefore gives sets and pods the spreading of an engine of 0.1: two constraints, of which one is for zones. No engine runs meanwhile.
+// asBefore gives sets and pods revision and spreading of an engine of 0.1: two constraints, of which one is for zones. No engine runs meanwhile.
 func asBefore(t *testing.T, namespace string) {
 	t.Helper()
 	var sets platformv1.WorkloadSetList
@@ -92,7 +95,8 @@ func asBefore(t *testing.T, namespace string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set.Spec.Template.Raw = raw
+		t.Logf("%s: revision %s", set.Name, set.Spec.Revision)
+		set.Spec.Template.Raw, set.Spec.Revision = raw, earlier[set.Name]
 		if err := env.Client.Update(t.Context(), set); err != nil {
 			t.Fatal(err)
 		}
@@ -101,16 +105,17 @@ func asBefore(t *testing.T, namespace string) {
 			t.Fatal(err)
 		}
 		for j := range pods.Items {
-			again(t, &pods.Items[j], &template.Spec)
+			again(t, &pods.Items[j], set.Spec.Revision, &template.Spec)
 		}
 	}
 }
 
-// again makes a pod anew, spread as a template says, and waits until it runs.
-func again(t *testing.T, pod *corev1.Pod, like *corev1.PodSpec) {
+// again makes a pod anew, of a revision and spread as a template says, and waits until it runs.
+func again(t *testing.T, pod *corev1.Pod, revision string, like *corev1.PodSpec) {
 	t.Helper()
 	made := pod.DeepCopy()
 	made.ResourceVersion, made.UID, made.CreationTimestamp, made.Status = "", "", metav1.Time{}, corev1.PodStatus{}
+	made.Labels[platformv1.RevisionLabel] = revision
 	made.Spec.Affinity, made.Spec.TopologySpreadConstraints = like.Affinity, like.TopologySpreadConstraints
 	if err := env.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
