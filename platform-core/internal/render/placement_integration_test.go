@@ -186,7 +186,7 @@ func podsOf(t *testing.T, namespace string, of *testkit.ApplicationBuilder) []co
 	return pods
 }
 
-// nodesIn makes nodes that nobody runs, and returns them by name.
+// nodesIn makes nodes that nobody runs, and returns them by name. The first one is by far the largest: pods that nothing keeps apart all go there.
 func nodesIn(t *testing.T, env *testkit.Env, zones []string) map[string]*corev1.Node {
 	t.Helper()
 	nodes := map[string]*corev1.Node{}
@@ -205,7 +205,11 @@ func nodesIn(t *testing.T, env *testkit.Env, zones []string) map[string]*corev1.
 		if err := env.Client.Update(t.Context(), node); err != nil {
 			t.Fatal(err)
 		}
-		room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
+		cpu, memory := "8", "16Gi"
+		if i == 0 {
+			cpu, memory = "128", "512Gi"
+		}
+		room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse("110")}
 		node.Status.Capacity, node.Status.Allocatable = room, room
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		if err := env.Client.Status().Update(t.Context(), node); err != nil {
