@@ -322,6 +322,13 @@ func (n *node) follows(writer *node) {
 func began(t *testing.T, size, copies int) (f *flock, writer *node, others []*node) {
 	t.Helper()
 	f = newFlock(t, size)
+	writer, others = f.begin(copies)
+	return f, writer, others
+}
+
+// begin has the first be the writer, and the others follow it.
+func (f *flock) begin(copies int) (writer *node, others []*node) {
+	f.Helper()
 	writer, others = f.nodes[0], f.nodes[1:]
 	f.record(writer, 0, writer)
 	writer.start("--writer")
@@ -332,7 +339,7 @@ func began(t *testing.T, size, copies int) (f *flock, writer *node, others []*no
 	f.record(writer, copies, f.nodes...)
 	writer.must("enlist")
 	writer.sql("CREATE TABLE t (n int)")
-	return f, writer, others
+	return writer, others
 }
 
 // fail has another server take over from one that was killed.

@@ -39,7 +39,7 @@ func execute() int {
 	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version, opsCommand(), metricsCommand(), postgresqlCommand(), pgbouncerCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintf(os.Stderr, "agent-ops: %v\n", err)
-		return 1
+		return exitCode(err, os.Args)
 	}
 	return 0
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os/signal"
@@ -21,7 +22,7 @@ import (
 func postgresqlCommand() *cobra.Command {
 	server := &replication.Server{}
 	var patience time.Duration
-	cmd := &cobra.Command{Use: "postgresql", Short: "Start a PostgreSQL, and change who it follows and who follows it"}
+	cmd := &cobra.Command{Use: "postgresql", Short: "Start a PostgreSQL, change who it follows and who follows it, and archive its log"}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&server.Programs, "programs", "", "folder of the server's programs")
 	flags.StringVar(&server.Config, "config", "/zeroinfra/config/postgresql.conf", "configuration of the server")
@@ -35,9 +36,8 @@ func postgresqlCommand() *cobra.Command {
 	flags.IntVar(&server.Port, "port", 5432, "port of the servers")
 	flags.IntVar(&server.Replicas, "replicas", 1, "how many pods there are to be")
 	flags.DurationVar(&patience, "patience", 25*time.Second, "after which promote, follow, reload and enlist give up")
-	_ = cmd.MarkPersistentFlagRequired("programs")
 
-	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server),
+	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server), archiveCommand(), restoreCommand(),
 		&cobra.Command{Use: "promote", Short: "Have the server become the writer", Args: cobra.NoArgs,
 			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Promote(ctx) })},
 		&cobra.Command{Use: "follow PRIMARY", Short: "Have the server follow the writer", Args: cobra.ExactArgs(1),
@@ -124,6 +124,9 @@ func bounded(server *replication.Server, patience *time.Duration, do func(contex
 func tend(server *replication.Server, do func(context.Context) error) error {
 	// The programs that it runs end with the thread that started them.
 	runtime.LockOSThread()
+	if server.Programs == "" {
+		return errors.New("--programs must say where the server's programs are")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 	defer stop()
 	return program.Logged(func(log *slog.Logger) error {

@@ -71,8 +71,19 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!('synchronous.method' in self)",message="set spec.synchronous.method in place of the parameter synchronous.method"
 	// +kubebuilder:validation:XValidation:rule="!('synchronous.shortage' in self)",message="set spec.synchronous.shortage in place of the parameter synchronous.shortage"
 	// +kubebuilder:validation:XValidation:rule="!('synchronous_standby_names' in self)",message="set spec.synchronous in place of the parameter synchronous_standby_names"
+	// +kubebuilder:validation:XValidation:rule="!('archive.endpoint' in self)",message="set spec.archive.endpoint in place of the parameter archive.endpoint"
+	// +kubebuilder:validation:XValidation:rule="!('archive.bucket' in self)",message="set spec.archive.bucket in place of the parameter archive.bucket"
+	// +kubebuilder:validation:XValidation:rule="!('archive.prefix' in self)",message="set spec.archive.prefix in place of the parameter archive.prefix"
+	// +kubebuilder:validation:XValidation:rule="!('archive.region' in self)",message="set spec.archive.region in place of the parameter archive.region"
+	// +kubebuilder:validation:XValidation:rule="!('archive.addressing' in self)",message="set spec.archive.addressing in place of the parameter archive.addressing"
+	// +kubebuilder:validation:XValidation:rule="!('archive.accessKey' in self)",message="set spec.archive.accessKey in place of the parameter archive.accessKey"
+	// +kubebuilder:validation:XValidation:rule="!('archive.timeout' in self)",message="set spec.archive.timeout in place of the parameter archive.timeout"
 	// +kubebuilder:validation:XValidation:rule="!('ssl' in self)",message="set spec.tls.enabled in place of the parameter ssl"
 	Parameters platformv1.Parameters `json:"parameters,omitempty"`
+	// archive has the primary keep its write-ahead log in a bucket, for restores to any point in time. The condition Archiving says how that goes.
+	// Turning it on or off replaces the pods.
+	// +optional
+	Archive *PostgreSQLArchive `json:"archive,omitempty"`
 	// service says how clients reach PostgreSQL: the Service of the primary, and that of the replicas. Default: of type ClusterIP.
 	// +optional
 	Service *platformv1.ServiceExposure `json:"service,omitempty"`
@@ -153,47 +164,6 @@ const (
 	SynchronousAny SynchronousMethod = "Any"
 	// SynchronousFirst waits for the first ones by name that are there.
 	SynchronousFirst SynchronousMethod = "First"
-)
-
-// PostgreSQLPooler are PgBouncers in pods of their own, in the same places as the servers, with metrics where these have them. The roles of the
-// instance log in there with their own passwords.
-type PostgreSQLPooler struct {
-	// replicas are the pods. Default 2.
-	// +optional
-	// +kubebuilder:default=2
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=10
-	Replicas int32 `json:"replicas,omitempty"`
-	// mode says for how long a client has a session with the primary for itself: for its own Session, for a Transaction, or for a Statement.
-	// Clients of a Session see a change of the primary. Default Transaction.
-	// +optional
-	// +kubebuilder:default=Transaction
-	Mode PoolMode `json:"mode,omitempty"`
-	// parameters of PgBouncer by the names of pgbouncer.ini, such as default_pool_size. Each is checked.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!('pool_mode' in self)",message="set spec.pooler.mode in place of the parameter pool_mode"
-	Parameters platformv1.Parameters `json:"parameters,omitempty"`
-	// resources of the PgBouncer container of each pod. The plugin's defaults when left out.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="pooler.resources.claims is not supported"
-	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
-	// service says how clients reach the pooler. Default: of type ClusterIP.
-	// +optional
-	Service *platformv1.ServiceExposure `json:"service,omitempty"`
-}
-
-// PoolMode says for how long a client has a session with the server for itself.
-// +kubebuilder:validation:Enum=Session;Transaction;Statement
-type PoolMode string
-
-// Modes of a pool.
-const (
-	// PoolSession: until the client leaves.
-	PoolSession PoolMode = "Session"
-	// PoolTransaction: until the transaction ends.
-	PoolTransaction PoolMode = "Transaction"
-	// PoolStatement: until the statement ends; there are no transactions of several.
-	PoolStatement PoolMode = "Statement"
 )
 
 // PostgreSQLStorage is the volume of each server.

@@ -308,6 +308,16 @@ func (s *ApplicationSpec) Names(component string) bool {
 // IsRunning says whether pods are wanted at all: running is true when left out.
 func (s *ApplicationSpec) IsRunning() bool { return s.Running == nil || *s.Running }
 
+// Supplies says whether the user names a Secret for a credential.
+func (s *ApplicationSpec) Supplies(credential string) bool {
+	for _, c := range s.Credentials {
+		if c.Name == credential {
+			return true
+		}
+	}
+	return false
+}
+
 // GetConditions implements Conditioned.
 func (a *Application) GetConditions() []metav1.Condition { return a.Status.Conditions }
 

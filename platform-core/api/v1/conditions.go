@@ -22,7 +22,13 @@ const (
 	// HeldCondition is True while an Operation waits for a maintenance window, which its message names, and False once that is over; absent for one
 	// that waited for none.
 	HeldCondition = "Held"
+	// SuspendedCondition is True while the spec of a typed object has the engine do nothing at all; absent otherwise.
+	SuspendedCondition = "Suspended"
 )
+
+// EngineConditions are the types that the engine has itself: no plugin declares one of them.
+var EngineConditions = []string{ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition, MonitoredCondition,
+	PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
 
 // Reasons of the conditions above. A reason is stable and for machines; the
 // message beside it says what to do.

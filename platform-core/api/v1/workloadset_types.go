@@ -107,12 +107,38 @@ type WorkloadSetSpec struct {
 	// failover says how another pod becomes the one that writes, where the engine decides that.
 	// +optional
 	Failover *SetFailover `json:"failover,omitempty"`
+	// conditions of the instance that follow from what the pods report.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []SetCondition `json:"conditions,omitempty"`
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// adoptVolumes is the UID of an earlier Application whose retained volumes this set may use.
 	// +optional
 	AdoptVolumes string `json:"adoptVolumes,omitempty"`
+}
+
+// SetCondition is a condition that the plugin declares. Its texts are CEL expressions over role and attributes of a pod.
+type SetCondition struct {
+	// type of the condition.
+	// +required
+	Type string `json:"type"`
+	// roles of the pods that it speaks of; every pod when empty.
+	// +optional
+	// +listType=set
+	Roles []string `json:"roles,omitempty"`
+	// status gives True or False, or an empty text where there is no such condition.
+	// +required
+	Status string `json:"status"`
+	// reason gives one word.
+	// +required
+	Reason string `json:"reason"`
+	// message gives a sentence.
+	// +required
+	Message string `json:"message"`
 }
 
 // SetScaling says who may change the number of pods of a set.

@@ -89,6 +89,11 @@ func inForce(file *parameterFile, v placeholder.Values, user platformv1.Paramete
 	return inForce, file.checkRules(v)
 }
 
+// brokenRule is the message of a rule that the parameters in force do not keep.
+type brokenRule string
+
+func (r brokenRule) Error() string { return string(r) }
+
 // checkRules checks what the parameters in force must be to each other.
 func (f *parameterFile) checkRules(v placeholder.Values) error {
 	for i, rule := range f.rules {
@@ -97,7 +102,7 @@ func (f *parameterFile) checkRules(v placeholder.Values) error {
 			return fmt.Errorf("cannot check a rule of the parameters: %w", err)
 		}
 		if holds != true {
-			return errors.New(f.set.Rules[i].Message)
+			return brokenRule(f.set.Rules[i].Message)
 		}
 	}
 	return nil

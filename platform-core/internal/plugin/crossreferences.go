@@ -55,7 +55,7 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 		return
 	}
 	if binding.Credential != "" {
-		l.oneOf(path.With("credential"), binding.Credential, "credential", l.credentialNames())
+		l.oneOf(path.With("credential"), binding.Credential, "credential", l.certain(l.credentialNames()))
 	}
 	all := l.components.Components.Components
 	index := slices.IndexFunc(all, func(c Component) bool { return c.Name == binding.Component })

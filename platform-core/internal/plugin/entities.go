@@ -156,7 +156,7 @@ func (l *loader) checkDriver(path document.Path, c *Component) {
 		return
 	}
 	if d.Credential != "" {
-		l.oneOf(path.With("credential"), d.Credential, "credential of the component", slices.Clone(c.Credentials))
+		l.oneOf(path.With("credential"), d.Credential, "credential of the component", l.certain(c.Credentials))
 	}
 	if d.TLS && c.TLS == nil {
 		l.wrong(path.With("tls"), "is for a component that can speak TLS: add tls, or take it out")

@@ -69,6 +69,8 @@ func (c operationCheck) job(path document.Path, step *JobStep) {
 			c.fail(at, "has a value and a secret: it can have one of them")
 		case component == nil || !slices.Contains(component.Credentials, env.Secret.Credential):
 			c.fail(at.With("secret").With("credential"), "names the credential %q, which the component does not have", env.Secret.Credential)
+		case slices.Contains(c.supplied, env.Secret.Credential):
+			c.fail(at.With("secret").With("credential"), "names the credential %q, which is there only where a user supplies it", env.Secret.Credential)
 		}
 	}
 	for _, list := range []corev1.ResourceList{step.Resources.Requests, step.Resources.Limits} {

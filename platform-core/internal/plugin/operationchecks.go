@@ -108,13 +108,20 @@ func (l *loader) circle(name string, above []string) string {
 type operationCheck struct {
 	template   *OperationTemplate
 	components []Component
-	fail       func(path document.Path, format string, args ...any)
+	// supplied are the names of credentials that are not always there.
+	supplied []string
+	fail     func(path document.Path, format string, args ...any)
 }
 
 func (l *loader) checkOperation(file *operationFile, template *OperationTemplate) {
 	check := operationCheck{template: template, fail: func(path document.Path, format string, args ...any) {
 		l.fail(PartOperations, file.key, file.document.Line(path), "%s %s", path, fmt.Sprintf(format, args...))
 	}}
+	for _, c := range l.components.Credentials {
+		if c.Supplied {
+			check.supplied = append(check.supplied, c.Name)
+		}
+	}
 	known := names(l.components.Components.Components, func(c Component) string { return c.Name })
 	for i, target := range template.Targets {
 		if !slices.Contains(known, target) {

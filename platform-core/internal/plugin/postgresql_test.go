@@ -175,3 +175,37 @@ func TestPoolerParametersAreComplete(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with an archive is said in the order of how bad it is, and all of it.
+func TestPostgreSQLSaysHowArchivingGoes(t *testing.T) {
+	c, _ := loadPostgreSQL(t).Component("postgresql")
+	condition := c.Conditions[0]
+	for _, want := range []struct {
+		archive, reason, level, gap string
+		says                        string
+	}{
+		{says: ""},
+		{archive: "Archiving", says: "True Archived the log is archived"},
+		{archive: "Waiting", says: "False NothingArchivedYet nothing is archived yet"},
+		{archive: "Failing", reason: "no bucket", says: "False ArchivingFails the log cannot be archived: no bucket"},
+		{archive: "Failing", says: "False ArchivingFails the log cannot be archived: the log of the pod says why"},
+		{archive: "Archiving", gap: "segments A to B", says: "False ArchiveHasGap the log is archived; segments A to B: nothing after that"},
+		{archive: "Archiving", level: "Warning", says: "False VolumeFillsUp log that is not archived fills the volume"},
+		{archive: "Failing", reason: "no bucket", level: "Critical", gap: "segments A to B", says: "False VolumeNearlyFull log that is not archived fills the volume"},
+	} {
+		attributes := map[string]string{"archive": want.archive, "archiveReason": want.reason, "archiveLevel": want.level, "archiveGap": want.gap}
+		var texts []string
+		for _, source := range []string{condition.Status, condition.Reason, condition.Message} {
+			text, err := ConditionText(source, "primary", attributes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if texts = append(texts, text); texts[0] == "" {
+				break
+			}
+		}
+		if got := strings.Join(texts, " "); !strings.HasPrefix(got, want.says) || (want.says == "") != (got == "") {
+			t.Errorf("%v: %s", attributes, got)
+		}
+	}
+}

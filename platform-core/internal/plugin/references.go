@@ -77,6 +77,13 @@ func (l *loader) credentialNames() []string {
 	return names(l.components.Credentials, func(c Credential) string { return c.Name })
 }
 
+// certain are those of some credentials that are there whatever a user supplies.
+func (l *loader) certain(credentials []string) []string {
+	return slices.DeleteFunc(slices.Clone(credentials), func(name string) bool {
+		return slices.ContainsFunc(l.components.Credentials, func(c Credential) bool { return c.Name == name && c.Supplied })
+	})
+}
+
 func (l *loader) parameterSetNames() []string { return slices.Collect(maps.Keys(l.parameters)) }
 
 func portNames(c *Component) []string { return names(c.Ports, func(p Port) string { return p.Name }) }
@@ -133,6 +140,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkMembership(at, c)
 	l.checkMonitoring(at, c)
 	l.checkLogs(at, c)
+	l.checkConditions(at.With("conditions"), c)
 }
 
 func (l *loader) checkImages(path document.Path, c *Component) {
@@ -258,6 +266,6 @@ func (l *loader) checkEnv(path document.Path, c *Component, list []plan.EnvVar) 
 // checkSecret: only credentials that the component mounts can be read in its pods.
 func (l *loader) checkSecret(path document.Path, c *Component, ref *plan.SecretRef) {
 	if ref != nil {
-		l.oneOf(path.With("credential"), ref.Credential, "credential of this component", slices.Clone(c.Credentials))
+		l.oneOf(path.With("credential"), ref.Credential, "credential of this component", l.certain(c.Credentials))
 	}
 }

@@ -44,6 +44,11 @@ func (b *Bundle) samples() []sample {
 					values.App.TLS = true
 					all = append(all, sample{component: component, values: values, size: " with TLS"})
 				}
+				if supplied := b.In(topology.Name).supplied(); len(supplied) > 0 {
+					values := sampleValues(component, topology.Name, version, 1<<30)
+					values.App.Supplied = supplied
+					all = append(all, sample{component: component, values: values, size: " with all that a user can supply"})
+				}
 				if component.Monitoring != nil || component.Logs != nil {
 					values := sampleValues(component, topology.Name, version, 1<<30)
 					values.App.TLS = component.TLS != nil
@@ -136,6 +141,10 @@ func sampleValues(c *Component, topology, version string, memory int64) placehol
 func (l *loader) checkRendering(b *Bundle) {
 	for _, s := range b.samples() {
 		params, err := b.ParametersInForce(s.component, s.values, nil)
+		if len(s.values.App.Supplied) > 0 && errors.As(err, new(brokenRule)) {
+			// What a user supplies goes with parameters that nobody has set here.
+			err = nil
+		}
 		if err != nil {
 			file := b.parameters[s.component.Parameters]
 			l.fail(PartParams, file.file, file.document.Line([]string{"defaults"}), "for %s: %v", s, err)

@@ -45,6 +45,17 @@ func (b *Bundle) makeViews() {
 	b.views = views
 }
 
+// supplied are the names of the credentials that only a user can supply.
+func (b *Bundle) supplied() []string {
+	var names []string
+	for _, c := range b.Components.Credentials {
+		if c.Supplied {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // isFor says whether a topology has the credential.
 func (c *Credential) isFor(topology string) bool {
 	return len(c.Topologies) == 0 || slices.Contains(c.Topologies, topology)

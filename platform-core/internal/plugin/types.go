@@ -122,6 +122,8 @@ type Component struct {
 	Parameters string `json:"parameters,omitempty"`
 	// Credentials that are mounted into its pods, by name.
 	Credentials []string `json:"credentials,omitempty"`
+	// Conditions of the instance that follow from what its pods report.
+	Conditions []PodCondition `json:"conditions,omitempty"`
 }
 
 // Switchover has a writer hand over to another pod before it is taken out.
@@ -290,6 +292,9 @@ type Credential struct {
 	Length int `json:"length,omitempty"`
 	// Topologies that have it; all when empty. Nothing that is in force in another one can use it.
 	Topologies []string `json:"topologies,omitempty"`
+	// Supplied says that only a user can supply it, as the key of an account elsewhere: it is never made, and there only in an Application that
+	// names a Secret for it. The variable app.supplied has its name then. A plan can use it no other way than as a file.
+	Supplied bool `json:"supplied,omitempty"`
 }
 
 // Binding describes the Secret after the Service Binding specification: type,

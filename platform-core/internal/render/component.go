@@ -45,7 +45,7 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	if s.ClusterDomain == "" {
 		s.ClusterDomain = DefaultClusterDomain
 	}
-	c := &context{bundle: b, settings: s, owner: owner, spec: spec, declared: declared}
+	c := &context{bundle: b, settings: s, owner: owner, spec: spec, declared: withGiven(declared, b, spec)}
 	output := &ComponentOutput{}
 	for i := range spec.Sets {
 		set := c.of(&spec.Sets[i])
@@ -96,6 +96,7 @@ func (c *setContext) values() placeholder.Values {
 	v := placeholder.Values{
 		App: placeholder.App{
 			Name: c.owner.Application, Namespace: c.owner.Namespace, Version: c.spec.Version, Topology: c.spec.Topology, TLS: c.spec.TLS.On(),
+			Supplied: supplied(c.bundle, c.spec),
 		},
 		Component: placeholder.Component{
 			Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain(),
@@ -210,6 +211,9 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 	set.Volumes = append(set.Volumes, c.logsVolume()...)
 	for _, role := range c.declared.Roles {
 		set.Roles = append(set.Roles, platformv1.SetRole{Name: role.Name, Access: role.Access})
+	}
+	for _, p := range c.declared.Conditions {
+		set.Conditions = append(set.Conditions, platformv1.SetCondition{Type: p.Type, Roles: p.Roles, Status: p.Status, Reason: p.Reason, Message: p.Message})
 	}
 	if c.declared.Membership != nil {
 		set.Members = Members(set.Replicas, set.ExcludedOrdinals)

@@ -130,6 +130,9 @@ func credentials(b *plugin.Bundle, app *platformv1.Application) ([]platformv1.Co
 	var list []platformv1.ComponentCredential
 	for _, c := range b.Components.Credentials {
 		reference, ok := own[c.Name]
+		if !ok && c.Supplied {
+			continue
+		}
 		if !ok {
 			reference.Name = platformv1.CredentialNameFor(app.Name, c.Name)
 		}

@@ -8,6 +8,8 @@
 package conditions
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -94,6 +96,62 @@ func Report(obj platformv1.Conditioned, o outcome.Outcome, readyMessage string) 
 	}
 	set(obj, platformv1.ReconcilingCondition, metav1.ConditionTrue, o.Reason(), o.Message())
 	Remove(obj, platformv1.StalledCondition)
+}
+
+// Sum gives an object a condition that its parts have: what is so of some part speaks for all, and what is not True before True. Where no part has it, it is
+// removed. It holds nothing up.
+func Sum(to platformv1.Conditioned, conditionType string, parts iter.Seq[platformv1.Conditioned]) {
+	var all *metav1.Condition
+	for part := range parts {
+		has := Get(part, conditionType)
+		if has == nil {
+			continue
+		}
+		switch {
+		case all == nil || has.Status != metav1.ConditionTrue && all.Status == metav1.ConditionTrue:
+			all = &metav1.Condition{Type: has.Type, Status: has.Status, Reason: has.Reason, Message: has.Message}
+		case has.Status != metav1.ConditionTrue:
+			all.Message += "; " + has.Message
+		}
+	}
+	if all == nil {
+		Remove(to, conditionType)
+		return
+	}
+	Set(to, *all)
+}
+
+// SumDeclared is Sum for each type that a plugin declares, of those that the object and its parts have.
+func SumDeclared(to platformv1.Conditioned, parts iter.Seq[platformv1.Conditioned]) {
+	types := Declared(to)
+	for part := range parts {
+		types = append(types, Declared(part)...)
+	}
+	for _, conditionType := range types {
+		Sum(to, conditionType, parts)
+	}
+}
+
+// Parts are the objects of a map in the order of their names.
+func Parts[T platformv1.Conditioned](objects map[string]T) iter.Seq[platformv1.Conditioned] {
+	return func(yield func(platformv1.Conditioned) bool) {
+		for _, name := range slices.Sorted(maps.Keys(objects)) {
+			if !yield(objects[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Declared are the types of an object's conditions that a plugin declares, and not the engine.
+func Declared(obj platformv1.Conditioned) []string {
+	var types []string
+	for _, c := range obj.GetConditions() {
+		if !slices.Contains(platformv1.EngineConditions, c.Type) {
+			types = append(types, c.Type)
+		}
+	}
+	return types
 }
 
 // Mirror copies the conditions of these types from one object to another, which

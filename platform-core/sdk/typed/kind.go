@@ -26,7 +26,7 @@ import (
 )
 
 // SuspendedCondition is True while the spec has the engine do nothing at all; absent otherwise.
-const SuspendedCondition = "Suspended"
+const SuspendedCondition = platformv1.SuspendedCondition
 
 // Object is what every typed object offers: the status fields of the suite's shape.
 type Object interface {

@@ -5,6 +5,7 @@ package typed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,7 +122,7 @@ func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change a
 		conditions.Mirror(obj, app, platformv1.AcceptedCondition)
 		return report(obj, phaseWith(entities), entities)
 	}
-	conditions.Mirror(obj, app, mirrored...)
+	conditions.Mirror(obj, app, slices.Concat(mirrored, conditions.Declared(app), conditions.Declared(obj))...)
 	return outcome.Done()
 }
 

@@ -51,7 +51,7 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*platformv1.Application, error) {
 				PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
 				Monitoring:          spec.Monitoring.DeepCopy(),
 			}}, poolers(spec)...),
-			Credentials:    kindparts.Credentials(credential, spec.Auth),
+			Credentials:    append(kindparts.Credentials(credential, spec.Auth), archiveCredentials(spec.Archive)...),
 			Failover:       kindparts.Failover(spec.Failover),
 			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
 			TLS:            spec.TLS.DeepCopy(),
@@ -69,6 +69,7 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*platformv1.Application, error) {
 func parameters(spec *databasev1.PostgreSQLSpec) platformv1.Parameters {
 	out := platformv1.Parameters{}
 	maps.Copy(out, spec.Parameters)
+	maps.Copy(out, archiveParameters(spec.Archive))
 	s := spec.Synchronous
 	if s == nil {
 		return out

@@ -36,7 +36,7 @@ const (
 // generated once: a crash between two turns finds it again. Password and revision change together, so that a pod that has the
 // revision has the password.
 func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Application, f *facts) error {
-	for _, declared := range f.state.Bundle.Components.Credentials {
+	for _, declared := range f.credentialsOf(app) {
 		password := f.passwords[declared.Name]
 		if password == "" {
 			password = instance.NewPassword(declared)
@@ -59,6 +59,11 @@ func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Appl
 		}
 	}
 	return nil
+}
+
+// credentialsOf the instance: those that only a user can supply are there when he names a Secret.
+func (f *facts) credentialsOf(app *platformv1.Application) []plugin.Credential {
+	return slices.DeleteFunc(slices.Clone(f.state.Bundle.Components.Credentials), func(c plugin.Credential) bool { return c.Supplied && !app.Spec.Supplies(c.Name) })
 }
 
 // ensureCredential says whether the Secret is as wanted now. One that the cache does not have yet is left alone.

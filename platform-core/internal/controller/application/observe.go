@@ -97,7 +97,7 @@ func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Appli
 		return nil
 	}
 	c.Secrets.Release(client.ObjectKeyFromObject(app), keysOf(app)...)
-	for _, declared := range f.state.Bundle.Components.Credentials {
+	for _, declared := range f.credentialsOf(app) {
 		mounted := &corev1.Secret{}
 		err := c.client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: platformv1.CredentialNameFor(app.Name, declared.Name)}, mounted)
 		if client.IgnoreNotFound(err) != nil {

@@ -42,8 +42,10 @@ func report(app *platformv1.Application, f *facts) {
 		s.Primary = ""
 	}
 	reportWriter(app, f)
-	sumUp(app, f, platformv1.CertificateServedCondition)
-	sumUp(app, f, platformv1.MonitoredCondition)
+	parts := conditions.Parts(f.components)
+	conditions.Sum(app, platformv1.CertificateServedCondition, parts)
+	conditions.Sum(app, platformv1.MonitoredCondition, parts)
+	conditions.SumDeclared(app, parts)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	s.Schedules = scheduling.Status(app, func(template string) bool { return opsflow.DisruptsByName(template, f.state.Bundle) })
 	if f.state.Bundle != nil && f.state.Bundle.Binding(app.Spec.Topology) != nil && len(s.Endpoints) > 0 {
@@ -85,29 +87,6 @@ func reportWriter(app *platformv1.Application, f *facts) {
 	if sets != 1 {
 		app.Status.Term = 0
 	}
-}
-
-// sumUp carries up a condition that holds nothing up: what is so of some Component speaks for all.
-func sumUp(app *platformv1.Application, f *facts, conditionType string) {
-	var all *metav1.Condition
-	for _, name := range slices.Sorted(maps.Keys(f.components)) {
-		has := conditions.Get(f.components[name], conditionType)
-		if has == nil {
-			continue
-		}
-		switch {
-		case all == nil || has.Status == metav1.ConditionFalse && all.Status == metav1.ConditionTrue:
-			all = &metav1.Condition{Type: has.Type, Status: has.Status, Reason: has.Reason, Message: has.Message}
-		case has.Status == metav1.ConditionFalse:
-			all.Message += "; " + has.Message
-		}
-	}
-	if all == nil {
-		conditions.Remove(app, conditionType)
-		return
-	}
-	all.ObservedGeneration = app.Generation
-	conditions.Set(app, *all)
 }
 
 // stateOf is what an Application says of one of its components.

@@ -12,6 +12,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -46,6 +47,7 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 		s.Version = version
 	}
 	reportCertificate(component, f)
+	conditions.SumDeclared(component, conditions.Parts(f.sets))
 	if output != nil {
 		s.Endpoints = slices.Clone(output.Endpoints)
 	}

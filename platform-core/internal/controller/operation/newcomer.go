@@ -64,7 +64,9 @@ func (c *Controller) foresee(ctx context.Context, object *unstructured.Unstructu
 	state, _ := c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
 	bundle := state.Bundle.In(app.Spec.Topology)
 	for _, credential := range bundle.Components.Credentials {
-		create("Secret", platformv1.CredentialNameFor(app.Name, credential.Name))
+		if !credential.Supplied || app.Spec.Supplies(credential.Name) {
+			create("Secret", platformv1.CredentialNameFor(app.Name, credential.Name))
+		}
 	}
 	for _, issuer := range render.Authority(app) {
 		create(issuer.GetKind(), issuer.GetName())

@@ -237,6 +237,9 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 		return refusal
 	}
 	for _, declared := range bundle.Components.Credentials {
+		if declared.Supplied && !app.Spec.Supplies(declared.Name) {
+			continue
+		}
 		credential := opsflow.Credential{Name: declared.Name}
 		for _, supplied := range app.Spec.Credentials {
 			if supplied.Name == declared.Name {

@@ -14,7 +14,7 @@
 //
 // Field owner: workloadset.
 //
-// Conditions: Ready, Reconciling, Stalled. Reasons: PodsNotReady,
+// Conditions: Ready, Reconciling, Stalled, and those that the plugin declares, from what pods report (conditions.go). Reasons: PodsNotReady,
 // PodUnschedulable, NodeUnreachable, ImageUnavailable, ProcessFailing, ConfigurationPending,
 // SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
 // WaitingForMaintenance, StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,

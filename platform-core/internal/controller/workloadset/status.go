@@ -44,6 +44,7 @@ func report(set *platformv1.WorkloadSet, f *facts) {
 	s.Selector = labels.SelectorFromSet(labels.Set(selector(set))).String()
 	s.Pods = podStates(f)
 	s.Volumes = volumeStates(set, f)
+	reportConditions(set, f)
 }
 
 func finish(set *platformv1.WorkloadSet, _ outcome.Outcome) {

@@ -23,6 +23,8 @@ type App struct {
 	Topology string `cel:"topology"`
 	// TLS says whether the instance speaks TLS.
 	TLS bool `cel:"tls"`
+	// Supplied are the names of those credentials that only a user can supply, and did.
+	Supplied []string `cel:"supplied"`
 }
 
 // Component is the variable component.
@@ -169,7 +171,7 @@ func known(scope Scope) string {
 
 // longest bounds the texts whose length the engine limits, by their path; what is not listed is as long as a text can be.
 var longest = map[string]uint64{
-	"app.name": 38, "app.namespace": 63, "app.version": 40, "app.topology": 24,
+	"app.name": 38, "app.namespace": 63, "app.version": 40, "app.topology": 24, "app.supplied": 16, "app.supplied.@items": 24,
 	"component.name": 12, "component.headless": 253, "set.name": 6,
 	"peers": MaxPeers, "peers.@items.name": 63, "peers.@items.set": 6, "peers.@items.fqdn": 253,
 }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
+	"github.com/zeroinfra/agents/internal/store"
+	"github.com/zeroinfra/agents/internal/teststorage"
+)
+
+// TestAnArchiveInABucket: a server archives with what its pod mounts, through a storage that is killed and a key that is wrong, and what is there is
+// restored.
+func TestAnArchiveInABucket(t *testing.T) {
+	s := teststorage.New(t)
+	f := newFlock(t, 1)
+	f.archived(nil)
+	n := f.nodes[0]
+	n.put("archive.json", string(must(json.Marshal(map[string]string{"place": "default/shop", "archive.endpoint": s.Endpoint(), "archive.bucket": teststorage.Bucket,
+		"archive.region": teststorage.Region, "archive.accessKey": teststorage.Account, "archive.alarm": "1"}))))
+	for _, credential := range []string{"archive", "archive-ca"} {
+		if err := os.Mkdir(n.path("secrets/"+credential), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f.own(n.path("secrets/" + credential))
+	}
+	n.secret("archive", teststorage.SecretKey+"\n", "1")
+	n.secret("archive-ca", string(s.CA.PEM()), "1")
+	n.configure("archive_command = '" + f.binary + " postgresql archive --secrets " + n.path("secrets") + " --archive " + n.path("archive.json") + " --notes " + n.path("run") + " --give-up 5s %p %f'")
+	a, _ := f.begin(0)
+	a.archives()
+	backup := a.backup()
+	a.sql("INSERT INTO t VALUES (1)")
+
+	s.Kill()
+	a.sql("SELECT pg_switch_wal()")
+	f.await("it is said that the storage is away", func() bool { return strings.Contains(a.state().Reason, "cannot be reached") })
+	s.Start()
+	a.archives()
+	n.secret("archive", "another", "2")
+	a.sql("INSERT INTO t VALUES (2)")
+	a.sql("SELECT pg_switch_wal()")
+	f.await("it is said that the key is wrong", func() bool { return strings.Contains(a.state().Reason, "SignatureDoesNotMatch") })
+	n.secret("archive", teststorage.SecretKey, "3")
+	a.archives()
+	if said := a.whole(); strings.Contains(said, teststorage.SecretKey) {
+		t.Errorf("the key is in the log: %s", said)
+	}
+
+	place, err := store.NewS3(store.S3Options{Endpoint: s.Endpoint(), Region: teststorage.Region, Bucket: teststorage.Bucket, Prefix: "default/shop",
+		AccessKey: teststorage.Account, SecretKey: teststorage.SecretKey, CA: s.CA.PEM()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has, err := (&wal.Archive{Store: place}).After(t.Context(), wal.Timeline{Number: 1}, -1, 100)
+	if err != nil || len(has) < 3 {
+		t.Errorf("the bucket has %v, %v", has, err)
+	}
+	r := f.restored(1, backup)
+	r.recovers()
+	if got := r.sql("SELECT string_agg(n::text, ' ' ORDER BY n) FROM t"); got != "1 2" {
+		t.Errorf("what is restored is %q", got)
+	}
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wal
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/zeroinfra/agents/internal/driver/postgres/replication"
+)
+
+// Data is the folder of a server's data.
+type Data string
+
+func (d Data) path(elements ...string) string {
+	return filepath.Join(append([]string{string(d)}, elements...)...)
+}
+
+// System is the number that initdb gave: what the server's control file begins with.
+func (d Data) System() (string, error) {
+	file, err := os.Open(d.path("global", "pg_control"))
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	var system uint64
+	if err := binary.Read(file, binary.NativeEndian, &system); err != nil {
+		return "", fmt.Errorf("cannot read %s: %w", file.Name(), err)
+	}
+	return strconv.FormatUint(system, 10), nil
+}
+
+// Terms in which timelines began, as far as the data knows.
+func (d Data) Terms() (map[int64]int64, error) {
+	text, err := os.ReadFile(d.path("zeroinfra.timelines"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return replication.ParseTerms(string(text)), nil
+}
+
+// waiting are the files that the server wants archived, those that it asks for first in front.
+func (d Data) waiting() ([]File, error) {
+	folder, err := os.Open(d.path("pg_wal", "archive_status"))
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	names, err := folder.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	for _, name := range names {
+		if name, ready := strings.CutSuffix(name, ".ready"); ready {
+			if f, err := Parse(name); err == nil {
+				files = append(files, f)
+			}
+		}
+	}
+	slices.SortFunc(files, func(a, b File) int {
+		if (a.Kind == History) != (b.Kind == History) {
+			if a.Kind == History {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return files, nil
+}
+
+// segments of a timeline that the folder of the log has, in their order.
+func (d Data) segments(timeline int64) ([]File, error) {
+	entries, err := os.ReadDir(d.path("pg_wal"))
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	for _, entry := range entries {
+		if f, err := Parse(entry.Name()); err == nil && f.Kind == Segment && f.Timeline == timeline {
+			files = append(files, f)
+		}
+	}
+	return files, nil
+}
+
+// ends says whether the server is stopping or gone: who waits for its archiver then waits for what is archived.
+func (d Data) ends() bool {
+	file, err := os.Open(d.path("postmaster.pid"))
+	if err != nil {
+		return true
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for i := 0; lines.Scan(); i++ {
+		text := strings.TrimSpace(lines.Text())
+		// The first line is its process, the eighth its state.
+		if pid, err := strconv.Atoi(text); i == 0 && err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return true
+		}
+		if i == 7 {
+			return text == "stopping"
+		}
+	}
+	return false
+}
+
+// room of a volume in bytes: all, and what the server may still take.
+func (d Data) room() (whole, free int64, err error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(d.path("pg_wal"), &stat); err != nil {
+		return 0, 0, err
+	}
+	return int64(stat.Blocks) * stat.Bsize, int64(stat.Bavail) * stat.Bsize, nil
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// PostgreSQLArchive is where the write-ahead log is kept: a bucket of an object storage that speaks S3. Nothing is ever written over or deleted there.
+// +kubebuilder:validation:XValidation:rule="!has(self.caFrom) || self.endpoint.startsWith('https:')",message="archive.caFrom is for an endpoint that begins with https"
+type PostgreSQLArchive struct {
+	// endpoint of the storage, for example https://s3.eu-central-1.amazonaws.com or http://minio.storage.svc:9000.
+	// +required
+	// +kubebuilder:validation:Pattern=`^https?://[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[1-9][0-9]{0,4})?$`
+	// +kubebuilder:validation:MaxLength=270
+	Endpoint string `json:"endpoint"`
+	// bucket, which is there.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`
+	// +kubebuilder:validation:MaxLength=63
+	Bucket string `json:"bucket"`
+	// prefix of all names in the bucket. The archive there is of one PostgreSQL: another one is refused. Default <namespace>/postgresql-<name>.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}){0,7}$`
+	// +kubebuilder:validation:MaxLength=512
+	Prefix string `json:"prefix,omitempty"`
+	// region of the bucket. Default us-east-1, which storages take that know none.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[a-z0-9-]{1,64}$`
+	// +kubebuilder:validation:MaxLength=64
+	Region string `json:"region,omitempty"`
+	// addressing says where the bucket is in an address: in the Path, in the name of the host (Virtual), or as the storage is known to want it
+	// (Auto). Default Auto.
+	// +optional
+	// +kubebuilder:default=Auto
+	Addressing ArchiveAddressing `json:"addressing,omitempty"`
+	// accessKey names the account.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[!-~]{3,128}$`
+	// +kubebuilder:validation:MaxLength=128
+	AccessKey string `json:"accessKey"`
+	// secretKeyFrom names a Secret in the same namespace and the key that holds the account's secret key. A change of it is taken over as it is.
+	// +required
+	SecretKeyFrom platformv1.SecretKeyReference `json:"secretKeyFrom"`
+	// caFrom names a Secret in the same namespace and the key that holds the certificate, as PEM, of the CA that the storage's leads to. That of
+	// the system when left out.
+	// +optional
+	CAFrom *platformv1.SecretKeyReference `json:"caFrom,omitempty"`
+	// timeout after which log is archived that fills no segment: so much can be lost with all volumes. From 1s to 24h. Default 5m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="archive.timeout must be from 1s to 24h"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+}
+
+// ArchiveAddressing says where the name of a bucket is in an address.
+// +kubebuilder:validation:Enum=Auto;Path;Virtual
+type ArchiveAddressing string
+
+// Ways of addressing.
+const (
+	ArchiveAddressingAuto    ArchiveAddressing = "Auto"
+	ArchiveAddressingPath    ArchiveAddressing = "Path"
+	ArchiveAddressingVirtual ArchiveAddressing = "Virtual"
+)
+
+// PostgreSQLPooler are PgBouncers in pods of their own, in the same places as the servers, with metrics where these have them. The roles of the
+// instance log in there with their own passwords.
+type PostgreSQLPooler struct {
+	// replicas are the pods. Default 2.
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	Replicas int32 `json:"replicas,omitempty"`
+	// mode says for how long a client has a session with the primary for itself: for its own Session, for a Transaction, or for a Statement.
+	// Clients of a Session see a change of the primary. Default Transaction.
+	// +optional
+	// +kubebuilder:default=Transaction
+	Mode PoolMode `json:"mode,omitempty"`
+	// parameters of PgBouncer by the names of pgbouncer.ini, such as default_pool_size. Each is checked.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!('pool_mode' in self)",message="set spec.pooler.mode in place of the parameter pool_mode"
+	Parameters platformv1.Parameters `json:"parameters,omitempty"`
+	// resources of the PgBouncer container of each pod. The plugin's defaults when left out.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="pooler.resources.claims is not supported"
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// service says how clients reach the pooler. Default: of type ClusterIP.
+	// +optional
+	Service *platformv1.ServiceExposure `json:"service,omitempty"`
+}
+
+// PoolMode says for how long a client has a session with the server for itself.
+// +kubebuilder:validation:Enum=Session;Transaction;Statement
+type PoolMode string
+
+// Modes of a pool.
+const (
+	// PoolSession: until the client leaves.
+	PoolSession PoolMode = "Session"
+	// PoolTransaction: until the transaction ends.
+	PoolTransaction PoolMode = "Transaction"
+	// PoolStatement: until the statement ends; there are no transactions of several.
+	PoolStatement PoolMode = "Statement"
+)

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+)
+
+// reasonUnreadable is of a condition whose expressions cannot be evaluated.
+const reasonUnreadable = "CannotTell"
+
+// reportConditions says what the pods' reports come to by the expressions of the plugin. Where no pod says anything of it now, as while one
+// takes over from another, the condition stays as it is.
+func reportConditions(set *platformv1.WorkloadSet, f *facts) {
+	for _, declared := range set.Spec.Conditions {
+		said, heard := conditionOf(declared, f.rollout.Pods)
+		switch {
+		case said != nil:
+			conditions.Set(set, *said)
+		case heard || set.Spec.Running != nil && !*set.Spec.Running:
+			conditions.Remove(set, declared.Type)
+		}
+	}
+	for _, kind := range conditions.Declared(set) {
+		if !slices.ContainsFunc(set.Spec.Conditions, func(c platformv1.SetCondition) bool { return c.Type == kind }) {
+			conditions.Remove(set, kind)
+		}
+	}
+}
+
+// conditionOf the pods: what one says that is not well comes before what others say. heard is false where no pod that it speaks of reports.
+func conditionOf(declared platformv1.SetCondition, pods []rollout.Pod) (said *metav1.Condition, heard bool) {
+	for _, p := range pods {
+		// The label, and not the report: a pod that nobody hears of any more may have reported that it writes.
+		if p.Life == rollout.Terminating || len(p.Report.Attributes) == 0 || len(declared.Roles) > 0 && !slices.Contains(declared.Roles, p.Role) {
+			continue
+		}
+		heard = true
+		c := judged(declared, p)
+		if c != nil && (said == nil || said.Status == metav1.ConditionTrue && c.Status != metav1.ConditionTrue) {
+			said = c
+		}
+	}
+	return said, heard
+}
+
+func judged(declared platformv1.SetCondition, p rollout.Pod) *metav1.Condition {
+	var texts [3]string
+	for i, source := range []string{declared.Status, declared.Reason, declared.Message} {
+		text, err := plugin.ConditionText(source, p.Report.Role, p.Report.Attributes)
+		if err != nil {
+			return &metav1.Condition{Type: declared.Type, Status: metav1.ConditionUnknown, Reason: reasonUnreadable, Message: fmt.Sprintf("pod %q: %v", p.Name, err)}
+		}
+		if texts[i] = text; texts[0] == "" {
+			return nil
+		}
+	}
+	status := metav1.ConditionStatus(texts[0])
+	if status != metav1.ConditionTrue && status != metav1.ConditionFalse || !plugin.IsReason(texts[1]) {
+		return &metav1.Condition{Type: declared.Type, Status: metav1.ConditionUnknown, Reason: reasonUnreadable,
+			Message: fmt.Sprintf("pod %q: the plugin gives the status %q and the reason %q", p.Name, texts[0], texts[1])}
+	}
+	return &metav1.Condition{Type: declared.Type, Status: status, Reason: texts[1], Message: texts[2]}
+}

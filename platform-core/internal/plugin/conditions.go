@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+// PodCondition is a condition of the instance that follows from what its pods report. It holds nothing up. Status, Reason and Message are CEL
+// expressions over role and attributes, as the probe reports them, that give text.
+type PodCondition struct {
+	// Type of the condition, for example Archiving.
+	Type string `json:"type"`
+	// Roles of the pods that it speaks of; every pod when empty.
+	Roles []string `json:"roles,omitempty"`
+	// Status gives "True" or "False"; an empty text where there is no such condition.
+	Status string `json:"status"`
+	// Reason gives one word.
+	Reason string `json:"reason"`
+	// Message gives a sentence.
+	Message string `json:"message"`
+}
+
+func (l *loader) checkConditions(path document.Path, c *Component) {
+	unique(l, path, c.Conditions, func(p PodCondition) string { return p.Type })
+	attributes, roles := slices.Collect(maps.Keys(c.Probe.Attributes)), names(c.Roles, func(r Role) string { return r.Name })
+	for i, condition := range c.Conditions {
+		at := path.Index(i)
+		for j, role := range condition.Roles {
+			l.oneOf(at.With("roles").Index(j), role, "role", slices.Clone(roles))
+		}
+		for key, source := range map[string]string{"status": condition.Status, "reason": condition.Reason, "message": condition.Message} {
+			l.checkFormula(at.With(key), source, cel.StringType, "text", attributes)
+		}
+	}
+}
+
+var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+// ConditionText gives what an expression of a condition says of a pod.
+func ConditionText(source, role string, attributes map[string]string) (string, error) {
+	value, err := formulas.eval(source, role, attributes)
+	if err != nil {
+		return "", err
+	}
+	text, ok := value.(string)
+	if !ok {
+		return "", fmt.Errorf("expression %q gives %T: it must give text", source, value)
+	}
+	return text, nil
+}
+
+// IsReason says whether a text can be the reason of a condition.
+func IsReason(text string) bool { return len(text) <= 1024 && reasonForm.MatchString(text) }
