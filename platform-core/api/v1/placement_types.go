@@ -53,11 +53,12 @@ type Scheduling struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// affinity to nodes and pods.
+	// affinity to nodes and pods. It is in force beside what the plugin's pod template and the engine, which spreads pods, prefer.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
-	// topologySpreadConstraints in place of the engine's own, which spread the pods of a set over nodes and zones as far as
-	// that goes. A constraint without labelSelector is about the pods of its set.
+	// topologySpreadConstraints by key of node labels. The engine spreads the pods of a set over nodes and zones as far as that
+	// goes, but for kubernetes.io/hostname or topology.kubernetes.io/zone where a constraint has that key. A constraint without
+	// labelSelector is about the pods of its set.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8

@@ -99,7 +99,7 @@ func TestSetsComeAndGo(t *testing.T) {
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-big-1"}, pod); err != nil {
 		t.Fatal(err)
 	}
-	if len(pod.Spec.TopologySpreadConstraints) != 2 || !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "db" }) {
+	if len(pod.Spec.TopologySpreadConstraints) != 1 || !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "db" }) {
 		t.Errorf("pod %+v", pod.Spec)
 	}
 	testkit.WaitFor(t, env.Client, app, "the sets in the status", func() error {

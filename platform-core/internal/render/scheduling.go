@@ -82,8 +82,7 @@ func spreadProblem(c corev1.TopologySpreadConstraint) string {
 }
 
 // schedule puts what the user says over what the plugin's template says, and spreads the pods
-// of the set where neither says how. The engine's own constraints are always the same, however
-// many pods are wanted: scaling replaces none.
+// of the set where neither says how.
 func (c *setContext) schedule(spec *corev1.PodSpec) error {
 	s := &platformv1.Scheduling{}
 	if c.set.scheduling != nil {
@@ -106,28 +105,19 @@ func (c *setContext) schedule(spec *corev1.PodSpec) error {
 			spec.Tolerations = append(spec.Tolerations, t)
 		}
 	}
-	if s.Affinity != nil {
-		spec.Affinity = s.Affinity
-	}
 	if s.PriorityClassName != "" {
 		spec.PriorityClassName = s.PriorityClassName
 	}
-	if len(s.TopologySpreadConstraints) > 0 {
-		spec.TopologySpreadConstraints = s.TopologySpreadConstraints
-	}
-	if len(spec.TopologySpreadConstraints) == 0 {
-		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{spread(corev1.LabelHostname), spread(corev1.LabelTopologyZone)}
-	}
-	for i := range spec.TopologySpreadConstraints {
-		if constraint := &spec.TopologySpreadConstraints[i]; constraint.LabelSelector == nil {
-			constraint.LabelSelector = &metav1.LabelSelector{MatchLabels: c.setSelector()}
+	spec.Affinity = bothAffinities(spec.Affinity, s.Affinity)
+	constraints := s.TopologySpreadConstraints
+	for _, constraint := range spec.TopologySpreadConstraints {
+		if !constrained(s.TopologySpreadConstraints, constraint.TopologyKey) {
+			constraints = append(constraints, constraint)
 		}
 	}
+	spec.TopologySpreadConstraints = constraints
+	c.spread(spec)
 	return nil
-}
-
-func spread(key string) corev1.TopologySpreadConstraint {
-	return corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway}
 }
 
 // escaped copies a value with every text in it escaped for placeholder.ExpandPod.

@@ -21,25 +21,6 @@ func scheduled(t testing.TB, b *plugin.Bundle, s *platformv1.Scheduling) corev1.
 	return pod(t, ws, 0).Spec
 }
 
-func TestPodsAreSpread(t *testing.T) {
-	own := map[string]string{platformv1.ApplicationLabel: "cache", platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main"}
-	spread := func(key string) corev1.TopologySpreadConstraint {
-		return corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: own}}
-	}
-	byDefault := []corev1.TopologySpreadConstraint{spread("kubernetes.io/hostname"), spread("topology.kubernetes.io/zone")}
-	for name, s := range map[string]*platformv1.Scheduling{"none": nil, "empty": {}, "of other things": {PriorityClassName: "high"}} {
-		if got := scheduled(t, redis(t), s).TopologySpreadConstraints; !reflect.DeepEqual(got, byDefault) {
-			t.Errorf("scheduling %s: constraints are %+v", name, got)
-		}
-	}
-	mine := corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "rack", WhenUnsatisfiable: corev1.DoNotSchedule}
-	got := scheduled(t, redis(t), &platformv1.Scheduling{TopologySpreadConstraints: []corev1.TopologySpreadConstraint{mine}}).TopologySpreadConstraints
-	mine.LabelSelector = &metav1.LabelSelector{MatchLabels: own}
-	if !reflect.DeepEqual(got, []corev1.TopologySpreadConstraint{mine}) {
-		t.Errorf("the user's constraints became %+v", got)
-	}
-}
-
 // What the user says goes over what the plugin's template says; what a user writes is no placeholder.
 func TestScheduling(t *testing.T) {
 	b := redis(t, "spec:\n", "spec:\n  nodeSelector: {disk: slow, kind: database}\n  priorityClassName: low\n  tolerations:\n    - {key: db, operator: Exists}\n")
@@ -56,7 +37,7 @@ func TestScheduling(t *testing.T) {
 	if spec.PriorityClassName != "high" || len(spec.Tolerations) != 2 || spec.Tolerations[1].Key != "spot" {
 		t.Errorf("priority %q, tolerations %+v", spec.PriorityClassName, spec.Tolerations)
 	}
-	if !reflect.DeepEqual(spec.Affinity, affinity) {
+	if !reflect.DeepEqual(spec.Affinity.NodeAffinity, affinity.NodeAffinity) {
 		t.Errorf("affinity is %+v", spec.Affinity.NodeAffinity)
 	}
 	spec = scheduled(t, b, nil)
