@@ -4,6 +4,7 @@
 package testexec
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,9 +12,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// patience bounds the wait for processes that are about to become something else.
+const patience = 10 * time.Second
 
 // Held is a command that exits with code 0, and that the kernel does not load before it is released.
 type Held struct {
@@ -41,11 +46,18 @@ func Hold(t *testing.T) *Held {
 	return h
 }
 
-// lease takes a lease on the file, which whoever opens it waits for, or gives it back.
+// lease takes a lease on the file, which whoever opens it waits for, or gives it back. It is refused while another process has the file
+// open, as each one has that was forked a moment ago and has not yet become its command.
 func (h *Held) lease(kind int) {
 	h.Helper()
-	if _, err := unix.FcntlInt(h.file.Fd(), unix.F_SETLEASE, kind); err != nil {
-		h.Fatalf("cannot change the lease on %s: %v", h.Path, err)
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		_, err := unix.FcntlInt(h.file.Fd(), unix.F_SETLEASE, kind)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, unix.EAGAIN) || time.Now().After(deadline) {
+			h.Fatalf("cannot change the lease on %s: %v", h.Path, err)
+		}
 	}
 }
 
