@@ -34,9 +34,9 @@ chmod 0700 "$data"
 # Numbers of processes begin anew with each container: these may be somebody else's now.
 rm -f "$data/postmaster.pid" /zeroinfra/run/.s.PGSQL.5432 /zeroinfra/run/.s.PGSQL.5432.lock
 
-# alone has the server carry out the lines of its input, before anybody is let in and with nothing in the log.
+# alone has the server carry out the lines of its input, before anybody is let in and with nothing in the log. The first that fails ends it.
 alone() {
-  "$programs/postgres" --single -D "$data" -c config_file="$config" -c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1 postgres >/dev/null
+  "$programs/postgres" --single -D "$data" -c config_file="$config" -c exit_on_error=on -c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1 postgres >/dev/null
 }
 # lacks CREDENTIAL FILE: the pod has the credential, and the data another revision of its password.
 lacks() { [ -e "/zeroinfra/secrets/$1" ] && [ "$(cat "$data/$2" 2>/dev/null)" != "$(cat "/zeroinfra/secrets/$1/revision")" ]; }
@@ -45,7 +45,7 @@ keep() { printf %s "$2" >"$data/$1.new"; sync "$data/$1.new"; mv "$data/$1.new" 
 # password ROLE CREDENTIAL is the statement that gives a role its password.
 password() {
   [ "$(wc -l <"/zeroinfra/secrets/$2/password")" -le 1 ] || refuse "the password of the credential $2 has a line break: take one without"
-  sed "s/'/''/g; s/^/ALTER ROLE $1 PASSWORD '/; s/\$/'/; q" "/zeroinfra/secrets/$2/password"
+  printf "ALTER ROLE %s PASSWORD '%s'\n" "$1" "$(sed "s/'/''/g; q" "/zeroinfra/secrets/$2/password")"
 }
 # role ROLE ATTRIBUTES is the statement that makes a role.
 role() { echo "DO \$\$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '$1') THEN CREATE ROLE $1 LOGIN $2; END IF; END \$\$"; }
@@ -84,7 +84,7 @@ if [ ! -e "$data/standby.signal" ] && [ ! -e "$data/recovery.signal" ]; then
   followers=$(cat /zeroinfra/secrets/replication/revision 2>/dev/null || true) pooler=$(cat /zeroinfra/secrets/pooler/revision 2>/dev/null || true)
   todo=$(statements) || exit 1
   if [ -n "$todo" ]; then
-    printf '%s\n' "$todo" | alone
+    printf '%s\n' "$todo" | alone || refuse "the server has not carried out what its log names: roles, their rights or their passwords"
     keep .zeroinfra.password "$revision"
     [ -z "$followers" ] || keep .zeroinfra.replication "$followers"
     [ -z "$pooler" ] || keep .zeroinfra.pooler "$pooler"
