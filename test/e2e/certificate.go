@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,9 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
+
+// renewalIn is how long the kubelet may take to bring a new certificate to a pod, and the process to take it over.
+const renewalIn = 4 * time.Minute
 
 // ca is the certificate of the CA that the binding of the Application carries.
 func (a *application) ca() []byte {

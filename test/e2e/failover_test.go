@@ -27,13 +27,6 @@ const (
 	expiryGap   = 45 * time.Second
 )
 
-// fault is one thing that goes wrong, and the gap at which its test fails.
-type fault struct {
-	name  string
-	limit time.Duration
-	does  func(r *replicated, primary string)
-}
-
 // faultMatrix are the faults of one round. The API server is away for long in the first round only.
 func faultMatrix() []fault {
 	away := set.apiAway

@@ -15,12 +15,6 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// The cluster and the settings, the same for all tests.
-var (
-	set   settings
-	world *cluster
-)
-
 func TestMain(m *testing.M) {
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())

@@ -20,12 +20,6 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-const (
-	// postgresqlComponent is the plugin's name of the component, and of the container that runs the server.
-	postgresqlComponent = "postgresql"
-	postgresqlVersion   = "17"
-)
-
 // postgresql is a PostgreSQL of a test, with a pod of the same image that is its client.
 type postgresql struct {
 	*application

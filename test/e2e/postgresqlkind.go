@@ -25,6 +25,12 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
+const (
+	// postgresqlComponent is the plugin's name of the component, and of the container that runs the server.
+	postgresqlComponent = "postgresql"
+	postgresqlVersion   = "17"
+)
+
 // pgInstance is one PostgreSQL of a test.
 type pgInstance struct {
 	*space

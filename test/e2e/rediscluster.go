@@ -31,6 +31,8 @@ const (
 	clients = 8
 	// answerIn is how long a server may take.
 	answerIn = 2 * time.Second
+	// clusterPassword is that of the user of the tests.
+	clusterPassword = "secret-of-app"
 )
 
 // redisCluster is one RedisCluster of a test.

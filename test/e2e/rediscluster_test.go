@@ -108,16 +108,6 @@ func (r *redisCluster) losesShard(shard string) {
 	r.whole(3)
 }
 
-// clusterPassword is that of the user of the tests.
-const clusterPassword = "secret-of-app"
-
-// clusterFault is one thing that is done to a Redis Cluster, how many shards it has then, and the gap of one client at which its test fails.
-type clusterFault struct {
-	fault
-	shards int
-	does   func(r *redisCluster)
-}
-
 // clusterFaults of a round. There is one way to another version, and so one round of it.
 func clusterFaults(round int) []clusterFault {
 	faults := []clusterFault{

@@ -160,6 +160,13 @@ func (l *clusterLoad) put(ctx context.Context, key string) error {
 	}, key)
 }
 
+// clusterFault is one thing that is done to a Redis Cluster, how many shards it has then, and the gap of one client at which its test fails.
+type clusterFault struct {
+	fault
+	shards int
+	does   func(r *redisCluster)
+}
+
 // judge ends the writing, reads all back, and says what the fault has cost.
 func (l *clusterLoad) judge(f clusterFault) {
 	l.Helper()

@@ -24,6 +24,12 @@ const (
 	redisImage = "zeroinfra/redis:7.0"
 )
 
+// set is what the environment says, and world the cluster: the same for all tests, from TestMain.
+var (
+	set   settings
+	world *cluster
+)
+
 // shortAway is how long the API server is away where nothing else is said: longer than any lease in the cluster.
 const shortAway = 40 * time.Second
 

@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// renewalIn is how long the kubelet may take to bring a new certificate to a pod, and the process to take it over.
-	renewalIn = 4 * time.Minute
 	// clusterResources is where cert-manager looks for the Secrets of ClusterIssuers.
 	clusterResources = "cert-manager"
 	// tlsScript gets the URI in the first line and the certificate of the CA in the others.

@@ -8,6 +8,13 @@ import (
 	"time"
 )
 
+// fault is one thing that goes wrong, and the gap at which its test fails.
+type fault struct {
+	name  string
+	limit time.Duration
+	does  func(r *replicated, primary string)
+}
+
 // verdict is what clients that wrote meanwhile have seen of a fault.
 type verdict struct {
 	// gap is the longest time without a write that was acknowledged and replicated, and vacancy that without a member that takes writes.
