@@ -5,11 +5,12 @@
 //
 // Two plans can be at hand: the mounted one (a ConfigMap, which the kubelet
 // brings up to date with a delay) and one that was pushed with a call. The pushed
-// one is kept beside the digest that the mounted one had at that time; as soon as
-// the mounted one has another digest, it is newer, and it is used.
+// one is kept beside the sum of the mounted one's file at that time; as soon as
+// that file has another, it is newer, and it is used.
 package planfile
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,16 +66,22 @@ func (d Dirs) Expand(p *plan.Plan) (*plan.Plan, error) {
 
 // Mounted reads the plan that the pod mounts.
 func (d Dirs) Mounted() (*plan.Plan, error) {
+	p, _, err := d.mounted()
+	return p, err
+}
+
+// mounted gives the sum of the file, too.
+func (d Dirs) mounted() (*plan.Plan, string, error) {
 	path := d.MountedPath()
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the mounted plan: %w", err)
+		return nil, "", fmt.Errorf("cannot read the mounted plan: %w", err)
 	}
 	p, err := d.Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("file %q: %w", path, err)
+		return nil, "", fmt.Errorf("file %q: %w", path, err)
 	}
-	return p, nil
+	return p, fmt.Sprintf("%x", sha256.Sum256(data)), nil
 }
 
 // MountedPath is the file of the mounted plan.
@@ -84,17 +91,18 @@ func (d Dirs) MountedPath() string {
 
 // pushed is the content of the file of the pushed plan.
 type pushed struct {
-	// MountedDigest is the digest of the mounted plan when this one was pushed; "" when none could be read.
-	MountedDigest string          `json:"mountedDigest"`
-	Plan          json.RawMessage `json:"plan"`
+	// MountedSum is of the file of the mounted plan when this one was pushed; "" when that was no plan. It is not the plan's digest, which
+	// tells nothing of actions and of who may write.
+	MountedSum string          `json:"mountedSum"`
+	Plan       json.RawMessage `json:"plan"`
 }
 
 // Push keeps a plan that came with a call.
 func (d Dirs) Push(p *plan.Plan) error {
 	record := pushed{}
-	// A mounted plan that cannot be read has no digest, and any readable one replaces this one later.
-	if mounted, err := d.Mounted(); err == nil {
-		record.MountedDigest = mounted.Digest
+	// A mounted plan that cannot be read has no sum, and any readable one replaces this one later.
+	if _, sum, err := d.mounted(); err == nil {
+		record.MountedSum = sum
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -111,7 +119,7 @@ func (d Dirs) Push(p *plan.Plan) error {
 // Current returns the plan to use: the pushed one while the mounted one is still
 // the same as when it came (or cannot be read), else the mounted one.
 func (d Dirs) Current() (*plan.Plan, error) {
-	mounted, mountedErr := d.Mounted()
+	mounted, sum, mountedErr := d.mounted()
 	record, kept, err := d.readPushed()
 	switch {
 	case err != nil && mountedErr != nil:
@@ -120,7 +128,7 @@ func (d Dirs) Current() (*plan.Plan, error) {
 		return nil, mountedErr
 	case kept == nil || err != nil:
 		return mounted, nil
-	case mountedErr != nil || mounted.Digest == record.MountedDigest:
+	case mountedErr != nil || sum == record.MountedSum:
 		return kept, nil
 	}
 	return mounted, nil

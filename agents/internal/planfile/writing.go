@@ -26,12 +26,12 @@ func (d Dirs) FollowerArgs(p *plan.Plan, primary string) ([]string, error) {
 	return args, nil
 }
 
-// Writing is what the plan says of who may write: as it is mounted now, since a change of it needs no call, or else as the
+// Writing is what the plan says of who may write: as the current plan has it, since a change of it needs no call, or else as the
 // plan that was prepared has it. Nil says that the engine is no authority over that.
 func (d Dirs) Writing(prepared *Prepared) *plan.Plan {
-	mounted, err := d.Mounted()
-	if err == nil && mounted.Writing != nil {
-		if here, err := d.Expand(mounted); err == nil {
+	current, err := d.Current()
+	if err == nil && current.Writing != nil {
+		if here, err := d.Expand(current); err == nil {
 			return here
 		}
 	}

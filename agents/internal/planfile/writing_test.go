@@ -95,3 +95,29 @@ func TestWritingComesWithTheMountedPlan(t *testing.T) {
 		t.Errorf("got %v, want what was started", got.Writing.WriterArgs)
 	}
 }
+
+// TestWritingComesWithThePushedPlan until the kubelet has mounted what came since, also where that is nothing but an action.
+func TestWritingComesWithThePushedPlan(t *testing.T) {
+	d := pod(t)
+	says := func(want string) {
+		t.Helper()
+		prepared, err := d.Prepare(fenced(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Writing(prepared).Writing.Promote.Command[1]; got != want {
+			t.Errorf("the action is %q, want %q", got, want)
+		}
+	}
+	now := fenced(d)
+	mount(t, d, now)
+	says("replicaof")
+	now.Writing.Promote.Command[1] = "pushed"
+	if err := d.Push(now); err != nil {
+		t.Fatal(err)
+	}
+	says("pushed")
+	now.Writing.Promote.Command[1] = "mounted"
+	mount(t, d, now)
+	says("mounted")
+}

@@ -81,6 +81,10 @@ func (f *fence) next(view writing.View) target {
 // transit begins a step. One that the plan has no action for is a restart with other arguments; there is none to rejoin.
 func (s *Supervisor) transit(to target) {
 	f := &s.fence
+	// The actions may have changed since the process was started.
+	if p := s.dirs.Writing(s.prepared); p != nil && f.member.Set == p.Writing.Set && f.member.Dir == p.Process.Dir {
+		f.plan = p
+	}
 	if to.step == promote && !f.part.unpromoted {
 		if err := errors.Join(f.member.Begins(), f.member.Guard().Adopt(s.process)); err != nil {
 			s.transitionFailed(to, err)

@@ -125,7 +125,7 @@ func TestPostgreSQL(t *testing.T) {
 		"fsync":                      {1, []edit{parameter("fsync", "off")}, []string{"keeps the data safe as it is"}},
 		"no size":                    {1, []edit{size("-1Gi")}, []string{"-1Gi"}},
 		"what the engine sets":       {1, []edit{parameter("primary_conninfo", "host=x")}, []string{"is set by the engine"}},
-		"archiving":                  {1, []edit{parameter("archive_command", "true")}, []string{"comes with backups"}},
+		"archiving":                  {1, []edit{parameter("archive_command", "true")}, []string{"set by archive.* and the credential archive"}},
 		"too few senders":            {3, []edit{parameter("max_wal_senders", "2")}, []string{"at least 8"}},
 		"no connections for clients": {1, []edit{parameter("superuser_reserved_connections", "100")}, []string{"must be less than max_connections"}},
 		"of another version":         {1, []edit{version("15"), parameter("io_combine_limit", "8kB")}, []string{"io_combine_limit"}},
