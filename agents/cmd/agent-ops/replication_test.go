@@ -233,8 +233,15 @@ func TestTooFewToWaitFor(t *testing.T) {
 	f.nodes = slices.Delete(f.nodes, 2, 3)
 	c.signal(syscall.SIGKILL)
 	a.gives("0", "SELECT count(*) FROM pg_replication_slots WHERE active")
+	const slots = "SELECT string_agg(slot_name, ' ' ORDER BY slot_name) FROM pg_replication_slots"
+	f.record(a, 0, a, b, c)
 	a.must("enlist")
-	if got := a.sql("SELECT string_agg(slot_name, ' ') FROM pg_replication_slots"); got != "member_1" {
+	if got := a.sql(slots); got != "member_1 member_2" {
+		t.Errorf("the slots are %q, and there are three members", got)
+	}
+	f.record(a, 0, a)
+	a.must("enlist")
+	if got := a.sql(slots); got != "member_1" {
 		t.Errorf("the slots are %q, and there are two pods", got)
 	}
 }

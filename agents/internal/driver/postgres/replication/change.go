@@ -61,9 +61,10 @@ func (s *Server) Enlist(ctx context.Context) error {
 	if err := nudge(ctx, connection); err != nil {
 		return err
 	}
+	// The number of pods may be that of a moment ago: whoever is on the list is there.
 	return run(ctx, connection, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
-		WHERE slot_type = 'physical' AND NOT active AND slot_name ~ $1 AND substr(slot_name, $2::int)::bigint >= $3::int`,
-		"^"+slotPrefix+"[0-9]{1,6}$", strconv.Itoa(len(slotPrefix)+1), strconv.Itoa(s.Replicas))
+		WHERE slot_type = 'physical' AND NOT active AND slot_name ~ $1 AND substr(slot_name, $2::int)::bigint >= $3::int AND slot_name <> ALL ($4::text[])`,
+		"^"+slotPrefix+"[0-9]{1,6}$", strconv.Itoa(len(slotPrefix)+1), strconv.Itoa(s.Replicas), m.slots())
 }
 
 // open gives what is known of who may write, and a session of the own server.

@@ -70,3 +70,12 @@ func (l member) waitsFor(pod string, method Method) string {
 	}
 	return fmt.Sprintf("%s %d (%s)", strings.ToUpper(string(method)), l.List.Copies, strings.Join(others, ", "))
 }
+
+// slots of the members, as an array of the server.
+func (l member) slots() string {
+	var names []string
+	for _, m := range l.List.Members {
+		names = append(names, slotOf(m.Name))
+	}
+	return "{" + strings.Join(names, ",") + "}"
+}
