@@ -46,7 +46,7 @@ func TestAnArchiveInABucket(t *testing.T) {
 	n.secret("archive", "another", "2")
 	a.sql("INSERT INTO t VALUES (2)")
 	a.sql("SELECT pg_switch_wal()")
-	f.await("it is said that the key is wrong", func() bool { return strings.Contains(a.state().Reason, "SignatureDoesNotMatch") })
+	f.await("it is said that the key is wrong", func() bool { return strings.Contains(a.state().Reason, "refuses it: AccessDenied") })
 	n.secret("archive", teststorage.SecretKey, "3")
 	a.archives()
 	if said := a.whole(); strings.Contains(said, teststorage.SecretKey) {

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -184,6 +185,9 @@ func (s *S3) List(ctx context.Context, folder, after string) iter.Seq2[string, e
 	}
 }
 
+// passing are answers to what may be asked again as it is.
+var passing = []string{"RequestTimeout", "RequestTimeTooSkewed", "OperationAborted", "ConditionalRequestConflict"}
+
 // told is an error of the storage in words that are the same each time, without the number of a request.
 func (s *S3) told(err error) error {
 	if err == nil {
@@ -203,8 +207,13 @@ func (s *S3) told(err error) error {
 	if answer.StatusCode == http.StatusNotFound && answer.Code == "" {
 		return ErrAbsent
 	}
-	if answer.StatusCode != 0 {
-		return fmt.Errorf("%s says %s", s.o.Endpoint, cmp.Or(answer.Code, http.StatusText(answer.StatusCode)))
+	says := fmt.Errorf("%s says %s", s.o.Endpoint, cmp.Or(answer.Code, http.StatusText(answer.StatusCode)))
+	switch {
+	case answer.StatusCode/100 == 4 && answer.StatusCode != http.StatusTooManyRequests && !slices.Contains(passing, answer.Code):
+		// Storages have words of their own for accounts and rights that there are not.
+		return Refused{says.Error()}
+	case answer.StatusCode != 0:
+		return says
 	}
 	// The address with all that was asked is in the error of the client; what happened is inside.
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {

@@ -60,8 +60,8 @@ func TestAStorageThatRefuses(t *testing.T) {
 		change func(*store.S3Options)
 		says   string
 	}{
-		"another key":      {func(o *store.S3Options) { o.SecretKey = "other" }, "refuses it: SignatureDoesNotMatch"},
-		"no such account":  {func(o *store.S3Options) { o.AccessKey = "nobody" }, "refuses it: InvalidAccessKeyId"},
+		"another key":      {func(o *store.S3Options) { o.SecretKey = "other" }, "refuses it: AccessDenied"},
+		"no such account":  {func(o *store.S3Options) { o.AccessKey = "nobody" }, "says XAdminUserNotFound"},
 		"no such bucket":   {func(o *store.S3Options) { o.Bucket = "none" }, `there is no bucket "none"`},
 		"no trust":         {func(o *store.S3Options) { o.CA = nil }, "certificate signed by unknown authority"},
 		"not this address": {func(o *store.S3Options) { o.Endpoint = "https://127.0.0.1:1" }, "cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused"},
