@@ -9,7 +9,7 @@
 #   handover   has the Sentinels make the replica $1 the primary, without a write that is acknowledged and lost
 #   elect      lets the Sentinels elect the server $1, whatever it has
 #
-# Environment: SELF, the DNS name of this pod; SENTINELS, all that there may be; SENTINEL_PASSWORD, of the user that Sentinels and replicas
+# Environment: SELF, the DNS name of this pod (not for elect); SENTINELS, all that there may be; SENTINEL_PASSWORD, of the user that Sentinels and replicas
 # are; REDISCLI_AUTH, of the user default. For sentinel also PEERS, the Sentinels that are wanted, MEMBERS, all
 # that there may be, and QUORUM; for start FIRST, the member that begins, and PRIORITY of a replica that can be elected.
 set -eu
@@ -278,7 +278,26 @@ handover() {
   cli 127.0.0.1 REPLICAOF "$target" "$port" >/dev/null
 }
 
-elect() { cli "$1" CONFIG SET replica-priority 100; }
+# down says whether a Sentinel misses the primary.
+down() { internal "$1" "$sentinelPort" SENTINEL MASTER $name | tr -d '\r' | awk 'key == "flags" { print } { key = $0 }' | grep -q s_down; }
+
+elect() {
+  cli "$1" CONFIG SET replica-priority 100
+  # Sentinels that have just elected nobody wait for twice the time of an election before they try again, unless one is told to. They hear of
+  # the priority within a second.
+  tries=0
+  while [ $tries -lt 20 ]; do
+    for one in $SENTINELS; do
+      down "$one" || continue
+      case $(internal "$one" "$sentinelPort" SENTINEL FAILOVER $name) in
+        OK | INPROG*) return ;;
+      esac
+    done
+    tries=$((tries + 1))
+    sleep 0.5
+  done
+  say "the Sentinels are left to elect it by themselves"
+}
 
 command=$1
 shift
