@@ -54,22 +54,18 @@ func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) ou
 	if !controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer) {
 		return outcome.Waiting(platformv1.ReasonDeleting, "pods are being removed; volumes are kept")
 	}
-	var pods corev1.PodList
-	if err := c.client.List(ctx, &pods, client.InNamespace(set.Namespace), selector(set)); err != nil {
-		return outcome.Failed(err)
-	}
-	for i := range pods.Items {
-		if pods.Items[i].DeletionTimestamp == nil {
-			if err := c.apply.Delete(ctx, &pods.Items[i]); err != nil {
-				return outcome.Failed(err)
-			}
+	// What was made a moment ago may not be in the cache yet, and nobody comes back for it once the set is gone.
+	for _, reader := range []client.Reader{c.client, c.live} {
+		left, err := c.deletePods(ctx, reader, set)
+		if err != nil {
+			return outcome.Failed(err)
+		}
+		if left > 0 {
+			return outcome.Waiting(platformv1.ReasonDeleting, fmt.Sprintf("waiting for %d pods to end before their volumes are deleted", left))
 		}
 	}
-	if len(pods.Items) > 0 {
-		return outcome.Waiting(platformv1.ReasonDeleting, fmt.Sprintf("waiting for %d pods to end before their volumes are deleted", len(pods.Items)))
-	}
 	var claims corev1.PersistentVolumeClaimList
-	if err := c.client.List(ctx, &claims, client.InNamespace(set.Namespace), selector(set),
+	if err := c.live.List(ctx, &claims, client.InNamespace(set.Namespace), selector(set),
 		client.MatchingLabels{platformv1.ApplicationUIDLabel: set.Labels[platformv1.ApplicationUIDLabel]}); err != nil {
 		return outcome.Failed(err)
 	}
@@ -83,4 +79,20 @@ func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) ou
 		return outcome.Failed(err)
 	}
 	return outcome.Done()
+}
+
+// deletePods has all pods of the set that the reader knows end, and says how many those are.
+func (c *Controller) deletePods(ctx context.Context, reader client.Reader, set *platformv1.WorkloadSet) (int, error) {
+	var pods corev1.PodList
+	if err := reader.List(ctx, &pods, client.InNamespace(set.Namespace), selector(set)); err != nil {
+		return 0, err
+	}
+	for i := range pods.Items {
+		if pods.Items[i].DeletionTimestamp == nil {
+			if err := c.apply.Delete(ctx, &pods.Items[i]); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(pods.Items), nil
 }

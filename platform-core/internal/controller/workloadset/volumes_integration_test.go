@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -216,4 +218,36 @@ func TestClaimOfAPodThatWaitsForANodeIsMadeAnew(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// behind is a cache that has heard of nothing yet.
+type behind struct{ client.Client }
+
+func (behind) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// A set that is deleted the moment its pods and volumes are made leaves none behind: the cache may not have them yet.
+func TestNothingOutlivesASetThatIsDeletedAtOnce(t *testing.T) {
+	h := newHarness(t)
+	f, done := h.start(-1)
+	set := h.create(1, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete })
+	testkit.WaitForReady(h, env.Client, set)
+	f.kill()
+	<-done
+	before := h.claim(0)
+	cache := behind{env.Client}
+	c := &Controller{client: cache, live: env.Client, apply: apply.NewWithReader(cache, env.Client, owner)}
+	testkit.Eventually(h, "the set lets go", func(ctx context.Context) error {
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
+			return err
+		}
+		if o := c.delete(ctx, set); o.Err() != nil || controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer) {
+			return fmt.Errorf("it says %+v", o)
+		}
+		return nil
+	})
+	claim := &corev1.PersistentVolumeClaim{}
+	// The finalizer of volumes in use is for a controller that is not here.
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(before), claim); err == nil && claim.UID == before.UID && claim.DeletionTimestamp == nil {
+		t.Error("the volume is left")
+	}
 }
