@@ -108,7 +108,7 @@ func (c *setContext) schedule(spec *corev1.PodSpec) error {
 	if s.PriorityClassName != "" {
 		spec.PriorityClassName = s.PriorityClassName
 	}
-	spec.Affinity = bothAffinities(spec.Affinity, s.Affinity)
+	spec.Affinity = both(spec.Affinity, s.Affinity, bothAffinities)
 	constraints := s.TopologySpreadConstraints
 	for _, constraint := range spec.TopologySpreadConstraints {
 		if !constrained(s.TopologySpreadConstraints, constraint.TopologyKey) {

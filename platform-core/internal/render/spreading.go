@@ -32,7 +32,7 @@ func (c *setContext) spread(spec *corev1.PodSpec) {
 		}
 	}
 	if len(apart) > 0 {
-		spec.Affinity = bothAffinities(spec.Affinity, &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: apart}})
+		spec.Affinity = both(spec.Affinity, &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: apart}}, bothAffinities)
 	}
 	if !constrained(spec.TopologySpreadConstraints, corev1.LabelHostname) {
 		spec.TopologySpreadConstraints = append(spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
@@ -51,28 +51,26 @@ func constrained(constraints []corev1.TopologySpreadConstraint, label string) bo
 	return slices.ContainsFunc(constraints, func(c corev1.TopologySpreadConstraint) bool { return c.TopologyKey == label })
 }
 
-// bothAffinities returns an affinity that asks for all that two of them do; nil for one that asks for nothing.
-func bothAffinities(a, b *corev1.Affinity) *corev1.Affinity {
+// both returns the one that there is, or what two of them ask for together; nil is one that asks for nothing.
+func both[T any](a, b *T, together func(a, b *T) *T) *T {
 	switch {
 	case a == nil:
 		return b
 	case b == nil:
 		return a
 	}
+	return together(a, b)
+}
+
+func bothAffinities(a, b *corev1.Affinity) *corev1.Affinity {
 	return &corev1.Affinity{
-		NodeAffinity:    bothNodes(a.NodeAffinity, b.NodeAffinity),
-		PodAffinity:     bothPods(a.PodAffinity, b.PodAffinity),
-		PodAntiAffinity: (*corev1.PodAntiAffinity)(bothPods((*corev1.PodAffinity)(a.PodAntiAffinity), (*corev1.PodAffinity)(b.PodAntiAffinity))),
+		NodeAffinity:    both(a.NodeAffinity, b.NodeAffinity, bothNodes),
+		PodAffinity:     both(a.PodAffinity, b.PodAffinity, bothPods),
+		PodAntiAffinity: (*corev1.PodAntiAffinity)(both((*corev1.PodAffinity)(a.PodAntiAffinity), (*corev1.PodAffinity)(b.PodAntiAffinity), bothPods)),
 	}
 }
 
 func bothPods(a, b *corev1.PodAffinity) *corev1.PodAffinity {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
 	return &corev1.PodAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution:  slices.Concat(a.RequiredDuringSchedulingIgnoredDuringExecution, b.RequiredDuringSchedulingIgnoredDuringExecution),
 		PreferredDuringSchedulingIgnoredDuringExecution: slices.Concat(a.PreferredDuringSchedulingIgnoredDuringExecution, b.PreferredDuringSchedulingIgnoredDuringExecution),
@@ -80,27 +78,15 @@ func bothPods(a, b *corev1.PodAffinity) *corev1.PodAffinity {
 }
 
 func bothNodes(a, b *corev1.NodeAffinity) *corev1.NodeAffinity {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
 	return &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution:  bothSelectors(a.RequiredDuringSchedulingIgnoredDuringExecution, b.RequiredDuringSchedulingIgnoredDuringExecution),
+		RequiredDuringSchedulingIgnoredDuringExecution:  both(a.RequiredDuringSchedulingIgnoredDuringExecution, b.RequiredDuringSchedulingIgnoredDuringExecution, bothSelectors),
 		PreferredDuringSchedulingIgnoredDuringExecution: slices.Concat(a.PreferredDuringSchedulingIgnoredDuringExecution, b.PreferredDuringSchedulingIgnoredDuringExecution),
 	}
 }
 
 // bothSelectors selects the nodes that two selectors do. A node has to match one term of a selector, so it has to match one term of each.
 func bothSelectors(a, b *corev1.NodeSelector) *corev1.NodeSelector {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	both := &corev1.NodeSelector{}
+	selector := &corev1.NodeSelector{}
 	for _, x := range a.NodeSelectorTerms {
 		for _, y := range b.NodeSelectorTerms {
 			term := corev1.NodeSelectorTerm{}
@@ -109,10 +95,10 @@ func bothSelectors(a, b *corev1.NodeSelector) *corev1.NodeSelector {
 				term.MatchExpressions = slices.Concat(x.MatchExpressions, y.MatchExpressions)
 				term.MatchFields = slices.Concat(x.MatchFields, y.MatchFields)
 			}
-			both.NodeSelectorTerms = append(both.NodeSelectorTerms, term)
+			selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, term)
 		}
 	}
-	return both
+	return selector
 }
 
 func saysNothing(t corev1.NodeSelectorTerm) bool {
