@@ -87,8 +87,9 @@ func (p *nginxPod) awaitAnswer(path, want string) {
 	})
 }
 
-// awaitWorkers waits until the master has this many workers, and returns them.
-func (p *nginxPod) awaitWorkers(master, count int) []int {
+// awaitWorkers waits until the master has this many workers and none of those before, and returns them. Former ones are there for a moment beside
+// their successors.
+func (p *nginxPod) awaitWorkers(master, count int, before ...int) []int {
 	p.Helper()
 	var workers []int
 	eventually(p.T, func() error {
@@ -96,8 +97,8 @@ func (p *nginxPod) awaitWorkers(master, count int) []int {
 			title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			return err != nil || !strings.HasPrefix(string(title), "nginx: worker process") || strings.Contains(string(title), "shutting down")
 		})
-		if len(workers) != count {
-			return fmt.Errorf("workers are %v, want %d; log:\n%s", workers, count, p.stderr)
+		if len(workers) != count || slices.ContainsFunc(workers, func(pid int) bool { return slices.Contains(before, pid) }) {
+			return fmt.Errorf("workers are %v, want %d others than %v; log:\n%s", workers, count, before, p.stderr)
 		}
 		return nil
 	})
@@ -150,11 +151,7 @@ func TestNginx(t *testing.T) {
 			next := p.plan(number, fmt.Sprint(number), append([]string{first}, bodies[1:]...)...)
 			p.wantRecord(p.reload(client, fmt.Sprint("r", number), next), succeeded, "", "")
 			p.awaitAnswer("/0", first)
-			fresh := p.awaitWorkers(master, number)
-			if slices.ContainsFunc(fresh, func(pid int) bool { return slices.Contains(workers, pid) }) {
-				t.Errorf("workers %v were not replaced: %v", workers, fresh)
-			}
-			workers = fresh
+			workers = p.awaitWorkers(master, number, workers...)
 		}
 	})
 	if answered == 0 || len(failures) > 0 {

@@ -77,6 +77,10 @@ type SetFailover struct {
 	HistoryAttribute string `json:"historyAttribute,omitempty"`
 	// +optional
 	EarlierAttribute string `json:"earlierAttribute,omitempty"`
+	// silenceAttribute is how many seconds ago a pod last heard of the one that writes: of streams that follow one another in that, who heard
+	// last has the later one.
+	// +optional
+	SilenceAttribute string `json:"silenceAttribute,omitempty"`
 	// inSync is a CEL expression over role and attributes; true for a pod that has the data of the one that writes. Any
 	// healthy one when left out.
 	// +optional

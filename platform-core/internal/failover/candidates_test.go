@@ -43,13 +43,23 @@ func TestDataOfAnotherHistory(t *testing.T) {
 		"one has another history than the writer": {"y", failover.Measurement{Order: 120, History: "x"}, failover.Measurement{Order: 10, History: "y"}, "a-2"},
 		"both have another one":                   {"z", failover.Measurement{Order: 120, History: "x"}, failover.Measurement{Order: 10, History: "y"}, "a-1"},
 		"nobody knows the writer's":               {"", failover.Measurement{Order: 120, History: "x"}, failover.Measurement{Order: 10, History: "y"}, "a-1"},
-		"the plugin has no word for it":           {"", failover.Measurement{Order: 10}, failover.Measurement{Order: 120}, "a-2"},
+		"the writer began another one, and did not come to say so": {"x", failover.Measurement{Order: 120, History: "x", Silence: new(int64(4))},
+			failover.Measurement{Order: 10, History: "y", Silence: new(int64(1))}, "a-2"},
+		"that, the other way round": {"x", failover.Measurement{Order: 10, History: "y", Silence: new(int64(1))},
+			failover.Measurement{Order: 120, History: "x", Silence: new(int64(4))}, "a-1"},
+		"the writer began another one before": {"x", failover.Measurement{Order: 10, History: "x", Silence: new(int64(1))}, failover.Measurement{Order: 120, History: "y", Silence: new(int64(4))}, "a-1"},
+		"the writer had that one before": {"x y", failover.Measurement{Order: 120, History: "x", Silence: new(int64(1))},
+			failover.Measurement{Order: 10, History: "y", Silence: new(int64(4))}, "a-2"},
+		"one has heard of no writer since it started": {"x", failover.Measurement{Order: 10, History: "x", Silence: new(int64(4))}, failover.Measurement{Order: 120, History: "y"}, "a-1"},
+		"the plugin has no word for it":               {"", failover.Measurement{Order: 10}, failover.Measurement{Order: 120}, "a-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m failover.Memory
-			well := trio()
-			well.Pods[0].History = tc.writer
-			failover.Plan(well, &m)
+			for history := range strings.FieldsSeq(tc.writer) {
+				well := trio()
+				well.Pods[0].History = history
+				failover.Plan(well, &m)
+			}
 			step := deposed(leaving(tc.one, tc.two), &m)
 			if step == nil || !strings.HasSuffix(step.Reason, tc.want+" can take over") {
 				t.Errorf("it does %v, want that %s takes over", step, tc.want)

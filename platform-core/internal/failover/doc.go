@@ -12,7 +12,8 @@
 //     more and the engine does not reach it either. What is down and comes back in time stays the writer.
 //   - It is deposed only when another can take over: a member of every list that counts, alive, healthy, within
 //     MaxLag. Of several the most advanced, then the first. How far data is counts within one history only: data that goes on
-//     from what another has comes first, and that of the writer's history before any other. With mode Manual only when a person says so.
+//     from what another has comes first, and that of the writer's history before any other,
+//     but for one that the writer began later and did not come to tell of. With mode Manual only when a person says so.
 //   - An order to change the writer is carried out in the same way, after the writer was paused until the candidate has all
 //     that it has, where the plugin can do that; an order to take over at once, whatever the writer says.
 //   - Once nobody is named, all members are asked for their promise: the writer before ends with its own, and where it

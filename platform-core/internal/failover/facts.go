@@ -199,6 +199,8 @@ type Measurement struct {
 	// History names the stream of writes that Order counts in, and Earlier the one that it goes on from. Orders of different
 	// histories say nothing about each other. Empty where the plugin has no word for it.
 	History, Earlier string
+	// Silence is how many seconds ago it last heard of the writer; nil where it does not say, as one that has not heard of any since it started.
+	Silence *int64
 	// Problem says why there is no measurement.
 	Problem string
 }

@@ -3,6 +3,7 @@
 package failover
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zeroinfra/platform-core/agentproto/permission"
@@ -25,6 +26,8 @@ const (
 	pausePatience = 3 * time.Second
 	// pauseAgain is how soon a writer that did not hand over is paused again; each time later by as much.
 	pauseAgain = 10 * time.Second
+	// pastHistories are as many as are remembered.
+	pastHistories = 16
 	// tries is how often a candidate is called in vain before another is chosen.
 	tries = 3
 )
@@ -43,6 +46,8 @@ type Memory struct {
 	absent map[permission.Member]time.Duration
 	// history of the writer's data, as it reported it last; also that of the one before, while nobody writes.
 	history string
+	// past are the latest of those that writers had before.
+	past []string
 	// answers of agents, and measurements, by pod.
 	answers  map[string]Answer
 	measures map[string]measured
@@ -199,8 +204,25 @@ func (m *Memory) begin(r permission.Record) {
 	if m.term == r.Term && m.named == named {
 		return
 	}
-	*m = Memory{term: r.Term, named: named, history: m.history, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled,
+	*m = Memory{term: r.Term, named: named, history: m.history, past: m.past, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled,
 		vouched: m.vouched}
+}
+
+// wrote takes down which history a writer says that its data has.
+func (m *Memory) wrote(history string) {
+	if m.history != "" && m.history != history {
+		m.past = append(m.past, m.history)
+		m.past = m.past[max(0, len(m.past)-pastHistories):]
+	}
+	m.history = history
+}
+
+// later says whether what was measured is of a history that the writer began after the one that other data has, although it never came to say so:
+// a process that is started again begins one, and may end before anybody asked. Those of one writer follow one another, so that who
+// heard of it last has the later one, unless it is known to be an earlier one.
+func (m *Memory) later(have, than Measurement) bool {
+	return have.History != "" && have.History != than.History && have.History != m.history && !slices.Contains(m.past, have.History) &&
+		have.Silence != nil && (than.Silence == nil || *have.Silence <= *than.Silence)
 }
 
 // answer of a pod, when it is one that counts.

@@ -110,7 +110,7 @@ func (f *Facts) reign(m *Memory) Decision {
 	if writer != nil && writer.Established && writer.is(*f.Record.Primary) {
 		m.established = true
 		if writer.Member.Writing && writer.Health == report.Healthy && writer.History != "" {
-			m.history = writer.History
+			m.wrote(writer.History)
 		}
 	}
 	if writer != nil && f.Record.Previous != nil && writer.is(*f.Record.Primary) {
@@ -293,6 +293,8 @@ func (f *Facts) outranks(m *Memory, p *Pod, have Measurement, best *Pod, measure
 		return true
 	case measurement.descends(have):
 		return false
+	case m.later(have, measurement) != m.later(measurement, have):
+		return m.later(have, measurement)
 	case ours != theirs:
 		return ours
 	}

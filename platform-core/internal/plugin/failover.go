@@ -35,6 +35,9 @@ type Failover struct {
 	// the probe or of Measure, is the stream that it goes on from, as when a pod was promoted.
 	HistoryAttribute string `json:"historyAttribute,omitempty"`
 	EarlierAttribute string `json:"earlierAttribute,omitempty"`
+	// SilenceAttribute, of the probe or of Measure, is how many seconds ago a pod last heard of the writer, as text of a whole number; empty where
+	// it does not know. A writer whose process was started again may begin a stream and end before it says so: who heard of it last has that.
+	SilenceAttribute string `json:"silenceAttribute,omitempty"`
 	// InSync is a CEL expression over role and attributes, as the probe reports them, that gives true for a pod that follows and has
 	// the writer's data but for what is on its way. Default true.
 	InSync string `json:"inSync,omitempty"`
@@ -174,11 +177,13 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 	if f.LagAttribute != "" {
 		l.oneOf(path.With("lagAttribute"), f.LagAttribute, "attribute", attributes)
 	}
-	switch {
-	case f.EarlierAttribute != "" && f.HistoryAttribute == "":
-		l.wrong(path.With("earlierAttribute"), "is for a failover with a historyAttribute")
-	case f.EarlierAttribute != "":
-		l.oneOf(path.With("earlierAttribute"), f.EarlierAttribute, "attribute", attributes)
+	for _, of := range []struct{ field, attribute string }{{"earlierAttribute", f.EarlierAttribute}, {"silenceAttribute", f.SilenceAttribute}} {
+		switch {
+		case of.attribute != "" && f.HistoryAttribute == "":
+			l.wrong(path.With(of.field), "is for a failover with a historyAttribute")
+		case of.attribute != "":
+			l.oneOf(path.With(of.field), of.attribute, "attribute", attributes)
+		}
 	}
 }
 

@@ -91,7 +91,7 @@ func (c *setContext) setFailover(params map[string]string) *platformv1.SetFailov
 	if f == nil || c.spec.Failover == nil {
 		return nil
 	}
-	set := &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, InSync: f.InSync,
+	set := &platformv1.SetFailover{Failover: *c.spec.Failover.DeepCopy(), Order: f.Order, LagAttribute: f.LagAttribute, HistoryAttribute: f.HistoryAttribute, EarlierAttribute: f.EarlierAttribute, SilenceAttribute: f.SilenceAttribute, InSync: f.InSync,
 		Measure: f.Measure, Handover: f.Handover}
 	for _, before := range f.Before {
 		set.Before = append(set.Before, platformv1.FailoverBefore(before))

@@ -42,7 +42,8 @@ func (c *Controller) edit(ctx context.Context, seen *observation, edit *opsflow.
 	change, refusal, err := c.think(ctx, seen, edit)
 	switch {
 	case apierrors.IsNotFound(err):
-		return refuse("%s is gone", seen.facts.Declared.Object), nil
+		// The cache is yet to hear of that: a run ends with its target then, and no step of it has failed.
+		return &opsflow.Answer{Failure: opsflow.FailureUnreachable, Problem: fmt.Sprintf("%s is gone", seen.facts.Declared.Object)}, nil
 	case err != nil:
 		return nil, err
 	case refusal != "":

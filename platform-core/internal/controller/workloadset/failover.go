@@ -203,5 +203,12 @@ func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) fa
 		}
 		m.Lag = &lag
 	}
+	if text := strings.TrimSpace(attributes[declared.SilenceAttribute]); text != "" {
+		silence, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return failover.Measurement{Problem: fmt.Sprintf("attribute %q is %q, which is no number of seconds", declared.SilenceAttribute, text)}
+		}
+		m.Silence = &silence
+	}
 	return m
 }

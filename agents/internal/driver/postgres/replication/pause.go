@@ -17,8 +17,12 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
-// look is the time between looks at a session that may wait.
-const look = 10 * time.Millisecond
+const (
+	// look is the time between looks at a session that may wait.
+	look = 10 * time.Millisecond
+	// goneIn is how many milliseconds a session may take to end.
+	goneIn = "5000"
+)
 
 // Pause has the writer acknowledge no write for a time: each waits for one that never comes, as clients of a slow server do. It returns
 // when that is so. A program of its own ends the pause; so does the end of the server.
@@ -95,7 +99,7 @@ func (s *Server) awaitPaused(ctx context.Context, connection *pgconn.PgConn) err
 				// Whoever waits there is told that it was written: nobody listens.
 				cancel()
 				<-written
-				return true, run(ctx, connection, "SELECT pg_terminate_backend($1::int)", pid)
+				return true, run(ctx, connection, "SELECT pg_terminate_backend($1::int, "+goneIn+")", pid)
 			}
 		}
 	})
