@@ -172,6 +172,7 @@ func (r *replicated) nodeIsCutOff() {
 	node := r.node(primary)
 	r.vacate(node)
 	trial := r.begin()
+	leave := trial.stay(primary)
 	r.Logf("%s node %s is cut off", time.Now().Format("15:04:05.000"), node)
 	devcluster(r.T, "node", "cut", node)
 	heal := sync.OnceFunc(func() { devcluster(r.T, "node", "heal", node) })
@@ -179,6 +180,7 @@ func (r *replicated) nodeIsCutOff() {
 	r.changed(primary, readyIn)
 	heal()
 	r.whole()
+	leave()
 	_, after := trial.judge("node cut off", before, expiryGap)
 	if r.recorded(before, after) == 0 {
 		r.Error("the failover is not on record")

@@ -44,6 +44,18 @@ for member in "$@"; do
 done
 `
 
+// haSession is one connection to the server of the same pod, of a client that was cut off with it.
+const haSession = `IFS= read -r REDISCLI_AUTH
+export REDISCLI_AUTH
+(
+  while [ ! -e "/tmp/$1.stop" ]; do
+    echo "EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],t[1]) return 'p '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 probe:session $2"
+    sleep 0.1
+  done | redis-cli 2>/dev/null | grep '^p ' >"/tmp/$1.session"
+  : >"/tmp/$1.ended"
+) </dev/null >/dev/null 2>&1 &
+`
+
 // connectionName is what a connection of haScript is called.
 const connectionName = "judge"
 
@@ -71,13 +83,16 @@ type replicatedKind struct {
 	// host and port of the Service, and the names of all members; the password is its first line of input.
 	client func(*space) string
 	load   string
+	// session is a script that runs beside the server of a member: one session that stays and goes on to write, whose writes wait for no other
+	// member. It is given the name of its file and that of the pod.
+	session string
 	// acknowledged are the writes of the load's output that another member had, and kept those of them that are there.
 	acknowledged func(lines []string) []stamped
 	kept         func(t *trial, writes []stamped) map[string]bool
 }
 
 // redisReplicated is Redis.
-var redisReplicated = &replicatedKind{component: redisComponent, process: "redis-server", client: (*space).clientPod, load: haScript,
+var redisReplicated = &replicatedKind{component: redisComponent, process: "redis-server", client: (*space).clientPod, load: haScript, session: haSession,
 	acknowledged: redisAcknowledged, kept: redisKept}
 
 func (s *space) replicatedRedis(name string, changes ...func(*platformv1.ApplicationSpec)) *replicated {
@@ -165,6 +180,36 @@ func (r *replicated) begin() *trial {
 		return nil
 	})
 	return t
+}
+
+// stay has one session at the server of a pod itself go on to write, as clients do that were cut off with it. What is returned ends it, and has its
+// writes judged with those of the prober.
+func (t *trial) stay(pod string) (leave func()) {
+	t.Helper()
+	inPod := func(stdin, script string) (string, error) {
+		return run(t.ctx, t.space.name, pod, t.kind.component, stdin, "sh", "-c", script, "session", t.file, pod)
+	}
+	if _, err := inPod(t.a.password+"\n", t.kind.session); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		var taken string
+		t.eventually(settleIn, "the session at "+pod+" ends", func() (err error) {
+			taken, err = inPod("", `: >"/tmp/$1.stop"; [ -e "/tmp/$1.ended" ] && cat "/tmp/$1.session"`)
+			return err
+		})
+		client := t.kind.client(t.space)
+		if _, err := run(t.ctx, t.space.name, client, client, taken+"\n", "sh", "-c", "cat >/tmp/"+t.file+".probe.session"); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(taken, "\n")
+		last, ok := parseStamped(lines[len(lines)-1], "p")
+		if !ok {
+			t.Fatalf("the session at %s says %q", pod, taken)
+		}
+		t.Logf("the session at %s took %d writes, the last at %s", pod, len(lines), last.at.Format("15:04:05.000"))
+	}
 }
 
 func (t *trial) read(suffix string) []string {

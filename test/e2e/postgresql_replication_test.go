@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -41,10 +42,25 @@ for member in "$@"; do
 done
 `
 
+// postgresqlSession is one session at the server of the same pod, of a client that was cut off with it.
+const postgresqlSession = `IFS= read -r PGPASSWORD
+export PGPASSWORD PATH="$PATH:$(echo /usr/lib/postgresql/*/bin)"
+(
+  {
+    echo "SET synchronous_commit = local;"
+    while [ ! -e "/tmp/$1.stop" ]; do
+      echo "INSERT INTO probe VALUES (1) RETURNING 'p ' || floor(extract(epoch FROM clock_timestamp()))::bigint || ' ' || to_char(clock_timestamp(), 'US')::int || ' $2';"
+      sleep 0.1
+    done
+  } | psql -XAtq -h 127.0.0.1 -U postgres -d postgres 2>/dev/null | grep '^p ' >"/tmp/$1.session"
+  : >"/tmp/$1.ended"
+) </dev/null >/dev/null 2>&1 &
+`
+
 const postgresqlClient = "psql"
 
 // postgresqlReplicated is PostgreSQL.
-var postgresqlReplicated = &replicatedKind{component: postgresqlComponent, process: "postgres", client: func(*space) string { return postgresqlClient }, load: postgresqlLoad,
+var postgresqlReplicated = &replicatedKind{component: postgresqlComponent, process: "postgres", client: func(*space) string { return postgresqlClient }, load: postgresqlLoad, session: postgresqlSession,
 	acknowledged: postgresqlAcknowledged, kept: postgresqlKept}
 
 // patience is how long others wait for a process that has to be back by itself: on a busy machine a server may need longer to recover from a
@@ -82,7 +98,7 @@ func postgresqlKept(t *trial, writes []stamped) map[string]bool {
 	return have
 }
 
-func (s *space) replicatedPostgreSQL(name string) *replicated {
+func (s *space) replicatedPostgreSQL(name string, changes ...func(*platformv1.ApplicationSpec)) *replicated {
 	s.Helper()
 	spec := postgresqlApplication(postgresqlVersion)
 	spec.Topology = "replication"
@@ -92,6 +108,9 @@ func (s *space) replicatedPostgreSQL(name string) *replicated {
 		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
 	}
 	spec.Components[0].Parameters = platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"}
+	for _, change := range changes {
+		change(&spec)
+	}
 	s.runClient(postgresqlClient, "zeroinfra/postgresql:"+postgresqlVersion)
 	return &replicated{s.apply(name, spec), postgresqlReplicated}
 }
@@ -110,7 +129,8 @@ func TestPostgreSQLReplication(t *testing.T) {
 		t.Errorf("status.durability is %q", got)
 	}
 	matrix := slices.DeleteFunc(faultMatrix(), func(f fault) bool {
-		return !slices.Contains([]string{"process killed", "process does not come back", "process stopped", "pod deleted", "pod and volume deleted", "switched over"}, f.name)
+		return !slices.Contains([]string{"process killed", "process does not come back", "process stopped", "pod deleted", "pod and volume deleted", "switched over",
+			"operator killed", "API server away"}, f.name)
 	})
 	for n := range set.faultRounds {
 		// The numbers begin anew with each trial.
@@ -124,6 +144,28 @@ func TestPostgreSQLReplication(t *testing.T) {
 			r.waits(nil)
 			t.Logf("round %d: %s is over", n+1, matrix[i].name)
 		}
+	}
+	r.tellChanges()
+}
+
+// TestPostgreSQLFailoverOfANode proves that a primary that is cut off stops by itself before another one writes, for a session that
+// stays open on its side, too.
+func TestPostgreSQLFailoverOfANode(t *testing.T) {
+	s := newSpace(t, "pgfencing")
+	r := s.replicatedPostgreSQL("db")
+	r.ready()
+	r.whole()
+	p := &postgresql{application: r.application, client: postgresqlClient}
+	p.answers("1", "SELECT 1")
+	p.sql("postgres", "CREATE TABLE ha (n int PRIMARY KEY); CREATE TABLE probe (n int)")
+	for n := range set.faultRounds {
+		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
+			r, p := r.in(s.in(t)), p.in(t)
+			p.answers("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'")
+			p.sql("postgres", "TRUNCATE ha")
+			r.awayFrom(s.node(postgresqlClient))
+			r.nodeIsCutOff()
+		})
 	}
 	r.tellChanges()
 }

@@ -65,10 +65,14 @@ func (p *postgresql) binding() map[string]string {
 	return values
 }
 
-// psql runs a statement through the Service with a password.
-func (p *postgresql) psql(user, password, database, statement string) (string, error) {
-	return run(p.ctx, p.space.name, p.client, p.client, "", "env", "PGPASSWORD="+password, "PGCONNECT_TIMEOUT=5", "/usr/lib/postgresql/"+postgresqlVersion+"/bin/psql",
-		"-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", p.name, "-U", user, "-d", database, "-c", statement)
+// psql runs statements through the Service with a password, each in a transaction of its own.
+func (p *postgresql) psql(user, password, database string, statements ...string) (string, error) {
+	command := []string{"env", "PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=5", "/usr/lib/postgresql/" + postgresqlVersion + "/bin/psql",
+		"-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-h", p.name, "-U", user, "-d", database}
+	for _, statement := range statements {
+		command = append(command, "-c", statement)
+	}
+	return run(p.ctx, p.space.name, p.client, p.client, "", command...)
 }
 
 // sql runs a statement as the superuser, and has to succeed.

@@ -430,6 +430,17 @@ func TestWorryAboutTheVolume(t *testing.T) {
 	a.answers()
 	a.archives()
 	said(a, "Archiving", "", "")
+	// What came to wait since the archiver noted how it goes counts as well.
+	a.configure("archive_command = 'false'")
+	a.sql("SELECT pg_reload_conf()")
+	for free, level := range map[int64]string{31: "Warning", 13: "Critical"} {
+		a.put("run/"+wal.StateFile, string(must(json.Marshal(wal.State{VolumeBytes: 100 * wal.SegmentBytes, FreeBytes: free * wal.SegmentBytes, Alarm: 30}))))
+		for range 3 {
+			a.sql("INSERT INTO t VALUES (1)")
+			a.sql("SELECT pg_switch_wal()")
+		}
+		said(a, "Failing", level, "")
+	}
 	// A server of another system finds the place taken.
 	other := newFlock(t, 1)
 	other.archived(nil)

@@ -81,10 +81,18 @@ func (a *Archiver) keep(ctx context.Context, f File, state *State) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go a.watch(ctx, stop)
+	if state.VolumeBytes == 0 {
+		// Whoever looks meanwhile can tell how the volume fills up.
+		a.count(state)
+		a.conclude(state, time.Now().UTC())
+	}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := a.attempt(ctx, system, f, state)
 		if err == nil || errors.As(err, new(store.Refused)) {
 			return err
+		}
+		if ctx.Err() == nil && !a.Data.ends() {
+			a.note(state, f, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -45,8 +45,9 @@ type State struct {
 	FreeBytes   int64 `json:"freeBytes"`
 	// FullSeconds is the time until the volume is full when it goes on like this; 0 when nobody can tell.
 	FullSeconds int64 `json:"fullSeconds,omitempty"`
-	// Level of worry.
+	// Level of worry, as of Time. What has come to wait since then makes it worse: Alarm is the Archiver's.
 	Level Level `json:"level"`
+	Alarm int   `json:"alarm"`
 	// Gap of the archive that nothing mends but a new copy of all data.
 	Gap string `json:"gap,omitempty"`
 	// Samples of what waited, the older one first.
@@ -114,7 +115,6 @@ func (s *State) judge(alarm int) {
 // note says how a request went.
 func (a *Archiver) note(state *State, f File, failed error) {
 	now := time.Now().UTC()
-	state.Time = now
 	if failed == nil {
 		state.Reason, state.FailingSince, state.LastFile, state.LastTime = "", time.Time{}, f.Name, now
 	} else {
@@ -123,18 +123,29 @@ func (a *Archiver) note(state *State, f File, failed error) {
 		}
 		state.Reason = oneLine(failed.Error())
 	}
+	a.count(state)
+	if failed == nil && state.Waiting > 0 {
+		// The server has not noted this one yet.
+		state.Waiting--
+	}
+	a.conclude(state, now)
+}
+
+// count takes in how many files wait.
+func (a *Archiver) count(state *State) {
 	if waiting, err := a.Data.waiting(); err == nil {
 		state.Waiting = len(waiting)
-		if failed == nil && state.Waiting > 0 {
-			// The server has not noted this one yet.
-			state.Waiting--
-		}
 	}
+}
+
+// conclude says how worrying it is, by what is counted, and notes all.
+func (a *Archiver) conclude(state *State, now time.Time) {
 	var err error
 	if state.VolumeBytes, state.FreeBytes, err = a.Data.room(); err != nil {
 		a.Log.Warn("cannot see how full the volume of the log is", "problem", err.Error())
 	}
 	before := state.Level
+	state.Time, state.Alarm = now, a.Alarm
 	state.sample(now)
 	state.judge(a.Alarm)
 	if state.Level != before && state.Level != LevelNone {
