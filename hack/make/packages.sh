@@ -19,7 +19,7 @@ fi
 command -v dpkg-query >/dev/null || exit 0 # not Debian: the build itself needs nothing more
 
 missing=()
-for package in ca-certificates dpkg nginx-light pgbouncer postgresql protobuf-compiler redis-server util-linux; do
+for package in ca-certificates dpkg nginx-light pgbouncer postgresql protobuf-compiler redis-server util-linux xfsprogs; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
@@ -30,7 +30,8 @@ if [ "$(id -u)" != 0 ]; then
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-# redis-server, nginx-light, pgbouncer and postgresql are for the agents' tests, which start their own: the packages' services stay off.
+# nginx-light, pgbouncer, postgresql and redis-server are for the agents' tests, which start their own: the packages' services stay off. xfsprogs is for
+# those of the CSI driver.
 export RUNLEVEL=1
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || {
   apt-get update -qq
