@@ -78,11 +78,7 @@ func (p *postgresql) psql(user, password, database string, statements ...string)
 // sql runs a statement as the superuser, and has to succeed.
 func (p *postgresql) sql(database, statement string) string {
 	p.Helper()
-	out, err := p.psql("postgres", p.binding()["password"], database, statement)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return strings.TrimSpace(out)
+	return strings.TrimSpace(p.answered(func() (string, error) { return p.psql("postgres", p.binding()["password"], database, statement) }))
 }
 
 // answers waits until a statement of the superuser gives what is wanted.

@@ -92,18 +92,12 @@ func (i *instance) object() *databasev1.Redis {
 func (i *instance) ready() time.Duration {
 	i.Helper()
 	took := i.becomesReady()
-	i.reachable()
-	return took
-}
-
-// reachable waits until the Service of the instance leads to it. The nodes learn of an endpoint that is new, or back after a restart, a moment after
-// the object could.
-func (i *instance) reachable() {
-	i.Helper()
+	// The nodes learn of a new endpoint a moment after the object could.
 	i.eventually(spreadIn, fmt.Sprintf("the Service of Redis %q leads to it", i.name), func() error {
 		_, err := i.do("PING")
 		return err
 	})
+	return took
 }
 
 // becomesReady waits until the instance is ready at its present generation.
@@ -198,7 +192,6 @@ type footprint struct {
 
 func (i *instance) footprint() footprint {
 	i.Helper()
-	i.reachable()
 	pod := i.pod()
 	return footprint{pod: string(pod.UID), restarts: restarts(pod), run: i.info("run_id")}
 }

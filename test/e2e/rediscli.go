@@ -149,11 +149,7 @@ func (i *instance) do(arguments ...string) (string, error) {
 // must is do for what has to succeed.
 func (i *instance) must(arguments ...string) string {
 	i.Helper()
-	out, err := i.do(arguments...)
-	if err != nil {
-		i.Fatal(err)
-	}
-	return out
+	return i.answered(func() (string, error) { return i.do(arguments...) })
 }
 
 // config reads one setting back from the running server.
