@@ -147,7 +147,7 @@ func (p *postgresql) entityOf(kind, object, name string, parameters platformv1.P
 }
 
 // entityReadyIn bounds the time until an object is as asked that needs others, and is tried again when these are there.
-const entityReadyIn = 2 * time.Minute
+const entityReadyIn = 5 * time.Minute
 
 // areReady waits until these Entities are.
 func (p *postgresql) areReady(names ...string) {
@@ -196,20 +196,23 @@ func (p *postgresql) checkEntities() {
 func (p *postgresql) checkMetrics() {
 	pod := &corev1.Pod{}
 	p.mustGet(p.pod(), pod)
-	out, err := run(p.ctx, p.space.name, p.client, p.client, "", "wget", "-q", "-O", "-", "http://"+pod.Status.PodIP+":9187/metrics")
-	if err != nil {
-		p.Fatal(err)
-	}
-	for _, line := range []string{`postgresql_max_connections 40`, `postgresql_database_size_bytes{datname="postgres"} `, `postgresql_in_recovery 0`, "postgresql_wal_position_bytes "} {
-		if !strings.Contains(out, "\n"+line) {
-			p.Errorf("there is no %q", line)
+	p.eventually(settleIn, "the metrics of all queries are there", func() error {
+		out, err := run(p.ctx, p.space.name, p.client, p.client, "", "wget", "-q", "-O", "-", "http://"+pod.Status.PodIP+":9187/metrics")
+		if err != nil {
+			return err
 		}
-	}
-	for line := range strings.Lines(out) {
-		if strings.HasPrefix(line, "postgresql_query_success{") && !strings.HasSuffix(line, " 1\n") {
-			p.Errorf("a query fails: %s", line)
+		for _, line := range []string{`postgresql_max_connections 40`, `postgresql_database_size_bytes{datname="postgres"} `, `postgresql_in_recovery 0`, "postgresql_wal_position_bytes "} {
+			if !strings.Contains(out, "\n"+line) {
+				return fmt.Errorf("there is no %q", line)
+			}
 		}
-	}
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, "postgresql_query_success{") && !strings.HasSuffix(line, " 1\n") {
+				return fmt.Errorf("a query fails: %s", line)
+			}
+		}
+		return nil
+	})
 }
 
 // set changes parameters and waits until that is done.
@@ -366,8 +369,10 @@ func TestPostgreSQLOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	connect := func(mode string) (string, error) {
-		return run(p.ctx, s.name, p.client, p.client, "", "env", "PGPASSWORD="+b["password"], "/usr/lib/postgresql/"+postgresqlVersion+"/bin/psql", "-X", "-A", "-t", "-c", "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
-			"host="+b["host"]+" user=postgres dbname=postgres connect_timeout=5 sslrootcert=/tmp/ca.crt sslmode="+mode)
+		return p.told(func() (string, error) {
+			return run(p.ctx, s.name, p.client, p.client, "", "env", "PGPASSWORD="+b["password"], "/usr/lib/postgresql/"+postgresqlVersion+"/bin/psql", "-X", "-A", "-t", "-c", "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
+				"host="+b["host"]+" user=postgres dbname=postgres connect_timeout=5 sslrootcert=/tmp/ca.crt sslmode="+mode)
+		})
 	}
 	if out, err := connect("verify-full"); err != nil || strings.TrimSpace(out) != "t" {
 		t.Errorf("over TLS it says %q, %v", out, err)
@@ -381,12 +386,16 @@ func TestPostgreSQLOverTLS(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(b["ca.crt"]))
 	client := &http.Client{Timeout: settleIn, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: p.name + "-" + postgresqlComponent + "-headless." + s.name + ".svc.cluster.local"}}}
-	response, err := client.Get("https://" + s.forward(s.name, p.pod(), 9187) + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if out, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(out), "\npostgresql_in_recovery 0\n") {
-		t.Errorf("the metrics are %q, %v", out, err)
-	}
+	way := s.forward(s.name, p.pod(), 9187)
+	s.eventually(settleIn, "the metrics are there over TLS", func() error {
+		response, err := client.Get("https://" + way + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if out, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(out), "\npostgresql_in_recovery 0\n") {
+			return fmt.Errorf("they are %q: %w", out, err)
+		}
+		return nil
+	})
 }

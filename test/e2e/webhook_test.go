@@ -18,7 +18,7 @@ import (
 )
 
 // atOnce is when a test gives up on an answer of kubectl. It takes a fraction of a second on a machine that does nothing else.
-const atOnce = 10 * time.Second
+const atOnce = 30 * time.Second
 
 // manifest is a Redis with one parameter, as a person writes it.
 func manifest(name, parameter, value string) string {
