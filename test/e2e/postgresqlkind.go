@@ -63,14 +63,14 @@ func (p *pgInstance) reference() platformv1.TargetReference {
 }
 
 // tryUpdate changes the spec as "kubectl patch" does.
-func (p *pgInstance) tryUpdate(change func(*databasev1.PostgreSQLSpec)) error {
+func (p *pgInstance) tryUpdate(change func(*databasev1.PostgreSQLSpec), options ...client.PatchOption) error {
 	obj := &databasev1.PostgreSQL{}
 	if err := p.get(p.name, obj); err != nil {
 		return err
 	}
 	before := obj.DeepCopy()
 	change(&obj.Spec)
-	return world.client.Patch(p.ctx, obj, client.MergeFrom(before))
+	return world.client.Patch(p.ctx, obj, client.MergeFrom(before), options...)
 }
 
 // update is tryUpdate for what has to be accepted. It waits until the instance is ready with that.

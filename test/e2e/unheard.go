@@ -87,3 +87,20 @@ func (s *space) answered(ask func() (string, error)) (out string) {
 	}
 	return out
 }
+
+// refusedAtLast has the test fail unless a change is refused with a text. The API server takes what the operator does not judge in time, so that is asked
+// again, and has to be asked in a way that stores nothing.
+func (s *space) refusedAtLast(text string, try func() error) {
+	s.Helper()
+	s.eventually(settleIn, fmt.Sprintf("a change is refused with %q", text), func() error {
+		err := try()
+		if err == nil {
+			return fmt.Errorf("it was taken")
+		}
+		if !strings.Contains(err.Error(), text) {
+			return err
+		}
+		s.Logf("refused: %v", err)
+		return nil
+	})
+}
