@@ -40,6 +40,9 @@ func (r rereading) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
+// WrappedRoundTripper has those who look for what is beneath find it.
+func (r rereading) WrappedRoundTripper() http.RoundTripper { return r.next }
+
 // unheardTexts are what clients say when nobody has heard them: the connection was not made, or the server let nobody in yet. Nothing was done then.
 var unheardTexts = []string{
 	"Connection refused", "connection refused", "Connection timed out", "No route to host", "Could not connect", "bad address", "can't connect",
