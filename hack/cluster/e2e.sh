@@ -27,4 +27,4 @@ images_up "$cluster" agent database-operator storage-operator common-operator re
 say "Running the end-to-end tests"
 export HELM="$root/bin/helm" DEVCLUSTER="$root/bin/devcluster" DEVCLUSTER_NAME="$cluster" CHARTS="$root/charts"
 cd "$root/test"
-GOWORK=off go test ./e2e/... -count=1 -timeout "${E2E_TIMEOUT:-80m}" "$@"
+GOWORK=off go test ./e2e/... -count=1 -timeout "${E2E_TIMEOUT:-150m}" "$@"

@@ -26,7 +26,7 @@ import (
 const agentPort = 4880
 
 // callIn bounds one call to an agent.
-const callIn = 5 * time.Second
+const callIn = 30 * time.Second
 
 // authority is a certificate with its key that signs others.
 type authority struct {

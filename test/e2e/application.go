@@ -49,14 +49,14 @@ func (a *application) ready() time.Duration {
 }
 
 // tryUpdate changes the spec as "kubectl patch" does.
-func (a *application) tryUpdate(change func(*platformv1.ApplicationSpec)) error {
+func (a *application) tryUpdate(change func(*platformv1.ApplicationSpec), options ...client.PatchOption) error {
 	app := &platformv1.Application{}
 	if err := a.get(a.name, app); err != nil {
 		return err
 	}
 	before := app.DeepCopy()
 	change(&app.Spec)
-	return world.client.Patch(a.ctx, app, client.MergeFrom(before))
+	return world.client.Patch(a.ctx, app, client.MergeFrom(before), options...)
 }
 
 // update is tryUpdate for what has to be accepted.

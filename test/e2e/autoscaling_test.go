@@ -17,7 +17,7 @@ import (
 
 // scaledIn is how long metrics, autoscaler and pods may take over a change of load: measurements of 10 s, looked at every
 // 5 s, and 15 s more before a set shrinks in the dev cluster.
-const scaledIn = 4 * time.Minute
+const scaledIn = 8 * time.Minute
 
 // TestAutoscaling proves with real load, measured by metrics-server, that a set grows and shrinks, that the Application shows it and does
 // not fight it, and that the pods that stay never notice.

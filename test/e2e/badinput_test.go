@@ -194,20 +194,21 @@ func TestBadChanges(t *testing.T) {
 // stalled waits for the error of a bad spec: as a condition, soon, with its reason and a sentence that names what is wrong.
 func (i *instance) stalled(c stall) {
 	i.Helper()
+	var message string
 	took := i.eventually(errorIn, fmt.Sprintf("Redis %q says %s", i.name, c.reason), func() error {
 		r := i.object()
 		stalled := meta.FindStatusCondition(r.Status.Conditions, platformv1.StalledCondition)
 		if stalled == nil || stalled.Reason != c.reason || r.Status.ObservedGeneration != r.Generation {
 			return fmt.Errorf("at generation %d of %d it says: %s", r.Status.ObservedGeneration, r.Generation, describe(r.Status.Conditions))
 		}
+		message = stalled.Message
+		for _, text := range c.texts {
+			if !strings.Contains(message, text) {
+				return fmt.Errorf("the message says nothing of %q: %s", text, message)
+			}
+		}
 		return nil
 	})
-	message := meta.FindStatusCondition(i.object().Status.Conditions, platformv1.StalledCondition).Message
-	for _, text := range c.texts {
-		if !strings.Contains(message, text) {
-			i.Errorf("the message says nothing of %q: %s", text, message)
-		}
-	}
 	i.Logf("after %s: %s: %s", seconds(took), c.reason, message)
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // renewalIn is how long the kubelet may take to bring a new certificate to a pod, and the process to take it over.
-const renewalIn = 4 * time.Minute
+const renewalIn = 8 * time.Minute
 
 // ca is the certificate of the CA that the binding of the Application carries.
 func (a *application) ca() []byte {
@@ -69,12 +69,22 @@ func shownAt(address, name string, ca []byte) (*x509.Certificate, error) {
 	if len(ca) == 0 {
 		return nil, fmt.Errorf("there is no CA of %q", name)
 	}
-	conn, err := tls.Dial("tcp", address, trusting(ca, name))
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: settleIn}, "tcp", address, trusting(ca, name))
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0], nil
+}
+
+// mustShow is shownAt for a server that is there: the way to it may break, which says nothing of the server.
+func (s *space) mustShow(address, name string, ca []byte) (certificate *x509.Certificate) {
+	s.Helper()
+	s.eventually(spreadIn, fmt.Sprintf("the server at %s shows a certificate that is good for %q", address, name), func() (err error) {
+		certificate, err = shownAt(address, name, ca)
+		return err
+	})
+	return certificate
 }
 
 // shown is what the server of a pod shows.
@@ -90,11 +100,7 @@ func (a *application) certificates(port int) map[string]shown {
 	all := map[string]shown{}
 	for _, pod := range a.pods() {
 		address := a.forward(a.space.name, pod.Name, port)
-		certificate, err := shownAt(address, a.host(), a.ca())
-		if err != nil {
-			a.Fatal(err)
-		}
-		all[pod.Name] = shown{address, certificate.SerialNumber}
+		all[pod.Name] = shown{address, a.mustShow(address, a.host(), a.ca()).SerialNumber}
 	}
 	return all
 }

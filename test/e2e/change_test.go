@@ -112,7 +112,7 @@ func changes() []change {
 }
 
 // rotateIn is how long new content of a Secret may take: the kubelet brings it into the pod within about a minute.
-const rotateIn = 2 * time.Minute
+const rotateIn = 5 * time.Minute
 
 // apply makes a change, waits until the object is ready and compares.
 func (i *instance) apply(c change) {

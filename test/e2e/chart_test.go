@@ -111,12 +111,16 @@ func TestChartReinstall(t *testing.T) {
 	s.mustUninstall(operatorName)
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: operatorNamespace, Name: operatorName + ".zeroinfra.github.com"}
-	if err := world.client.Get(s.ctx, key, lease); err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
-		t.Errorf("the operator went without giving its Lease back: it is held by %q, %v", ptr.Deref(lease.Spec.HolderIdentity, ""), err)
-	}
-	if pods, err := operatorPods(s.ctx); err != nil || len(pods) > 0 {
-		t.Errorf("the operator still has %d pods: %v", len(pods), err)
-	}
+	// Helm waits for its own objects; the pods of a Deployment go after that.
+	s.eventually(settleIn, "the operator goes and gives its Lease back", func() error {
+		if pods, err := operatorPods(s.ctx); err != nil || len(pods) > 0 {
+			return fmt.Errorf("it still has %d pods: %v", len(pods), err)
+		}
+		if err := world.client.Get(s.ctx, key, lease); err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
+			return fmt.Errorf("the Lease is held by %q: %v", ptr.Deref(lease.Spec.HolderIdentity, ""), err)
+		}
+		return nil
+	})
 	i.same(before)
 	// Without an operator, the agents go on with their duty.
 	i.kill9(i.info("process_id"))

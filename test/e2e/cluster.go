@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ import (
 )
 
 // removalIn is how long a deleted namespace may take to go: its pods may take their grace period.
-const removalIn = 2 * time.Minute
+const removalIn = 5 * time.Minute
 
 // fieldOwner is the manager under which the tests write, as kubectl has one.
 const fieldOwner = "e2e"
@@ -49,6 +50,7 @@ func connect(kubeconfig string) (*cluster, error) {
 	}
 	config.QPS, config.Burst = 200, 400
 	config.WarningHandler = rest.NoWarnings{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return rereading{next} })
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme, databasev1.AddToScheme,

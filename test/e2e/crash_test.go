@@ -44,9 +44,8 @@ func TestOperatorKilledDuringCreation(t *testing.T) {
 			s.endDuringCreation(fmt.Sprintf("round%d", round), after, end, want)
 		})
 	}
-	if err := readyNow(model.object(), model.object().Status.ObservedGeneration); err != nil {
-		t.Errorf("the instance that was there all the time: %v", err)
-	}
+	// The one that was there all the time.
+	model.becomesReady()
 }
 
 // endDuringCreation creates a Redis, ends the operator after that many writes for it, and judges what comes of it.
@@ -74,9 +73,12 @@ func (s *space) endDuringCreation(name string, after int, end func(), want []str
 			s.Errorf("%s was there when the operator ended and is another one now", object)
 		}
 	}
-	if got := i.anonymous(i.inventoryOf()); !slices.Equal(got, want) {
-		s.Errorf("the objects are\n%v\nwant\n%v", got, want)
-	}
+	i.eventually(settleIn, "the objects are those of any creation", func() error {
+		if got := i.anonymous(i.inventoryOf()); !slices.Equal(got, want) {
+			return fmt.Errorf("they are\n%v\nwant\n%v", got, want)
+		}
+		return nil
+	})
 	i.claim()
 	if counts := restarts(i.pod()); slices.Max(slices.Collect(maps.Values(counts))) > 0 {
 		s.Errorf("containers were restarted: %v", counts)

@@ -91,11 +91,7 @@ func TestMinimal(t *testing.T) {
 	t.Logf("apply to Ready: %s", seconds(i.ready()))
 	i.checkStatus()
 	i.checkBinding()
-	if err := i.wantConfig(map[string]string{
-		"appendonly": "yes", "appendfsync": "everysec", "save": "", "maxmemory": "0", "maxmemory-policy": "noeviction",
-	}); err != nil {
-		t.Error(err)
-	}
+	i.want(map[string]string{"appendonly": "yes", "appendfsync": "everysec", "save": "", "maxmemory": "0", "maxmemory-policy": "noeviction"})
 	if size := i.claim().Spec.Resources.Requests.Storage().String(); size != "1Gi" {
 		t.Errorf("the claim asks for %s, want 1Gi", size)
 	}
@@ -184,7 +180,7 @@ func (i *instance) checkBinding() {
 	if out := i.must("GET", "greeting"); out != "hello" {
 		i.Errorf("GET answered %q", out)
 	}
-	if out, err := i.redisURI(a.uri, "GET", "greeting"); err != nil || out != "hello" {
+	if out, err := i.told(func() (string, error) { return i.redisURI(a.uri, "GET", "greeting") }); err != nil || out != "hello" {
 		i.Errorf("GET with the binding's uri answered %q: %v", out, err)
 	}
 	parsed, err := url.Parse(a.uri)
@@ -199,7 +195,7 @@ func (i *instance) checkBinding() {
 		"no password":      {host: a.host, port: a.port},
 		"another user":     {host: a.host, port: a.port, username: "admin", password: a.password},
 	} {
-		out, err := i.redisCLI(wrong, "GET", "greeting")
+		out, err := i.told(func() (string, error) { return i.redisCLI(wrong, "GET", "greeting") })
 		if err == nil || out == "hello" {
 			i.Errorf("with %s, GET answered %q", name, out)
 		} else if !strings.Contains(err.Error(), "NOAUTH") && !strings.Contains(err.Error(), "WRONGPASS") {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -51,17 +52,32 @@ func (e *etcd) checkStrangers() {
 		}
 	}
 	// The name is checked elsewhere; here a client without a certificate is to be turned away.
-	conn, err := tls.Dial("tcp", e.forward(e.space.name, leader, 2380), &tls.Config{InsecureSkipVerify: true})
-	if err == nil {
-		defer conn.Close()
-		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			e.Fatal(err)
+	way := e.forward(e.space.name, leader, 2380)
+	e.eventually(settleIn, "a member without a certificate is told that it needs one", func() error {
+		err := e.readsWithoutCertificate(way)
+		if err == nil {
+			e.Fatal("a member without a certificate is answered")
 		}
-		_, err = conn.Read(make([]byte, 1))
+		if !strings.Contains(err.Error(), "certificate") {
+			return err
+		}
+		return nil
+	})
+}
+
+// readsWithoutCertificate waits for a byte of a server over TLS.
+func (e *etcd) readsWithoutCertificate(address string) error {
+	e.Helper()
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: spreadIn}, "tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		return err
 	}
-	if err == nil || !strings.Contains(err.Error(), "certificate") {
-		e.Errorf("a member without a certificate gets %v", err)
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		e.Fatal(err)
 	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
 }
 
 // checkRenewal: members and clients go on, the processes are the same, and a member that is new to the others is let in by its
@@ -85,7 +101,7 @@ func (e *etcd) checkRenewal() {
 		return err
 	})
 	w.acknowledgedAgain()
-	w.stop(15 * time.Second)
+	w.stop(failoverGap)
 	e.ready()
 	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 {
 		e.Errorf("the members are not three:\n%s", out)
@@ -121,7 +137,8 @@ func (e *etcd) checkTurn() {
 	e.ready()
 	e.update(func(spec *platformv1.ApplicationSpec) { spec.Running = new(false) })
 	e.havePods()
-	e.update(off)
+	// Until it is known that no pod is left, this is refused.
+	e.eventually(settleIn, "TLS is given up", func() error { return e.tryUpdate(off) })
 	e.ready()
 	e.update(func(spec *platformv1.ApplicationSpec) { spec.Running = nil })
 	e.ready()

@@ -34,8 +34,7 @@ func TestACLUsersOfAFailover(t *testing.T) {
 	}
 	r.wantUsers(first, names, passwords)
 
-	r.signal(first, "KILL", 6)
-	r.changed(first, settleIn)
+	r.killedUntilChanged(first)
 	begin := time.Now()
 	second, _ := r.whole()
 	r.wantUsers(second, names, passwords)

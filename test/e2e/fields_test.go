@@ -115,7 +115,7 @@ func (i *instance) replaced(before *corev1.Pod) error {
 // want has the test fail unless the running server has these settings now.
 func (i *instance) want(settings map[string]string) {
 	i.Helper()
-	if err := i.wantConfig(settings); err != nil {
+	if _, err := i.told(func() (string, error) { return "", i.wantConfig(settings) }); err != nil {
 		i.Error(err)
 	}
 }

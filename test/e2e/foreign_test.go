@@ -16,7 +16,7 @@ import (
 )
 
 // nameFreeIn is how soon an instance may notice that a name which was taken is free: nothing tells it.
-const nameFreeIn = 45 * time.Second
+const nameFreeIn = 3 * time.Minute
 
 // TestForeignObjects proves that an object of somebody else under a name that the product needs is reported and left
 // exactly as it is, and that the instance goes on once the name is free.

@@ -59,13 +59,14 @@ export REDISCLI_AUTH
 // connectionName is what a connection of haScript is called.
 const connectionName = "judge"
 
-// signalScript sends a signal to the processes of a server, again and again for some seconds.
+// signalScript sends a signal to the processes of a server, again and again for some seconds, or until there is a file.
 const signalScript = `end=$(( $(date +%s) + $2 ))
 while :; do
   for p in /proc/[0-9]*; do
     read -r name <"$p/comm" && [ "$name" = "$3" ] && kill "-$1" "${p#/proc/}"
   done 2>/dev/null
   [ "$(date +%s)" -lt "$end" ] || exit 0
+  [ -z "$5" ] || [ ! -e "$5" ] || exit 0
   sleep 0.05
 done`
 
@@ -153,6 +154,32 @@ func (k *replicatedKind) signal(s *space, pod, signal string, seconds int) {
 	if _, err := run(s.ctx, s.name, pod, k.component, "", "sh", "-c", signalScript, "signal", signal, strconv.Itoa(seconds), k.process); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// killedUntil has the process of a pod killed again and again until something has come of that: how long that takes is for a busy machine to say. What
+// is to happen before is a script, with its input and its fourth argument; empty for nothing.
+func (k *replicatedKind) killedUntil(s *space, pod, input, before, argument string, comes func()) {
+	s.Helper()
+	enough := "/tmp/enough-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	ended := make(chan error, 1)
+	go func() {
+		limit := strconv.Itoa(int(settleIn.Seconds()))
+		_, err := run(s.ctx, s.name, pod, k.component, input, "sh", "-c", before+signalScript, "signal", "KILL", limit, k.process, argument, enough)
+		ended <- err
+	}()
+	comes()
+	if _, err := run(s.ctx, s.name, pod, k.component, "", "touch", enough); err != nil {
+		s.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		s.Fatal(err)
+	}
+}
+
+// killedUntilChanged has the writer killed until another pod writes.
+func (r *replicated) killedUntilChanged(primary string) {
+	r.Helper()
+	r.kind.killedUntil(r.space, primary, "", "", "", func() { r.changed(primary, settleIn) })
 }
 
 // trial is one fault under load.

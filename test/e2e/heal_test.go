@@ -12,11 +12,11 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Write gaps at which a test fails: ten times the budgets of the design, since a busy machine is no defect. The
+// Write gaps at which a test fails: twenty times the budgets of the design, since a busy machine is no defect. The
 // tests log what they measure.
 const (
-	killGap    = 30 * time.Second
-	restartGap = 20 * time.Second
+	killGap    = 60 * time.Second
+	restartGap = 40 * time.Second
 )
 
 // TestProcessKilled proves that redis-server, killed under load, comes back in the same container with every

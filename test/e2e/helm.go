@@ -26,7 +26,7 @@ func helm(ctx context.Context, arguments ...string) error {
 
 // install installs or upgrades a chart of the suite under its own name and waits until its pods are ready.
 func install(ctx context.Context, chart string, values ...string) error {
-	arguments := []string{"upgrade", "--install", chart, filepath.Join(set.charts, chart), "--create-namespace", "--reset-values", "--wait", "--timeout", "3m"}
+	arguments := []string{"upgrade", "--install", chart, filepath.Join(set.charts, chart), "--create-namespace", "--reset-values", "--wait", "--timeout", "6m"}
 	arguments = append(arguments, set.helmArgs...)
 	for _, value := range values {
 		arguments = append(arguments, "--set", value)
@@ -36,7 +36,7 @@ func install(ctx context.Context, chart string, values ...string) error {
 
 // uninstall removes a release and waits until its objects are gone. An absent release is fine.
 func uninstall(ctx context.Context, chart string) error {
-	return helm(ctx, "uninstall", chart, "--wait", "--ignore-not-found", "--timeout", "2m")
+	return helm(ctx, "uninstall", chart, "--wait", "--ignore-not-found", "--timeout", "6m")
 }
 
 // mustInstall is install for tests.

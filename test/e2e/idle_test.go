@@ -142,7 +142,7 @@ func none(audit *auditLog) error {
 // caughtUp waits until another leader than the old one has worked off its queues.
 func (s *space) caughtUp(old string) {
 	s.Helper()
-	s.eventually(time.Minute, "the new leader has worked off its queues", func() error {
+	s.eventually(leaderIn, "the new leader has worked off its queues", func() error {
 		name, err := leader(s.ctx)
 		if err != nil {
 			return err

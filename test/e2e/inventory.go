@@ -19,12 +19,8 @@ import (
 // test made its first instance.
 func (s *space) inventory() []string {
 	s.Helper()
-	lists, err := world.kube.Discovery().ServerPreferredNamespacedResources()
-	if err != nil {
-		s.Fatalf("cannot list the kinds of the cluster: %v", err)
-	}
 	var found []string
-	for _, list := range lists {
+	for _, list := range s.namespacedResources() {
 		group, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			s.Fatal(err)
@@ -40,13 +36,28 @@ func (s *space) inventory() []string {
 	return found
 }
 
+// namespacedResources are all that the API server has in namespaces. While an aggregated API is away for a moment, the list is not whole.
+func (s *space) namespacedResources() (lists []*metav1.APIResourceList) {
+	s.Helper()
+	s.eventually(settleIn, "every API says what it serves", func() (err error) {
+		lists, err = world.kube.Discovery().ServerPreferredNamespacedResources()
+		return err
+	})
+	return lists
+}
+
 // named lists the objects of one resource. A generated name is shown as its beginning and *.
 func (s *space) named(resource schema.GroupVersionResource) []string {
 	s.Helper()
-	objects, err := world.meta.Resource(resource).Namespace(s.name).List(s.ctx, metav1.ListOptions{})
-	if err != nil {
-		s.Fatalf("cannot list %s: %v", resource.Resource, err)
-	}
+	objects := &metav1.PartialObjectMetadataList{}
+	s.eventually(spreadIn, "there is a list of "+resource.Resource, func() error {
+		list, err := world.meta.Resource(resource).Namespace(s.name).List(s.ctx, metav1.ListOptions{})
+		if err == nil {
+			objects = list
+		}
+		// A definition may have gone since the API server told of it.
+		return client.IgnoreNotFound(err)
+	})
 	kind := strings.TrimSuffix(resource.Resource+"."+resource.Group, ".")
 	var found []string
 	for _, object := range objects.Items {

@@ -14,7 +14,7 @@ import (
 )
 
 // rotationIn is how long a new password takes until every process has it.
-const rotationIn = 4 * time.Minute
+const rotationIn = 8 * time.Minute
 
 // lentBy is an Operation of who runs the tests, who lends it an account.
 func (s *space) lentBy(account string, op *platformv1.Operation) *platformv1.Operation {

@@ -63,10 +63,10 @@ func (s *space) checkMetricsService(pod string) {
 		s.Fatal(err)
 	}
 	host := fmt.Sprintf("%s.%s.svc:%s", service.Name, service.Namespace, strconv.Itoa(int(service.Spec.Ports[0].Port)))
-	out, err := run(s.ctx, s.name, s.clientPod(), "client", "", "wget", "-q", "-O", "-", "http://"+host+"/metrics")
-	if err != nil {
-		s.Fatal(err)
-	}
+	client := s.clientPod()
+	out := s.answered(func() (string, error) {
+		return run(s.ctx, s.name, client, clientName, "", "wget", "-q", "-O", "-", "http://"+host+"/metrics")
+	})
 	if _, found := sample(out, "controller_runtime_reconcile_total"); !found {
 		s.Errorf("the Service %q does not lead to the metrics of pod %q", service.Name, pod)
 	}

@@ -78,7 +78,7 @@ func (n *nginx) masters() map[string]string {
 
 // requestScript asks the Service without pause and prints how each request went.
 const requestScript = `while [ ! -e "$1" ]; do
-  if wget -q -T 5 -O /dev/null "$2"; then echo ok; else echo failed; fi
+  if wget -q -T 30 -O /dev/null "$2"; then echo ok; else echo failed; fi
 done
 true`
 
@@ -97,9 +97,12 @@ func (n *nginx) startClient(pod string) *nginxClient {
 	if _, err := n.exec(pod, "rm", "-f", c.stopFile); err != nil {
 		n.Fatal(err)
 	}
+	// By the address: what a name server fails to answer is no request that nginx failed.
+	service := &corev1.Service{}
+	n.mustGet(n.name, service)
 	go func() {
 		c.done <- stream(context.WithoutCancel(n.ctx), n.space.name, pod, nginxComponent,
-			[]string{"sh", "-c", requestScript, "client", c.stopFile, "http://" + n.name + ":8080/"}, nil, &c.log, &lineLog{})
+			[]string{"sh", "-c", requestScript, "client", c.stopFile, "http://" + service.Spec.ClusterIP + ":8080/"}, nil, &c.log, &lineLog{})
 	}()
 	c.answered()
 	return c

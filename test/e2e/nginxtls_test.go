@@ -39,14 +39,17 @@ func TestNginxTLS(t *testing.T) {
 	before, masters, uids := n.certificates(8080), n.masters(), n.uids()
 	pod := n.pods()[0].Name
 	clients := n.startHTTPS(before[pod].address)
-	response, err := http.Get("http://" + before[pod].address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusBadRequest {
-		t.Errorf("without TLS the answer is %s, want 400", response.Status)
-	}
+	plain := &http.Client{Timeout: spreadIn}
+	s.eventually(settleIn, "somebody without TLS is answered", func() error {
+		response, err := plain.Get("http://" + before[pod].address)
+		if err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusBadRequest {
+			t.Errorf("without TLS the answer is %s, want 400", response.Status)
+		}
+		return response.Body.Close()
+	})
 	if _, err := shownAt(before[pod].address, "another.name", n.ca()); err == nil {
 		t.Error("the certificate is good for any name")
 	}
@@ -65,6 +68,9 @@ func TestNginxTLS(t *testing.T) {
 
 // askEvery leaves the machine to the other tests.
 const askEvery = 50 * time.Millisecond
+
+// mayAskAgain is how many connections may end before they were asked anything: one at a reload, and those whose way through the API server breaks.
+const mayAskAgain = 4
 
 // httpsClient asks over TLS again and again, each time on a new connection. When nginx reloads, it closes those on which nothing
 // was asked yet; clients ask again then, as HTTP has it for what was never answered, and so does this one.
@@ -110,7 +116,7 @@ func (n *nginx) startHTTPS(address string) *httpsClient {
 
 func (c *httpsClient) request(client *http.Client, address string) error {
 	response, err := client.Get("https://" + address + "/")
-	if unasked(err) {
+	for tries := 0; unasked(err) && tries < mayAskAgain; tries++ {
 		c.again++
 		response, err = client.Get("https://" + address + "/")
 	}
@@ -148,8 +154,8 @@ func (c *httpsClient) stop() {
 		c.Errorf("a request failed: %v", err)
 	}
 	c.Logf("%d requests under %d certificates, %d of them asked again", c.requests, len(c.serials), c.again)
-	if c.again > 1 {
-		c.Errorf("%d connections were closed before their request: a reload may meet one", c.again)
+	if c.again > mayAskAgain {
+		c.Errorf("%d connections were closed before their request: a reload may meet one, and some ways to the pod may break", c.again)
 	}
 	if len(c.serials) != 2 {
 		c.Errorf("the client has seen %d certificates, want the one before and the renewed one", len(c.serials))

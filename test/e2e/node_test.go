@@ -21,7 +21,7 @@ import (
 
 // lostIn is how long Kubernetes and the engine may take over a node that is gone: 10 s until it counts as unreachable in the
 // dev cluster, and up to 20 s until the garbage collector of pods looks at one that is out of service.
-const lostIn = 2 * time.Minute
+const lostIn = 5 * time.Minute
 
 // leavesSoon has pods evicted from a node that nobody reaches after 3 s instead of 5 minutes.
 func leavesSoon(name string) func(*platformv1.ApplicationSpec) {

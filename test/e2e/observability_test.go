@@ -26,7 +26,7 @@ const (
 // metricsOf reads the metrics of a pod as a Prometheus does, from a pod of the test's own.
 func (a *application) metricsOf(pod *corev1.Pod, port int) (string, error) {
 	a.Helper()
-	return run(a.ctx, a.space.name, a.clientPod(), clientName, "", "timeout", "3", "wget", "-q", "-O", "-", fmt.Sprintf("http://%s:%d/metrics", pod.Status.PodIP, port))
+	return run(a.ctx, a.space.name, a.clientPod(), clientName, "", "timeout", "10", "wget", "-q", "-O", "-", fmt.Sprintf("http://%s:%d/metrics", pod.Status.PodIP, port))
 }
 
 // wantSample waits until a metric of a pod has a value.
@@ -72,9 +72,12 @@ func TestMonitoring(t *testing.T) {
 	monitored(etcdComponent, &platformv1.Monitoring{Enabled: true})(&members)
 	e := s.apply("members", members)
 	a.ready()
-	if got := meta.FindStatusCondition(a.object().Status.Conditions, platformv1.MonitoredCondition); got == nil || got.Status != metav1.ConditionFalse || got.Reason != platformv1.ReasonPodMonitorNotFound {
-		t.Errorf("without PodMonitors the condition is %v", got)
-	}
+	a.eventually(settleIn, "it says that there are no PodMonitors", func() error {
+		if got := meta.FindStatusCondition(a.object().Status.Conditions, platformv1.MonitoredCondition); got == nil || got.Status != metav1.ConditionFalse || got.Reason != platformv1.ReasonPodMonitorNotFound {
+			return fmt.Errorf("the condition is %v", got)
+		}
+		return nil
+	})
 	pod := a.pods()[0]
 	a.wantSample(&pod, exporterPort, 1, "redis_up")
 	a.wantSample(&pod, exporterPort, 1, "redis_instance_info", `redis_version="7.0.`, `role="master"`)
@@ -127,12 +130,13 @@ func (a *application) checkPasswordOfExporter(pod *corev1.Pod) {
 func TestAccessLogs(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "logs")
+	s.commonOperatorServes()
 	n := &nginx{s.apply("web", nginxApplication())}
 	n.update(replicas(nginxComponent, 1))
 	n.havePods("web-nginx-main-0")
 	pod := n.pods()[0]
-	n.request("on-output")
-	n.eventually(settleIn, "the request is on the standard output", func() error {
+	n.eventually(settleIn, "a request is on the standard output", func() error {
+		n.request("on-output")
 		out, err := logs(n.ctx, n.space.name, pod.Name, nginxComponent)
 		if err == nil && !strings.Contains(out, "on-output") {
 			err = fmt.Errorf("it is not")
@@ -153,8 +157,10 @@ func TestAccessLogs(t *testing.T) {
 	if _, there := n.claims()["logs-web-nginx-main-0"]; !there {
 		t.Errorf("the claims are %v", n.claims())
 	}
-	n.request("on-volume")
-	n.wantLogged("access.log", "on-volume")
+	n.eventually(settleIn, "a request is on the volume", func() error {
+		n.request("on-volume")
+		return n.logged("access.log", "on-volume")
+	})
 
 	pod = n.pods()[0]
 	n.delete(&pod)
@@ -194,11 +200,15 @@ func (n *nginx) request(path string) {
 // wantLogged waits until a file of the volume has a request.
 func (n *nginx) wantLogged(file, request string) {
 	n.Helper()
-	n.eventually(settleIn, fmt.Sprintf("%s has %s", file, request), func() error {
-		out, err := n.exec(n.pods()[0].Name, "grep", "-c", request, "/var/log/nginx/"+file)
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		return nil
-	})
+	n.eventually(settleIn, fmt.Sprintf("%s has %s", file, request), func() error { return n.logged(file, request) })
+}
+
+// logged says what is wrong unless a file of the volume has a request.
+func (n *nginx) logged(file, request string) error {
+	n.Helper()
+	out, err := n.exec(n.pods()[0].Name, "grep", "-c", request, "/var/log/nginx/"+file)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }

@@ -27,7 +27,7 @@ const (
 
 // leaderIn is when a test gives up on a new leader after the old one was killed: a Lease that nobody
 // gave back lasts 15 s; the test logs what it took.
-const leaderIn = time.Minute
+const leaderIn = 3 * time.Minute
 
 // operatorPods returns the pods of the operator that are not being deleted.
 func operatorPods(ctx context.Context) ([]corev1.Pod, error) {
@@ -71,7 +71,7 @@ func leader(ctx context.Context) (string, error) {
 
 // operatorServes waits until a leader is at work and the plugin redis is loaded.
 func operatorServes(ctx context.Context) error {
-	_, err := poll(ctx, time.Minute, "the operator leads and has loaded the plugin redis", func() error {
+	_, err := poll(ctx, readyIn, "the operator leads and has loaded the plugin redis", func() error {
 		if _, err := leader(ctx); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (s *space) commonOperatorServes() {
 func (s *space) mustLeader() string {
 	s.Helper()
 	var name string
-	s.eventually(time.Minute, "there is a leader", func() (err error) {
+	s.eventually(leaderIn, "there is a leader", func() (err error) {
 		name, err = leader(s.ctx)
 		return err
 	})
@@ -135,7 +135,7 @@ func (s *space) stopOperator() {
 	if err := install(s.ctx, operatorName, "replicas=0"); err != nil {
 		s.Fatal(err)
 	}
-	s.eventually(time.Minute, "the operator is gone", func() error {
+	s.eventually(readyIn, "the operator is gone", func() error {
 		// One that is being deleted still answers.
 		var pods corev1.PodList
 		err := world.client.List(s.ctx, &pods, client.InNamespace(operatorNamespace), client.MatchingLabels{"app.kubernetes.io/name": operatorName})

@@ -18,7 +18,7 @@ const countKeys = `name: CountKeys
 parameters: {host: {schema: string, default: ""}}
 steps:
   - name: count
-    timeout: 1m
+    timeout: 3m
     job:
       component: redis
       command: [sh, -c, 'n=$(redis-cli -e -h "$HOST" --no-auth-warning DBSIZE) && echo "keys=$n" > /dev/termination-log']

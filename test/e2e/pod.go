@@ -39,8 +39,23 @@ func stream(ctx context.Context, namespace, pod, container string, command []str
 	return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: stderr})
 }
 
-// run runs a command in a container and returns what it printed, without the last line break.
-func run(ctx context.Context, namespace, pod, container, stdin string, command ...string) (string, error) {
+// unreached is what the API server says when it did not get as far as the kubelet: the command was not begun.
+const unreached = "error dialing backend"
+
+// run runs a command in a container and returns what it printed, without the last line break. A kubelet that is not reached is asked again for a while.
+func run(ctx context.Context, namespace, pod, container, stdin string, command ...string) (out string, err error) {
+	err = fmt.Errorf("%s was not run", command[0])
+	_, _ = poll(ctx, rereadFor, "the kubelet is reached", func() error {
+		out, err = runOnce(ctx, namespace, pod, container, stdin, command...)
+		if err != nil && strings.Contains(err.Error(), unreached) {
+			return err
+		}
+		return nil
+	})
+	return out, err
+}
+
+func runOnce(ctx context.Context, namespace, pod, container, stdin string, command ...string) (string, error) {
 	var in io.Reader
 	if stdin != "" {
 		in = strings.NewReader(stdin)

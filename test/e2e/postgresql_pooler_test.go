@@ -23,8 +23,8 @@ const (
 	poolerComponent   = "pooler"
 	poolerPort        = 6432
 	poolerMetricsPort = 9127
-	// poolerStall is how long clients of a pooler may wait for another primary.
-	poolerStall = 8 * time.Second
+	// poolerStall is the stall of a pooler's clients at which a test fails.
+	poolerStall = failoverGap
 )
 
 // pooled is PostgreSQL with a pooler before it.
@@ -168,9 +168,11 @@ func TestPooler(t *testing.T) {
 	s.create(p.server.entityOf("role", "app", "app", nil, &platformv1.SecretKeyReference{Name: "app", Key: "password"}))
 	p.server.areReady("app")
 	p.server.sql("postgres", "CREATE TABLE through (at timestamptz NOT NULL); GRANT ALL ON through TO app")
-	if out, err := run(s.ctx, s.name, postgresqlClient, postgresqlClient, "", "env", "PGPASSWORD=apple", "/usr/lib/postgresql/"+postgresqlVersion+"/bin/psql", "-XAt", "-h", binding["pooler-host"],
-		"-p", binding["pooler-port"], "-U", "app", "-d", "postgres", "-c", "SELECT current_user"); err != nil || strings.TrimSpace(out) != "app" {
-		t.Fatalf("through the Service it says %q, %v", out, err)
+	if out := s.answered(func() (string, error) {
+		return run(s.ctx, s.name, postgresqlClient, postgresqlClient, "", "env", "PGPASSWORD=apple", "/usr/lib/postgresql/"+postgresqlVersion+"/bin/psql", "-XAt", "-h", binding["pooler-host"],
+			"-p", binding["pooler-port"], "-U", "app", "-d", "postgres", "-c", "SELECT current_user")
+	}); strings.TrimSpace(out) != "app" {
+		t.Fatalf("through the Service it says %q", out)
 	}
 
 	for range 3 {

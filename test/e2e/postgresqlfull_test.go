@@ -19,9 +19,9 @@ import (
 
 const (
 	// alarmIn is how soon the condition says what the probe sees.
-	alarmIn = 20 * time.Second
+	alarmIn = 2 * time.Minute
 	// fullIn is how long it may take to fill a volume of half a gibibyte.
-	fullIn = 3 * time.Minute
+	fullIn = 8 * time.Minute
 )
 
 // archiveNowhere has the log archived to a place that nobody serves.

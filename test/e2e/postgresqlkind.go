@@ -6,15 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -60,14 +63,14 @@ func (p *pgInstance) reference() platformv1.TargetReference {
 }
 
 // tryUpdate changes the spec as "kubectl patch" does.
-func (p *pgInstance) tryUpdate(change func(*databasev1.PostgreSQLSpec)) error {
+func (p *pgInstance) tryUpdate(change func(*databasev1.PostgreSQLSpec), options ...client.PatchOption) error {
 	obj := &databasev1.PostgreSQL{}
 	if err := p.get(p.name, obj); err != nil {
 		return err
 	}
 	before := obj.DeepCopy()
 	change(&obj.Spec)
-	return world.client.Patch(p.ctx, obj, client.MergeFrom(before))
+	return world.client.Patch(p.ctx, obj, client.MergeFrom(before), options...)
 }
 
 // update is tryUpdate for what has to be accepted. It waits until the instance is ready with that.
@@ -183,11 +186,11 @@ func (p *pgInstance) dial(ctx context.Context, network, address string) (net.Con
 		return nil, err
 	}
 	service, _, _ := strings.Cut(host, ".")
-	var slices discoveryv1.EndpointSliceList
-	if err := world.client.List(ctx, &slices, client.InNamespace(p.space.name), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
+	var leads discoveryv1.EndpointSliceList
+	if err := world.client.List(ctx, &leads, client.InNamespace(p.space.name), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
 		return nil, err
 	}
-	for _, slice := range slices.Items {
+	for _, slice := range leads.Items {
 		for _, endpoint := range slice.Endpoints {
 			if endpoint.TargetRef != nil && endpoint.Conditions.Ready != nil && *endpoint.Conditions.Ready {
 				return (&net.Dialer{}).DialContext(ctx, network, p.ways.to(endpoint.TargetRef.Name, number))
@@ -221,12 +224,19 @@ func (p *pgInstance) answers(pool *pgxpool.Pool, want, statement string) {
 	})
 }
 
-// refuses has the test fail unless a statement fails with a text.
+// refuses has the test fail unless the server refuses a statement with a text. A connection that breaks is no word of the server.
 func (p *pgInstance) refuses(pool *pgxpool.Pool, text, statement string) {
 	p.Helper()
-	if got, err := asks(p.ctx, pool, statement); err == nil || !strings.Contains(err.Error(), text) {
-		p.Errorf("%s gives %q, %v; want a refusal with %q", statement, got, err, text)
-	}
+	p.eventually(spreadIn, statement+" is refused", func() error {
+		got, err := asks(p.ctx, pool, statement)
+		if said := (*pgconn.PgError)(nil); err != nil && !strings.Contains(err.Error(), text) && !errors.As(err, &said) {
+			return err
+		}
+		if err == nil || !strings.Contains(err.Error(), text) {
+			p.Errorf("%s gives %q, %v; want a refusal with %q", statement, got, err, text)
+		}
+		return nil
+	})
 }
 
 // everywhere is what each member says of itself.
@@ -261,10 +271,13 @@ func (p *pgInstance) wantEverywhere(want, statement string) {
 // starts are since when the process of each member runs.
 func (p *pgInstance) starts() map[string]string {
 	p.Helper()
-	all, err := p.everywhere("SELECT pg_postmaster_start_time()")
-	if err != nil {
-		p.Fatal(err)
-	}
+	var all map[string]string
+	p.eventually(settleIn, "each member says since when it runs", func() (err error) {
+		if all, err = p.everywhere("SELECT pg_postmaster_start_time()"); err == nil && len(all) != int(p.object().Spec.Replicas)+1 {
+			err = fmt.Errorf("the status names %v", slices.Sorted(maps.Keys(all)))
+		}
+		return err
+	})
 	return all
 }
 

@@ -3,12 +3,14 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -194,9 +196,14 @@ func (p *pgInstance) checkInside() {
 func (p *pgInstance) exec(pool *pgxpool.Pool, statements ...string) {
 	p.Helper()
 	for _, statement := range statements {
-		if _, err := pool.Exec(p.ctx, statement); err != nil {
-			p.Fatalf("%s: %v", statement, err)
-		}
+		p.eventually(spreadIn, statement, func() error {
+			_, err := pool.Exec(p.ctx, statement)
+			// Who got no connection has told the server nothing.
+			if unmade := (*pgconn.ConnectError)(nil); err != nil && !errors.As(err, &unmade) && !pgconn.SafeToRetry(err) {
+				p.Fatalf("%s: %v", statement, err)
+			}
+			return err
+		})
 	}
 }
 
@@ -227,9 +234,12 @@ func (p *pgInstance) checkChanges() {
 	}
 
 	// The primary handed over for that.
-	if s := p.object().Status; len(s.Changes) == 0 || s.Changes[len(s.Changes)-1].To != s.Primary || s.Changes[len(s.Changes)-1].Term != s.Term {
-		p.Errorf("%s is the primary in term %d, and the changes are %+v", s.Primary, s.Term, s.Changes)
-	}
+	p.eventually(settleIn, "the status tells of that", func() error {
+		if s := p.object().Status; len(s.Changes) == 0 || s.Changes[len(s.Changes)-1].To != s.Primary || s.Changes[len(s.Changes)-1].Term != s.Term {
+			return fmt.Errorf("%s is the primary in term %d, and the changes are %+v", s.Primary, s.Term, s.Changes)
+		}
+		return nil
+	})
 
 	// One more member, by an Operation that counts pods. It is on record in the object itself.
 	p.create(operation("more", "HorizontalScale", p.reference(), "replicas", "3"))
@@ -249,10 +259,13 @@ func (p *pgInstance) checkPooler() {
 	p.update(func(spec *databasev1.PostgreSQLSpec) {
 		spec.Pooler = &databasev1.PostgreSQLPooler{Replicas: 1, Parameters: platformv1.Parameters{"default_pool_size": "3"}}
 	})
-	b := p.binding()
-	if s := p.object().Status; s.Poolers != "1/1" || s.PoolerEndpoint != b["pooler-host"]+":"+b["pooler-port"] {
-		p.Errorf("the status has poolers %q at %q, and the binding says %s:%s", s.Poolers, s.PoolerEndpoint, b["pooler-host"], b["pooler-port"])
-	}
+	p.eventually(settleIn, "status and binding name the pooler", func() error {
+		b, s := p.binding(), p.object().Status
+		if b["pooler-host"] == "" || s.Poolers != "1/1" || s.PoolerEndpoint != b["pooler-host"]+":"+b["pooler-port"] {
+			return fmt.Errorf("the status has poolers %q at %q, and the binding says %s:%s", s.Poolers, s.PoolerEndpoint, b["pooler-host"], b["pooler-port"])
+		}
+		return nil
+	})
 	pooled := app
 	pooled.pooled = true
 	p.answers(p.pool(pooled), "app 1000", "SELECT current_user || ' ' || count(*) FROM goods")
@@ -265,9 +278,12 @@ func (p *pgInstance) checkPooler() {
 		}
 		return gone(p.get(p.application().name+"-pooler", &corev1.Service{}))
 	})
-	if s := p.object().Status; s.Poolers != "" || s.PoolerEndpoint != "" {
-		p.Errorf("without a pooler the status says %q at %q", s.Poolers, s.PoolerEndpoint)
-	}
+	p.eventually(settleIn, "the status names no pooler", func() error {
+		if s := p.object().Status; s.Poolers != "" || s.PoolerEndpoint != "" {
+			return fmt.Errorf("it says %q at %q", s.Poolers, s.PoolerEndpoint)
+		}
+		return nil
+	})
 	if after := p.starts(); !maps.Equal(before, after) {
 		p.Errorf("for a pooler servers were started anew: since %v, and since %v", before, after)
 	}
@@ -340,12 +356,7 @@ func (p *pgInstance) checkRefused() {
 		},
 		"superuser_reserved_connections must": func(s *databasev1.PostgreSQLSpec) { s.Parameters["superuser_reserved_connections"] = "60" },
 	} {
-		err := p.tryUpdate(edit)
-		if err == nil {
-			p.Errorf("it is taken, want a refusal with %q", text)
-			continue
-		}
-		p.wantRefused(err, text)
+		p.refusedAtLast(text, func() error { return p.tryUpdate(edit, client.DryRunAll) })
 	}
 	p.ready()
 	if after := p.starts(); !maps.Equal(before, after) {

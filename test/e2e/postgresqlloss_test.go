@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
@@ -39,8 +41,17 @@ func TestPostgreSQLInSyncMembersLost(t *testing.T) {
 			r.delete(&claim)
 		}
 	}
+	// In one request: were one gone for as long as the others wait, one of them might take over.
+	var ordinals []string
 	for _, name := range lost {
-		r.deletePod(name, graceZero)
+		ordinals = append(ordinals, name[strings.LastIndexByte(name, '-')+1:])
+	}
+	both, err := labels.Parse(fmt.Sprintf("%s=%s,%s in (%s)", platformv1.ApplicationLabel, r.name, platformv1.OrdinalLabel, strings.Join(ordinals, ",")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := world.client.DeleteAllOf(s.ctx, &corev1.Pod{}, client.InNamespace(s.name), client.MatchingLabelsSelector{Selector: both}, graceZero); err != nil {
+		t.Fatal(err)
 	}
 
 	r.eventually(readyIn, "it says that nobody takes over, and of whom something may be missing", func() error {

@@ -20,15 +20,16 @@ import (
 
 // Limits of the tests.
 const (
-	// readyIn is how long one Redis may take to be ready on a busy machine of two cores.
-	readyIn = 2 * time.Minute
+	// readyIn is when a test gives up on an instance that is to be ready. No limit here is a budget: a machine may be five times as slow for a
+	// while, and what a wait took is logged where there is a budget for it.
+	readyIn = 5 * time.Minute
 	// errorIn is when a test gives up on the error of bad input. The budget is 5 s on a machine that has nothing
 	// else to do; the tests log what it took, and a busy machine is no defect.
-	errorIn = 30 * time.Second
+	errorIn = 2 * time.Minute
 	// spreadIn is how long kube-proxy may take on every node to take up a change of endpoints.
-	spreadIn = 30 * time.Second
+	spreadIn = 2 * time.Minute
 	// settleIn is how long a change of a running instance may take.
-	settleIn = time.Minute
+	settleIn = 3 * time.Minute
 )
 
 // graceZero ends a pod at once.

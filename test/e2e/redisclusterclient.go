@@ -200,15 +200,22 @@ func (l *clusterLoad) lost(client, count int) int {
 	lost := 0
 	for start := 0; start < count; start += readBack {
 		end := min(start+readBack, count)
-		answers, err := l.client.Pipelined(l.ctx, func(p redis.Pipeliner) error {
-			for number := start; number < end; number++ {
-				p.Get(l.ctx, l.key(client, number))
+		var answers []redis.Cmder
+		l.eventually(settleIn, "the primaries tell what they have", func() error {
+			// The error is that of the first command that has one, which may be that there is no such key.
+			answers, _ = l.client.Pipelined(l.ctx, func(p redis.Pipeliner) error {
+				for number := start; number < end; number++ {
+					p.Get(l.ctx, l.key(client, number))
+				}
+				return nil
+			})
+			for _, answer := range answers {
+				if err := answer.Err(); err != nil && !errors.Is(err, redis.Nil) {
+					return err
+				}
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, redis.Nil) {
-			l.Fatal(err)
-		}
 		for i, answer := range answers {
 			if answer.(*redis.StringCmd).Val() != l.key(client, start+i) {
 				lost++

@@ -209,10 +209,10 @@ func (i *instance) checkReads() {
 		}
 		return nil
 	})
-	if out, err := i.redisURI(string(secret.Data["uri-ro"]), "GET", "k:7"); err != nil || out != "7" {
+	if out, err := i.told(func() (string, error) { return i.redisURI(string(secret.Data["uri-ro"]), "GET", "k:7") }); err != nil || out != "7" {
 		i.Errorf("a replica has %q: %v", out, err)
 	}
-	if out, err := i.redisCLI(a, "SET", "k:7", "8"); err == nil || !strings.Contains(out+err.Error(), "READONLY") {
+	if out, err := i.told(func() (string, error) { return i.redisCLI(a, "SET", "k:7", "8") }); err == nil || !strings.Contains(out+err.Error(), "READONLY") {
 		i.Errorf("a replica answered a write with %q: %v", out, err)
 	}
 }
@@ -221,7 +221,7 @@ func (i *instance) checkReads() {
 func (i *instance) wantEverywhere(name, value string) {
 	i.Helper()
 	for _, m := range i.object().Status.Members {
-		out, err := i.redisCLI(i.at(m.Name), "CONFIG", "GET", name)
+		out, err := i.told(func() (string, error) { return i.redisCLI(i.at(m.Name), "CONFIG", "GET", name) })
 		if _, got, _ := strings.Cut(out, "\n"); err != nil || got != value {
 			i.Errorf("%s of %s is %q, want %q: %v", name, m.Name, got, value, err)
 		}
@@ -259,7 +259,7 @@ func (i *instance) losesItsPrimary() {
 
 // readsOne says what is wrong unless a pod is a replica with the data.
 func (i *instance) readsOne(pod string) error {
-	out, err := i.redisCLI(i.at(pod), "GET", "k:77")
+	out, err := i.told(func() (string, error) { return i.redisCLI(i.at(pod), "GET", "k:77") })
 	if err != nil || out != "77" {
 		return fmt.Errorf("%s has %q: %w", pod, out, err)
 	}

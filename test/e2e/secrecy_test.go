@@ -87,13 +87,7 @@ func (s *space) texts() map[string]string {
 		s.Fatal(err)
 	}
 	places := map[string]string{}
-	var lists []*metav1.APIResourceList
-	// An aggregated API can be away for a moment; then the list is not whole.
-	s.eventually(spreadIn, "every API says what it serves", func() (err error) {
-		lists, err = world.kube.Discovery().ServerPreferredNamespacedResources()
-		return err
-	})
-	for _, list := range lists {
+	for _, list := range s.namespacedResources() {
 		group, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			s.Fatal(err)

@@ -32,10 +32,11 @@ func TestAgentPort(t *testing.T) {
 	i := s.redis("db")
 	i.ready()
 	own, trusted := s.ownAuthority(), s.operatorsAuthority()
-	answer, err := i.callAgent(trusted, trusted.client(s, operatorURI))
-	if err != nil {
-		t.Fatalf("an operator's certificate is refused: %v", err)
-	}
+	var answer *agentv1.ProcessStatus
+	s.eventually(spreadIn, "who has an operator's certificate is answered", func() (err error) {
+		answer, err = i.callAgent(trusted, trusted.client(s, operatorURI))
+		return err
+	})
 	if answer.State != agentv1.ProcessState_PROCESS_STATE_RUNNING || answer.Pid <= 1 {
 		t.Errorf("the process manager says %v with process %d, want a running one", answer.State, answer.Pid)
 	}
@@ -67,9 +68,16 @@ func TestAgentPort(t *testing.T) {
 	}
 	t.Run("a server of a foreign authority is not trusted", func(t *testing.T) {
 		i := &instance{space: s.in(t), name: i.name}
-		if _, err := i.callAgent(own, trusted.client(i.space, operatorURI)); err == nil || !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("the server's certificate is not signed by the domain's authority: %v", err)
-		}
+		i.eventually(spreadIn, "the client turns away from the server's certificate", func() error {
+			_, err := i.callAgent(own, trusted.client(i.space, operatorURI))
+			if err == nil {
+				t.Fatal("the server's certificate is not signed by the domain's authority")
+			}
+			if !strings.Contains(err.Error(), "certificate") {
+				return err
+			}
+			return nil
+		})
 	})
 }
 

@@ -34,7 +34,7 @@ func electedFaults(round int) []electedFault {
 	called := func(name string) string { return fmt.Sprintf("%s-%d", name, round) }
 	faults := []electedFault{
 		{"process killed", true, func(e *elected, primary string) { redisReplicated.signal(e.space, primary, "KILL", 0) }},
-		{"process does not come back", true, func(e *elected, primary string) { redisReplicated.signal(e.space, primary, "KILL", 12) }},
+		{"process does not come back", true, func(e *elected, primary string) { e.killedUntilElected(primary) }},
 		{"pod deleted", true, func(e *elected, primary string) { e.deletePods(e.uid(primary), primary) }},
 		{"pod and volume deleted", true, func(e *elected, primary string) {
 			e.deleteClaimOf(primary)
@@ -55,15 +55,7 @@ func electedFaults(round int) []electedFault {
 		}},
 		{"another one elected while no operator runs", true, func(e *elected, primary string) {
 			e.stopOperator()
-			redisReplicated.signal(e.space, primary, "KILL", 12)
-			var elected string
-			e.eventually(settleIn, "the Sentinels name another server", func() error {
-				told, err := e.asks(0)
-				if elected, _, _ = strings.Cut(told["ip"], "."); err == nil && (elected == "" || elected == primary) {
-					err = fmt.Errorf("Sentinel 0 names %q", told["ip"])
-				}
-				return err
-			})
+			elected := e.killedUntilElected(primary)
 			e.startOperator()
 			if now := e.whole(2, 3); now != elected {
 				e.Errorf("%s is the primary, and the Sentinels elected %s", now, elected)
@@ -106,6 +98,21 @@ func electedFaults(round int) []electedFault {
 		electedFault{"pod and volume deleted, another version", true, faults[3].does},
 		electedFault{"all pods deleted, another version", false, faults[8].does},
 	)
+}
+
+// killedUntilElected has the primary killed until the Sentinels name another server, and returns that.
+func (e *elected) killedUntilElected(primary string) (elected string) {
+	e.Helper()
+	redisReplicated.killedUntil(e.space, primary, "", "", "", func() {
+		e.eventually(settleIn, "the Sentinels name another server", func() error {
+			told, err := e.asks(0)
+			if elected, _, _ = strings.Cut(told["ip"], "."); err == nil && (elected == "" || elected == primary) {
+				err = fmt.Errorf("Sentinel 0 names %q", told["ip"])
+			}
+			return err
+		})
+	})
+	return elected
 }
 
 // losesAll deletes all pods and the volume of the primary: nobody is elected until a person says with whose data to go on, which is the one
@@ -275,7 +282,7 @@ func (e *elected) keepsOut() {
 	e.Helper()
 	a := e.sentinelAccount(0)
 	for _, command := range [][]string{{"SENTINEL", "FAILOVER", "mymaster"}, {"SENTINEL", "REMOVE", "mymaster"}, {"SENTINEL", "SET", "mymaster", "quorum", "1"}, {"SHUTDOWN"}} {
-		if out, err := e.redisCLI(a, command...); err == nil || !strings.Contains(out+err.Error(), "NOPERM") {
+		if out, err := e.told(func() (string, error) { return e.redisCLI(a, command...) }); err == nil || !strings.Contains(out+err.Error(), "NOPERM") {
 			e.Errorf("a client asks for %v and is told %q: %v", command, out, err)
 		}
 	}

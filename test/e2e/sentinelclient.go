@@ -53,7 +53,7 @@ func (e *elected) client() *redis.Client {
 		e.Fatalf("the binding has Sentinels at %s:%s with the primary %q, and the status says %q", host, port, master, want)
 	}
 	o := &redis.FailoverOptions{MasterName: master, SentinelPassword: string(secret.Data["password"]), Password: string(secret.Data["password"]),
-		MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, PoolSize: 2}
+		MaxRetries: -1, DialTimeout: answerIn, ReadTimeout: answerIn, PoolSize: 2}
 	for n := range 3 {
 		o.SentinelAddrs = append(o.SentinelAddrs, net.JoinHostPort(fmt.Sprintf("%s-sentinel-main-%d", e.application(), n), port))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -109,15 +110,28 @@ func TestDrain(t *testing.T) {
 		return nil
 	})
 	pods := a.pods()
-	if err := s.evict(&pods[0]); err != nil {
-		t.Fatalf("the first pod could not be evicted: %v", err)
+	// At the same time: were one asked for after the other, the first might be replaced before.
+	var errs [2]error
+	var asked sync.WaitGroup
+	for n := range errs {
+		asked.Go(func() { errs[n] = s.evict(&pods[n]) })
 	}
-	if err := s.evict(&pods[1]); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("evicting the second pod at once gave %v, want that it is refused", err)
+	asked.Wait()
+	gone, stays := 0, 1
+	if errs[0] != nil {
+		gone, stays = 1, 0
 	}
+	if errs[gone] != nil || !apierrors.IsTooManyRequests(errs[stays]) {
+		t.Fatalf("evicting both pods gave %v, want that one goes and the other is refused", errs)
+	}
+	s.eventually(readyIn, "the pod that went is replaced", func() error {
+		if uid := a.uids()[pods[gone].Name]; uid == "" || uid == pods[gone].UID {
+			return fmt.Errorf("it is %q", uid)
+		}
+		return nil
+	})
 	a.havePods(pods[0].Name, pods[1].Name)
-	uids := a.uids()
-	if uids[pods[0].Name] == pods[0].UID || uids[pods[1].Name] != pods[1].UID {
+	if uids := a.uids(); uids[pods[stays].Name] != pods[stays].UID {
 		t.Errorf("the pods were %s and %s and are %v", pods[0].UID, pods[1].UID, uids)
 	}
 }

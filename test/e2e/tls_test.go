@@ -118,11 +118,7 @@ func (i *instance) ca() []byte {
 // served is the certificate that the server shows, which must be good for the Service under the CA of the binding.
 func (i *instance) served() *x509.Certificate {
 	i.Helper()
-	certificate, err := i.trying(i.ca())
-	if err != nil {
-		i.Fatal(err)
-	}
-	return certificate
+	return i.mustShow(i.forward(i.space.name, i.podName(), 6379), i.account().host, i.ca())
 }
 
 func (i *instance) trying(ca []byte) (*x509.Certificate, error) {
@@ -174,19 +170,13 @@ func (i *instance) renewed() {
 // secureRun is redis-server's own name of its present run.
 func (i *instance) secureRun() string {
 	i.Helper()
-	out, err := i.secure("INFO", "server")
-	if err != nil {
-		i.Fatal(err)
-	}
-	return infoField(out, "run_id")
+	return infoField(i.answered(func() (string, error) { return i.secure("INFO", "server") }), "run_id")
 }
 
 // turned has TLS turned off and on again: other pods, the same data.
 func (i *instance) turned() {
 	i.Helper()
-	if out, err := i.secure("SET", "kept", "yes"); err != nil {
-		i.Fatal(out, err)
-	}
+	i.answered(func() (string, error) { return i.secure("SET", "kept", "yes") })
 	before := i.pod().UID
 	i.update(func(spec *databasev1.RedisSpec) { spec.TLS = nil })
 	i.ready()

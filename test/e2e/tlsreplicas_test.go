@@ -74,11 +74,7 @@ func (i *instance) certificates() map[string]*x509.Certificate {
 	i.Helper()
 	all := map[string]*x509.Certificate{}
 	for _, m := range i.object().Status.Members {
-		certificate, err := shownAt(i.forward(i.space.name, m.Name, 6379), i.account().host, i.ca())
-		if err != nil {
-			i.Fatal(err)
-		}
-		all[m.Name] = certificate
+		all[m.Name] = i.mustShow(i.forward(i.space.name, m.Name, 6379), i.account().host, i.ca())
 	}
 	return all
 }
@@ -88,10 +84,7 @@ func (i *instance) runIDs() map[string]string {
 	i.Helper()
 	all := map[string]string{}
 	for _, m := range i.object().Status.Members {
-		out, err := i.redisCLI(i.at(m.Name), "INFO", "server")
-		if err != nil {
-			i.Fatal(err)
-		}
+		out := i.answered(func() (string, error) { return i.redisCLI(i.at(m.Name), "INFO", "server") })
 		all[m.Name] = infoField(out, "run_id")
 	}
 	return all

@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // TestOperatorUpgrade proves that another build of the operator, with another build of the agent, other values of the chart and another
@@ -23,14 +25,18 @@ func TestOperatorUpgrade(t *testing.T) {
 	before, operator := i.snapshot(), s.mustLeader()
 	images := imagesOf(i.pod())
 	s.mustInstall(operatorName, "logFormat=console", "image.tag="+set.nextVersion, "agentImage.tag="+set.nextVersion, "imageRegistry=docker.io")
-	if now := s.mustLeader(); now == operator {
-		t.Errorf("the operator's pod is still %q: the values did nothing", now)
-	}
-	pods, err := operatorPods(s.ctx)
-	if err != nil || len(pods) == 0 {
-		t.Fatalf("the operator has no pods: %v", err)
-	}
-	container := pods[0].Spec.Containers[0]
+	pod := &corev1.Pod{}
+	s.eventually(readyIn, "another pod of the operator leads", func() error {
+		now, err := leader(s.ctx)
+		if err == nil && now == operator {
+			err = fmt.Errorf("it is still %q: the values did nothing", now)
+		}
+		if err != nil {
+			return err
+		}
+		return world.client.Get(s.ctx, client.ObjectKey{Namespace: operatorNamespace, Name: now}, pod)
+	})
+	container := pod.Spec.Containers[0]
 	if arguments := strings.Join(container.Args, " "); !strings.Contains(arguments, "--log-format=console") || !strings.HasSuffix(container.Image, ":"+set.nextVersion) {
 		t.Errorf("the operator is image %q with arguments %q", container.Image, arguments)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // growIn is how long an online expansion may take: a kubelet looks at a volume that is in use once in a minute or so.
-const growIn = 4 * time.Minute
+const growIn = 8 * time.Minute
 
 // TestVolumesGrow proves that a volume in use grows without a restart, and that one that would have to shrink is refused.
 func TestVolumesGrow(t *testing.T) {

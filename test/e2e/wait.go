@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -48,23 +47,6 @@ func (s *space) throughout(period time.Duration, what string, condition func() e
 	if !wait.Interrupted(err) || s.ctx.Err() != nil {
 		s.Fatalf("%s: %v", what, err)
 	}
-}
-
-// answered is what a command of a client says that has to succeed. The nodes learn of an endpoint that is new, or back after a restart, a moment after
-// the object could: a connection that is refused has done nothing, and is tried again.
-func (s *space) answered(ask func() (string, error)) (out string) {
-	s.Helper()
-	var err error
-	s.eventually(spreadIn, "somebody answers", func() error {
-		if out, err = ask(); err != nil && strings.Contains(err.Error(), "Connection refused") {
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return out
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

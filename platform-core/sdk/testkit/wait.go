@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// Patience is how long waits last before they fail the test.
-	Patience = 30 * time.Second
+	// Patience is how long waits last before they fail the test. It is no budget: a machine may be slow for a while.
+	Patience = 2 * time.Minute
 	// look is how often a wait looks.
 	look = 50 * time.Millisecond
 )
@@ -46,7 +46,7 @@ func Eventually(t testing.TB, what string, check func(ctx context.Context) error
 // Edit reads the object anew, changes it and writes it, once more for as long as
 // somebody else writes it in between. It returns any other error of the writing.
 func Edit(ctx context.Context, c client.Client, obj client.Object, change func()) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return retry.RetryOnConflict(wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 15}, func() error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}
