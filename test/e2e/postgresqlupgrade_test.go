@@ -112,7 +112,7 @@ func TestPostgreSQLMajorUpgrade(t *testing.T) {
 	sum := p.asked(super, goodsSum)
 	p.wantRefused(p.tryUpdate(func(spec *databasev1.PostgreSQLSpec) { spec.Version = "17" }), "version cannot change by hand")
 	p.refusedOperation(operation("elsewhere", "UpgradePaaS", p.reference(), "version", "16"), "17, from 15")
-	p.refusedOperation(operation("nothing", "RollBackUpgrade", p.reference(), "acceptDataLoss", "true"), "it was not upgraded")
+	p.refusedOperation(operation("nothing", "RollBackUpgrade", p.reference(), "acceptDataLoss", "true"), "there is no upgrade that could be rolled back")
 
 	w := p.startWriter(p.pool(login{}))
 	p.upgrades("upgrade", "UpgradePaaS", "version", "17")
@@ -140,6 +140,7 @@ func TestPostgreSQLMajorUpgrade(t *testing.T) {
 	p.upgrades("again", "UpgradePaaS", "version", "17")
 	p.serves("17", 2)
 	p.answers(super, sum, goodsSum)
+	p.fails("twice", "version 17 can be reached from 15 alone", "UpgradePaaS", "version", "17")
 	p.upgrades("commit", "CommitUpgrade")
 	p.saysOfUpgrade("Committed")
 	p.fails("late", "there is no upgrade that could be rolled back", "RollBackUpgrade", "acceptDataLoss", "true")

@@ -18,6 +18,7 @@ mark=zeroinfra.upgrade said=${TERMINATION_LOG:-/dev/termination-log}
 margin=196608
 work=$(mktemp -d /tmp/upgrade.XXXXXX) serving=
 trap 'leave' EXIT
+trap 'exit 143' TERM INT
 # leave ends what is left of a server that this script started.
 leave() {
   [ -z "$serving" ] || "$(programs "$(version "$serving")")/pg_ctl" -D "$serving" -w -m immediate stop >/dev/null 2>&1 || true
@@ -56,13 +57,18 @@ alone() {
   flock -n 9 || refuse "a server has the volume: it has to be stopped"
 }
 
+# archiving has log that is written here wait for the archive of a server that has one: after a way back that goes on, and may have no gap.
+archiving() {
+  if [ -n "$(ls "$data/pg_wal/archive_status" 2>/dev/null)" ]; then echo "-c archive_mode=on -c archive_command=false"; else echo "-c archive_mode=off"; fi
+}
+
 # serve VERSION FOLDER has a server let this script in, and nobody else.
 serve() {
   rm -f "$2/postmaster.pid"
   serving=$2
   echo "local all postgres trust" >"$work/hba.conf"
   "$(programs "$1")/pg_ctl" -D "$2" -w -t 3600 -l "$work/log" -o "-c listen_addresses='' -c unix_socket_directories=$work -c unix_socket_permissions=0700 \
-    -c hba_file=$work/hba.conf -c autovacuum=off -c max_locks_per_transaction=512 -c shared_preload_libraries='' -c archive_mode=off" start >/dev/null ||
+    -c hba_file=$work/hba.conf -c autovacuum=off -c max_locks_per_transaction=512 -c shared_preload_libraries='' $(archiving)" start >/dev/null ||
     { tail -n 5 "$work/log" >&2; refuse "the server of version $1 does not start on $2"; }
 }
 rest() {
@@ -74,26 +80,27 @@ ask() { "$(programs "$1")/psql" -X -A -t -q -v ON_ERROR_STOP=1 -h "${PGHOST:-$wo
 databases() { echo "SELECT datname FROM pg_database WHERE datallowconn ORDER BY 1" | ask "$1" postgres; }
 
 # contents VERSION is what both versions have to have: roles, databases, each object of users with the size of what it holds, and the number of
-# rows of what is not large.
+# rows of what is not large. The order is that of bytes: that of a database may be another one with other libraries.
 contents() {
-  ask "$1" postgres <<'SQL'
-SELECT 'role ' || rolname || rolsuper || rolcanlogin || md5(coalesce(rolpassword, '')) FROM pg_authid WHERE rolname !~ '^pg_' ORDER BY 1;
-SELECT 'database ' || datname || ' ' || datdba::regrole || ' ' || pg_encoding_to_char(encoding) || ' ' || datcollate || ' ' || datconnlimit FROM pg_database WHERE datname <> 'template0' ORDER BY 1;
+  ask "$1" postgres >"$work/part" <<'SQL'
+SELECT 'role ' || rolname || rolsuper || rolcanlogin || md5(coalesce(rolpassword, '')) FROM pg_authid WHERE rolname !~ '^pg_';
+SELECT 'database ' || datname || ' ' || datdba::regrole || ' ' || pg_encoding_to_char(encoding) || ' ' || datcollate || ' ' || datconnlimit FROM pg_database WHERE datname <> 'template0';
 SQL
+  LC_ALL=C sort "$work/part"
   databases "$1" | while read -r name; do
     echo "in $name"
-    ask "$1" "$name" <<'SQL'
-SELECT 'relation ' || n.nspname || '.' || c.relname || ' ' || c.relkind::text || ' ' || coalesce(pg_relation_size(c.oid), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-  WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' ORDER BY 1;
-SELECT 'rows ' || n.nspname || '.' || c.relname || ' ' || (xpath('/row/c/text()', query_to_xml(format('SELECT count(*) AS c FROM ONLY %I.%I', n.nspname, c.relname), false, true, '')))[1]::text
-  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-  WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND (c.relkind = 'r' OR c.relkind = 'm' AND c.relispopulated) AND pg_relation_size(c.oid) <= 8388608 ORDER BY 1;
-SELECT what || ' ' || number FROM (SELECT 'functions' AS what, count(*) AS number FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-  UNION ALL SELECT 'constraints', count(*) FROM pg_constraint x JOIN pg_namespace n ON n.oid = connamespace WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-  UNION ALL SELECT 'triggers', count(*) FROM pg_trigger WHERE NOT tgisinternal
-  UNION ALL SELECT 'extensions', count(*) FROM pg_extension
-  UNION ALL SELECT 'large objects', count(*) FROM pg_largeobject_metadata) x ORDER BY 1;
+    ask "$1" "$name" >"$work/part" <<'SQL'
+\set objects '(SELECT c.oid, relname, relkind, relispopulated, n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname !~ \'^pg_\' AND n.nspname <> \'information_schema\') o'
+SELECT 'relation ' || nspname || '.' || relname || ' ' || relkind::text || ' ' || coalesce(pg_relation_size(oid), 0) FROM :objects;
+SELECT 'rows ' || nspname || '.' || relname || ' ' || (xpath('/row/c/text()', query_to_xml(format('SELECT count(*) AS c FROM ONLY %I.%I', nspname, relname), false, true, '')))[1]::text
+  FROM :objects WHERE (relkind = 'r' OR relkind = 'm' AND relispopulated) AND pg_relation_size(oid) <= 8388608;
+SELECT 'functions ' || count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema';
+SELECT 'constraints ' || count(*) FROM pg_constraint x JOIN pg_namespace n ON n.oid = connamespace WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema';
+SELECT 'triggers ' || count(*) FROM pg_trigger WHERE NOT tgisinternal;
+SELECT 'extensions ' || count(*) FROM pg_extension;
+SELECT 'large objects ' || count(*) FROM pg_largeobject_metadata;
 SQL
+    LC_ALL=C sort "$work/part"
   done
 }
 
@@ -103,9 +110,11 @@ check() {
   export PGHOST="$host" PGCONNECT_TIMEOUT=10
   [ ! -e /zeroinfra/certs/ca.crt ] || export PGSSLMODE=verify-ca PGSSLROOTCERT=/zeroinfra/certs/ca.crt
   share=/usr/share/postgresql/$to/extension libraries=/usr/lib/postgresql/$to/lib
-  [ "$(echo "SHOW server_version_num" | ask "$to" postgres | sed 's/....$//')" = "$from" ] || refuse "the primary does not run version $from"
+  is=$(echo "SHOW server_version_num" | ask "$to" postgres | sed 's/....$//')
+  [ "$is" = "$from" ] || refuse "the primary runs version $is, and version $to can be reached from $from alone"
   replicas=$(($(echo "$members" | grep -o '"' | wc -l) / 2 - 1))
   ask "$to" postgres >"$work/wrong" <<SQL
+SET synchronous_commit = local;
 CREATE TEMPORARY TABLE room (line text);
 COPY room FROM PROGRAM 'stat -f -c "%a %S" /data; ls -d /data/pgdata.before /data/pgdata.after 2>/dev/null || true';
 SELECT 'it has the data of an upgrade before, ' || string_agg(line, ' ') || ': run CommitUpgrade first, which drops it' FROM room WHERE line LIKE '/data/%' HAVING count(*) > 0;
@@ -121,7 +130,8 @@ SELECT 'there are tablespaces, which are not upgraded: ' || string_agg(spcname, 
 SELECT 'there are logical replication slots, which an upgrade loses: have who reads from them catch up, and drop ' || string_agg(slot_name, ', ') FROM pg_replication_slots WHERE slot_type = 'logical' HAVING count(*) > 0;
 SELECT 'the archive fails: mend it first' FROM pg_stat_archiver WHERE current_setting('archive_mode') = 'on' AND last_failed_time > coalesce(last_archived_time, '-infinity');
 SQL
-  for name in $(databases "$to"); do
+  databases "$to" >"$work/databases"
+  while read -r name; do
     ask "$to" "$name" >"$work/parts" <<'SQL'
 SELECT 'extension ' || extname FROM pg_extension WHERE extname <> 'plpgsql';
 SELECT DISTINCT 'library ' || substr(probin, 9) FROM pg_proc WHERE probin LIKE '$libdir/%';
@@ -138,8 +148,10 @@ SELECT format('a column of database %I has a type whose values another version c
   WHERE NOT a.attisdropped AND c.relkind IN ('r', 'm', 'i') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
   AND t.typname IN ('aclitem', '_aclitem', 'regcollation', 'regconfig', 'regdictionary', 'regnamespace', 'regoper', 'regoperator', 'regproc', 'regprocedure') AND t.typnamespace = 'pg_catalog'::regnamespace
   HAVING count(*) > 0;
+SELECT format('an index of database %I is not valid: rebuild or drop %s', current_database(), string_agg(x.indexrelid::regclass::text, ', '))
+  FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid WHERE c.relkind = 'i' AND NOT x.indisvalid HAVING count(*) > 0;
 SQL
-  done
+  done <"$work/databases"
   [ ! -s "$work/wrong" ] || refuse "$(awk 'NR > 1 { printf "; " } { printf "%s", $0 }' "$work/wrong")"
 }
 
@@ -171,7 +183,7 @@ fit() {
 upgrade() {
   from=$1 to=$2; shift 2
   (cd "$work" && "$(programs "$to")/pg_upgrade" -b "$(programs "$from")" -B "$(programs "$to")" -d "$data" -D "$fresh" -U postgres -s "$work" -j 2 \
-    -o "-c hba_file=$work/hba.conf -c max_locks_per_transaction=512" -O "-c hba_file=$work/hba.conf -c max_locks_per_transaction=512" "$@") >"$work/out" 2>&1
+    -o "-c hba_file=$work/hba.conf -c max_locks_per_transaction=512 $(archiving)" -O "-c hba_file=$work/hba.conf -c max_locks_per_transaction=512" "$@") >"$work/out" 2>&1
 }
 
 # broken tells what the program said, and last the errors in the files that it points to.

@@ -34,7 +34,7 @@ sql "CREATE TABLE t (n int PRIMARY KEY, s text COLLATE \"en-x-icu\"); INSERT INT
 sql "CREATE EXTENSION hstore; SELECT lo_from_bytea(0, 'large')" shop >/dev/null
 
 # What is in the way is said while the server serves.
-sql "SELECT pg_create_logical_replication_slot('reader', 'pgoutput')" shop >/dev/null; sql "CREATE DATABASE closed ALLOW_CONNECTIONS false"; sql "CREATE EXTENSION adminpack" shop; sql "CREATE TABLE a (x aclitem, y regproc)" shop
+sql "SELECT pg_create_logical_replication_slot('reader', 'pgoutput')" shop >/dev/null; sql "CREATE DATABASE closed ALLOW_CONNECTIONS false"; sql "CREATE DATABASE \"a b'c\""; sql "CREATE EXTENSION adminpack" shop; sql "CREATE TABLE a (x aclitem, y regproc)" shop
 say "check: $(check)"
 sql "SELECT pg_drop_replication_slot('reader')" >/dev/null; sql "DROP DATABASE closed"; sql "DROP EXTENSION adminpack" shop; sql "DROP TABLE a" shop
 say "check: $(check)"
@@ -65,7 +65,9 @@ for point in base/1 pg_upgrade_output.d; do
   for left in /data/pgdata*/postmaster.pid; do [ ! -e $left ] || kill -KILL $(head -n 1 $left) 2>/dev/null; done
   until flock -n /data/.zeroinfra.lock true; do :; done
 done
+: >/data/pgdata/pg_wal/archive_status/000000010000000000000001.done
 does convert 15 17
+[ -n "$(ls /data/pgdata.before/pg_wal/archive_status/*.ready)" ] && say "the log of before waits for its archive"
 say "said: $(grep -v mode /tmp/termination | tr '\n' ' ')"
 does convert 15 17
 say "mark: $(grep -v -E '^(at|checkpoint|system|archive|replaces|mode)=' /data/pgdata/zeroinfra.upgrade | tr '\n' ' ') password $(cat /data/pgdata/.zeroinfra.password) timelines $(cat /data/pgdata/zeroinfra.timelines)"
@@ -111,6 +113,7 @@ check:
 in use: postgresql-upgrade: a server has the volume: it has to be stopped
 failed half-way
 after a failure: version 15, 1000 rows, 500500, 
+the log of before waits for its archive
 said: relations=3 reindexed=1 
 mark: state=Upgraded from=15 to=17 pod=db-0 relations=3 reindexed=1  password 7 timelines 1 3
 upgraded: version 17, 1100 rows, 605550, /data/pgdata.before 
