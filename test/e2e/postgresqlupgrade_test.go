@@ -183,3 +183,41 @@ func TestPostgreSQLMajorUpgradeIsUndone(t *testing.T) {
 	p.serves("17", 1)
 	p.answers(super, sum, goodsSum)
 }
+
+// TestOperatorKilledDuringMajorUpgrade ends the operator in each step of an upgrade: the next one goes on, and does nothing twice.
+func TestOperatorKilledDuringMajorUpgrade(t *testing.T) {
+	s := newSpace(t, "pgkilled")
+	// A spare replica, so that it takes as long as the Lease and not as a pod's start on top.
+	s.restoreOperator()
+	s.mustInstall(operatorName, "replicas=2")
+	p := postgresqlToUpgrade(s, 1)
+	super := p.pool(login{})
+	sum := p.asked(super, goodsSum)
+	op := p.upgrade("upgrade", "UpgradePaaS", "version", "17")
+	p.create(op)
+	for _, step := range []string{"check", "stop", "version", "convert", "start"} {
+		p.eventually(upgradedIn, "step "+step+" begins", func() error {
+			if err := p.get("upgrade", op); err != nil {
+				return err
+			}
+			for _, status := range op.Status.Steps {
+				if status.Name == step && status.Attempts > 0 {
+					return nil
+				}
+			}
+			return fmt.Errorf("it is %q at step %q: %s", op.Status.Phase, op.Status.Progress, op.Status.Error)
+		})
+		s.deleteOperator()
+		s.mustLeader()
+	}
+	if ended := p.finished("upgrade", upgradedIn); ended.Status.Phase != platformv1.OperationSucceeded {
+		t.Fatalf("the Operation is %s: %s", ended.Status.Phase, ended.Status.Error)
+	}
+	p.serves("17", 1)
+	p.answers(super, sum, goodsSum)
+	for _, step := range p.finished("upgrade", settleIn).Status.Steps {
+		if step.Name == "convert" && step.Attempts != 1 {
+			t.Errorf("the data was converted in %d attempts", step.Attempts)
+		}
+	}
+}

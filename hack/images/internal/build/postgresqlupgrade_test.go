@@ -130,6 +130,9 @@ again: version 17, 1100 rows, 605550, /data/pgdata.before
 nothing left: postgresql-upgrade: the data of before the upgrade is not in this volume
 `
 
+// upgradeUser is the image's: pg_upgrade asks for the name of who runs it.
+const upgradeUser = 999
+
 // TestPostgreSQLUpgrade upgrades real data from the older to the newer version, with failures and kills on the way, and goes back.
 func TestPostgreSQLUpgrade(t *testing.T) {
 	b, image := realImage(t, "zeroinfra/postgresql-upgrade:17")
@@ -142,7 +145,7 @@ func TestPostgreSQLUpgrade(t *testing.T) {
 	root := extract(t, archive.Image)
 	for _, version := range []string{"15", "17"} {
 		for _, program := range []string{"postgres", "initdb", "psql", "pg_ctl", "pg_upgrade", "pg_controldata", "pg_dump", "vacuumdb"} {
-			if out, err := inside(root, 4242, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err != nil || !strings.Contains(out, ") "+version+".") {
+			if out, err := inside(root, upgradeUser, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err != nil || !strings.Contains(out, ") "+version+".") {
 				t.Errorf("%s --version printed %q, %v", program, out, err)
 			}
 		}
@@ -154,11 +157,10 @@ func TestPostgreSQLUpgrade(t *testing.T) {
 
 func checkUpgrade(t *testing.T, root string) {
 	t.Helper()
-	const user = 999
 	var errs []error
 	for _, folder := range []string{"dev/shm", "tmp", "data", "zeroinfra", "zeroinfra/run"} {
 		path := filepath.Join(root, folder)
-		errs = append(errs, os.MkdirAll(path, 0o755), os.Chown(path, user, user))
+		errs = append(errs, os.MkdirAll(path, 0o755), os.Chown(path, upgradeUser, upgradeUser))
 	}
 	commit, err := os.ReadFile("../../postgresql/commit.sh")
 	errs = append(errs, err)
@@ -169,7 +171,7 @@ func checkUpgrade(t *testing.T, root string) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	out, err := inside(root, user, "/bin/sh", "-c", upgradeScript)
+	out, err := inside(root, upgradeUser, "/bin/sh", "-c", upgradeScript)
 	if err != nil || !strings.HasSuffix(out, upgradeSays) {
 		t.Errorf("got %v and\n%s\nwant\n%s", err, out, upgradeSays)
 	}
