@@ -307,6 +307,11 @@ func (p *pgInstance) startWriter(pool *pgxpool.Pool) *pgWriter {
 		defer close(w.done)
 		for n := 1; ctx.Err() == nil; n++ {
 			if err := w.write(ctx, n); err != nil {
+				// An upgrade takes minutes: who has nobody to talk to does not ask thousands of times a second.
+				select {
+				case <-ctx.Done():
+				case <-time.After(10 * time.Millisecond):
+				}
 				continue
 			}
 			w.acknowledged, w.times = append(w.acknowledged, n), append(w.times, time.Now())

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -84,10 +85,14 @@ func (p place) number(name string, otherwise int) (int, error) {
 	return n, nil
 }
 
-// archive that the file leads to.
-func (o *placeOptions) archive(p place) (*wal.Archive, error) {
+// archive that the file leads to, of a server's data.
+func (o *placeOptions) archive(p place, data wal.Data) (*wal.Archive, error) {
+	below, err := data.Place()
+	if err != nil {
+		return nil, err
+	}
 	if folder := p["archive.folder"]; folder != "" {
-		s, err := store.NewFolder(folder)
+		s, err := store.NewFolder(filepath.Join(folder, below))
 		return &wal.Archive{Store: s}, err
 	}
 	key, err := os.ReadFile(filepath.Join(o.secrets, "archive", "password"))
@@ -98,7 +103,11 @@ func (o *placeOptions) archive(p place) (*wal.Archive, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s, err := store.NewS3(store.S3Options{Endpoint: p["archive.endpoint"], Region: p["archive.region"], Bucket: p["archive.bucket"], Prefix: cmp.Or(p["archive.prefix"], p["place"]),
+	prefix := cmp.Or(p["archive.prefix"], p["place"])
+	if below != "" {
+		prefix = strings.TrimSuffix(prefix, "/") + "/" + below
+	}
+	s, err := store.NewS3(store.S3Options{Endpoint: p["archive.endpoint"], Region: p["archive.region"], Bucket: p["archive.bucket"], Prefix: prefix,
 		Addressing: store.Addressing(p["archive.addressing"]), AccessKey: p["archive.accessKey"], SecretKey: string(bytes.TrimSpace(key)), CA: ca})
 	return &wal.Archive{Store: s}, err
 }
@@ -141,11 +150,11 @@ func restoreCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				archive, err := o.archive(p)
+				data := dataOf(args[1])
+				archive, err := o.archive(p, data)
 				if err != nil {
 					return err
 				}
-				data := dataOf(args[1])
 				if keep == "" {
 					keep = filepath.Join(string(data), "..", ".zeroinfra.restore")
 				}
@@ -203,7 +212,7 @@ func (o *placeOptions) prepare(a *wal.Archiver) error {
 	var err1, err2, err3 error
 	a.Parallel, err1 = p.number("archive.parallel", defaultParallel)
 	a.Alarm, err2 = p.number("archive.alarm", defaultAlarm)
-	a.Archive, err3 = o.archive(p)
+	a.Archive, err3 = o.archive(p, a.Data)
 	return errors.Join(err1, err2, err3)
 }
 

@@ -13,8 +13,8 @@ import (
 // PostgreSQLSpec describes a PostgreSQL server, or a primary with its replicas.
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || !has(self.synchronous.replicas) || self.synchronous.replicas <= (has(self.replicas) ? self.replicas : 0)",message="synchronous.replicas cannot be above replicas: nobody would be there to have the copies. Raise replicas, or lower synchronous.replicas"
 type PostgreSQLSpec struct {
-	// version of PostgreSQL: 15 or 17, of which the plugin has the latest minor release. Immutable: a server cannot read the data of another
-	// major version.
+	// version of PostgreSQL: 15 or 17, of which the plugin has the latest minor release. It changes by an Operation UpgradePaaS, which upgrades the
+	// data, and by RollBackUpgrade: a server cannot read the data of another major version. By hand it cannot change while running is true.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]$`
 	// +kubebuilder:validation:MaxLength=2
@@ -270,7 +270,7 @@ type PostgreSQLStatus struct {
 // +kubebuilder:printcolumn:name="Read-Only",type=string,JSONPath=`.status.readOnlyEndpoint`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.spec.version == oldSelf.spec.version || has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Stalled' && c.reason == 'VersionNotSupported')",message="version cannot change: a server cannot read the data of another major version. Create another PostgreSQL of the new version, and copy the data with pg_dumpall"
+// +kubebuilder:validation:XValidation:rule="self.spec.version == oldSelf.spec.version || has(self.spec.running) && !self.spec.running && has(oldSelf.spec.running) && !oldSelf.spec.running || has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Stalled' && c.reason == 'VersionNotSupported')",message="version cannot change by hand: a server cannot read the data of another major version. Create an Operation of template UpgradePaaS, which upgrades the data"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.storage) || !has(oldSelf.spec.storage) || !has(self.spec.storage.size) || !has(oldSelf.spec.storage.size) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason == 'VolumeExpansionUnsupported'))",message="storage.size cannot shrink: a volume can only grow"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 27",message="the name of a PostgreSQL has at most 27 characters"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of a PostgreSQL cannot hold a dot: it becomes part of the name of a Service"

@@ -18,7 +18,7 @@ func Disrupts(template plugin.OperationTemplate, others func(name string) (plugi
 		case step.Agent != nil:
 			return step.Agent.Call != "" && step.Agent.Call != plugin.AgentReload
 		case step.Engine != nil:
-			return slices.Contains([]plugin.EngineVerb{plugin.EngineResize, plugin.EngineUpgrade, plugin.EngineUpgradePlugin, plugin.EngineRotate, plugin.EngineSwitchover,
+			return slices.Contains([]plugin.EngineVerb{plugin.EngineResize, plugin.EngineUpgrade, plugin.EngineDowngrade, plugin.EngineUpgradePlugin, plugin.EngineRotate, plugin.EngineSwitchover,
 				plugin.EngineFailover, plugin.EngineRebuild}, step.Engine.Do)
 		case step.Operation != nil:
 			nested, refusal := others(step.Operation.TemplateRef)

@@ -178,7 +178,11 @@ func (r *run) describeJob(t *plugin.OperationStep) (lines []string, why string) 
 	for _, word := range t.Job.Command {
 		words = append(words, r.shown(t, word))
 	}
-	return []string{"runs in a pod of its own: " + strings.Join(words, " ")}, ""
+	where := "runs in a pod of its own: "
+	if t.Job.Volumes == plugin.JobVolumesWriter {
+		where = "runs in a pod of its own, with the volumes of the pod that took writes: "
+	}
+	return []string{where + strings.Join(words, " ")}, ""
 }
 
 // shown is a text as it is known now.

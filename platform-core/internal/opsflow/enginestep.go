@@ -143,6 +143,8 @@ func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]Field
 		return []FieldEdit{{"running", true}}, nil
 	case plugin.EngineUpgrade:
 		return f.upgrade(values["version"])
+	case plugin.EngineDowngrade:
+		return []FieldEdit{{"version", values["version"]}}, nil
 	case plugin.EngineUpgradePlugin:
 		return []FieldEdit{{FieldPluginVersion, values["version"]}}, nil
 	}

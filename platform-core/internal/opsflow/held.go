@@ -27,7 +27,7 @@ func HoldingSteps(template plugin.OperationTemplate) []string {
 	return names
 }
 
-var holdingVerbs = []plugin.EngineVerb{plugin.EngineResize, plugin.EngineExpand, plugin.EngineUpgrade, plugin.EngineUpgradePlugin, plugin.EngineRotate}
+var holdingVerbs = []plugin.EngineVerb{plugin.EngineResize, plugin.EngineExpand, plugin.EngineUpgrade, plugin.EngineDowngrade, plugin.EngineUpgradePlugin, plugin.EngineRotate}
 
 // Rotates says whether a template makes passwords anew.
 func Rotates(template plugin.OperationTemplate) bool {

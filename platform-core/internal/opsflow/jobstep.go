@@ -32,6 +32,8 @@ type Job struct {
 	Name string
 	// Component that it is like: its pods' image, user and place. This and what follows is for JobRun only.
 	Component string
+	// Pod whose volumes it has; empty for none.
+	Pod string
 	// Image in place of that of the component; empty for none.
 	Image string
 	// Command and arguments, and Env, without placeholders.
@@ -81,6 +83,10 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 	}
 	if job.Name = name; made {
 		job.Verb = JobLook
+	} else if t.Job.Volumes == plugin.JobVolumesWriter {
+		if v := r.volumes(job); !v.done() {
+			return v
+		}
 	}
 	waiting := fmt.Sprintf("job %s to end", name)
 	answer, v := r.answer(&Effect{Key: one.key, Job: job}, waiting)
@@ -140,6 +146,32 @@ func (r *run) job(t *plugin.OperationStep, step *platformv1.StepStatus, one item
 		job.Env = append(job.Env, env)
 	}
 	return job, ""
+}
+
+// volumes are those of the pod that is on record as the writer. It has to be gone, and nobody else is named meanwhile: the set is stopped.
+func (r *run) volumes(job *Job) verdict {
+	for _, set := range slices.Sorted(maps.Keys(r.facts.Writing)) {
+		writing := r.facts.Writing[set]
+		switch {
+		case writing.Component != job.Component:
+			continue
+		case job.Pod != "":
+			return failedf("component %q has several sets with a writer each, and a job has the volumes of one", job.Component)
+		case writing.Record == nil || writing.Record.Primary == nil:
+			return failedf("nobody is on record as the one that takes writes in %s, so that nobody knows whose volumes have the data", set)
+		}
+		job.Pod = writing.Record.Primary.Name
+	}
+	pod := r.facts.pod(job.Pod)
+	switch {
+	case job.Pod == "":
+		return failedf("component %q has nobody on record as the one that takes writes", job.Component)
+	case pod == nil:
+		return failedf("pod %s, which took writes, is not wanted any more", job.Pod)
+	case pod.Presence != PodAbsent:
+		return verdict{waiting: fmt.Sprintf("pod %s to be gone, whose volumes the job has", job.Pod), retry: objectPoll}
+	}
+	return verdict{}
 }
 
 // jobDeadline is how long a job of this step has.

@@ -31,6 +31,44 @@ steps:
     job: {command: [count, "${each}"]}
 `
 
+const converting = `name: Converting
+steps:
+  - name: stop
+    compensate: [start-again]
+    engine: {do: Stop}
+  - name: convert
+    compensate: [former-version]
+    job: {volumes: Writer, command: [convert, "${target.version}"]}
+  - name: version
+    engine: {do: Upgrade, with: {version: "9"}}
+  - name: former-version
+    engine: {do: Downgrade, with: {version: "7"}}
+  - name: start-again
+    engine: {do: Start}
+`
+
+// convertingWorld has a job that takes the volumes of pod 0, which writes on record.
+func convertingWorld() *world {
+	w := writingWorld("Restart", nil)
+	template, err := plugin.ParseOperation(converting)
+	if err != nil {
+		panic(err)
+	}
+	w.facts.Template, w.facts.Parameters = template, nil
+	w.happens("The Operation starts.", nil)
+	return w
+}
+
+// pods have this presence.
+func all(presence Presence) func(*world) {
+	return func(w *world) {
+		settled(w)
+		for i := range w.facts.Pods {
+			w.facts.Pods[i].Presence = presence
+		}
+	}
+}
+
 // jobEnds has a job end.
 func jobEnds(name string, phase platformv1.OperationPhase, message string) func(*world) {
 	return func(w *world) { *w.jobs[name] = JobState{Phase: phase, Message: message} }
@@ -60,6 +98,31 @@ var jobStories = map[string]func() *world{
 		w.happens("The job fails.", jobEnds("run-count", platformv1.OperationFailed, "exit code 1: no\nconnection"))
 		w.happens("3 s later.", wait(3*time.Second))
 		w.happens("What it says is not as declared.", jobEnds("run-count-try2", platformv1.OperationSucceeded, "keys=many"))
+		return w
+	},
+	"job-with-the-writers-volumes": func() *world {
+		w := convertingWorld()
+		w.happens("It is stopped, and a pod is still there.", all(PodGoing))
+		w.happens("All pods are gone.", all(PodAbsent))
+		w.happens("The job has ended.", jobEnds("run-convert", platformv1.OperationSucceeded, ""))
+		w.happens("The version is there.", nil)
+		return w
+	},
+	"job-with-volumes-fails": func() *world {
+		w := convertingWorld()
+		w.happens("All pods are gone.", all(PodAbsent))
+		w.happens("The job fails.", jobEnds("run-convert", platformv1.OperationFailed, "exit code 1: no room"))
+		w.happens("The former version is there.", nil)
+		w.happens("It is Ready again.", nil)
+		return w
+	},
+	"job-without-a-writer": func() *world {
+		w := convertingWorld()
+		w.happens("All pods are gone, and nobody is on record.", func(w *world) {
+			all(PodAbsent)(w)
+			w.records(func(r *platformv1.WriterRecord) { r.Primary = nil })
+		})
+		w.happens("It is Ready again.", nil)
 		return w
 	},
 	"job-deleted": func() *world {

@@ -209,6 +209,9 @@ func (w *world) job(job *Job) *Answer {
 		w.jobs[job.Name] = have
 		w.made[job.Name]++
 		w.tell("  job %s is made: %q like %s, for %s", job.Name, job.Command, job.Component, job.Deadline)
+		if job.Pod != "" {
+			w.tell("  it has the volumes of pod %s", job.Pod)
+		}
 	case have == nil:
 		return &Answer{}
 	case job.Verb == JobRemove, job.Verb == JobStop && have.Phase == platformv1.OperationRunning && have.Message != "stopping":

@@ -29,12 +29,24 @@ type JobStep struct {
 	Command []string `json:"command"`
 	// Env of the container.
 	Env []JobEnv `json:"env,omitempty"`
+	// Volumes that it has beside its own scratch space. Default none.
+	Volumes JobVolumes `json:"volumes,omitempty"`
 	// Resources of the container. Requests of 50m and 64Mi when left out.
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 	// Outputs are the lines NAME=VALUE that the command writes to /dev/termination-log: the CUE constraint of each value, which is at most
 	// 1024 characters long, by name.
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
+
+// JobVolumes says whose volumes a job has.
+type JobVolumes string
+
+// JobVolumesWriter are those of the pod that is on record as the writer of the component, where its containers have them. The job begins when that
+// pod is gone, which the steps before have to bring about.
+const JobVolumesWriter JobVolumes = "Writer"
+
+// JobPodEnv tells the container of a job with volumes whose they are.
+const JobPodEnv = "JOB_POD"
 
 // JobEnv is one variable of a job: a value with placeholders, or one out of a Secret.
 type JobEnv struct {
@@ -56,9 +68,15 @@ func (j *JobStep) CheckOutput(name, value string) error {
 
 func (c operationCheck) job(path document.Path, step *JobStep) {
 	component := c.jobComponent(path, step)
+	if step.Volumes != "" && component != nil && (component.Failover == nil || len(component.Volumes) == 0) {
+		c.fail(path.With("volumes"), "are those of a pod on record as the writer, and component %q has no failover or no volumes", component.Name)
+	}
 	seen := map[string]bool{}
 	for i, env := range step.Env {
 		at := path.With("env").Index(i)
+		if step.Volumes != "" && env.Name == JobPodEnv {
+			c.fail(at.With("name"), "is taken by the engine: name it otherwise")
+		}
 		if seen[env.Name] {
 			c.fail(at.With("name"), "is %q, which another one has", env.Name)
 		}

@@ -51,6 +51,8 @@ func TestBrokenJobs(t *testing.T) {
 		"value and secret":      {"{name: REDISCLI_AUTH, ", "{name: REDISCLI_AUTH, value: x, ", "has a value and a secret"},
 		"two of a name":         {"name: WHAT", "name: REDISCLI_AUTH", `is "REDISCLI_AUTH", which another one has`},
 		"unknown component":     {"      command:", "      component: sentinel\n      command:", `names the component "sentinel", which the template does not act on: it acts on redis`},
+		"unknown volumes":       {"      command:", "      volumes: All\n      command:", "volumes"},
+		"name of the pod":       {"      env:", "      volumes: Writer\n      env:\n        - {name: JOB_POD, value: x}", "steps[0].job.env[0].name is taken by the engine"},
 		"unknown resource":      {"memory: 64Mi", "example.com/gpu: 1", "it can have cpu, memory and ephemeral-storage"},
 		"placeholder in image":  {"      command:", "      image: \"${parameters.what}\"\n      command:", "a placeholder is not allowed here"},
 		"placeholder in secret": {"credential: default", `credential: "${parameters.what}"`, "a placeholder is not allowed here"},

@@ -167,6 +167,9 @@ const (
 	EngineExpand EngineVerb = "Expand"
 	// EngineUpgrade sets the version of the middleware: version.
 	EngineUpgrade EngineVerb = "Upgrade"
+	// EngineDowngrade sets the version of the middleware back: version. It is for templates that have put data of that version back before pods
+	// are started with it.
+	EngineDowngrade EngineVerb = "Downgrade"
 	// EngineUpgradePlugin sets the version of the plugin: version.
 	EngineUpgradePlugin EngineVerb = "UpgradePlugin"
 	// EngineRotate makes generated passwords anew: credential.
@@ -199,6 +202,7 @@ var EngineValues = map[EngineVerb][]string{
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},
 	EngineUpgrade:       {"version"},
+	EngineDowngrade:     {"version"},
 	EngineUpgradePlugin: {"version"},
 	EngineRotate:        {"credential"},
 	EngineSwitchover:    {"component", "to"},

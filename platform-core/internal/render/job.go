@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -26,6 +28,8 @@ const jobContainer = "job"
 type Job struct {
 	// Name of it.
 	Name string
+	// Pod whose volumes it has, where the container has them that it is like; empty for none.
+	Pod string
 	// Image in place of that of the component; empty for none.
 	Image string
 	// Command and arguments.
@@ -79,6 +83,9 @@ func JobOf(set *platformv1.WorkloadSet, container string, s Settings, j Job) (*b
 	}
 	withAuthority(&spec, like.Spec.Volumes)
 	confine(&spec)
+	if err := withVolumes(&spec, set, j.Pod, like.Spec.Containers[i].VolumeMounts); err != nil {
+		return nil, err
+	}
 	labels := map[string]string{
 		platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: set.Spec.Application, platformv1.DomainLabel: set.Labels[platformv1.DomainLabel],
 	}
@@ -92,6 +99,35 @@ func JobOf(set *platformv1.WorkloadSet, container string, s Settings, j Job) (*b
 			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: spec},
 		},
 	}, nil
+}
+
+// withVolumes mounts the claims of a pod as the container has them that the job is like.
+func withVolumes(spec *corev1.PodSpec, set *platformv1.WorkloadSet, pod string, mounts []corev1.VolumeMount) error {
+	if pod == "" {
+		return nil
+	}
+	number, mine := strings.CutPrefix(pod, set.Name+"-")
+	ordinal, err := strconv.ParseInt(number, 10, 32)
+	if !mine || err != nil {
+		return fmt.Errorf("%q is no pod of %s", pod, set.Name)
+	}
+	whole, err := Pod(set, int32(ordinal))
+	if err != nil {
+		return err
+	}
+	for _, volume := range whole.Spec.Volumes {
+		if volume.PersistentVolumeClaim == nil {
+			continue
+		}
+		spec.Volumes = append(spec.Volumes, volume)
+		for _, mount := range mounts {
+			if mount.Name == volume.Name {
+				spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, mount)
+			}
+		}
+	}
+	spec.Containers[0].Env = append(spec.Containers[0].Env, corev1.EnvVar{Name: plugin.JobPodEnv, Value: pod})
+	return nil
 }
 
 // withAuthority mounts what clients of an instance with TLS know it by, and not its key.

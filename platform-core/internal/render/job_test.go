@@ -67,3 +67,38 @@ func TestJobOf(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A job can have the volumes of a pod that is gone, where the container has them that it is like, and is told whose they are.
+func TestJobWithVolumes(t *testing.T) {
+	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
+	set := spec.DeepCopy()
+	set.Name, set.Namespace = "cache-redis-main", "shop"
+	job, err := JobOf(set, "redis", settings, Job{Name: "op-convert", Pod: "cache-redis-main-2", Command: []string{"convert"}, Deadline: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, container := job.Spec.Template.Spec, job.Spec.Template.Spec.Containers[0]
+	claims := 0
+	for _, volume := range pod.Volumes {
+		if claim := volume.PersistentVolumeClaim; claim != nil {
+			if claims++; claim.ClaimName != "data-cache-redis-main-2" || claim.ReadOnly {
+				t.Errorf("the job has the claim %+v", claim)
+			}
+		}
+	}
+	mounted := 0
+	for _, mount := range container.VolumeMounts {
+		if mount.Name == "data" && mount.MountPath == "/data" && !mount.ReadOnly {
+			mounted++
+		}
+	}
+	last := container.Env[len(container.Env)-1]
+	if claims != 1 || mounted != 1 || last.Name != plugin.JobPodEnv || last.Value != "cache-redis-main-2" || *pod.SecurityContext.FSGroup != 999 {
+		t.Errorf("the pod is %+v", pod)
+	}
+	for _, other := range []string{"cache-redis-main", "cache-redis-other-0", "cache-redis-main-x"} {
+		if _, err := JobOf(set, "redis", settings, Job{Name: "op", Pod: other, Command: []string{"convert"}}); err == nil || !strings.Contains(err.Error(), "is no pod of cache-redis-main") {
+			t.Errorf("of pod %q it says %v", other, err)
+		}
+	}
+}

@@ -32,7 +32,7 @@ var carried = []string{
 	"Acquire::Check-Valid-Until ", "Acquire::Check-Date ",
 }
 
-// Root is a private apt root for one suite and architecture, locked for this process.
+// Root is a private apt root for one suite, or several together, and one architecture, locked for this process.
 type Root struct {
 	suite, arch, dir string
 	lock             *os.File
@@ -45,6 +45,8 @@ type Options struct {
 	Cache string
 	// Suite is one of sources.Suites.
 	Suite string
+	// Also are further suites that packages come from which Suite has not. Of a package that several have, the latest version is taken.
+	Also []string
 	// Arch is the Debian name of the architecture, such as amd64.
 	Arch string
 	// Host is the file system whose apt sources are used; empty means "/".
@@ -66,11 +68,17 @@ func Open(ctx context.Context, o Options) (_ *Root, err error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := sources.Derive(host, o.Suite)
-	if err != nil {
-		return nil, fmt.Errorf("cannot find a source for suite %q: %w", o.Suite, err)
+	var entries []sources.Entry
+	suites := append([]string{o.Suite}, o.Also...)
+	for _, suite := range suites {
+		derived, err := sources.Derive(host, suite)
+		if err != nil {
+			return nil, fmt.Errorf("cannot find a source for suite %q: %w", suite, err)
+		}
+		entries = append(entries, derived...)
 	}
-	r := &Root{suite: o.Suite, arch: o.Arch, dir: filepath.Join(o.Cache, "apt", o.Suite+"-"+o.Arch)}
+	name := strings.Join(suites, "+")
+	r := &Root{suite: name, arch: o.Arch, dir: filepath.Join(o.Cache, "apt", name+"-"+o.Arch)}
 	if err := r.acquire(); err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (b *Builder) build(ctx context.Context, image *definition.Image) (Result, e
 		return b.finish(ctx, in, nil)
 	}
 	root, err := apt.Open(ctx, apt.Options{
-		Cache: b.Cache, Suite: image.Debian.Suite, Arch: debianArch[b.Arch], Host: b.Host, Refresh: b.Refresh,
+		Cache: b.Cache, Suite: image.Debian.Suite, Also: image.Debian.Also, Arch: debianArch[b.Arch], Host: b.Host, Refresh: b.Refresh,
 	})
 	if err != nil {
 		return Result{}, err

@@ -152,6 +152,9 @@ func (d *Definition) checkDebian(c *checker) {
 	if d.Debian.Suite != "" {
 		checkSuite(c, d.Debian.Suite, "debian", "suite")
 	}
+	for i, suite := range d.Debian.Also {
+		checkSuite(c, suite, "debian", "also", i)
+	}
 	seen := map[string]bool{}
 	for i, v := range d.Variants {
 		c.form(tagForm, "7.0", v.Tag, "variants", i, "tag")

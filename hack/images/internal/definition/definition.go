@@ -58,6 +58,8 @@ type Debian struct {
 	Base string `yaml:"base"`
 	// Suite is bookworm, trixie or sid; it is left out when each variant names one.
 	Suite string `yaml:"suite"`
+	// Also are further suites, for packages that the suite has not. Of a package that several have, the latest version is taken.
+	Also []string `yaml:"also"`
 	// Packages are installed with what they depend on; recommended packages are not.
 	Packages []string `yaml:"packages"`
 	// Exclude holds shell patterns of names of packages that are left out, with what only they need.

@@ -170,6 +170,7 @@ func TestParseRefuses(t *testing.T) {
 		{"suite: bookworm}", "suite: }", "x.yaml:4: variants[0].suite: "},
 		{`tag: "8.0"`, `tag: "7.0"`, "x.yaml:5: variants[1].tag: "},
 		{`tag: "8.0"`, `tag: "a b"`, "x.yaml:5: variants[1].tag: "},
+		{"[redis-server]\n  exclude", "[redis-server]\n  also: [woody]\n  exclude", "x.yaml:8: debian.also[0]: "},
 		{"[redis-server]\n  exclude", "[Redis]\n  exclude", "x.yaml:7: debian.packages[0]: "},
 		{`"perl*"`, `"perl["`, "x.yaml:8: debian.exclude[0]: "},
 		{"[/etc/redis]", "[etc/redis]", "x.yaml:9: debian.prune[0]: "},

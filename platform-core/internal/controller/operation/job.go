@@ -54,15 +54,20 @@ func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *ob
 
 // makeJob makes a Job under its name, unless there is one already.
 func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Job) (*opsflow.Answer, error) {
-	set, container, err := c.setLike(ctx, seen, wanted.Component)
+	set, container, err := c.setLike(ctx, seen, wanted.Component, wanted.Pod)
 	switch {
 	case err != nil:
 		return nil, err
 	case set == nil:
 		return refuse("Application %q has no pods of component %q that a job could be like", seen.application, wanted.Component), nil
 	}
+	if wanted.Pod != "" {
+		if answer, err := c.mayHaveVolumes(ctx, op.Namespace, wanted.Pod); answer != nil || err != nil {
+			return answer, err
+		}
+	}
 	job, err := render.JobOf(set, container, c.Settings.Get(), render.Job{
-		Name: wanted.Name, Image: wanted.Image, Command: wanted.Command, Env: wanted.Env, Resources: wanted.Step.Resources,
+		Name: wanted.Name, Pod: wanted.Pod, Image: wanted.Image, Command: wanted.Command, Env: wanted.Env, Resources: wanted.Step.Resources,
 		ServiceAccountName: op.Spec.ServiceAccountName, Deadline: wanted.Deadline,
 	})
 	if err != nil {
@@ -83,8 +88,27 @@ func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen
 	return nil, nil
 }
 
-// setLike returns the first set of a component, and the name of the container that runs the middleware in its pods; nil when there is none.
-func (c *Controller) setLike(ctx context.Context, seen *observation, component string) (*platformv1.WorkloadSet, string, error) {
+// mayHaveVolumes refuses the volumes of a pod that is there, or that may come back at any time: two would be at the same data.
+func (c *Controller) mayHaveVolumes(ctx context.Context, namespace, pod string) (*opsflow.Answer, error) {
+	set := &platformv1.WorkloadSet{}
+	if err := c.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: opsflow.SetOf(pod)}, set); err != nil {
+		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", opsflow.SetOf(pod), err)
+	}
+	if set.Spec.IsRunning() {
+		return refuse("%s is running, and a job that has the volumes of pod %s needs it stopped", set.Name, pod), nil
+	}
+	switch err := c.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, &corev1.Pod{}); {
+	case err == nil:
+		return refuse("pod %s is there, whose volumes the job is to have", pod), nil
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("cannot read pod %q: %w", pod, err)
+	}
+	return nil, nil
+}
+
+// setLike returns the set of a pod, or the first one of a component where no pod is named, and the name of the container that runs the middleware in
+// its pods; nil when there is none.
+func (c *Controller) setLike(ctx context.Context, seen *observation, component, pod string) (*platformv1.WorkloadSet, string, error) {
 	pinned := opsflow.PinnedTo(seen.facts.Application)
 	state, _ := c.Index.Get(pinned.Name, pinned.Version)
 	if state.Bundle == nil {
@@ -101,7 +125,7 @@ func (c *Controller) setLike(ctx context.Context, seen *observation, component s
 	}
 	slices.SortFunc(sets.Items, func(a, b platformv1.WorkloadSet) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range sets.Items {
-		if set := &sets.Items[i]; set.Spec.Component == component && set.DeletionTimestamp.IsZero() {
+		if set := &sets.Items[i]; set.Spec.Component == component && set.DeletionTimestamp.IsZero() && (pod == "" || opsflow.SetOf(pod) == set.Name) {
 			return set, declared.Container, nil
 		}
 	}

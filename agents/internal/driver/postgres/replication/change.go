@@ -306,11 +306,11 @@ func (s *Server) detached(ctx context.Context, connection *pgconn.PgConn, set se
 // lineageOf the writer's data.
 func lineageOf(ctx context.Context, writer *pgconn.PgConn) (Lineage, error) {
 	said, err := row(ctx, writer, `SELECT (SELECT system_identifier FROM pg_control_system()), pg_current_wal_flush_lsn(), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
-		coalesce(pg_read_file($1, 0, 1000000, true), '')`, termsFile)
+		coalesce(pg_read_file($1, 0, 1000000, true), ''), coalesce(pg_read_file($2, 0, 1000000, true), '')`, termsFile, upgradeFile)
 	if err != nil {
 		return Lineage{}, err
 	}
-	l := Lineage{System: said[0], Terms: ParseTerms(said[3])}
+	l := Lineage{System: said[0], Terms: ParseTerms(said[3]), Upgrade: ParseUpgrade(said[4])}
 	var err1, err2 error
 	l.End, err1 = ParseLSN(said[1])
 	l.Timeline, err2 = strconv.ParseInt(said[2], 16, 64)

@@ -100,6 +100,8 @@ type Lineage struct {
 	History []Branch
 	// Terms of timelines.
 	Terms Terms
+	// Upgrade is what the writer's data took the place of.
+	Upgrade Upgrade
 }
 
 // Verdict on data that is to follow a writer's.
@@ -113,6 +115,8 @@ const (
 	Rewinds Verdict = "Rewinds"
 	// Copies: it has nothing to do with the writer's, or nobody can tell what.
 	Copies Verdict = "Copies"
+	// Replaced: it is of another major version, and has to be data that the writer's took the place of.
+	Replaced Verdict = "Replaced"
 	// Broken: it was being rewound, and is no data any more.
 	Broken Verdict = "Broken"
 	// Refused: it is of another initdb. Nobody but a person may throw it away.
@@ -121,6 +125,9 @@ const (
 
 // Decide says how data can follow a writer's, and why.
 func Decide(own, writer Lineage) (Verdict, string) {
+	if own.System != writer.System && writer.replaced(own.System) {
+		return Copies, fmt.Sprintf("the writer's data took the place of that of system %s in an upgrade", own.System)
+	}
 	if own.System != writer.System {
 		return Refused, fmt.Sprintf("its data is of system %s, and the writer's of %s: rebuild the member if its data can go", own.System, writer.System)
 	}

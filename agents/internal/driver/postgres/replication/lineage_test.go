@@ -8,7 +8,7 @@ import (
 )
 
 func TestDecide(t *testing.T) {
-	writer := Lineage{System: "7", Timeline: 3, End: 0x900, History: []Branch{{1, 0x300}, {2, 0x600}}, Terms: Terms{2: 2, 3: 5}}
+	writer := Lineage{System: "7", Timeline: 3, End: 0x900, History: []Branch{{1, 0x300}, {2, 0x600}}, Terms: Terms{2: 2, 3: 5}, Upgrade: ParseUpgrade("state=Upgraded\nsystem=7\nreplaces=5 6 \n")}
 	for name, tc := range map[string]struct {
 		own  Lineage
 		want Verdict
@@ -21,6 +21,7 @@ func TestDecide(t *testing.T) {
 		"beyond the point of departure":    {Lineage{System: "7", Timeline: 2, End: 0x601, Terms: Terms{2: 2}}, Rewinds, "up to 0/601, and the writer's went elsewhere at 0/600"},
 		"beyond the first one":             {Lineage{System: "7", Timeline: 1, End: 0x301}, Rewinds, "at 0/300"},
 		"ahead of the writer":              {Lineage{System: "7", Timeline: 3, End: 0x901, Terms: Terms{2: 2, 3: 5}}, Rewinds, "at 0/900"},
+		"replaced in an upgrade":           {Lineage{System: "6", Timeline: 9, End: 0x900}, Copies, "took the place of that of system 6"},
 		"a timeline that the writer skips": {Lineage{System: "7", Timeline: 4, End: 0x100, Terms: Terms{4: 6}}, Rewinds, "timeline 4 is not in the history"},
 		"a number that two have taken":     {Lineage{System: "7", Timeline: 3, End: 0x700, Terms: Terms{2: 2, 3: 4}}, Copies, "began in term 4, and that of the writer in term 5"},
 		"a number of an unknown term":      {Lineage{System: "7", Timeline: 2, End: 0x500}, Copies, "began in term 0"},

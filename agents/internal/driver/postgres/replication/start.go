@@ -71,12 +71,17 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 	if err != nil {
 		return err
 	}
+	if other, err := s.unreadable(ctx); err != nil {
+		return err
+	} else if other {
+		how = Replaced
+	}
 	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method)}
 	if how != "" {
 		err := s.repair(ctx, primary, how)
 		away := errors.As(err, new(writerAway))
 		switch {
-		case err != nil && (!away || how == Broken || !exists(s.data())):
+		case err != nil && (!away || how == Broken || how == Replaced || !exists(s.data())):
 			return err
 		case err != nil:
 			// What is there can be looked at meanwhile: somebody may have to know who has what.
@@ -136,6 +141,11 @@ func (s *Server) repair(ctx context.Context, primary string, how Verdict) error 
 	defer link.HangUp(connection)
 	if err := writes(connection); err != nil {
 		return writerAway{err}
+	}
+	if how == Replaced {
+		if err := s.mayReplace(ctx, connection); err != nil {
+			return err
+		}
 	}
 	if err := keepSlot(ctx, connection, s.slot()); err != nil {
 		return err

@@ -39,6 +39,24 @@ func (d Data) System() (string, error) {
 	return strconv.FormatUint(system, 10), nil
 }
 
+// Place is where the log is kept below that of the instance: nowhere else, or in a folder of its own after an upgrade to another major version, whose log
+// does not go on from the one before.
+func (d Data) Place() (string, error) {
+	text, err := os.ReadFile(d.path("zeroinfra.upgrade"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if system, found := strings.CutPrefix(strings.TrimSpace(line), "archive="); found && system != "" {
+			if _, err := strconv.ParseUint(system, 10, 64); err != nil {
+				return "", fmt.Errorf("%s names the archive %q, which is no number of a system", d.path("zeroinfra.upgrade"), system)
+			}
+			return system, nil
+		}
+	}
+	return "", nil
+}
+
 // Terms in which timelines began, as far as the data knows.
 func (d Data) Terms() (map[int64]int64, error) {
 	text, err := os.ReadFile(d.path("zeroinfra.timelines"))
