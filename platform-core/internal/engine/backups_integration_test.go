@@ -53,8 +53,8 @@ func repository(t *testing.T, namespace, name string, spec platformv1.BackupRepo
 	return r
 }
 
-// says waits until the operator says something of a repository.
-func says(t *testing.T, namespace, name string, ready metav1.ConditionStatus, text string) {
+// repositoryIs waits until the operator says something of a repository.
+func repositoryIs(t *testing.T, namespace, name string, ready metav1.ConditionStatus, text string) {
 	t.Helper()
 	r := &platformv1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	testkit.WaitFor(t, env.Client, r, "ready: "+string(ready), func() error {
@@ -98,7 +98,7 @@ func TestBackupOfAnInstance(t *testing.T) {
 	app, played := kept(t)
 	run(t, -1)
 	testkit.WaitForReady(t, env.Client, app)
-	says(t, app.Namespace, "store", metav1.ConditionTrue, "write, read and delete")
+	repositoryIs(t, app.Namespace, "store", metav1.ConditionTrue, "write, read and delete")
 	op := operate(t, app, "nightly", "Backup", nil, "repository", "store")
 	status := ends(t, op, platformv1.OperationSucceeded)
 	if outputs := status.Steps[0].Outputs; outputs["backup"] != "nightly-backup" || outputs["digest"] != "sha256:1" || outputs["source"] != podOf(t, app).Name {
@@ -145,7 +145,7 @@ func TestBackupIsRefused(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	repository(t, app.Namespace, "cloud", platformv1.BackupRepositorySpec{S3: &platformv1.S3Repository{
 		Endpoint: "https://s3.example.com", Bucket: "backups", CredentialsSecretRef: platformv1.SecretReference{Name: "keys"}}})
-	says(t, app.Namespace, "cloud", metav1.ConditionFalse, `Secret "keys", which is not there`)
+	repositoryIs(t, app.Namespace, "cloud", metav1.ConditionFalse, `Secret "keys", which is not there`)
 	for name, tc := range map[string]struct {
 		parameters []string
 		error      string
@@ -163,7 +163,7 @@ func TestBackupIsRefused(t *testing.T) {
 	}
 	// A Secret that comes has the repository checked.
 	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "keys"}, StringData: map[string]string{"accessKey": "a", "secretKey": "s"}})
-	says(t, app.Namespace, "cloud", metav1.ConditionTrue, "")
+	repositoryIs(t, app.Namespace, "cloud", metav1.ConditionTrue, "")
 }
 
 // What the mover says is what the Operation says, and what it may have left is removed.
@@ -242,7 +242,7 @@ func TestBackupsTakeTurns(t *testing.T) {
 	run(t, -1)
 	testkit.WaitForReady(t, env.Client, app)
 	testkit.WaitForReady(t, env.Client, other)
-	says(t, app.Namespace, "store", metav1.ConditionTrue, "")
+	repositoryIs(t, app.Namespace, "store", metav1.ConditionTrue, "")
 	first := operate(t, app, "first", "Backup", nil, "repository", "store")
 	backupIs(t, app.Namespace, "first-backup", platformv1.BackupRunning)
 	second := operate(t, other, "second", "Backup", nil, "repository", "store")
@@ -260,7 +260,7 @@ func TestBackupSurvivesTheEngine(t *testing.T) {
 	app, played := kept(t)
 	_, _, stop := run(t, -1)
 	testkit.WaitForReady(t, env.Client, app)
-	says(t, app.Namespace, "store", metav1.ConditionTrue, "")
+	repositoryIs(t, app.Namespace, "store", metav1.ConditionTrue, "")
 	stop()
 	op := operate(t, app, "once", "Backup", nil, "repository", "store")
 	crashing{times: 60, writes: 5}.until(t, op)

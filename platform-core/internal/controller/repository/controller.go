@@ -36,8 +36,8 @@ import (
 // owner names the controller.
 const owner = "backuprepository"
 
-// checkTimeout is how long a check may take, the start of its pod included.
-const checkTimeout = 5 * time.Minute
+// checkTimeout is how long a check may take, the start of its pod included. A mover gives a store that does not answer up before that.
+const checkTimeout = 8 * time.Minute
 
 // Deps are what the controller needs from its surroundings.
 type Deps struct {
