@@ -33,7 +33,7 @@ type State struct {
 	Ended time.Time
 }
 
-// Of reads the pods of a Job and says how it stands. One that is about to fail, and waits for its pod to be gone, has failed.
+// Of reads the pods of a Job and says how it stands.
 func Of(ctx context.Context, pods client.Reader, job *batchv1.Job) (State, error) {
 	state := State{UID: job.UID, Phase: platformv1.OperationRunning}
 	var why string
