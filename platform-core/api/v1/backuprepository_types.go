@@ -7,8 +7,8 @@ import (
 )
 
 // BackupRepositorySpec says where backups are kept.
-// +kubebuilder:validation:XValidation:rule="has(self.s3) != has(self.persistentVolumeClaim)",message="exactly one of s3 and persistentVolumeClaim says where backups are kept"
-// +kubebuilder:validation:XValidation:rule="has(self.s3) == has(oldSelf.s3)",message="the kind of a repository is immutable: create another BackupRepository"
+// +kubebuilder:validation:XValidation:rule="[has(self.s3), has(self.persistentVolumeClaim), has(self.nfs)].filter(x, x).size() == 1",message="exactly one of s3, persistentVolumeClaim and nfs says where backups are kept"
+// +kubebuilder:validation:XValidation:rule="has(self.s3) == has(oldSelf.s3) && has(self.nfs) == has(oldSelf.nfs)",message="the kind of a repository is immutable: create another BackupRepository"
 // +kubebuilder:validation:XValidation:rule="has(self.encryption) == has(oldSelf.encryption)",message="encryption is immutable: create another BackupRepository"
 type BackupRepositorySpec struct {
 	// s3 is a bucket of any store that speaks S3.
@@ -17,6 +17,9 @@ type BackupRepositorySpec struct {
 	// persistentVolumeClaim is a volume that pods mount. One that only a single node can mount has all movers run there.
 	// +optional
 	PersistentVolumeClaim *VolumeRepository `json:"persistentVolumeClaim,omitempty"`
+	// nfs is a folder that a server exports: the operator makes a PersistentVolume and a claim of it, which go with the repository.
+	// +optional
+	NFS *NFSRepository `json:"nfs,omitempty"`
 	// encryption of what is kept; as it is when left out. Immutable.
 	// +optional
 	Encryption *BackupEncryption `json:"encryption,omitempty"`
@@ -30,7 +33,7 @@ type BackupRepositorySpec struct {
 
 // S3Repository is a folder of a bucket.
 // +kubebuilder:validation:XValidation:rule="self.bucket == oldSelf.bucket",message="bucket is immutable: create another BackupRepository"
-// +kubebuilder:validation:XValidation:rule="(has(self.prefix) ? self.prefix : ”) == (has(oldSelf.prefix) ? oldSelf.prefix : ”)",message="prefix is immutable: create another BackupRepository"
+// +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="prefix is immutable: create another BackupRepository"
 type S3Repository struct {
 	// endpoint is the URL of the store with its scheme, for example https://s3.example.com.
 	// +required
@@ -101,7 +104,7 @@ type AuthorityReference struct {
 
 // VolumeRepository is a folder of a volume.
 // +kubebuilder:validation:XValidation:rule="self.claimName == oldSelf.claimName",message="claimName is immutable: create another BackupRepository"
-// +kubebuilder:validation:XValidation:rule="(has(self.prefix) ? self.prefix : ”) == (has(oldSelf.prefix) ? oldSelf.prefix : ”)",message="prefix is immutable: create another BackupRepository"
+// +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="prefix is immutable: create another BackupRepository"
 type VolumeRepository struct {
 	// claimName names a PersistentVolumeClaim in the same namespace. Immutable.
 	// +required
@@ -109,6 +112,25 @@ type VolumeRepository struct {
 	// +kubebuilder:validation:MaxLength=253
 	ClaimName string `json:"claimName"`
 	// prefix is the folder within the volume; the volume itself when left out. Immutable.
+	// +optional
+	Prefix RepositoryPrefix `json:"prefix,omitempty"`
+}
+
+// NFSRepository is a folder below one that an NFS server exports.
+// +kubebuilder:validation:XValidation:rule="self.server == oldSelf.server && self.path == oldSelf.path",message="server and path are immutable: create another BackupRepository"
+// +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="prefix is immutable: create another BackupRepository"
+type NFSRepository struct {
+	// server is the name or the address of the NFS server, as the nodes reach it. Immutable.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=253
+	Server string `json:"server"`
+	// path that it exports. User and group 65532 must be able to write there. Immutable.
+	// +required
+	// +kubebuilder:validation:Pattern=`^/[A-Za-z0-9._/-]*$`
+	// +kubebuilder:validation:MaxLength=1024
+	Path string `json:"path"`
+	// prefix is the folder within it; the exported one itself when left out. Immutable.
 	// +optional
 	Prefix RepositoryPrefix `json:"prefix,omitempty"`
 }
@@ -175,6 +197,7 @@ type RepositoryState struct {
 // +kubebuilder:resource:shortName=zbr,categories=zeroinfra
 // +kubebuilder:printcolumn:name="Bucket",type=string,JSONPath=`.spec.s3.bucket`
 // +kubebuilder:printcolumn:name="Claim",type=string,JSONPath=`.spec.persistentVolumeClaim.claimName`
+// +kubebuilder:printcolumn:name="Server",type=string,JSONPath=`.spec.nfs.server`
 // +kubebuilder:printcolumn:name="Domains",type=string,JSONPath=`.status.domains[*].domain`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.domains[*].ready`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.domains[*].reason`

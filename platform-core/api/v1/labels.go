@@ -81,6 +81,8 @@ const (
 	BackupLabel = "platform.zeroinfra.github.com/backup"
 	// MoverPlanAnnotation has what a mover is to do; the kubelet gives it to the container as a file.
 	MoverPlanAnnotation = "platform.zeroinfra.github.com/mover-plan"
+	// ShareFinalizer is on a BackupRepository on NFS, whose PersistentVolume is to go with it.
+	ShareFinalizer = "platform.zeroinfra.github.com/nfs"
 	// BackupFinalizer is on a Backup whose data is to be removed from its repository with it.
 	BackupFinalizer = "platform.zeroinfra.github.com/backup"
 

@@ -117,3 +117,9 @@ func BackupKeyFor(b *Backup) string {
 
 // backupIdentity is how many characters of its UID are in the name of the folder of a Backup.
 const backupIdentity = 8
+
+// ShareNameFor returns the name of the PersistentVolume of a BackupRepository on NFS.
+func ShareNameFor(r *BackupRepository) string { return "backups-" + string(r.UID) }
+
+// ShareClaimNameFor returns the name of its PersistentVolumeClaim.
+func ShareClaimNameFor(r *BackupRepository) string { return r.Name + "-nfs" }

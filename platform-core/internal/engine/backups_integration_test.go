@@ -268,3 +268,38 @@ func TestBackupSurvivesTheEngine(t *testing.T) {
 		t.Errorf("it is %+v, with %d movers", op.Status, len(played.verbs(t, mover.VerbBackup)))
 	}
 }
+
+// A share is a volume and a claim that go with their repository.
+func TestRepositoryOnNFS(t *testing.T) {
+	app, played := kept(t)
+	run(t, -1)
+	r := repository(t, app.Namespace, "share", platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export", Prefix: "p"}})
+	repositoryIs(t, app.Namespace, "share", metav1.ConditionTrue, "")
+	volume, claim := &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: platformv1.ShareNameFor(r)}, volume); err != nil || volume.Spec.NFS.Server != "nfs.example.com" || volume.Spec.ClaimRef.Namespace != app.Namespace {
+		t.Errorf("the volume is %+v: %v", volume.Spec, err)
+	}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: "share-nfs"}, claim); err != nil || claim.Spec.VolumeName != volume.Name || !metav1.IsControlledBy(claim, r) {
+		t.Errorf("the claim is %+v: %v", claim, err)
+	}
+	mounted := false
+	for _, job := range played.verbs(t, mover.VerbCheck) {
+		for _, v := range job.Spec.Template.Spec.Volumes {
+			mounted = mounted || v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == "share-nfs"
+		}
+	}
+	if !mounted {
+		t.Error("the check mounts another claim")
+	}
+	if err := env.Client.Delete(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitGone(t, env.Client, r)
+	testkit.Eventually(t, "the end of the volume", func(ctx context.Context) error {
+		err := env.Client.Get(ctx, client.ObjectKeyFromObject(volume), volume)
+		if apierrors.IsNotFound(err) || err == nil && volume.DeletionTimestamp != nil {
+			return nil
+		}
+		return fmt.Errorf("it is there: %v", err)
+	})
+}

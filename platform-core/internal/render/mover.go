@@ -120,9 +120,9 @@ func (m Mover) complete(job *batchv1.Job) (*batchv1.Job, error) {
 	if s3 := m.Repository.Spec.S3; s3 != nil {
 		mount(storeKeys(s3), mover.CredentialsPath)
 	}
-	if claim := m.Repository.Spec.PersistentVolumeClaim; claim != nil {
+	if claim := claimOf(m.Repository); claim != "" {
 		mount(corev1.Volume{Name: volumeRepository, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
-			ClaimName: claim.ClaimName,
+			ClaimName: claim,
 		}}}, mover.VolumePath).ReadOnly = false
 	}
 	if encryption := m.Repository.Spec.Encryption; encryption != nil {
@@ -145,7 +145,21 @@ func storeOf(r *platformv1.BackupRepository) mover.Repository {
 	if claim := r.Spec.PersistentVolumeClaim; claim != nil {
 		store.Type, store.Prefix = mover.TypeVolume, string(claim.Prefix)
 	}
+	if nfs := r.Spec.NFS; nfs != nil {
+		store.Type, store.Prefix = mover.TypeVolume, string(nfs.Prefix)
+	}
 	return store
+}
+
+// claimOf is the claim that movers mount; empty for a bucket.
+func claimOf(r *platformv1.BackupRepository) string {
+	switch {
+	case r.Spec.NFS != nil:
+		return platformv1.ShareClaimNameFor(r)
+	case r.Spec.PersistentVolumeClaim != nil:
+		return r.Spec.PersistentVolumeClaim.ClaimName
+	}
+	return ""
 }
 
 // storeKeys has what a mover shows to a store, and what it knows the store by.

@@ -11,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -104,5 +105,30 @@ func TestMoverAlone(t *testing.T) {
 	}
 	if p := planOfMover(t, job); p.Verb != mover.VerbCheck || p.Repository != (mover.Repository{Type: mover.TypeVolume, Prefix: "p"}) {
 		t.Errorf("the plan is %+v", p)
+	}
+}
+
+// A repository on NFS is a claim for a mover, bound to the one volume of that server.
+func TestShare(t *testing.T) {
+	r := &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export", Prefix: "p"}}}
+	r.Namespace, r.Name, r.UID = "shop", "share", "uid"
+	job, err := MoverAlone(settings, Mover{Namespace: "shop", Name: "check-1", Domain: "database", For: "uid", Repository: r, Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbCheck}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	volumes := job.Spec.Template.Spec.Volumes
+	if i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == volumeRepository }); i < 0 || volumes[i].PersistentVolumeClaim.ClaimName != "share-nfs" {
+		t.Errorf("the volumes are %+v", volumes)
+	}
+	if p := planOfMover(t, job); p.Repository != (mover.Repository{Type: mover.TypeVolume, Prefix: "p"}) {
+		t.Errorf("the plan is %+v", p)
+	}
+	volume, claim := Share(r, metav1.OwnerReference{Name: "share"})
+	if volume.Spec.NFS.Path != "/export" || volume.Spec.ClaimRef.Name != claim.Name || volume.Spec.ClaimRef.Namespace != "shop" || volume.Spec.StorageClassName != "" ||
+		volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("the volume is %+v", volume.Spec)
+	}
+	if claim.Spec.VolumeName != volume.Name || *claim.Spec.StorageClassName != "" || len(claim.OwnerReferences) != 1 {
+		t.Errorf("the claim is %+v", claim)
 	}
 }

@@ -81,7 +81,10 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if !r.DeletionTimestamp.IsZero() {
 		c.Secrets.Release(request.NamespacedName)
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, c.removeShare(ctx, r)
+	}
+	if err := c.ensureShare(ctx, r); err != nil {
+		return reconcile.Result{}, err
 	}
 	f, err := c.observe(ctx, r)
 	if err != nil {
@@ -190,7 +193,7 @@ func (c *Controller) act(ctx context.Context, r *platformv1.BackupRepository, f 
 	case makeCheck:
 		job, err := render.MoverAlone(c.Settings.Get(), render.Mover{
 			Namespace: r.Namespace, Name: name, Domain: c.Domain, For: r.UID, Repository: r, Deadline: checkTimeout, Plan: mover.Plan{Verb: mover.VerbCheck},
-			Owner: metav1.OwnerReference{APIVersion: platformv1.GroupVersion.String(), Kind: "BackupRepository", Name: r.Name, UID: r.UID, Controller: new(true)},
+			Owner: ownerOf(r),
 		})
 		if err != nil {
 			return err
