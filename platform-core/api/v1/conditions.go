@@ -39,6 +39,22 @@ const (
 	ReasonAccepted = "Accepted"
 	// ReasonProgressing: the engine is at work.
 	ReasonProgressing = "Progressing"
+	// ReasonCancelled: somebody asked for that.
+	ReasonCancelled = "Cancelled"
+	// ReasonBackupRefused: the instance cannot be backed up in this way, or the repository is not as it says.
+	ReasonBackupRefused = "BackupRefused"
+	// ReasonBackupQueued: other Backups of the repository run or come before it.
+	ReasonBackupQueued = "BackupQueued"
+	// ReasonNoBackupSource: there is no pod at present that the data can be taken from.
+	ReasonNoBackupSource = "NoBackupSource"
+	// ReasonBackupLate: a Backup was not whole in time.
+	ReasonBackupLate = "BackupLate"
+	// ReasonMoverLost: the Job that carried a backup is gone, or ended without saying what came of it.
+	ReasonMoverLost = "MoverLost"
+	// ReasonBackupFailed: there is no backup; the message says why.
+	ReasonBackupFailed = "BackupFailed"
+	// ReasonBackupNotRemoved: what is kept of a Backup that is deleted cannot be removed from its repository.
+	ReasonBackupNotRemoved = "BackupNotRemoved"
 	// ReasonPluginNotFound: no loaded bundle has this plugin name and version.
 	ReasonPluginNotFound = "PluginNotFound"
 	// ReasonPluginInvalid: a bundle is there and was refused.

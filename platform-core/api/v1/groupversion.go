@@ -23,6 +23,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&WorkloadSet{}, &WorkloadSetList{},
 		&Operation{}, &OperationList{},
 		&Entity{}, &EntityList{},
+		&Backup{}, &BackupList{},
+		&BackupRepository{}, &BackupRepositoryList{},
 		&Plugin{}, &PluginList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -77,6 +77,15 @@ const (
 	// EntityFinalizer is on an Entity whose object is to be removed with it.
 	EntityFinalizer = "platform.zeroinfra.github.com/entity"
 
+	// BackupLabel is on the Job of a mover and on its pod, and is the UID of the Backup, or the BackupRepository, that it works for.
+	BackupLabel = "platform.zeroinfra.github.com/backup"
+	// MoverPlanAnnotation has what a mover is to do; the kubelet gives it to the container as a file.
+	MoverPlanAnnotation = "platform.zeroinfra.github.com/mover-plan"
+	// ShareFinalizer is on a BackupRepository on NFS, whose PersistentVolume is to go with it.
+	ShareFinalizer = "platform.zeroinfra.github.com/nfs"
+	// BackupFinalizer is on a Backup whose data is to be removed from its repository with it.
+	BackupFinalizer = "platform.zeroinfra.github.com/backup"
+
 	// ManagedBy is the value of the label app.kubernetes.io/managed-by on all that the engine owns.
 	ManagedBy = "zeroinfra"
 )

@@ -109,3 +109,17 @@ const entityDigest = 16
 func ScheduledOperationNameFor(application, schedule string, at time.Time) string {
 	return application + "." + schedule + "." + at.UTC().Format("20060102-1504")
 }
+
+// BackupKeyFor returns the folder of a Backup within its repository. Nobody else ever writes there.
+func BackupKeyFor(b *Backup) string {
+	return b.Namespace + "/" + b.Spec.ApplicationRef.Name + "/" + b.Name + "-" + string(b.UID)[:min(len(b.UID), backupIdentity)]
+}
+
+// backupIdentity is how many characters of its UID are in the name of the folder of a Backup.
+const backupIdentity = 8
+
+// ShareNameFor returns the name of the PersistentVolume of a BackupRepository on NFS.
+func ShareNameFor(r *BackupRepository) string { return "backups-" + string(r.UID) }
+
+// ShareClaimNameFor returns the name of its PersistentVolumeClaim.
+func ShareClaimNameFor(r *BackupRepository) string { return r.Name + "-nfs" }

@@ -20,12 +20,14 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/controller/application"
+	"github.com/zeroinfra/platform-core/internal/controller/backup"
 	"github.com/zeroinfra/platform-core/internal/controller/claim"
 	"github.com/zeroinfra/platform-core/internal/controller/component"
 	"github.com/zeroinfra/platform-core/internal/controller/entity"
 	"github.com/zeroinfra/platform-core/internal/controller/failoverrecord"
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
+	"github.com/zeroinfra/platform-core/internal/controller/repository"
 	"github.com/zeroinfra/platform-core/internal/controller/schedule"
 	"github.com/zeroinfra/platform-core/internal/controller/workloadset"
 	"github.com/zeroinfra/platform-core/internal/foreign"
@@ -94,6 +96,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	stores, err := secretwatch.New(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
 	certificates, monitors, err := foreignKinds(mgr, o)
 	if err != nil {
 		return err
@@ -127,6 +133,12 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		},
 		func() error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Turns: taking, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
+		},
+		func() error {
+			return backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Domain: o.Domain, Gate: gate, Now: time.Now, Options: queue.Options(o.Workers)})
+		},
+		func() error {
+			return repository.Setup(mgr, repository.Deps{Settings: o.Settings, Secrets: stores, Domain: o.Domain, Now: time.Now, Options: queue.Options(o.Workers)})
 		},
 		func() error { return failoverrecord.Setup(mgr, queue.Options(o.Workers)) },
 		func() error {

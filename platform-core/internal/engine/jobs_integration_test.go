@@ -6,7 +6,9 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -39,6 +42,8 @@ steps:
 type jobs struct {
 	mu   sync.Mutex
 	seen map[types.UID]*batchv1.Job
+	// moves says how a mover with a plan ends: what it says, and how; it runs on when that is nothing. It always ends well when nil.
+	moves func(mover.Plan) (mover.Result, platformv1.OperationPhase)
 }
 
 // playJobs starts them. A command that ends in "wait" never ends by itself, one that ends in "fail" fails, others count 42 keys.
@@ -82,7 +87,7 @@ func (j *jobs) play(ctx context.Context, job *batchv1.Job) error {
 	if known {
 		return nil
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x", Labels: job.Spec.Template.Labels}, Spec: job.Spec.Template.Spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x", Labels: maps.Clone(job.Spec.Template.Labels)}, Spec: job.Spec.Template.Spec}
 	pod.Labels[batchv1.JobNameLabel] = job.Name
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	if err := env.Client.Create(ctx, pod); err != nil {
@@ -92,10 +97,49 @@ func (j *jobs) play(ctx context.Context, job *batchv1.Job) error {
 	switch words[len(words)-1] {
 	case "wait":
 		return nil
+	case "mover":
+		return j.move(ctx, job, pod)
 	case "fail":
 		return end(ctx, job, pod, 1, "NOAUTH Authentication\nrequired.")
 	}
 	return end(ctx, job, pod, 0, "keys=42\n")
+}
+
+// move plays a mover.
+func (j *jobs) move(ctx context.Context, job *batchv1.Job, pod *corev1.Pod) error {
+	var plan mover.Plan
+	if err := json.Unmarshal([]byte(job.Spec.Template.Annotations[platformv1.MoverPlanAnnotation]), &plan); err != nil {
+		return err
+	}
+	result, phase := mover.Result{}, platformv1.OperationSucceeded
+	if plan.Verb == mover.VerbBackup {
+		result = mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30, Facts: map[string]string{"role": "master"}}
+	}
+	if j.moves != nil {
+		result, phase = j.moves(plan)
+	}
+	text, err := json.Marshal(result)
+	switch {
+	case err != nil || phase == "":
+		return err
+	case phase == platformv1.OperationFailed:
+		return end(ctx, job, pod, 1, string(text))
+	}
+	return end(ctx, job, pod, 0, string(text))
+}
+
+// verbs are the Jobs of movers that there were for a verb, in no order.
+func (j *jobs) verbs(t *testing.T, verb mover.Verb) (jobs []*batchv1.Job) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, job := range j.seen {
+		var plan mover.Plan
+		if json.Unmarshal([]byte(job.Spec.Template.Annotations[platformv1.MoverPlanAnnotation]), &plan) == nil && plan.Verb == verb {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
 }
 
 // end has pod and Job end as a cluster does.

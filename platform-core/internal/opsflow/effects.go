@@ -32,6 +32,8 @@ type Effect struct {
 	Rotation *Rotation
 	// Life makes or deletes the target.
 	Life *Life
+	// Backup is one to be made, or to look at.
+	Backup *Backup
 }
 
 // Call is a call to an agent of one pod.
@@ -148,6 +150,8 @@ type Answer struct {
 	Child platformv1.OperationStatus
 	// Job is how a Job stands.
 	Job JobState
+	// Backup as it is; nil when it is absent.
+	Backup *platformv1.Backup
 }
 
 // Failure says how an effect failed.

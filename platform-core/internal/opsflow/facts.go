@@ -43,6 +43,8 @@ type Facts struct {
 	Declared Declared
 	// Credentials that the plugin declares.
 	Credentials []Credential
+	// BackupMethods that the plugin declares for the Components.
+	BackupMethods []BackupMethod
 	// Self is the outermost object for a template that makes or deletes it; nil when it is absent. Remains is what is left of one that was deleted,
 	// in words.
 	Self    *Self

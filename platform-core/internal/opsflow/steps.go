@@ -47,6 +47,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return rebuildStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineApply:
 		return applyStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineBackup:
+		return backupStep{}
 	case step.Engine != nil:
 		return engineStep{}
 	case step.Approval != nil:
@@ -274,6 +276,13 @@ func (r *run) compensate() {
 		}
 		if t.Job != nil {
 			if v := r.withdrawJobs(t, step); !v.done() {
+				v.step = t.Name
+				r.waits = append(r.waits, v)
+				return
+			}
+		}
+		if does(*t, plugin.EngineBackup) {
+			if v := r.withdrawBackup(step); !v.done() {
 				v.step = t.Name
 				r.waits = append(r.waits, v)
 				return

@@ -42,7 +42,7 @@ func TestFindTemplate(t *testing.T) {
 		"redis@1.0.0/Restart": {},
 		"redis@1.0.1/Restart": {platformv1.ReasonTemplateNotFound, `write "redis@1.0.0/Restart" or just "Restart"`},
 		"kafka@1.0.0/Restart": {platformv1.ReasonTemplateNotFound, "another plugin"},
-		"Explode":             {platformv1.ReasonTemplateNotFound, `it has: "Apply", "Create", "Delete", "Empty"`},
+		"Explode":             {platformv1.ReasonTemplateNotFound, `it has: "Apply", "Backup", "Create", "Delete", "Empty"`},
 		"redis@1.0.0/Explode": {platformv1.ReasonTemplateNotFound, `no Operation template "Explode"`},
 		"Odd":                 {platformv1.ReasonPluginInvalid, "does not know"},
 		"Empty":               {platformv1.ReasonPluginInvalid, "no steps"},

@@ -49,6 +49,8 @@ func (l *loader) loadComponents() {
 		switch {
 		case ofSwitchover(path):
 			return false, checkSwitchoverText(text)
+		case ofBackup(path):
+			return false, checkBackupText(text)
 		case ofMembership(path):
 			return false, checkMembershipText(text)
 		case ofWritingArgs(path):

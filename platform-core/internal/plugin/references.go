@@ -31,6 +31,7 @@ func (l *loader) checkReferences() {
 	l.checkDynamic()
 	l.checkBindings()
 	l.checkEntities()
+	l.checkBackupNames()
 	l.checkUnused()
 	l.checkOperations()
 }
@@ -134,6 +135,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkProbe(at.With("probe"), c)
 	l.checkTLS(at.With("tls"), c)
 	l.checkActions(at.With("actions"), c)
+	l.checkBackups(at.With("backups"), c)
 	l.checkDriver(at.With("driver"), c)
 	l.checkSwitchover(at.With("switchover"), c)
 	l.checkFailover(at, c)

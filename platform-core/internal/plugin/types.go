@@ -106,6 +106,8 @@ type Component struct {
 	TLS *TLS `json:"tls,omitempty"`
 	// Actions that can be run in its pods. Commands and variables may hold placeholders.
 	Actions []plan.Action `json:"actions,omitempty"`
+	// Backups are the methods by which its data is backed up.
+	Backups []BackupMethod `json:"backups,omitempty"`
 	// Driver has the ops agent speak the middleware's own protocol; nil when it does not.
 	Driver *Driver `json:"driver,omitempty"`
 	// Switchover says how a pod that takes writes hands over; nil when it cannot.

@@ -91,13 +91,8 @@ func JobOf(set *platformv1.WorkloadSet, container string, s Settings, j Job) (*b
 	}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: j.Name, Labels: labels},
-		Spec: batchv1.JobSpec{
-			// Once, whatever becomes of it: whether it is tried again is for the Operation to say.
-			BackoffLimit: new(int32(0)), Parallelism: new(int32(1)), Completions: new(int32(1)),
-			PodReplacementPolicy:  new(batchv1.Failed),
-			ActiveDeadlineSeconds: new(max(1, int64(j.Deadline/time.Second))),
-			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: spec},
-		},
+		// Whether it is tried again is for the Operation to say.
+		Spec: onceWithin(j.Deadline, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: spec}),
 	}, nil
 }
 

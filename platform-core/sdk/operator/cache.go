@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -25,6 +26,7 @@ import (
 func ofDomain() []client.Object {
 	return []client.Object{
 		&platformv1.Application{}, &platformv1.Component{}, &platformv1.WorkloadSet{}, &platformv1.Operation{}, &platformv1.Entity{},
+		&platformv1.Backup{}, &batchv1.Job{},
 		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &autoscalingv2.HorizontalPodAutoscaler{},
@@ -34,7 +36,7 @@ func ofDomain() []client.Object {
 // whole are the kinds of which an operator holds every object: those that belong
 // to no domain, and its own typed kinds.
 func whole(kinds []typed.Registration) []client.Object {
-	objects := []client.Object{&storagev1.StorageClass{}, &platformv1.Plugin{}}
+	objects := []client.Object{&storagev1.StorageClass{}, &platformv1.Plugin{}, &platformv1.BackupRepository{}}
 	for _, kind := range kinds {
 		objects = append(objects, kind.Object())
 	}

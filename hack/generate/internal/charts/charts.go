@@ -84,6 +84,7 @@ func writeOperator(root string, operator repo.Operator, version string) error {
 		{filepath.Join(root, "platform-core/config/rbac/own_role.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/crd_role.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/agent_policy.yaml"), "rbac"},
+		{filepath.Join(root, "platform-core/config/rbac/backup_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/deletion_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/domain_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/operation_policy.yaml"), "rbac"},

@@ -60,6 +60,8 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 		return c.rotate(ctx, seen, effect)
 	case effect.Life != nil:
 		return c.life(ctx, op, seen, effect.Life)
+	case effect.Backup != nil:
+		return c.backup(ctx, op, seen, effect.Backup)
 	case effect.Handover != nil:
 		return c.handOver(ctx, op, effect)
 	case effect.Rebuild != nil:

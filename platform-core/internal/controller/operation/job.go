@@ -7,20 +7,19 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// job makes, looks at or removes the Job of a step. It is read from the API server: nobody caches Jobs.
+// job makes, looks at or removes the Job of a step. It is read from the API server: nobody here waits for the cache.
 func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Job) (*opsflow.Answer, error) {
 	if wanted.Verb == opsflow.JobRun {
 		if refusal, err := c.makeJob(ctx, op, seen, wanted); refusal != nil || err != nil {
@@ -37,10 +36,11 @@ func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *ob
 	case !metav1.IsControlledBy(job, op):
 		return refuse("there is a Job %q that is not of this Operation: delete it", wanted.Name), nil
 	}
-	state, err := c.jobState(ctx, job)
+	found, err := jobstate.Of(ctx, c.live, job)
 	if err != nil {
 		return nil, err
 	}
+	state := opsflow.JobState{Phase: found.Phase, Message: found.Message}
 	ended := state.Phase != platformv1.OperationRunning
 	if wanted.Verb == opsflow.JobRemove || wanted.Verb == opsflow.JobStop && !ended {
 		// Until its pod has ended, it is there.
@@ -130,54 +130,4 @@ func (c *Controller) setLike(ctx context.Context, seen *observation, component, 
 		}
 	}
 	return nil, "", nil
-}
-
-// jobState says how a Job stands, in the words of its pod.
-func (c *Controller) jobState(ctx context.Context, job *batchv1.Job) (opsflow.JobState, error) {
-	state := opsflow.JobState{Phase: platformv1.OperationRunning}
-	var why string
-	for _, condition := range job.Status.Conditions {
-		switch {
-		case condition.Status != corev1.ConditionTrue:
-		case condition.Type == batchv1.JobComplete:
-			state.Phase = platformv1.OperationSucceeded
-		case condition.Type == batchv1.JobFailed:
-			state.Phase, why = platformv1.OperationFailed, condition.Message
-		}
-	}
-	var pods corev1.PodList
-	if err := c.live.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
-		return state, fmt.Errorf("cannot list the pods of Job %q: %w", job.Name, err)
-	}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; metav1.IsControlledBy(pod, job) {
-			state.Message = cmp.Or(saidBy(pod), state.Message)
-		}
-	}
-	if why != "" && state.Message != "" {
-		why += ": "
-	}
-	state.Message = why + state.Message
-	return state, nil
-}
-
-// saidBy is what the container of a pod left when it ended, or what keeps it from beginning.
-func saidBy(pod *corev1.Pod) string {
-	for _, status := range pod.Status.ContainerStatuses {
-		switch {
-		case status.State.Terminated != nil && status.State.Terminated.ExitCode == 0:
-			return status.State.Terminated.Message
-		case status.State.Terminated != nil:
-			ended := status.State.Terminated
-			return strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", ended.ExitCode, cmp.Or(ended.Message, ended.Reason)), ": ")
-		case status.State.Waiting != nil && status.State.Waiting.Message != "":
-			return status.State.Waiting.Reason + ": " + status.State.Waiting.Message
-		}
-	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return condition.Message
-		}
-	}
-	return pod.Status.Message
 }

@@ -129,7 +129,9 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 	if above != nil {
 		d.Object = fmt.Sprintf("%s %q", above.Kind, above.Name)
 	}
-	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool { return s.Engine != nil && !s.Engine.Do.OnPods() }) {
+	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool {
+		return s.Engine != nil && !s.Engine.Do.OnPods() && s.Engine.Do != plugin.EngineBackup
+	}) {
 		return nil, nil
 	}
 	d.ObservedGeneration = app.Status.ObservedGeneration
@@ -257,6 +259,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 			facts.Components = append(facts.Components, part.Name)
 		}
 	}
+	facts.BackupMethods = backupMethods(bundle, facts.Components)
 	if opsflow.Running(op) {
 		// What it runs with was checked when it began, and does not change.
 		facts.Parameters = opsflow.ParametersInForce(op.Spec, facts.Template)

@@ -158,6 +158,17 @@ var moved = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
+// backupMoved passes Backups that say something else of themselves, and those that go.
+var backupMoved = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*platformv1.Backup), e.ObjectNew.(*platformv1.Backup)
+		return was.Status.Phase != is.Status.Phase || was.Status.Message != is.Status.Message
+	},
+	DeleteFunc:  func(event.DeleteEvent) bool { return true },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
 // setChanged passes sets with another spec, and those that say something else of their writer.
 var setChanged = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },

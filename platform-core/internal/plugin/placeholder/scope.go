@@ -120,6 +120,7 @@ var variables = map[Scope][]string{
 	PodTemplate: {"app", "component", "set", "params", "pod"},
 	Late:        {"pod"},
 	Switchover:  {"source", "target"},
+	Backup:      {"app", "source"},
 }
 
 // environments are made once; a cel.Env is safe for concurrent use.
@@ -130,6 +131,7 @@ var environments = map[Scope]func() *cel.Env{
 	PodTemplate: sync.OnceValue(func() *cel.Env { return newEnvironment(PodTemplate) }),
 	Late:        sync.OnceValue(func() *cel.Env { return newEnvironment(Late) }),
 	Switchover:  sync.OnceValue(func() *cel.Env { return newEnvironment(Switchover) }),
+	Backup:      sync.OnceValue(func() *cel.Env { return newEnvironment(Backup) }),
 }
 
 func newEnvironment(scope Scope) *cel.Env {

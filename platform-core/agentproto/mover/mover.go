@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mover is what an operator tells the pods that carry backups, and what those tell in return. A mover reads its Plan from a file, does one
+// verb, and writes its Result as JSON into the termination message of its container. It has no right in the API.
+//
+// A backup is a folder <prefix>/<Backup.Key> of a repository: the data as data-00001, data-00002 … (a tar or any other stream of the
+// middleware's own tool, compressed, and then encrypted where there is a key, cut into parts), metadata.json (Plan.Backup.Metadata as it is),
+// and last manifest.json, a Manifest. What has no manifest is no backup.
+package mover
+
+import (
+	"encoding/json"
+	"time"
+)
+
+const (
+	// PlanPath is where a mover finds its plan.
+	PlanPath = "/zeroinfra/mover/plan.json"
+	// CredentialsPath is the folder with the files accessKey, secretKey and ca.crt of an S3 repository, each if there is one.
+	CredentialsPath = "/zeroinfra/repository/credentials"
+	// KeyPath is the file with the passphrase of an encrypted repository.
+	KeyPath = "/zeroinfra/repository/key/passphrase"
+	// VolumePath is where a repository that is a volume is mounted.
+	VolumePath = "/zeroinfra/repository/volume"
+	// FormatVersion of Manifest that is written; a reader refuses a higher one.
+	FormatVersion = 1
+	// MaxResult is how many bytes a termination message may have.
+	MaxResult = 4096
+)
+
+// Verb is what a mover does.
+type Verb string
+
+const (
+	// VerbCheck writes, reads and deletes a small object, and looks how much room there is.
+	VerbCheck Verb = "check"
+	// VerbBackup runs a command and keeps what that writes to its standard output.
+	VerbBackup Verb = "backup"
+	// VerbRestore reads a backup, checks it against its manifest, and gives it to a command's standard input.
+	VerbRestore Verb = "restore"
+	// VerbInspect reads the manifest, and with Verify all of the data, and says whether it is as it was written.
+	VerbInspect Verb = "inspect"
+	// VerbDelete removes a backup: the manifest first. One that is not there counts as removed.
+	VerbDelete Verb = "delete"
+	// VerbList names the backups that are there, and what is left of those that have no manifest.
+	VerbList Verb = "list"
+)
+
+// Plan is what a mover is to do.
+type Plan struct {
+	Verb       Verb       `json:"verb"`
+	Repository Repository `json:"repository"`
+	Backup     *Backup    `json:"backup,omitempty"`
+	// Command is that of VerbBackup or VerbRestore; its environment is that of the container.
+	Command []string `json:"command,omitempty"`
+	// Facts is run after Command of a backup has ended well: lines "key=value" of its standard output become Result.Facts, such as the
+	// timeline and the position in the log.
+	Facts []string `json:"facts,omitempty"`
+	// Verify has VerbInspect read all of the data.
+	Verify bool `json:"verify,omitempty"`
+	// BytesPerSecond bounds what is sent or read; 0 is no bound.
+	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
+}
+
+// Repository is a place where backups are kept.
+type Repository struct {
+	// Type is S3 or Volume; NFS is a Volume to a mover.
+	Type string `json:"type"`
+	// Prefix is the folder within the bucket or the volume.
+	Prefix string `json:"prefix,omitempty"`
+	// Endpoint is the URL of an S3 server, with its scheme.
+	Endpoint   string `json:"endpoint,omitempty"`
+	Bucket     string `json:"bucket,omitempty"`
+	Region     string `json:"region,omitempty"`
+	Addressing string `json:"addressing,omitempty"` // Path or VirtualHost; empty is Path
+	Encrypted  bool   `json:"encrypted,omitempty"`
+}
+
+// The types of repositories.
+const (
+	TypeS3     = "S3"
+	TypeVolume = "Volume"
+)
+
+// Backup is one restorable point.
+type Backup struct {
+	// Key is its folder, <namespace>/<application>/<name of the Backup>-<first eight characters of its UID>: nobody else ever writes there.
+	Key string `json:"key"`
+	// Attempt is unique to a mover's pod. What an earlier attempt left is removed, and one that finds a later one's mark ends.
+	Attempt string `json:"attempt,omitempty"`
+	// Compression is Zstd, Gzip or None.
+	Compression string `json:"compression,omitempty"`
+	// Metadata is kept beside the data; it has no secrets.
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	// Digest, of VerbRestore and VerbInspect, is what the manifest's own must be; empty takes any.
+	Digest string `json:"digest,omitempty"`
+}
+
+// The compressions.
+const (
+	CompressionZstd = "Zstd"
+	CompressionGzip = "Gzip"
+	CompressionNone = "None"
+)
+
+// Manifest is the last file of a backup.
+type Manifest struct {
+	FormatVersion int       `json:"formatVersion"`
+	Key           string    `json:"key"`
+	Compression   string    `json:"compression"`
+	Encryption    string    `json:"encryption,omitempty"`
+	Parts         []Part    `json:"parts"`
+	StartTime     time.Time `json:"startTime"`
+	EndTime       time.Time `json:"endTime"`
+	// RawSize is how many bytes the command wrote, and RawSHA256 their hash, in hex.
+	RawSize   int64             `json:"rawSize"`
+	RawSHA256 string            `json:"rawSha256"`
+	Metadata  Part              `json:"metadata"`
+	Facts     map[string]string `json:"facts,omitempty"`
+}
+
+// Part is one file of a backup.
+type Part struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// Result is what came of it.
+type Result struct {
+	// Reason is empty when all went well, else one of the Reasons; Message is a sentence for a person.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Digest is the SHA-256 of the manifest, as sha256:<hex>. Size is how many bytes are kept, and RawSize how many the command wrote.
+	Digest  string            `json:"digest,omitempty"`
+	Size    int64             `json:"size,omitempty"`
+	RawSize int64             `json:"rawSize,omitempty"`
+	Facts   map[string]string `json:"facts,omitempty"`
+	// FreeBytes of a volume, for VerbCheck; nil for S3.
+	FreeBytes *int64 `json:"freeBytes,omitempty"`
+	// Backups are the keys that VerbList found, and Leftovers the folders without a manifest; as many of each as fit. Count tells how many there are.
+	Backups   []string `json:"backups,omitempty"`
+	Leftovers []string `json:"leftovers,omitempty"`
+	Count     int      `json:"count,omitempty"`
+}
+
+// Reasons of a Result.
+const (
+	// ReasonRefused: the repository does not let it in, or has no such bucket. Trying again is of no use before somebody mends that.
+	ReasonRefused = "RepositoryRefused"
+	// ReasonUnreachable: no answer, or the store had a fault of its own.
+	ReasonUnreachable = "RepositoryUnreachable"
+	// ReasonNoRoom: the store is full.
+	ReasonNoRoom = "RepositoryFull"
+	// ReasonCommandFailed: the command of the middleware ended with an error, or said nothing.
+	ReasonCommandFailed = "CommandFailed"
+	// ReasonNotFound: there is no such backup.
+	ReasonNotFound = "BackupNotFound"
+	// ReasonDamaged: the data is not what the manifest says.
+	ReasonDamaged = "BackupDamaged"
+	// ReasonSuperseded: a later attempt works on the same backup.
+	ReasonSuperseded = "Superseded"
+	// ReasonBadPlan: the plan or the key cannot be read.
+	ReasonBadPlan = "BadPlan"
+)

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BackupSpec says what a Backup is of, and where it is kept. Operations make it; of a Backup that is there only deletionPolicy and cancel change.
+// +kubebuilder:validation:XValidation:rule="self.applicationRef == oldSelf.applicationRef && self.repositoryRef == oldSelf.repositoryRef && self.method == oldSelf.method && self.timeout == oldSelf.timeout",message="a Backup is of one instance by one method: of its spec only deletionPolicy and cancel can be changed"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="a cancel cannot be taken back"
+type BackupSpec struct {
+	// applicationRef names the Application, in the same namespace, that it is a backup of.
+	// +required
+	ApplicationRef ApplicationReference `json:"applicationRef"`
+	// repositoryRef names the BackupRepository, in the same namespace, that it is kept in.
+	// +required
+	RepositoryRef RepositoryReference `json:"repositoryRef"`
+	// method of the Application's plugin.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=63
+	Method string `json:"method"`
+	// deletionPolicy says what becomes of what is kept when the Backup is deleted: Delete removes it from the repository first, Retain leaves it there. Default Delete.
+	// +optional
+	// +kubebuilder:validation:Enum=Retain;Delete
+	// +kubebuilder:default=Delete
+	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
+	// timeout is how long it may take from its creation on.
+	// +required
+	Timeout metav1.Duration `json:"timeout"`
+	// cancel ends it. It cannot be taken back.
+	// +optional
+	Cancel bool `json:"cancel,omitempty"`
+}
+
+// RepositoryReference names a BackupRepository in the same namespace.
+type RepositoryReference struct {
+	// name of the BackupRepository.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+}
+
+// BackupDeletionPolicy says what becomes of what is kept when a Backup is deleted.
+type BackupDeletionPolicy string
+
+// Values of BackupDeletionPolicy.
+const (
+	// BackupRetain leaves it in the repository.
+	BackupRetain BackupDeletionPolicy = "Retain"
+	// BackupDelete removes it before the Backup goes.
+	BackupDelete BackupDeletionPolicy = "Delete"
+)
+
+// BackupPhase is where a Backup is.
+type BackupPhase string
+
+// Phases of a Backup.
+const (
+	// BackupPending: it waits for its turn, or for a pod to take the data from.
+	BackupPending BackupPhase = "Pending"
+	// BackupRunning: a mover carries the data.
+	BackupRunning BackupPhase = "Running"
+	// BackupCompleted: it is whole, and can be restored.
+	BackupCompleted BackupPhase = "Completed"
+	// BackupFailed: there is none; the message says why.
+	BackupFailed BackupPhase = "Failed"
+	// BackupDeleting: it is being removed.
+	BackupDeleting BackupPhase = "Deleting"
+)
+
+// BackupStatus is what is known of a Backup.
+type BackupStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase: Pending, Running, Completed, Failed or Deleting.
+	// +optional
+	Phase BackupPhase `json:"phase,omitempty"`
+	// conditions: Ready (it is whole), Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// method that the data was taken by.
+	// +optional
+	Method string `json:"method,omitempty"`
+	// key is its folder within the repository.
+	// +optional
+	Key string `json:"key,omitempty"`
+	// digest of its manifest: "sha256:" and 64 hexadecimal digits.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+	// startTime is when its mover was asked for.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// completionTime is when it was whole, or had failed.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// size of what is kept, in bytes.
+	// +optional
+	Size int64 `json:"size,omitempty"`
+	// rawSize of the data before it was compressed, in bytes.
+	// +optional
+	RawSize int64 `json:"rawSize,omitempty"`
+	// facts that the method tells, such as the timeline and the position in the log.
+	// +optional
+	Facts map[string]string `json:"facts,omitempty"`
+	// message says why it failed, or what is waited for.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// source is the pod that the data was taken from.
+	// +optional
+	Source *BackupSource `json:"source,omitempty"`
+	// plugin that the method is of.
+	// +optional
+	Plugin *PluginReference `json:"plugin,omitempty"`
+	// version of the middleware.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// mover is the UID of the Job that carries the data.
+	// +optional
+	Mover string `json:"mover,omitempty"`
+	// leftovers says whether a Backup that failed may have left data in the repository: Possible until that is removed, None after that.
+	// +optional
+	Leftovers BackupLeftovers `json:"leftovers,omitempty"`
+	// removals is how often its removal from the repository was tried and failed.
+	// +optional
+	Removals int32 `json:"removals,omitempty"`
+}
+
+// BackupLeftovers says whether a Backup that failed may have left data in the repository.
+type BackupLeftovers string
+
+// Values of BackupLeftovers.
+const (
+	LeftoversPossible BackupLeftovers = "Possible"
+	LeftoversNone     BackupLeftovers = "None"
+)
+
+// BackupSource is the pod that data was taken from.
+type BackupSource struct {
+	// pod by name.
+	Pod string `json:"pod"`
+	// component of the pod.
+	Component string `json:"component"`
+	// set of the pod.
+	Set string `json:"set"`
+	// role that the pod had.
+	// +optional
+	Role string `json:"role,omitempty"`
+}
+
+// Backup is one point that an Application can be restored to.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=zbk,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Application",type=string,JSONPath=`.spec.applicationRef.name`
+// +kubebuilder:printcolumn:name="Repository",type=string,JSONPath=`.spec.repositoryRef.name`
+// +kubebuilder:printcolumn:name="Method",type=string,JSONPath=`.spec.method`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
+// +kubebuilder:printcolumn:name="Completed",type=date,JSONPath=`.status.completionTime`
+// +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.status.source.pod`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Backup struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec BackupSpec `json:"spec"`
+	// +optional
+	Status BackupStatus `json:"status,omitzero"`
+}
+
+// BackupList is a list of Backups.
+// +kubebuilder:object:root=true
+type BackupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Backup `json:"items"`
+}
+
+// GetConditions implements Conditioned.
+func (b *Backup) GetConditions() []metav1.Condition { return b.Status.Conditions }
+
+// SetConditions implements Conditioned.
+func (b *Backup) SetConditions(c []metav1.Condition) { b.Status.Conditions = c }
+
+// SetObservedGeneration implements Conditioned.
+func (b *Backup) SetObservedGeneration(g int64) { b.Status.ObservedGeneration = g }
+
+// Ended says whether a Backup is whole or has failed.
+func (b *Backup) Ended() bool {
+	return b.Status.Phase == BackupCompleted || b.Status.Phase == BackupFailed
+}
+
+// Deadline is when a Backup has to be whole.
+func (b *Backup) Deadline() time.Time { return b.CreationTimestamp.Add(b.Spec.Timeout.Duration) }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/zeroinfra/platform-core/agentproto/mover"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+const (
+	// patience is how long a mover that is being ended may keep others waiting.
+	patience = 2 * time.Minute
+	// mostRemovals is how often what a Backup that failed left behind is tried to be removed before that is left to its deletion.
+	mostRemovals = 3
+	// firstRemovalRetry and longestRemovalRetry are after how long a removal that failed is tried again, for the first time and at most.
+	firstRemovalRetry   = 15 * time.Second
+	longestRemovalRetry = 10 * time.Minute
+	// storeRetry is after how long it is looked again whether what keeps movers from a repository was mended.
+	storeRetry = 30 * time.Second
+)
+
+// leave has a Backup go, once what is kept is removed where it is to be. A repository that is gone keeps nobody.
+func (t turn) leave() decision {
+	b, f, s := t.b, t.f, t.s
+	stored := s.Key != "" && s.Leftovers != platformv1.LeftoversNone && b.Spec.DeletionPolicy == platformv1.BackupDelete
+	s.Phase = platformv1.BackupDeleting
+	if f.mover != nil && f.mover.Phase == platformv1.OperationRunning && f.now.Before(b.DeletionTimestamp.Add(patience)) {
+		d := t.decide(outcome.WaitingFor(patience, platformv1.ReasonDeleting, "waiting for its mover to end"), stopMover)
+		return d
+	}
+	switch {
+	case !stored:
+		return t.decide(outcome.Done(), release)
+	case f.vanished != "":
+		d := t.decide(outcome.Done(), release)
+		d.left = f.vanished
+		return d
+	case f.store != "":
+		return t.decide(outcome.StalledFor(storeRetry, platformv1.ReasonBackupNotRemoved, t.instead(f.store)), "")
+	}
+	removed := t.remove()
+	s.Removals = removed.tries
+	switch {
+	case removed.done:
+		return t.decide(outcome.Done(), release)
+	case removed.problem != "":
+		return t.decide(outcome.StalledFor(removed.retry, platformv1.ReasonBackupNotRemoved, t.instead(removed.problem)), removed.effect)
+	}
+	return t.decide(outcome.Waiting(platformv1.ReasonDeleting, "waiting for what is kept to be removed from the repository"), removed.effect)
+}
+
+// instead says what to do where something cannot be removed.
+func (t turn) instead(problem string) string {
+	return fmt.Sprintf("what is kept cannot be removed from the repository: %s; to have it stay there, set deletionPolicy to Retain", problem)
+}
+
+// removal is how far the removal of what is kept is. Where it is not done, and there is no problem, it is under way.
+type removal struct {
+	done    bool
+	problem string
+	// tries that failed so far.
+	tries  int32
+	effect effect
+	retry  time.Duration
+}
+
+// remove follows the Job that removes what is kept, and has another one made when it failed and some time has passed.
+func (t turn) remove() removal {
+	job, tries := t.f.remover, t.s.Removals
+	switch {
+	case job == nil:
+		return removal{tries: tries, effect: makeRemover}
+	case job.Phase == platformv1.OperationRunning:
+		return removal{tries: tries}
+	}
+	problem := problemOf(job)
+	if problem == "" {
+		return removal{tries: tries, done: true, effect: stopRemover}
+	}
+	wait := firstRemovalRetry
+	for range tries {
+		wait = min(2*wait, longestRemovalRetry)
+	}
+	left := job.Ended.Add(wait).Sub(t.f.now)
+	if left <= 0 {
+		return removal{problem: problem, tries: tries + 1, effect: stopRemover, retry: time.Second}
+	}
+	return removal{problem: problem, tries: tries, retry: left}
+}
+
+// problemOf is why a Job that removes something failed; empty when it did not. What is not there any more is removed.
+func problemOf(job *jobstate.State) string {
+	var result mover.Result
+	if err := json.Unmarshal([]byte(job.Said), &result); err != nil {
+		return cmp.Or(tail(job.Message), "the mover ended without a result")
+	}
+	switch {
+	case result.Reason == mover.ReasonNotFound, result.Reason == "" && job.Phase == platformv1.OperationSucceeded:
+		return ""
+	}
+	return cmp.Or(result.Message, result.Reason, tail(job.Message))
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backup carries out Backups, which Operations make, and removes what is kept when they are deleted.
+//
+// Inputs: Backups of its domain; the Application that one names, its plugin, sets and pods with the reports of their agents; the
+// BackupRepository that it names and the Secrets or the claim of that; the Jobs that it made.
+//
+// Effects: one Job that carries the data (mover-<UID>), made once, under a name that follows from the Backup, after the status says from which pod and to
+// which folder; Jobs that remove what is kept (remove-<UID>-<number>). Nothing is ever tried again: whoever asked makes another Backup.
+// It owns the status of Backups ("backup"), and lets go of their finalizer.
+//
+// Conditions: Ready (it is whole), Reconciling and Stalled.
+//
+// Turns: of the Backups of a repository at most maxConcurrentBackups run. One begins when fewer than that run or were made before it and wait for
+// their turn too; one that waits for a pod to take the data from keeps nobody waiting.
+//
+//	Pending ──▶ Running ──▶ Completed ──▶ Deleting
+//	   └───────────┴─────▶ Failed ──────────┘
+package backup

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/stores"
+	"github.com/zeroinfra/platform-core/internal/sure"
+)
+
+// observation is all that was read for one Backup.
+type observation struct {
+	facts facts
+	// repository and application; nil while they are not there.
+	repository  *platformv1.BackupRepository
+	application *platformv1.Application
+	// method of the plugin.
+	method plugin.BackupMethod
+	// container of the component that runs the middleware.
+	container string
+}
+
+func moverName(b *platformv1.Backup) string { return "mover-" + string(b.UID) }
+
+func removerName(b *platformv1.Backup) string {
+	return fmt.Sprintf("remove-%s-%d", b.UID, b.Status.Removals)
+}
+
+// observe reads what is needed where a Backup is.
+func (c *Controller) observe(ctx context.Context, b *platformv1.Backup) (*observation, error) {
+	seen := &observation{facts: facts{now: c.Now()}}
+	f := &seen.facts
+	var err error
+	if f.mover, err = c.job(ctx, b, moverName(b)); err != nil {
+		return nil, err
+	}
+	going := !b.DeletionTimestamp.IsZero()
+	if going || b.Status.Leftovers == platformv1.LeftoversPossible {
+		if f.remover, err = c.job(ctx, b, removerName(b)); err != nil {
+			return nil, err
+		}
+	}
+	if b.Ended() && !going && b.Status.Leftovers != platformv1.LeftoversPossible {
+		return seen, nil
+	}
+	if err := c.observeRepository(ctx, b, seen); err != nil {
+		return nil, err
+	}
+	if going || b.Ended() {
+		return seen, nil
+	}
+	if err := c.observeInstance(ctx, b, seen); err != nil || b.Status.Phase == platformv1.BackupRunning {
+		return seen, err
+	}
+	f.refusal = cmp.Or(f.vanished, f.refusal, f.store)
+	if f.refusal != "" || f.source == nil {
+		return seen, nil
+	}
+	f.limit = int(cmp.Or(seen.repository.Spec.MaxConcurrentBackups, stores.DefaultConcurrency))
+	f.ahead, err = c.ahead(ctx, b)
+	return seen, err
+}
+
+// job reads one of the Jobs of a Backup; nil when there is none. That it is not there has consequences.
+func (c *Controller) job(ctx context.Context, b *platformv1.Backup, name string) (*jobstate.State, error) {
+	job := &batchv1.Job{}
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, job)
+	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(job, b) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read Job %q: %w", name, err)
+	}
+	state, err := jobstate.Of(ctx, c.live, job)
+	return &state, err
+}
+
+func (c *Controller) observeRepository(ctx context.Context, b *platformv1.Backup, seen *observation) error {
+	repository := &platformv1.BackupRepository{}
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.RepositoryRef.Name}, repository)
+	if apierrors.IsNotFound(err) {
+		seen.facts.vanished = fmt.Sprintf("there is no BackupRepository %q in namespace %q", b.Spec.RepositoryRef.Name, b.Namespace)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read BackupRepository %q: %w", b.Spec.RepositoryRef.Name, err)
+	}
+	seen.repository = repository
+	missing, err := stores.Missing(ctx, c.live, repository)
+	seen.facts.store = missing.Message
+	return err
+}
+
+// observeInstance looks for the method, and for a pod to take the data from.
+func (c *Controller) observeInstance(ctx context.Context, b *platformv1.Backup, seen *observation) error {
+	f := &seen.facts
+	app := &platformv1.Application{}
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ApplicationRef.Name}, app)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && !app.DeletionTimestamp.IsZero():
+		f.refusal = fmt.Sprintf("there is no Application %q", b.Spec.ApplicationRef.Name)
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot read Application %q: %w", b.Spec.ApplicationRef.Name, err)
+	}
+	seen.application = app
+	f.plugin, f.version = opsflow.PinnedTo(app), app.Spec.Version
+	known := opsflow.Unknown
+	state, found := c.Index.Get(f.plugin.Name, f.plugin.Version)
+	if found {
+		known = opsflow.Known
+	}
+	bundle, refusal := opsflow.BundleOf(f.plugin, state, known)
+	if refusal != nil {
+		f.refusal = refusal.Message
+		return nil
+	}
+	bundle = bundle.In(app.Spec.Topology)
+	if !seen.findMethod(b, bundle) {
+		f.refusal = fmt.Sprintf("plugin %q version %q has no backup method %q for topology %q", f.plugin.Name, f.plugin.Version, b.Spec.Method, app.Spec.Topology)
+		return nil
+	}
+	return c.findSource(ctx, b, seen)
+}
+
+// findMethod says whether the components of the instance have the method.
+func (seen *observation) findMethod(b *platformv1.Backup, bundle *plugin.Bundle) bool {
+	app := seen.application
+	var components []string
+	if topology, ok := bundle.Topology(app.Spec.Topology); ok {
+		for _, part := range topology.Wanted(app.Spec.Names) {
+			components = append(components, part.Name)
+		}
+	}
+	methods, of := bundle.BackupMethodsOf(components)
+	i := slices.IndexFunc(methods, func(m plugin.BackupMethod) bool { return m.Name == b.Spec.Method })
+	if i < 0 {
+		return false
+	}
+	seen.method, seen.facts.component, seen.container = methods[i], of[i].Name, of[i].Container
+	return true
+}
+
+// findSource chooses the pod: of the first choice of the method that any fits, by name.
+func (c *Controller) findSource(ctx context.Context, b *platformv1.Backup, seen *observation) error {
+	f := &seen.facts
+	var pods corev1.PodList
+	err := c.client.List(ctx, &pods, client.InNamespace(b.Namespace), client.MatchingLabels{
+		platformv1.ApplicationLabel: b.Spec.ApplicationRef.Name, platformv1.ComponentLabel: f.component,
+	})
+	if err != nil {
+		return fmt.Errorf("cannot list the pods of Application %q: %w", b.Spec.ApplicationRef.Name, err)
+	}
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	var problems []error
+	for _, choice := range seen.method.From {
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if !serves(pod) {
+				continue
+			}
+			role := pod.Labels[platformv1.RoleLabel]
+			fits, err := choice.Fits(role, report.Latest(pod.Annotations[platformv1.ReportAnnotation]).Attributes)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("pod %s: %w", pod.Name, err))
+			}
+			if fits {
+				f.source = &platformv1.BackupSource{Pod: pod.Name, Component: f.component, Set: pod.Labels[platformv1.SetLabel], Role: role}
+				return nil
+			}
+		}
+	}
+	f.waits = fmt.Sprintf("a pod of component %q to take the data from: none is ready, in a role and up to date as method %q asks", f.component, b.Spec.Method)
+	if err := errors.Join(problems...); err != nil {
+		f.waits += ": " + err.Error()
+	}
+	return nil
+}
+
+// serves says whether a pod is ready and stays.
+func serves(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	})
+}
+
+// ahead counts the Backups that run or come before this one, of all domains, as they are now.
+func (c *Controller) ahead(ctx context.Context, b *platformv1.Backup) (int, error) {
+	var list platformv1.BackupList
+	if err := c.live.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil {
+		return 0, fmt.Errorf("cannot list the Backups of BackupRepository %q: %w", b.Spec.RepositoryRef.Name, err)
+	}
+	ahead := 0
+	for i := range list.Items {
+		other := &list.Items[i]
+		switch {
+		case other.Name == b.Name || other.Spec.RepositoryRef != b.Spec.RepositoryRef:
+		case other.Status.Phase == platformv1.BackupRunning, waitsForTurn(other) && before(other, b):
+			ahead++
+		}
+	}
+	return ahead, nil
+}
+
+// waitsForTurn says whether a Backup would begin if it were its turn.
+func waitsForTurn(b *platformv1.Backup) bool {
+	if !b.DeletionTimestamp.IsZero() || b.Status.Phase != "" && b.Status.Phase != platformv1.BackupPending {
+		return false
+	}
+	ready := meta.FindStatusCondition(b.Status.Conditions, platformv1.ReadyCondition)
+	return ready == nil || ready.Reason != platformv1.ReasonNoBackupSource
+}
+
+// before says which of two Backups was made first.
+func before(a, b *platformv1.Backup) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zeroinfra/platform-core/agentproto/mover"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+const (
+	// grace is how long after its deadline a mover that the cluster ends may take to be gone: the node of one that takes longer is lost.
+	grace = time.Minute
+	// turnRetry is when a Backup that waits for its turn looks again: it hears of those of its own domain alone.
+	turnRetry = 15 * time.Second
+	// longestTail is how many characters of what a mover said last go into a message.
+	longestTail = 600
+)
+
+// effect is one thing to bring about.
+type effect string
+
+// Effects. The zero value is none.
+const (
+	makeMover   effect = "MakeMover"
+	stopMover   effect = "StopMover"
+	makeRemover effect = "MakeRemover"
+	stopRemover effect = "StopRemover"
+	release     effect = "Release"
+)
+
+// facts are all that a decision rests on, beside the Backup itself.
+type facts struct {
+	// now is the time.
+	now time.Time
+	// refusal says why the data can never be taken; looked at while it is Pending only, as is all down to waits.
+	refusal string
+	// ahead are those of the repository that run, or that were made before and wait for their turn; limit is how many may run.
+	ahead, limit int
+	// plugin, version and component of the method.
+	plugin    platformv1.PluginReference
+	version   string
+	component string
+	// source to take the data from; nil while there is none, and waits says what is waited for.
+	source *platformv1.BackupSource
+	waits  string
+	// mover and remover are the Jobs; nil for those that are not there.
+	mover, remover *jobstate.State
+	// vanished says that there is no such repository any more; store what keeps movers from it, empty for nothing.
+	vanished string
+	store    string
+}
+
+// decision is how a Backup goes on.
+type decision struct {
+	// status to record, conditions aside.
+	status platformv1.BackupStatus
+	// outcome to report in the conditions.
+	outcome outcome.Outcome
+	// effect to bring about once the status is written.
+	effect effect
+	// left says that what is kept stays in the repository although it was to be removed, and why; empty for nothing of the kind.
+	left string
+}
+
+// turn is one Backup on its way.
+type turn struct {
+	b *platformv1.Backup
+	f facts
+	s *platformv1.BackupStatus
+}
+
+// next decides how a Backup goes on.
+func next(b *platformv1.Backup, f facts) decision {
+	t := turn{b, f, b.Status.DeepCopy()}
+	if !b.DeletionTimestamp.IsZero() {
+		return t.leave()
+	}
+	switch t.s.Phase {
+	case platformv1.BackupRunning:
+		return t.carry()
+	case platformv1.BackupCompleted:
+		if f.mover != nil {
+			return t.decide(outcome.Done(), stopMover)
+		}
+		return t.decide(outcome.Done(), "")
+	case platformv1.BackupFailed:
+		return t.tidy()
+	}
+	return t.begin()
+}
+
+// decide ends a turn. What is waited for, or went wrong, is the message.
+func (t turn) decide(o outcome.Outcome, e effect) decision {
+	t.s.Message = o.Message()
+	return decision{status: *t.s, outcome: o, effect: e}
+}
+
+func (t turn) waiting(reason, format string, args ...any) decision {
+	return t.decide(outcome.WaitingFor(max(time.Second, t.b.Deadline().Add(grace).Sub(t.f.now)), reason, "waiting for "+fmt.Sprintf(format, args...)), "")
+}
+
+// begin has a Backup begin when it is its turn and there is a pod to take the data from.
+func (t turn) begin() decision {
+	b, f, s := t.b, t.f, t.s
+	s.Phase, s.Method = platformv1.BackupPending, b.Spec.Method
+	late := !f.now.Before(b.Deadline())
+	switch {
+	case b.Spec.Cancel:
+		return t.failed(platformv1.ReasonCancelled, "it was cancelled before it began")
+	case f.refusal != "":
+		return t.failed(platformv1.ReasonBackupRefused, f.refusal)
+	case late:
+		return t.failed(platformv1.ReasonBackupLate, fmt.Sprintf("it had not begun within %s: it waited for %s", b.Spec.Timeout.Duration, cmp.Or(f.waits, "its turn")))
+	case f.source == nil:
+		return t.waiting(platformv1.ReasonNoBackupSource, "%s", f.waits)
+	case f.ahead >= f.limit:
+		d := t.waiting(platformv1.ReasonBackupQueued, "its turn: %d of BackupRepository %q run or come before it, and %d may run at a time", f.ahead, b.Spec.RepositoryRef.Name, f.limit)
+		d.outcome = d.outcome.Within(turnRetry)
+		return d
+	}
+	at := metav1.NewTime(f.now)
+	s.Phase, s.Key, s.Source, s.StartTime = platformv1.BackupRunning, platformv1.BackupKeyFor(b), f.source, &at
+	s.Plugin, s.Version = &f.plugin, f.version
+	d := t.waiting(platformv1.ReasonProgressing, "its mover to be made")
+	d.effect = makeMover
+	return d
+}
+
+// carry follows the mover. What was begun once is never begun again.
+func (t turn) carry() decision {
+	b, f, s := t.b, t.f, t.s
+	late := f.now.After(b.Deadline().Add(grace))
+	switch {
+	case f.mover == nil && s.Mover != "" && b.Spec.Cancel:
+		return t.failed(platformv1.ReasonCancelled, "it was cancelled")
+	case f.mover == nil && s.Mover != "":
+		return t.failed(platformv1.ReasonMoverLost, "its mover was deleted before it had ended")
+	case f.mover == nil && b.Spec.Cancel:
+		return t.failed(platformv1.ReasonCancelled, "it was cancelled")
+	case f.mover == nil && late:
+		return t.failed(platformv1.ReasonBackupLate, fmt.Sprintf("its mover was not made within %s", b.Spec.Timeout.Duration))
+	case f.mover == nil:
+		d := t.waiting(platformv1.ReasonProgressing, "its mover to be made")
+		d.effect = makeMover
+		return d
+	}
+	s.Mover = string(f.mover.UID)
+	switch {
+	case f.mover.Phase == platformv1.OperationSucceeded, f.mover.Phase == platformv1.OperationFailed:
+		return t.ended(resultOf(f.mover))
+	case late:
+		return t.failed(platformv1.ReasonMoverLost, fmt.Sprintf("it was not whole within %s, and its mover does not end: %s", b.Spec.Timeout.Duration, cmp.Or(tail(f.mover.Message), "its node may be lost")))
+	case b.Spec.Cancel:
+		d := t.waiting(platformv1.ReasonCancelled, "its mover to end, since it was cancelled")
+		d.effect = stopMover
+		return d
+	case f.mover.Message != "":
+		return t.waiting(platformv1.ReasonProgressing, "its mover: %s", tail(f.mover.Message))
+	}
+	return t.waiting(platformv1.ReasonProgressing, "its mover, which takes the data from pod %s", s.Source.Pod)
+}
+
+// ended goes by what the mover says.
+func (t turn) ended(result mover.Result) decision {
+	s, at := t.s, metav1.NewTime(t.f.now)
+	if result.Reason != "" {
+		if t.b.Spec.Cancel {
+			return t.failed(platformv1.ReasonCancelled, "it was cancelled")
+		}
+		return t.failed(result.Reason, cmp.Or(result.Message, "its mover failed and did not say why"))
+	}
+	s.Phase, s.CompletionTime = platformv1.BackupCompleted, &at
+	s.Digest, s.Size, s.RawSize, s.Facts = result.Digest, result.Size, result.RawSize, result.Facts
+	return t.decide(outcome.Done(), "")
+}
+
+// failed ends a Backup that is not whole. A mover that there was may have left something behind.
+func (t turn) failed(reason, message string) decision {
+	s, at := t.s, metav1.NewTime(t.f.now)
+	s.Leftovers = platformv1.LeftoversNone
+	if s.Phase == platformv1.BackupRunning && (s.Mover != "" || t.f.mover != nil) {
+		s.Leftovers = platformv1.LeftoversPossible
+	}
+	s.Phase, s.CompletionTime = platformv1.BackupFailed, &at
+	return t.decide(outcome.Stalled(reason, message), "")
+}
+
+// tidy removes what a Backup that failed may have left in the repository. The Job of its mover stays, with its log, unless somebody cancelled.
+func (t turn) tidy() decision {
+	s, f := t.s, t.f
+	message, reason := s.Message, platformv1.ReasonBackupFailed
+	if t.b.Spec.Cancel {
+		reason = platformv1.ReasonCancelled
+	}
+	d := t.decide(outcome.Stalled(reason, message), "")
+	stuck := s.CompletionTime != nil && f.now.After(s.CompletionTime.Add(patience))
+	switch {
+	case f.mover != nil && f.mover.Phase == platformv1.OperationRunning && !stuck:
+		d.effect, d.outcome = stopMover, d.outcome.Within(patience)
+	case s.Leftovers == platformv1.LeftoversPossible && s.Removals < mostRemovals && f.vanished == "" && f.store == "":
+		removed := t.remove()
+		if removed.done {
+			d.status.Leftovers = platformv1.LeftoversNone
+		}
+		d.status.Removals, d.effect = removed.tries, removed.effect
+		d.outcome = d.outcome.Within(removed.retry)
+	case f.mover != nil && t.b.Spec.Cancel:
+		d.effect = stopMover
+	}
+	return d
+}
+
+// resultOf reads what a mover said last.
+func resultOf(job *jobstate.State) mover.Result {
+	var result mover.Result
+	err := json.Unmarshal([]byte(job.Said), &result)
+	switch {
+	case err != nil:
+		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a result: " + cmp.Or(tail(job.Message), "nobody knows why")}
+	case result.Reason == "" && (job.Phase != platformv1.OperationSucceeded || result.Digest == ""):
+		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a backup: " + cmp.Or(result.Message, tail(job.Message))}
+	}
+	return result
+}
+
+// tail is the end of a text, in one line.
+func tail(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > longestTail {
+		return "…" + string(runes[len(runes)-longestTail:])
+	}
+	return text
+}

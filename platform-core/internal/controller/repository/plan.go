@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repository
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zeroinfra/platform-core/agentproto/mover"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/internal/stores"
+)
+
+const (
+	// retry is after how long a repository that was not ready is checked again.
+	retry = 5 * time.Minute
+	// lackRetry is after how long it is looked again for a claim that is not there.
+	lackRetry = 30 * time.Second
+	// longestMessage is how many characters of what a mover said are shown.
+	longestMessage = 600
+)
+
+// Reasons of a state, beside those of a mover and of package stores.
+const (
+	reasonReady    = "Ready"
+	reasonChecking = "Checking"
+	reasonFailed   = "CheckFailed"
+)
+
+// facts are all that a decision rests on.
+type facts struct {
+	now time.Time
+	// domain of this operator.
+	domain string
+	// digest of what is to be checked.
+	digest string
+	// lack is what the repository names and is not there.
+	lack stores.Lack
+	// check is the Job that checks what has the digest; nil when there is none.
+	check *jobstate.State
+}
+
+// decision is what to say, and what to do about the Job.
+type decision struct {
+	state platformv1.RepositoryState
+	verb  verb
+	// after is when to look again; 0 for never.
+	after time.Duration
+}
+
+type verb string
+
+// Verbs. The zero value is nothing.
+const (
+	makeCheck   verb = "Make"
+	removeCheck verb = "Remove"
+)
+
+// next decides on what this operator says of a repository.
+func next(r *platformv1.BackupRepository, before *platformv1.RepositoryState, f facts) decision {
+	state := platformv1.RepositoryState{Domain: f.domain, Ready: metav1.ConditionUnknown, Reason: reasonChecking, Message: "it is being checked"}
+	same := before != nil && before.Checked == f.digest
+	if before != nil {
+		state.LastChecked, state.FreeBytes = before.LastChecked, before.FreeBytes
+	}
+	state.ObservedGeneration, state.Checked = r.Generation, f.digest
+	if f.lack.Message != "" {
+		state.Ready, state.Reason, state.Message, state.Checked, state.FreeBytes = metav1.ConditionFalse, f.lack.Reason, f.lack.Message, "", nil
+		return decision{state: state, after: lackRetry}
+	}
+	checked := same && before.Ready != metav1.ConditionUnknown
+	switch {
+	case checked && f.check != nil && f.check.Phase != platformv1.OperationRunning && !f.check.Ended.After(before.LastChecked.Time):
+		return decision{state: *before, verb: removeCheck, after: again(before, f.now)}
+	case f.check == nil && checked && (before.Ready == metav1.ConditionTrue || f.now.Before(before.LastChecked.Add(retry))):
+		return decision{state: *before, after: again(before, f.now)}
+	case f.check == nil:
+		if checked {
+			// What was said holds until it is known better.
+			state = *before
+		}
+		return decision{state: state, verb: makeCheck}
+	case f.check.Phase == platformv1.OperationRunning:
+		if checked {
+			state = *before
+		} else if f.check.Message != "" {
+			state.Message = "it is being checked: " + short(f.check.Message)
+		}
+		return decision{state: state}
+	}
+	at := metav1.NewTime(f.now)
+	state.LastChecked = &at
+	found := resultOf(f.check)
+	state.Ready, state.Reason, state.Message, state.FreeBytes = metav1.ConditionTrue, reasonReady, "movers can write, read and delete there", found.FreeBytes
+	if found.Reason != "" {
+		state.Ready, state.Reason, state.Message = metav1.ConditionFalse, found.Reason, found.Message
+	}
+	return decision{state: state, verb: removeCheck, after: again(&state, f.now)}
+}
+
+// again is when what is not ready is checked again.
+func again(state *platformv1.RepositoryState, now time.Time) time.Duration {
+	if state.Ready == metav1.ConditionTrue || state.LastChecked == nil {
+		return 0
+	}
+	return max(time.Second, state.LastChecked.Add(retry).Sub(now))
+}
+
+// resultOf reads what a mover said last.
+func resultOf(job *jobstate.State) mover.Result {
+	var result mover.Result
+	if err := json.Unmarshal([]byte(job.Said), &result); err != nil || result.Reason == "" && job.Phase != platformv1.OperationSucceeded {
+		return mover.Result{Reason: reasonFailed, Message: "the mover that checked it ended without a result: " + cmp.Or(short(job.Message), "nobody knows why")}
+	}
+	if result.Reason != "" {
+		result.Message = cmp.Or(short(result.Message), result.Reason)
+	}
+	return result
+}
+
+// short is the end of a text, in one line.
+func short(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > longestMessage {
+		return "…" + string(runes[len(runes)-longestMessage:])
+	}
+	return text
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// Outputs of a step that makes a Backup.
+const (
+	// OutputBackup names the Backup that was made.
+	OutputBackup = "backup"
+	// OutputDigest, OutputSize and OutputSource tell of it once it is whole.
+	OutputDigest = "digest"
+	OutputSize   = "size"
+	OutputSource = "source"
+)
+
+// Backup is what is to be done about a Backup.
+type Backup struct {
+	// Verb to do.
+	Verb BackupVerb
+	// Name of the Backup in the namespace of the Operation.
+	Name string
+	// Repository, Method and DeletionPolicy of it. This and what follows is for BackupMake only.
+	Repository, Method, DeletionPolicy string
+	// Timeout of it.
+	Timeout time.Duration
+}
+
+// BackupVerb is what is done about a Backup.
+type BackupVerb string
+
+// Verbs.
+const (
+	// BackupMake makes it, or looks how it stands when it is there.
+	BackupMake BackupVerb = "make"
+	// BackupLook looks how it stands.
+	BackupLook BackupVerb = "look"
+	// BackupStop ends one that is not whole yet.
+	BackupStop BackupVerb = "stop"
+)
+
+// BackupMethod is a method that the plugin of the target declares.
+type BackupMethod struct {
+	// Name of it.
+	Name string
+	// Component that it is of.
+	Component string
+	// Default says whether it is the one where nobody names one.
+	Default bool
+}
+
+// backupStep makes a Backup, whose controller does the work, and waits until it has ended.
+type backupStep struct{}
+
+func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	values, why := r.values(t)
+	if why != "" {
+		return verdict{failed: why, final: yes, untouched: yes}
+	}
+	method, why := r.facts.backupMethod(values["method"])
+	if why != "" {
+		return verdict{failed: why, final: yes, untouched: yes}
+	}
+	if step.Phase == platformv1.OperationPending {
+		r.begin(step)
+		step.Outputs = nil
+	}
+	name := r.childName(step, item{})
+	wanted := &Backup{Verb: BackupLook, Name: name}
+	if step.Outputs[OutputBackup] == "" {
+		wanted = &Backup{Verb: BackupMake, Name: name, Repository: values["repository"], Method: method, DeletionPolicy: values["deletionPolicy"], Timeout: r.jobDeadline(t, step)}
+	}
+	waiting := fmt.Sprintf("Backup %q", name)
+	answer, v := r.answer(&Effect{Key: r.key(step, ""), Backup: wanted}, waiting)
+	if answer == nil {
+		if wanted.Verb == BackupLook {
+			v.untouched = ""
+		}
+		return v
+	}
+	state := answer.Backup
+	if state == nil {
+		if wanted.Verb == BackupLook {
+			return failedf("%s is gone before it was whole: somebody deleted it", waiting)
+		}
+		return verdict{waiting: waiting, retry: objectPoll}
+	}
+	setOutput(step, OutputBackup, name)
+	switch state.Status.Phase {
+	case platformv1.BackupCompleted:
+		setOutput(step, OutputDigest, state.Status.Digest)
+		setOutput(step, OutputSize, strconv.FormatInt(state.Status.Size, 10))
+		if source := state.Status.Source; source != nil {
+			setOutput(step, OutputSource, source.Pod)
+		}
+		return verdict{}
+	case platformv1.BackupFailed, platformv1.BackupDeleting:
+		return failedf("%s failed: %s", waiting, cmp.Or(state.Status.Message, "it is being deleted"))
+	}
+	if state.Status.Message != "" {
+		waiting += ": " + state.Status.Message
+	}
+	return verdict{waiting: waiting}
+}
+
+// backupMethod returns the method that is meant; why says why there is none.
+func (f Facts) backupMethod(named string) (method, why string) {
+	var known []string
+	for _, m := range f.BackupMethods {
+		if f.Component != "" && m.Component != f.Component {
+			continue
+		}
+		known = append(known, m.Name)
+		if m.Name == named || named == "" && m.Default {
+			method = m.Name
+		}
+	}
+	switch {
+	case len(known) == 0:
+		return "", fmt.Sprintf("the plugin declares no method by which %s could be backed up", f.Target)
+	case method == "" && named == "" && len(known) == 1:
+		return known[0], ""
+	case method == "" && named == "":
+		return "", fmt.Sprintf("name a method in parameter \"method\": %s has %s", f.Target, list(known))
+	case method == "":
+		slices.Sort(known)
+		return "", fmt.Sprintf("%s has no backup method %q; it has: %s", f.Target, named, list(known))
+	}
+	return method, ""
+}
+
+// withdrawBackup ends what a step left running that was stopped, and is done when its Backup says so.
+func (r *run) withdrawBackup(step *platformv1.StepStatus) verdict {
+	if step.Phase != platformv1.OperationCancelled && step.Phase != platformv1.OperationFailed {
+		return verdict{}
+	}
+	name := r.childName(step, item{})
+	waiting := fmt.Sprintf("Backup %q to end", name)
+	answer, v := r.answer(&Effect{Key: string(r.op.UID) + "/stop/" + name, Backup: &Backup{Verb: BackupStop, Name: name}}, waiting)
+	switch {
+	case v.failed != "":
+		return verdict{}
+	case answer == nil:
+		return v
+	case answer.Backup != nil && !answer.Backup.Ended():
+		return verdict{waiting: waiting}
+	}
+	return verdict{}
+}
+
+func (r *run) describeBackup(t *plugin.OperationStep) (lines []string, why string) {
+	values, why := r.values(t)
+	if why != "" {
+		return nil, why
+	}
+	method, why := r.facts.backupMethod(values["method"])
+	if why != "" {
+		return nil, why
+	}
+	return []string{fmt.Sprintf("backs the data up into BackupRepository %q by the method %q", values["repository"], method)}, ""
+}

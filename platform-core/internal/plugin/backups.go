@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// BackupMethod is a way to back up the data of a component: a command that writes all of it to its standard output, in a pod of its own.
+type BackupMethod struct {
+	// Name of it; no other component of a topology has one of the same name.
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Default says that it is the one where nobody names one. One that is alone needs not say so.
+	Default bool `json:"default,omitempty"`
+	// From are the pods that the data can be taken from, in order of preference. Where none is there, it is waited for one.
+	From []BackupSource `json:"from"`
+	// Command and arguments, with placeholders over app and source; never through a shell. It writes to its standard output and ends with 0
+	// when that is all.
+	Command []string `json:"command"`
+	// Facts is a command that is run after it, in the same container: lines "key=value" of its standard output are kept with the backup.
+	Facts []string `json:"facts,omitempty"`
+	// Env of both.
+	Env []JobEnv `json:"env,omitempty"`
+}
+
+// BackupSource is a choice of pods.
+type BackupSource struct {
+	// Role that the pod reports.
+	Role string `json:"role"`
+	// When is an expression over role and attributes, as the probe reports them: only a pod that it gives true for is a source.
+	When string `json:"when,omitempty"`
+}
+
+// Fits says whether a pod with this role and these attributes is of the choice.
+func (s BackupSource) Fits(role string, attributes map[string]string) (bool, error) {
+	if s.Role != role || s.When == "" {
+		return s.Role == role, nil
+	}
+	return IsInSync(s.When, role, attributes)
+}
+
+// Expand returns the method with its placeholders filled in.
+func (m BackupMethod) Expand(o placeholder.Origin) (BackupMethod, error) {
+	filled := m
+	filled.Command, filled.Facts, filled.Env = slices.Clone(m.Command), slices.Clone(m.Facts), slices.Clone(m.Env)
+	var texts []*string
+	for _, words := range [][]string{filled.Command, filled.Facts} {
+		for i := range words {
+			texts = append(texts, &words[i])
+		}
+	}
+	for i := range filled.Env {
+		texts = append(texts, &filled.Env[i].Value)
+	}
+	for _, text := range texts {
+		expanded, err := placeholder.ExpandBackup(*text, o)
+		if err != nil {
+			return BackupMethod{}, fmt.Errorf("method %q: %w", m.Name, err)
+		}
+		*text = expanded
+	}
+	return filled, nil
+}
+
+// BackupMethodsOf returns the methods of the components of an instance, in order, each with its component.
+func (b *Bundle) BackupMethodsOf(components []string) (methods []BackupMethod, of []*Component) {
+	for _, name := range components {
+		c, ok := b.Component(name)
+		if !ok {
+			continue
+		}
+		for _, method := range c.Backups {
+			methods, of = append(methods, method), append(of, c)
+		}
+	}
+	return methods, of
+}
+
+// ofBackup says whether a path leads to a text of components[i].backups that may hold placeholders.
+func ofBackup(path document.Path) bool {
+	if len(path) < 6 || path[0] != "components" || path[2] != "backups" {
+		return false
+	}
+	return path[4] == "command" || path[4] == "facts" || path[4] == "env" && path[len(path)-1] == "value"
+}
+
+// checkBackupText checks a text, which is filled in when the source is known.
+func checkBackupText(text string) error {
+	if !placeholder.In(text) {
+		return nil
+	}
+	template, err := placeholder.Compile(text, placeholder.Backup)
+	if err != nil {
+		return err
+	}
+	if template.Kind() == placeholder.List {
+		return fmt.Errorf("the placeholder gives a list of texts: it must give one")
+	}
+	return nil
+}
+
+func (l *loader) checkBackups(path document.Path, c *Component) {
+	if len(c.Backups) > 0 && c.Sets != nil && c.Sets.Max > 1 {
+		l.wrong(path, "are for a component with one set: several have different data")
+	}
+	unique(l, path, c.Backups, func(m BackupMethod) string { return m.Name })
+	var attributes []string
+	for name := range c.Probe.Attributes {
+		attributes = append(attributes, name)
+	}
+	for i := range c.Backups {
+		m, at := &c.Backups[i], path.Index(i)
+		for j, from := range m.From {
+			l.oneOf(at.With("from").Index(j).With("role"), from.Role, "role", names(c.Roles, func(r Role) string { return r.Name }))
+			if from.When != "" {
+				l.checkFormula(at.With("from").Index(j).With("when"), from.When, cel.BoolType, "true or false", attributes)
+			}
+		}
+		unique(l, at.With("env"), m.Env, func(e JobEnv) string { return e.Name })
+		for j, env := range m.Env {
+			if env.Value != "" && env.Secret != nil {
+				l.wrong(at.With("env").Index(j), "has a value and a secret: it can have one of them")
+			}
+			l.checkSecret(at.With("env").Index(j).With("secret"), c, env.Secret)
+		}
+	}
+}
+
+// checkBackupNames: a user names a method, and not the component that it is of.
+func (l *loader) checkBackupNames() {
+	for _, t := range l.components.Topologies {
+		first, defaults := map[string]string{}, ""
+		for i, c := range l.components.Components.Components {
+			if !t.has(c.Name) {
+				continue
+			}
+			for j, m := range c.Backups {
+				path := componentPath(i, "backups").Index(j)
+				if other, taken := first[m.Name]; taken && other != c.Name {
+					l.wrong(path.With("name"), "is %q, which component %q has as well, and topology %q has both: name it otherwise", m.Name, other, t.Name)
+				}
+				first[m.Name] = c.Name
+				if m.Default && defaults != "" {
+					l.wrong(path.With("default"), "is true, and %q is the default of topology %q already: there can be one", defaults, t.Name)
+				}
+				if m.Default {
+					defaults = m.Name
+				}
+			}
+		}
+		if len(first) > 1 && defaults == "" {
+			l.wrong(document.Path{"components"}, "have %d methods of backups in topology %q, and none is the default: set default of one", len(first), t.Name)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
+)
+
+// backedUp is a method as it may be added to the redis plugin.
+const backedUp = `    backups:
+      - name: rdb
+        from: [{role: replica, when: "role != ''"}, {role: primary}]
+        command: [redis-cli, -h, "${source.fqdn}", --rdb, "-"]
+        facts: [redis-cli, -h, "${source.fqdn}", INFO]
+        env:
+          - {name: TLS, value: "${app.tls ? '--tls' : ''}"}
+          - {name: REDISCLI_AUTH, secret: {credential: default, key: password}}
+`
+
+func TestBrokenBackups(t *testing.T) {
+	c := func(old, new, at, says string) broken {
+		return broken{part: PartComponents, key: components, old: probeLine, new: strings.Replace(backedUp, old, new, 1) + probeLine, at: at, says: says}
+	}
+	run(t, map[string]broken{
+		"no command":          c(`[redis-cli, -h, "${source.fqdn}", --rdb, "-"]`, "[]", "command: []", "at least one"),
+		"no source":           c(`[{role: replica, when: "role != ''"}, {role: primary}]`, "[]", "from: []", "at least one role"),
+		"role unknown":        c("{role: primary}", "{role: leader}", "from: [", `names the role "leader"`),
+		"when is no truth":    c("role != ''", "role", "from: [", "must give true or false"),
+		"when sees no app":    c("role != ''", "app.tls", "from: [", "known here: role, attributes"),
+		"attribute unknown":   c("role != ''", "attributes['colour'] != ''", "from: [", `names the attribute "colour"`),
+		"command sees no set": c("${source.fqdn}", "${set.name}", "command: [redis-cli, -h", "known here: app, source"),
+		"a list of words":     c(`"${app.tls ? '--tls' : ''}"`, `"${['--tls']}"`, "- {name: TLS", "gives a list of texts"),
+		"secret of another":   c("credential: default", "credential: admin", "- {name: REDISCLI_AUTH", `names the credential of this component "admin"`),
+		"value and secret":    c("- {name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, value: x,", "- {name: REDISCLI_AUTH", "has a value and a secret"),
+		"variable twice":      c("{name: TLS,", "{name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, secret", "names must differ"),
+		"two of a name":       c("      - name: rdb", "      - {name: rdb, from: [{role: primary}], command: [x]}\n      - name: rdb", "- name: rdb", "names must differ"),
+		"no default of two":   c("      - name: rdb", "      - {name: keys, from: [{role: primary}], command: [x]}\n      - name: rdb", "components:", "none is the default"),
+		"two defaults":        c("      - name: rdb", "      - {name: keys, default: true, from: [{role: primary}], command: [x]}\n      - name: rdb\n        default: true", "default: true\n        from", "there can be one"),
+	})
+}
+
+func TestBackupMethod(t *testing.T) {
+	m := BackupMethod{Name: "rdb", Command: []string{"dump", "${source.fqdn}", "$${x}"}, Facts: []string{"tell", "${app.version}"},
+		Env: []JobEnv{{Name: "TLS", Value: "${app.tls ? 'yes' : 'no'}"}}, From: []BackupSource{{Role: "replica", When: "attributes['link'] == 'up'"}, {Role: "primary"}}}
+	filled, err := m.Expand(placeholder.Origin{App: placeholder.App{Version: "7.0", TLS: true}, Source: placeholder.Member{FQDN: "a.b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(filled.Command, []string{"dump", "a.b", "${x}"}) || filled.Facts[1] != "7.0" || filled.Env[0].Value != "yes" || m.Command[1] != "${source.fqdn}" {
+		t.Errorf("it is %+v, and the declared one %+v", filled, m)
+	}
+	for name, tc := range map[string]struct {
+		from       BackupSource
+		role       string
+		attributes map[string]string
+		fits       bool
+	}{
+		"in sync":         {m.From[0], "replica", map[string]string{"link": "up"}, true},
+		"not in sync":     {m.From[0], "replica", map[string]string{"link": "down"}, false},
+		"another role":    {m.From[0], "primary", map[string]string{"link": "up"}, false},
+		"the last resort": {m.From[1], "primary", nil, true},
+	} {
+		if fits, err := tc.from.Fits(tc.role, tc.attributes); err != nil || fits != tc.fits {
+			t.Errorf("%s: %v, %v", name, fits, err)
+		}
+	}
+	if fits, err := m.From[0].Fits("replica", nil); err == nil || fits {
+		t.Errorf("an attribute that is not there: %v, %v", fits, err)
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zeroinfra/platform-core/agentproto/mover"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+func bucket() *platformv1.BackupRepository {
+	return &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{
+		S3: &platformv1.S3Repository{Endpoint: "https://s3.example.com", Bucket: "backups", Prefix: "a/b", Region: "eu-1", AddressingStyle: platformv1.AddressingVirtualHost,
+			CredentialsSecretRef: platformv1.SecretReference{Name: "keys"}, CASecretRef: &platformv1.AuthorityReference{Name: "ca", Key: "ca.pem"}},
+		Encryption: &platformv1.BackupEncryption{PassphraseSecretRef: platformv1.PassphraseReference{Name: "words", Key: "passphrase"}},
+	}}
+}
+
+// mounted is where each volume of the only container is, by name.
+func mounted(job *batchv1.Job) map[string]corev1.VolumeMount {
+	mounts := map[string]corev1.VolumeMount{}
+	for _, mount := range job.Spec.Template.Spec.Containers[0].VolumeMounts {
+		mounts[mount.MountPath] = mount
+	}
+	return mounts
+}
+
+func planOfMover(t *testing.T, job *batchv1.Job) mover.Plan {
+	t.Helper()
+	var p mover.Plan
+	if err := json.Unmarshal([]byte(job.Spec.Template.Annotations[platformv1.MoverPlanAnnotation]), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A mover beside an instance has its image and is let in, has passwords by reference alone, and runs as itself.
+func TestMoverBeside(t *testing.T) {
+	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
+	set := spec.DeepCopy()
+	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
+	job, err := MoverBeside(set, "redis", settings, Mover{Namespace: "shop", Name: "mover-1", Domain: "database", For: "uid", Repository: bucket(), Deadline: time.Minute,
+		Plan: mover.Plan{Verb: mover.VerbBackup, Command: []string{"redis-cli"}, Backup: &mover.Backup{Key: "shop/cache/x"}}},
+		[]plugin.JobEnv{{Name: "REDISCLI_AUTH", Secret: &plan.SecretRef{Credential: "default", Key: "password"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, container := job.Spec.Template.Spec, job.Spec.Template.Spec.Containers[0]
+	if *job.Spec.BackoffLimit != 0 || *job.Spec.ActiveDeadlineSeconds != 60 || !slices.Equal(container.Command, []string{plan.OpsPath, "mover"}) || pod.InitContainers[0].Image != settings.AgentImage {
+		t.Errorf("the job is %+v", job.Spec)
+	}
+	labels := job.Spec.Template.Labels
+	if labels[platformv1.ApplicationLabel] != "cache" || labels[platformv1.BackupLabel] != "uid" || labels[platformv1.ComponentLabel] != "" {
+		t.Errorf("the labels are %v", labels)
+	}
+	if *pod.SecurityContext.RunAsUser != moverUser || *pod.SecurityContext.FSGroup != moverUser || !*pod.SecurityContext.RunAsNonRoot || *pod.AutomountServiceAccountToken ||
+		!*container.SecurityContext.ReadOnlyRootFilesystem || *pod.InitContainers[0].SecurityContext.AllowPrivilegeEscalation {
+		t.Errorf("the pod is not confined: %+v", pod)
+	}
+	p := planOfMover(t, job)
+	if want := (mover.Repository{Type: mover.TypeS3, Prefix: "a/b", Endpoint: "https://s3.example.com", Bucket: "backups", Region: "eu-1", Addressing: "VirtualHost", Encrypted: true}); p.Repository != want || p.Backup.Key != "shop/cache/x" {
+		t.Errorf("the plan is %+v", p)
+	}
+	mounts := mounted(job)
+	for _, path := range []string{"/zeroinfra/mover", mover.CredentialsPath, "/zeroinfra/repository/key", plan.BinDir} {
+		if !mounts[path].ReadOnly {
+			t.Errorf("what is at %s is %+v", path, mounts[path])
+		}
+	}
+	text, err := json.Marshal(job)
+	if err != nil || strings.Contains(string(text), "hostPath") {
+		t.Errorf("the job is %s: %v", text, err)
+	}
+	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volumeStoreKeys })
+	sources := pod.Volumes[i].Projected.Sources
+	if len(sources) != 2 || sources[0].Secret.Name != "keys" || sources[1].Secret.Items[0] != (corev1.KeyToPath{Key: "ca.pem", Path: "ca.crt"}) {
+		t.Errorf("the keys are %+v", sources)
+	}
+}
+
+// A mover alone has the agents' own image, and writes to a volume.
+func TestMoverAlone(t *testing.T) {
+	repository := &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}
+	job, err := MoverAlone(settings, Mover{Namespace: "shop", Name: "check-1", Domain: "database", For: "uid", Repository: repository, Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbCheck}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := job.Spec.Template.Spec.Containers[0]
+	if container.Image != settings.AgentImage || container.Command[0] != "/agent-ops" || len(job.Spec.Template.Spec.InitContainers) != 0 || job.Labels[platformv1.DomainLabel] != "database" {
+		t.Errorf("the pod is %+v", job.Spec.Template)
+	}
+	if mount, ok := mounted(job)[mover.VolumePath]; !ok || mount.ReadOnly {
+		t.Errorf("the volume is mounted as %+v", mount)
+	}
+	if p := planOfMover(t, job); p.Verb != mover.VerbCheck || p.Repository != (mover.Repository{Type: mover.TypeVolume, Prefix: "p"}) {
+		t.Errorf("the plan is %+v", p)
+	}
+}
+
+// A repository on NFS is a claim for a mover, bound to the one volume of that server.
+func TestShare(t *testing.T) {
+	r := &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export", Prefix: "p"}}}
+	r.Namespace, r.Name, r.UID = "shop", "share", "uid"
+	job, err := MoverAlone(settings, Mover{Namespace: "shop", Name: "check-1", Domain: "database", For: "uid", Repository: r, Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbCheck}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	volumes := job.Spec.Template.Spec.Volumes
+	if i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == volumeRepository }); i < 0 || volumes[i].PersistentVolumeClaim.ClaimName != "share-nfs" {
+		t.Errorf("the volumes are %+v", volumes)
+	}
+	if p := planOfMover(t, job); p.Repository != (mover.Repository{Type: mover.TypeVolume, Prefix: "p"}) {
+		t.Errorf("the plan is %+v", p)
+	}
+	volume, claim := Share(r, metav1.OwnerReference{Name: "share"})
+	if volume.Spec.NFS.Path != "/export" || volume.Spec.ClaimRef.Name != claim.Name || volume.Spec.ClaimRef.Namespace != "shop" || volume.Spec.StorageClassName != "" ||
+		volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("the volume is %+v", volume.Spec)
+	}
+	if claim.Spec.VolumeName != volume.Name || *claim.Spec.StorageClassName != "" || len(claim.OwnerReferences) != 1 {
+		t.Errorf("the claim is %+v", claim)
+	}
+}
