@@ -73,8 +73,11 @@ func (m *Mover) restore(ctx context.Context, plan *mover.Plan) (mover.Result, er
 // inspect says whether a backup is as it was written.
 func (m *Mover) inspect(ctx context.Context, plan *mover.Plan) (mover.Result, error) {
 	manifest, digest, err := m.find(ctx, plan.Backup)
-	if err != nil || !plan.Verify {
-		return kept(manifest, digest), err
+	if err != nil {
+		return mover.Result{}, err
+	}
+	if !plan.Verify {
+		return kept(manifest, digest), nil
 	}
 	if err := m.checkMetadata(ctx, manifest); err != nil {
 		return mover.Result{}, err
