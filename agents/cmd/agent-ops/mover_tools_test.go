@@ -27,7 +27,7 @@ func (m *carrier) redisServer(dir string) (ask func(words ...string) string, por
 	}
 	_, port, _ = net.SplitHostPort(listener.Addr().String())
 	listener.Close()
-	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", m.path(dir), "--requirepass", "hunter22", "--repl-diskless-sync-delay", "0")
+	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", m.path(dir), "--requirepass", "hunter22", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "local")
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := server.Start(); err != nil {
 		m.Fatal(err)

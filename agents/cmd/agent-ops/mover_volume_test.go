@@ -185,7 +185,7 @@ func TestMoverRefusesDamage(t *testing.T) {
 			_ = os.Rename(first, second+"x")
 			_ = os.Rename(second, first)
 			_ = os.Rename(second+"x", second)
-		}, protocol.ReasonDamaged, "its SHA-256 is another"},
+		}, protocol.ReasonDamaged, "cannot be unpacked"},
 		"no metadata":     {func() { _ = os.Remove(m.kept(manifest.Metadata.Name)) }, protocol.ReasonDamaged, "is missing"},
 		"other metadata":  {func() { edit(m.kept(manifest.Metadata.Name), sets("redis", "mysql")) }, protocol.ReasonDamaged, "metadata.json is not what it was"},
 		"no manifest":     {func() { _ = os.Remove(m.kept(protocol.ManifestName)) }, protocol.ReasonNotFound, "there is no backup"},

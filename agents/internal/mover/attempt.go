@@ -19,6 +19,9 @@ import (
 const (
 	// cleanTimeout bounds what is removed when an attempt has failed: a pod that is to end has 30 s.
 	cleanTimeout = 15 * time.Second
+	// watchInterval is between two looks at the mark while data is carried: an attempt whose upload another one has removed would else go on
+	// trying.
+	watchInterval = 5 * time.Second
 	// maxMark is how many bytes a mark has at most.
 	maxMark = 4096
 )
@@ -70,6 +73,23 @@ func (a *attempt) latest(ctx context.Context) error {
 		return errDeleted
 	}
 	return fail(mover.ReasonSuperseded, "the attempt %q works on the same backup", shortened(mark.Attempt, maxAttempt))
+}
+
+// watch ends what the attempt does when it is not the latest any more, until the context ends.
+func (a *attempt) watch(ctx context.Context, end context.CancelCauseFunc) {
+	ticks := time.NewTicker(watchInterval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		if err := a.latest(ctx); err != nil && reasonOf(err) == mover.ReasonSuperseded {
+			end(err)
+			return
+		}
+	}
 }
 
 // complete returns the manifest of an earlier attempt that had all done, and nobody was told.

@@ -67,6 +67,7 @@ func (a *attempt) carry(ctx context.Context, manifest *mover.Manifest) error {
 	if err != nil {
 		return err
 	}
+	go a.watch(up.ctx, up.cancel)
 	// What ends the upload ends the command, also while that says nothing.
 	t, err := a.Mover.begin(up.ctx, a.Command, fromOutput)
 	if err != nil {

@@ -26,6 +26,9 @@ const (
 	addressingVirtualHost = "VirtualHost"
 )
 
+// checkPatience bounds each question of VerbCheck and its repetitions.
+const checkPatience = 20 * time.Second
+
 // Options are what a mover has.
 type Options struct {
 	// Plan is the file with the plan, Credentials and Volume the folders, and Key the file of the repository.
@@ -71,6 +74,10 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 	plan, err := ReadPlan(text)
 	if err != nil {
 		return mover.Result{}, fail(mover.ReasonBadPlan, "%v", err)
+	}
+	if plan.Verb == mover.VerbCheck {
+		// Somebody waits for what comes of it.
+		m.Patience = min(m.Patience, checkPatience)
 	}
 	if err := m.open(&plan.Repository); err != nil {
 		return mover.Result{}, err

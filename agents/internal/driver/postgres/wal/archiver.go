@@ -83,7 +83,7 @@ func (a *Archiver) keep(ctx context.Context, f File, state *State) error {
 	go a.watch(ctx, stop)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := a.attempt(ctx, system, f, state)
-		if err == nil || errors.As(err, new(store.Refused)) {
+		if err == nil || errors.As(err, new(store.Refused)) || errors.As(err, new(store.Full)) {
 			return err
 		}
 		select {
