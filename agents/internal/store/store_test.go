@@ -108,6 +108,30 @@ func contract(t *testing.T, s store.Store) {
 	}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func begin(t *testing.T, s store.Repository, name string) store.Upload {
+	t.Helper()
+	upload, err := s.Begin(t.Context(), name)
+	must(t, err)
+	return upload
+}
+
+// objects are the names beneath a folder, with their sizes.
+func objects(t *testing.T, s store.Repository, folder string) (found []string) {
+	t.Helper()
+	for object, err := range s.Objects(t.Context(), folder) {
+		must(t, err)
+		found = append(found, fmt.Sprintf("%s:%d", object.Name, object.Size))
+	}
+	return found
+}
+
 // repository is what every one keeps to besides.
 func repository(t *testing.T, s store.Repository) {
 	ctx := t.Context()
@@ -115,35 +139,15 @@ func repository(t *testing.T, s store.Repository) {
 	if _, err := rand.Read(large); err != nil {
 		t.Fatal(err)
 	}
-	begin := func(name string) store.Upload {
-		upload, err := s.Begin(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return upload
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	objects := func(folder string) (found []string) {
-		for object, err := range s.Objects(ctx, folder) {
-			must(err)
-			found = append(found, fmt.Sprintf("%s:%d", object.Name, object.Size))
-		}
-		return found
-	}
 	// In any order, and one a second time.
-	whole := begin("k/x/large")
+	whole := begin(t, s, "k/x/large")
 	for _, number := range []int{3, 1, 2, 1} {
-		must(whole.Send(ctx, number, large[(number-1)*store.PieceSize:min(number*store.PieceSize, len(large))]))
+		must(t, whole.Send(ctx, number, large[(number-1)*store.PieceSize:min(number*store.PieceSize, len(large))]))
 	}
-	if got := objects("k/x"); len(got) > 0 {
+	if got := objects(t, s, "k/x"); len(got) > 0 {
 		t.Errorf("before it is whole there are %v", got)
 	}
-	must(whole.Finish(ctx))
+	must(t, whole.Finish(ctx))
 	if !bytes.Equal(read(t, s, "k/x/large"), large) {
 		t.Error("what came in pieces is not what was sent")
 	}
@@ -159,35 +163,41 @@ func repository(t *testing.T, s store.Repository) {
 		t.Errorf("of what is not there: %v", err)
 	}
 	for _, content := range []string{"one", "other"} {
-		must(s.Replace(ctx, "k/mark", []byte(content)))
+		must(t, s.Replace(ctx, "k/mark", []byte(content)))
 		if got := read(t, s, "k/mark"); string(got) != content {
 			t.Errorf("in place of another there is %q", got)
 		}
 	}
+	removals(t, s, len(large))
+}
+
+// removals take what they name and nothing else. There is a large object of some bytes.
+func removals(t *testing.T, s store.Repository, size int) {
+	ctx, some := t.Context(), []byte("ten bytes.")
 	for _, left := range []string{"k/y/1", "k/y/2", "k/z/1"} {
-		must(begin(left).Send(ctx, 1, large[:10]))
+		must(t, begin(t, s, left).Send(ctx, 1, some))
 	}
-	must(s.AbandonOf(ctx, "k/z/1"))
-	must(s.AbandonOf(ctx, "k/z/none"))
-	given := begin("k/z/2")
-	must(given.Send(ctx, 1, large[:10]))
-	must(given.Abandon(ctx))
-	must(s.Replace(ctx, "k/y/3", nil))
-	if got, want := objects("k"), []string{"k/mark:5", "k/x/large:" + fmt.Sprint(len(large)), "k/y/3:0"}; !slices.Equal(got, want) {
+	must(t, s.AbandonOf(ctx, "k/z/1"))
+	must(t, s.AbandonOf(ctx, "k/z/none"))
+	given := begin(t, s, "k/z/2")
+	must(t, given.Send(ctx, 1, some))
+	must(t, given.Abandon(ctx))
+	must(t, s.Replace(ctx, "k/y/3", nil))
+	if got, want := objects(t, s, "k"), []string{"k/mark:5", "k/x/large:" + fmt.Sprint(size), "k/y/3:0"}; !slices.Equal(got, want) {
 		t.Errorf("there are %v", got)
 	}
 	for range 2 {
-		must(s.Clear(ctx, "k/y"))
-		must(s.Remove(ctx, "k/mark"))
+		must(t, s.Clear(ctx, "k/y"))
+		must(t, s.Remove(ctx, "k/mark"))
 	}
-	if got := objects("k"); len(got) != 1 {
+	if got := objects(t, s, "k"); len(got) != 1 {
 		t.Errorf("left are %v", got)
 	}
-	if got := objects(""); !slices.Contains(got, "a/1.x:3") {
+	if got := objects(t, s, ""); !slices.Contains(got, "a/1.x:3") {
 		t.Errorf("all are %v", got)
 	}
-	must(s.Clear(ctx, "k"))
-	if got := objects("k"); len(got) > 0 {
+	must(t, s.Clear(ctx, "k"))
+	if got := objects(t, s, "k"); len(got) > 0 {
 		t.Errorf("left are %v", got)
 	}
 	for _, name := range []string{"../x", "a/../b", ".x"} {
