@@ -36,7 +36,7 @@ var version = "dev"
 func main() { os.Exit(execute()) }
 
 func execute() int {
-	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version, opsCommand(), metricsCommand(), postgresqlCommand(), pgbouncerCommand())
+	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version, opsCommand(), metricsCommand(), postgresqlCommand(), pgbouncerCommand(), moverCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintf(os.Stderr, "agent-ops: %v\n", err)
 		return exitCode(err, os.Args)

@@ -36,8 +36,8 @@ type Spec struct {
 	Env []string
 	// Dir is the working directory; the own one when empty.
 	Dir string
-	// Stdout and Stderr are inherited as they are. Nil is /dev/null; standard input always is.
-	Stdout, Stderr *os.File
+	// Stdin, Stdout and Stderr are inherited as they are. Nil is /dev/null.
+	Stdin, Stdout, Stderr *os.File
 	// Inherited, when not nil, is inherited, too, as file descriptor 3.
 	Inherited *os.File
 	// Family is what is ended when the process has ended.
@@ -96,7 +96,7 @@ func (r *Reaper) Start(spec Spec) (*Process, error) {
 	attr := &syscall.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.Env,
-		Files: []uintptr{null.Fd(), descriptor(spec.Stdout, null), descriptor(spec.Stderr, null)},
+		Files: []uintptr{descriptor(spec.Stdin, null), descriptor(spec.Stdout, null), descriptor(spec.Stderr, null)},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	}
 	if spec.Inherited != nil {

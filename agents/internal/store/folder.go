@@ -35,6 +35,7 @@ func NewFolder(root string) (*Folder, error) {
 	if err := os.Mkdir(f.path(incoming), 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
+	share(f.path(incoming))
 	entries, err := os.ReadDir(f.path(incoming))
 	if err != nil {
 		return nil, err
@@ -109,8 +110,14 @@ func (f *Folder) makeFolder(path string) error {
 	if err := f.makeFolder(above); err != nil {
 		return err
 	}
-	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := os.Mkdir(path, 0o750); {
+	case errors.Is(err, fs.ErrNotExist) && f.isThere() == nil:
+		// The folder above was empty, and somebody removed it.
+		return f.makeFolder(path)
+	case err != nil && !errors.Is(err, fs.ErrExist):
 		return err
+	case err == nil:
+		share(path)
 	}
 	return syncFolder(above)
 }
@@ -187,6 +194,13 @@ func (f *Folder) names(folder string) ([]string, error) {
 		err = nil
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/.") }), err
+}
+
+// share lets those of the same group make names in a folder: users of one volume may be several. Only who made the folder can do so.
+func share(path string) {
+	if info, err := os.Stat(path); err == nil {
+		_ = os.Chmod(path, info.Mode()|0o070)
+	}
 }
 
 func syncFolder(path string) error {

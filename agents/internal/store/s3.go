@@ -119,7 +119,7 @@ func (s *S3) Put(ctx context.Context, name string, content io.ReadSeeker, size i
 		options = minio.PutObjectOptions{ContentType: options.ContentType, SendContentMd5: true, DisableMultipart: true}
 		err = s.send(ctx, name, content, size, options)
 	}
-	return s.told(err)
+	return s.answered(err)
 }
 
 func (s *S3) send(ctx context.Context, name string, content io.ReadSeeker, size int64, options minio.PutObjectOptions) error {

@@ -35,7 +35,9 @@ func storeOf(t *testing.T, o store.S3Options) *store.S3 {
 
 func TestS3(t *testing.T) {
 	s := teststorage.New(t)
-	contract(t, storeOf(t, optionsOf(s)))
+	made := storeOf(t, optionsOf(s))
+	contract(t, made)
+	repository(t, made)
 	// Somebody else's objects in the same bucket.
 	other := optionsOf(s)
 	other.Prefix = "production/shop-2"
@@ -50,6 +52,9 @@ func TestS3(t *testing.T) {
 	}
 	if _, err := client.StatObject(t.Context(), teststorage.Bucket, "production/shop/a/1.x", minio.StatObjectOptions{}); err != nil {
 		t.Errorf("the object is elsewhere: %v", err)
+	}
+	for upload := range client.ListIncompleteUploads(t.Context(), teststorage.Bucket, "", true) {
+		t.Errorf("an upload is left: %s, %v", upload.Key, upload.Err)
 	}
 }
 

@@ -101,5 +101,15 @@ func (s *Server) Kill() {
 	_ = s.process.Wait()
 }
 
+// Hang has it take connections and say nothing, until the returned function is called.
+func (s *Server) Hang() (goOn func()) {
+	s.Helper()
+	process := s.process.Process
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		s.Fatal(err)
+	}
+	return func() { _ = process.Signal(syscall.SIGCONT) }
+}
+
 // Endpoint is its URL.
 func (s *Server) Endpoint() string { return "https://" + s.Address }

@@ -5,7 +5,8 @@
 //
 // A backup is a folder <prefix>/<Backup.Key> of a repository: the data as data-00001, data-00002 … (a tar or any other stream of the
 // middleware's own tool, compressed, and then encrypted where there is a key, cut into parts), metadata.json (Plan.Backup.Metadata as it is),
-// and last manifest.json, a Manifest. What has no manifest is no backup.
+// and last manifest.json, a Manifest. What has no manifest is no backup. Data and metadata are in a folder of their attempt, <run>/, so that
+// two attempts never write under one name; Part.Name is <run>/data-00001. attempt.json says which attempt is the latest, a Mark.
 package mover
 
 import (
@@ -24,6 +25,8 @@ const (
 	VolumePath = "/zeroinfra/repository/volume"
 	// FormatVersion of Manifest that is written; a reader refuses a higher one.
 	FormatVersion = 1
+	// MinPassphrase is how many bytes the passphrase of an encrypted repository has at least: its key is derived at a cost that fits into a pod.
+	MinPassphrase = 16
 	// MaxResult is how many bytes a termination message may have.
 	MaxResult = 4096
 )
@@ -103,6 +106,23 @@ const (
 	CompressionNone = "None"
 )
 
+// EncryptionAge is what Manifest.Encryption says of data that is a file of age (age-encryption.org/v1) for a passphrase.
+const EncryptionAge = "Age"
+
+// Names of the files of a backup that are not data.
+const (
+	ManifestName = "manifest.json"
+	MetadataName = "metadata.json"
+	MarkName     = "attempt.json"
+)
+
+// Mark is of the attempt that began last. One that finds another's, or none, has been superseded.
+type Mark struct {
+	Attempt string `json:"attempt"`
+	// Run is the folder of the attempt: 16 hexadecimal digits.
+	Run string `json:"run"`
+}
+
 // Manifest is the last file of a backup.
 type Manifest struct {
 	FormatVersion int       `json:"formatVersion"`
@@ -162,4 +182,10 @@ const (
 	ReasonSuperseded = "Superseded"
 	// ReasonBadPlan: the plan or the key cannot be read.
 	ReasonBadPlan = "BadPlan"
+	// ReasonWrongPassphrase: the backup was encrypted with another passphrase.
+	ReasonWrongPassphrase = "WrongPassphrase"
+	// ReasonUnsupported: the backup has a higher format version than is known.
+	ReasonUnsupported = "FormatUnsupported"
+	// ReasonTerminated: it was told to end (SIGTERM) before it was done.
+	ReasonTerminated = "Terminated"
 )

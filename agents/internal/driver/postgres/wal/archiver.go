@@ -88,7 +88,7 @@ func (a *Archiver) keep(ctx context.Context, f File, state *State) error {
 	}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := a.attempt(ctx, system, f, state)
-		if err == nil || errors.As(err, new(store.Refused)) {
+		if err == nil || errors.As(err, new(store.Refused)) || errors.As(err, new(store.Full)) {
 			return err
 		}
 		if ctx.Err() == nil && !a.Data.ends() {

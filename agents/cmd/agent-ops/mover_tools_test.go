@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/zeroinfra/agents/internal/testpostgres"
+)
+
+// redisServer is one with a folder of its own, on loopback.
+func (m *carrier) redisServer(dir string) (ask func(words ...string) string, port string) {
+	m.Helper()
+	if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
+		m.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		m.Fatal(err)
+	}
+	_, port, _ = net.SplitHostPort(listener.Addr().String())
+	listener.Close()
+	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", m.path(dir), "--requirepass", "hunter22", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "local")
+	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := server.Start(); err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	ask = func(words ...string) string {
+		client := exec.Command("redis-cli", append([]string{"-p", port}, words...)...)
+		client.Env = append(os.Environ(), "REDISCLI_AUTH=hunter22")
+		said, _ := client.CombinedOutput()
+		return strings.TrimSpace(string(said))
+	}
+	m.await("the server answers", func() bool { return ask("ping") == "PONG" })
+	return ask, port
+}
+
+// TestMoverRedis carries the data of a real server into another.
+func TestMoverRedis(t *testing.T) {
+	m := newMover(t)
+	m.env = []string{"REDISCLI_AUTH=hunter22"}
+	ask, port := m.redisServer("source")
+	ask("debug", "populate", "100000", "key", "100")
+	before := ask("debug", "digest")
+	made := m.succeeds(backup("mover-1", "exec redis-cli -p "+port+" --rdb -"))
+	if made.RawSize < 1<<20 {
+		t.Errorf("the data has %d bytes", made.RawSize)
+	}
+	ask("flushall")
+	plan := restore()
+	plan.Command = shell("mkdir target && cat > target/dump.rdb")
+	m.succeeds(plan)
+	restored, _ := m.redisServer("target")
+	if got := restored("debug", "digest"); got != before || len(got) != 40 {
+		t.Errorf("the data is %s, and was %s", got, before)
+	}
+	ask("shutdown", "nosave")
+	m.succeeds(of("delete"))
+	m.fails(backup("mover-2", "exec redis-cli -p "+port+" --rdb -"), "CommandFailed", "Connection refused")
+}
+
+// TestMoverPostgreSQL carries the data of a real server, and the server's own tool finds it as it was.
+func TestMoverPostgreSQL(t *testing.T) {
+	m := newMover(t)
+	s := testpostgres.New(t, "wal_level = replica", "max_wal_senders = 4")
+	s.Start()
+	s.SQL("postgres", "CREATE TABLE t AS SELECT n, repeat('x', 100) FROM generate_series(1, 100000) n")
+	host, port, _ := net.SplitHostPort(s.Address)
+	bins, err := filepath.Glob("/usr/lib/postgresql/*/bin/pg_verifybackup")
+	if err != nil || len(bins) == 0 {
+		t.Fatal("there is no pg_verifybackup: install Debian's package postgresql")
+	}
+	programs := filepath.Dir(bins[len(bins)-1])
+	m.env = []string{"PGPASSWORD=" + testpostgres.Password, fmt.Sprintf("PGHOST=%s", host), "PGPORT=" + port, "PGUSER=postgres"}
+	plan := backup("mover-1", "exec "+programs+"/pg_basebackup -D - -Ft -X fetch --checkpoint=fast --no-password")
+	plan.Facts = shell("exec " + programs + `/psql -X -A -t -q -d postgres -c "SELECT 'timeline=' || timeline_id FROM pg_control_checkpoint()"`)
+	made := m.succeeds(plan)
+	if made.Facts["timeline"] != "1" || made.RawSize < 20<<20 {
+		t.Errorf("the result is %+v", made)
+	}
+	into := restore()
+	into.Command = shell("mkdir -m 700 target && tar -x -C target && exec " + programs + "/pg_verifybackup target")
+	m.succeeds(into)
+	m.succeeds(of("delete"))
+	m.env[0] = "PGPASSWORD=wrong-password"
+	m.fails(plan, "CommandFailed", "password authentication failed")
+}
