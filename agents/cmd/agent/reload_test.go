@@ -152,8 +152,8 @@ func TestRedisGoesBackToItsOwnValues(t *testing.T) {
 	p.wantReply("save\n60 1", "CONFIG", "GET", "save")
 
 	// A refusal names the setting, and what was there before is still there; so it is after a restart.
-	refused := p.reload(client, "refused", dynamic(4, "maxclients", "4000000000", "maxmemory", "60mb", "latency-tracking-info-percentiles", "10 20", "save", "60 1"))
-	p.wantRecord(refused, failed, "", `setting "maxclients": exit code 1: ERR CONFIG SET failed`)
+	refused := p.reload(client, "refused", dynamic(4, "hash-max-listpack-value", "8888888888gb", "maxmemory", "60mb", "latency-tracking-info-percentiles", "10 20", "save", "60 1"))
+	p.wantRecord(refused, failed, "", `setting "hash-max-listpack-value": exit code 1: ERR CONFIG SET failed`)
 	p.wantReply("latency-tracking-info-percentiles\n10 20", "CONFIG", "GET", "latency-tracking-info-percentiles")
 	if now := p.runID(); now != run {
 		t.Errorf("the server was restarted: run_id was %s and is %s", run, now)
