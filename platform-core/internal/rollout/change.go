@@ -89,7 +89,7 @@ func (f Facts) needNow(p Pod) (Step, bool) {
 	if !ok || !f.waits(p, step) {
 		return step, ok
 	}
-	if p.Revision != f.Revision || p.Images == Outdated || p.Resources == Replace {
+	if p.Revision != f.Revision || p.Images == Outdated || p.Resources == Replace || p.Resources == Underway {
 		return Step{}, false
 	}
 	configuration, configured := f.needConfiguration(p)
