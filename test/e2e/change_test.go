@@ -21,6 +21,7 @@ type effect string
 
 const (
 	untouched effect = "the process is left alone"
+	reloaded  effect = "the process takes it over while it runs"
 	inPlace   effect = "the process is restarted, the pod stays"
 	newImage  effect = "the container is started anew with another image, the pod stays"
 	newPod    effect = "the pod is replaced, the data stays"
@@ -67,20 +68,23 @@ func changes() []change {
 	node := map[string]string{"example.com/zone": "blue"}
 	return []change{
 		{"maxmemory", func(s *databasev1.RedisSpec) { s.Maxmemory = ptr.To(resource.MustParse("20Mi")) },
-			inPlace, map[string]string{"maxmemory": fmt.Sprint(20 << 20)}, nil},
+			reloaded, map[string]string{"maxmemory": fmt.Sprint(20 << 20)}, nil},
 		{"maxmemoryPolicy", func(s *databasev1.RedisSpec) { s.MaxmemoryPolicy = "volatile-ttl" },
-			inPlace, map[string]string{"maxmemory-policy": "volatile-ttl", "maxmemory": fmt.Sprint(20 << 20)}, nil},
+			reloaded, map[string]string{"maxmemory-policy": "volatile-ttl", "maxmemory": fmt.Sprint(20 << 20)}, nil},
 		{"parameters, one changed and one added", func(s *databasev1.RedisSpec) {
 			s.Parameters = platformv1.Parameters{"maxclients": "250", "slowlog-max-len": "64"}
-		}, inPlace, map[string]string{"maxclients": "250", "slowlog-max-len": "64"}, nil},
+		}, reloaded, map[string]string{"maxclients": "250", "slowlog-max-len": "64"}, nil},
 		{"parameters, one removed", func(s *databasev1.RedisSpec) { s.Parameters = platformv1.Parameters{"maxclients": "250"} },
-			inPlace, map[string]string{"maxclients": "250", "slowlog-max-len": "128"}, nil},
+			reloaded, map[string]string{"maxclients": "250", "slowlog-max-len": "128"}, nil},
+		{"parameters, one that only a start changes", func(s *databasev1.RedisSpec) {
+			s.Parameters = platformv1.Parameters{"maxclients": "250", "databases": "20", "hz": "25"}
+		}, inPlace, map[string]string{"maxclients": "250", "databases": "20", "hz": "25"}, nil},
 		{"persistence.mode and saveRules", func(s *databasev1.RedisSpec) {
 			s.Persistence.Mode = databasev1.PersistenceBoth
 			s.Persistence.SaveRules = []databasev1.SaveRule{{Seconds: 120, Changes: 3}}
-		}, inPlace, map[string]string{"appendonly": "yes", "save": "120 3"}, nil},
+		}, reloaded, map[string]string{"appendonly": "yes", "save": "120 3"}, nil},
 		{"persistence.appendFsync", func(s *databasev1.RedisSpec) { s.Persistence.AppendFsync = databasev1.AppendFsyncEverySec },
-			inPlace, map[string]string{"appendfsync": "everysec"}, nil},
+			reloaded, map[string]string{"appendfsync": "everysec"}, nil},
 		{"service.type and annotations", func(s *databasev1.RedisSpec) {
 			s.Service = &platformv1.ServiceExposure{Type: corev1.ServiceTypeNodePort, Annotations: node}
 		}, untouched, nil, func(i *instance) { i.checkService(corev1.ServiceTypeNodePort, node) }},
@@ -124,7 +128,7 @@ func (i *instance) apply(c change) {
 	i.want(c.config)
 	var err error
 	switch c.effect {
-	case untouched:
+	case untouched, reloaded:
 		err = before.sameProcess(after)
 	case inPlace:
 		err = before.restartedInPlace(after)

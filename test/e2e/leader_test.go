@@ -54,7 +54,7 @@ func TestLeaderElection(t *testing.T) {
 			})
 			t.Logf("another leader after %s, the change carried out after %s", seconds(took), seconds(time.Since(start)))
 			i.ready()
-			if err := before.restartedInPlace(i.footprint()); err != nil {
+			if err := before.sameProcess(i.footprint()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -185,22 +185,31 @@ func clusterScales() []clusterFault {
 
 // clusterPlans restart all servers.
 func clusterPlans(round int) []clusterFault {
-	hz := strconv.Itoa(20 + round)
+	hz, backlog := strconv.Itoa(20+round), strconv.Itoa(200+round)
 	return []clusterFault{
+		{fault{name: "cluster: parameters set while servers run", limit: calmGap}, 3, func(r *redisCluster) {
+			uids, runs := r.uids(), r.said("server", "run_id")
+			set := func(parameters platformv1.Parameters, want map[string]string) {
+				r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Parameters = parameters })
+				r.whole(3)
+				r.configured(want)
+			}
+			set(platformv1.Parameters{"hz": platformv1.ParameterValue(hz), "cluster-node-timeout": "6000"}, map[string]string{"hz": hz, "cluster-node-timeout": "6000"})
+			set(nil, map[string]string{"hz": "10", "cluster-node-timeout": "5000"})
+			if !maps.Equal(uids, r.uids()) || !maps.Equal(runs, r.said("server", "run_id")) {
+				r.Error("processes were restarted: CONFIG SET takes these parameters")
+			}
+		}},
 		{fault{name: "cluster: processes restarted", limit: failoverGap}, 3, func(r *redisCluster) {
 			uids := r.uids()
 			r.reshape(func(spec *databasev1.RedisClusterSpec) {
-				spec.Parameters = platformv1.Parameters{"hz": platformv1.ParameterValue(hz)}
+				spec.Parameters = platformv1.Parameters{"tcp-backlog": platformv1.ParameterValue(backlog)}
 			})
 			r.whole(3)
 			if !maps.Equal(uids, r.uids()) {
 				r.Error("pods were replaced: a parameter restarts processes in place")
 			}
-			for pod := range uids {
-				if got := r.config(pod, "hz"); got != hz {
-					r.Errorf("pod %s has hz %q", pod, got)
-				}
-			}
+			r.configured(map[string]string{"tcp-backlog": backlog})
 		}},
 		{fault{name: "cluster: restarted by an Operation", limit: inPlaceGap}, 3, func(r *redisCluster) {
 			before, runs := r.primaries(), r.said("server", "run_id")
@@ -220,6 +229,18 @@ func clusterPlans(round int) []clusterFault {
 				}
 			}
 		}},
+	}
+}
+
+// configured has each server say its parameters.
+func (r *redisCluster) configured(want map[string]string) {
+	r.Helper()
+	for _, pod := range r.pods() {
+		for name, value := range want {
+			if got := r.at(pod.Name).ConfigGet(r.ctx, name).Val()[name]; got != value {
+				r.Errorf("pod %s has %s %q, want %q", pod.Name, name, got, value)
+			}
+		}
 	}
 }
 

@@ -126,6 +126,51 @@ func TestRedisTakesOverSettingsWhileItRuns(t *testing.T) {
 	p.wantReply("maxmemory\n62914560", "CONFIG", "GET", "maxmemory")
 }
 
+// A setting that is taken out goes back to what the server has without it, and is gone from the file that the next process starts from.
+func TestRedisGoesBackToItsOwnValues(t *testing.T) {
+	p := newRedisPod(t)
+	initial := map[string]string{"notify-keyspace-events": "", "slowlog-log-slower-than": "10000", "latency-tracking-info-percentiles": "50 99 99.9"}
+	dynamic := func(number int, keysAndValues ...string) *plan.Plan {
+		pl := p.dynamic(number, keysAndValues...)
+		pl.Process.Reload.Initial = initial
+		return pl
+	}
+	p.mount(dynamic(1, "maxmemory", "50mb", "notify-keyspace-events", "KEA", "slowlog-log-slower-than", "-1"))
+	p.status()
+	p.run()
+	client := p.client()
+	p.api.await(p.pod, "health", isHealthy)
+	run := p.runID()
+	p.wantReply("slowlog-log-slower-than\n-1", "CONFIG", "GET", "slowlog-log-slower-than")
+
+	p.wantRecord(p.reload(client, "out", dynamic(2, "maxmemory", "60mb")), succeeded, "", "")
+	p.wantReply("maxmemory\n62914560", "CONFIG", "GET", "maxmemory")
+	p.wantReply("notify-keyspace-events", "CONFIG", "GET", "notify-keyspace-events")
+	p.wantReply("slowlog-log-slower-than\n10000", "CONFIG", "GET", "slowlog-log-slower-than")
+	p.wantRecord(p.reload(client, "lists", dynamic(3, "maxmemory", "60mb", "latency-tracking-info-percentiles", "10 20", "save", "60 1")), succeeded, "", "")
+	p.wantReply("latency-tracking-info-percentiles\n10 20", "CONFIG", "GET", "latency-tracking-info-percentiles")
+	p.wantReply("save\n60 1", "CONFIG", "GET", "save")
+
+	// A refusal names the setting, and what was there before is still there; so it is after a restart.
+	refused := p.reload(client, "refused", dynamic(4, "hash-max-listpack-value", "8888888888gb", "maxmemory", "60mb", "latency-tracking-info-percentiles", "10 20", "save", "60 1"))
+	p.wantRecord(refused, failed, "", `setting "hash-max-listpack-value": exit code 1: ERR CONFIG SET failed`)
+	p.wantReply("latency-tracking-info-percentiles\n10 20", "CONFIG", "GET", "latency-tracking-info-percentiles")
+	if now := p.runID(); now != run {
+		t.Errorf("the server was restarted: run_id was %s and is %s", run, now)
+	}
+	before := p.await(client, "the process", isRunning)
+	if err := syscall.Kill(int(before.GetPid()), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.api.await(p.pod, "the second start", func(r report.Report) bool { return isHealthy(r) && r.Starts == 2 })
+	p.wantReply("maxmemory\n62914560", "CONFIG", "GET", "maxmemory")
+	p.wantReply("latency-tracking-info-percentiles\n10 20", "CONFIG", "GET", "latency-tracking-info-percentiles")
+	p.wantReply("slowlog-log-slower-than\n10000", "CONFIG", "GET", "slowlog-log-slower-than")
+	if p.runID() == run {
+		t.Error("the server was not restarted")
+	}
+}
+
 func TestRedisGetsASecretAsItIs(t *testing.T) {
 	p := newRedisPod(t)
 	p.mount(p.dynamic(1))

@@ -25,6 +25,13 @@ type effect struct {
 	doubtful bool
 }
 
+// change is a setting to be given to the process.
+type change struct {
+	planfile.Setting
+	// gone says that the plan has it no more: the value is the one that the process has without it.
+	gone bool
+}
+
 func effectsOf(settings []planfile.Setting) effects {
 	e := effects{}
 	for _, setting := range settings {
@@ -34,15 +41,21 @@ func effectsOf(settings []planfile.Setting) effects {
 	return e
 }
 
-// changes are the settings to give to the process so that it has all of the wanted ones, in their order.
-func (e effects) changes(wanted []planfile.Setting) ([]planfile.Setting, error) {
+// changes are the settings to give to the process so that it has all of the wanted ones and no other: those that are gone, which get
+// their initial value, and then the others in their order.
+func (e effects) changes(wanted []planfile.Setting, initial map[string]string) ([]change, error) {
 	next := effectsOf(wanted)
+	var changed []change
 	for _, id := range slices.SortedFunc(maps.Keys(e), name.compare) {
-		if _, stays := next[id]; !stays {
+		if _, stays := next[id]; stays {
+			continue
+		}
+		value, known := initial[id.key]
+		if !known {
 			return nil, fmt.Errorf("setting %q is gone from file %q, and what it was before is not known; %w", id.key, id.file, ErrRestartRequired)
 		}
+		changed = append(changed, change{Setting: planfile.Setting{File: id.file, Key: id.key, Value: value}, gone: true})
 	}
-	var changed []planfile.Setting
 	for _, setting := range wanted {
 		id := name{setting.File, setting.Key}
 		has, known := e[id]
@@ -53,15 +66,20 @@ func (e effects) changes(wanted []planfile.Setting) ([]planfile.Setting, error) 
 		if len(values) > 1 || len(has.values) > 1 {
 			return nil, fmt.Errorf("setting %q is more than once in file %q, and a command for each would keep the last only; %w", id.key, id.file, ErrRestartRequired)
 		}
-		changed = append(changed, setting)
+		changed = append(changed, change{Setting: setting})
 	}
 	return changed, nil
 }
 
 // record takes in how far a reload came with its changes.
-func (e effects) record(changed []planfile.Setting, how reloaded) {
+func (e effects) record(changed []change, how reloaded) {
 	for _, setting := range changed[:how.taken] {
-		e[name{setting.File, setting.Key}] = effect{values: []string{setting.Value}}
+		id := name{setting.File, setting.Key}
+		if setting.gone {
+			delete(e, id)
+			continue
+		}
+		e[id] = effect{values: []string{setting.Value}}
 	}
 	if how.taken == len(changed) {
 		return

@@ -22,7 +22,7 @@ type reload struct {
 	// pushed is the plan of the call, to be kept when the reload succeeds.
 	pushed *plan.Plan
 	// changed are the settings that a command is run for, where the plan has one for each.
-	changed []planfile.Setting
+	changed []change
 	done    chan reloaded
 	cancel  context.CancelFunc
 }
@@ -52,15 +52,15 @@ func (s *Supervisor) checkReload(next *planfile.Prepared) error {
 	if len(next.Plan.Process.Reload.Each) == 0 {
 		return nil
 	}
-	_, err := s.effects.changes(next.Dynamic)
+	_, err := s.effects.changes(next.Dynamic, next.Plan.Process.Reload.Initial)
 	return err
 }
 
 func (s *Supervisor) onReloadCall(call Call, next *planfile.Prepared) {
 	r := &reload{key: call.key, prepared: next, pushed: call.plan}
-	if len(next.Plan.Process.Reload.Each) > 0 {
+	if how := next.Plan.Process.Reload; len(how.Each) > 0 {
 		// The error was looked for when the call was checked.
-		r.changed, _ = s.effects.changes(next.Dynamic)
+		r.changed, _ = s.effects.changes(next.Dynamic, how.Initial)
 	}
 	if err := next.Write(s.prepared); err != nil {
 		s.restoreFiles(next)

@@ -345,6 +345,55 @@ func TestEachOfWhichNobodyKnowsTheOutcomeNeedsARestartToBeTakenBack(t *testing.T
 	})
 }
 
+// initially is a plan that says what the process has without b and c.
+func (s *server) initially(number int, keysAndValues ...string) *plan.Plan {
+	p := s.settings(number, keysAndValues...)
+	p.Process.Reload.Initial = map[string]string{"b": "0", "c": ""}
+	return p
+}
+
+func TestEachThatIsGoneGetsWhatIsThereWithoutIt(t *testing.T) {
+	withEach(t, func(s *server) {
+		s.reload("gone", s.initially(2, "a", "2"))
+		s.wantOutcome("gone", succeeded, "")
+		s.wants(digest(2), "b=0", "a=2")
+		s.wantFile("a 2")
+		s.reload("again", s.initially(2, "a", "2"))
+		s.wants(digest(2))
+		s.reload("back", s.initially(3, "a", "2", "b", "3", "c", "3"))
+		s.wants(digest(3), "b=3", "c=3")
+		s.reload("both", s.initially(4, "a", "2"))
+		s.wantOutcome("both", succeeded, "")
+		s.wants(digest(4), "b=0", "c=")
+		// What no one knows the value of without it still takes a restart, and nothing is touched before.
+		s.reload("a", s.initially(5, "b", "1"))
+		s.wantRestartRequired("a", `setting "a" is gone from file`)
+		s.wants(digest(4))
+		s.wantFile("a 2")
+	})
+}
+
+func TestEachThatIsGoneAndRefusedIsToldAgain(t *testing.T) {
+	withEach(t, func(s *server) {
+		s.refuses["b"] = errors.New("exit code 1: busy")
+		s.reload("r1", s.initially(2, "a", "2"))
+		s.wantOutcome("r1", failed, `setting "b": exit code 1: busy`)
+		s.wants(report.DigestMixed)
+		s.wantFile("a 1", "b 1")
+		delete(s.refuses, "b")
+		s.reload("r2", s.initially(2, "a", "2"))
+		s.wantOutcome("r2", succeeded, "")
+		s.wants(digest(2), "b=0", "a=2")
+		// A new one whose command was cut short may have been taken, and goes back as well.
+		s.refuses["c"] = fmt.Errorf("%w of 10s", command.ErrTimeout)
+		s.reload("r3", s.initially(3, "a", "2", "c", "2"))
+		s.wants(report.DigestMixed)
+		delete(s.refuses, "c")
+		s.reload("r4", s.initially(2, "a", "2"))
+		s.wants(digest(2), "c=")
+	})
+}
+
 func TestEachTouchesNothingWhenARestartIsNeeded(t *testing.T) {
 	withEach(t, func(s *server) {
 		elsewhere := s.settings(2, "a", "2", "b", "1")

@@ -44,7 +44,7 @@ type RedisSpec struct {
 	// +optional
 	Durability *RedisDurability `json:"durability,omitempty"`
 	// resources of the Redis container: requests and limits of cpu and memory.
-	// The plugin's defaults when left out. A change replaces the pod.
+	// The plugin's defaults when left out. A change resizes the pod while it runs, where the cluster can, and replaces it otherwise.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported"
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -64,12 +64,13 @@ type RedisSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Users []RedisUser `json:"users,omitempty"`
 	// maxmemory is the most memory that Redis uses for data, for example 256Mi; between 1Mi and
-	// 1Pi, and not above resources.limits.memory. Without it, Redis sets itself no limit.
+	// 1Pi, and not above resources.limits.memory. It changes while Redis runs. Default: what is left of resources.limits.memory
+	// after 32Mi and a quarter of the rest, or a quarter of a limit below 48Mi; no limit without resources.limits.memory.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="maxmemory must be between 1Mi and 1Pi"
 	Maxmemory *resource.Quantity `json:"maxmemory,omitempty"`
 	// maxmemoryPolicy says what Redis does at maxmemory: refuse writes (noeviction), or which keys
-	// it gives up. Default noeviction.
+	// it gives up. It changes while Redis runs. Default noeviction.
 	// +optional
 	MaxmemoryPolicy MaxmemoryPolicy `json:"maxmemoryPolicy,omitempty"`
 	// persistence says how data survives a restart. Default: an append-only file, synced every second.
@@ -77,7 +78,8 @@ type RedisSpec struct {
 	// +kubebuilder:default={mode: AOF}
 	Persistence RedisPersistence `json:"persistence,omitzero"`
 	// parameters of Redis by the names of redis.conf, for those that have no field here.
-	// Each is checked: an unknown name or a value out of range sets the condition Stalled, and nothing changes.
+	// Each is checked: an unknown name or a value out of range sets the condition Stalled, and nothing changes. What CONFIG SET takes changes while
+	// Redis runs, also back when it is taken out; the rest restarts processes in place, those that take writes last.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!('maxmemory' in self)",message="set spec.maxmemory in place of the parameter maxmemory"
 	// +kubebuilder:validation:XValidation:rule="!('maxmemory-policy' in self)",message="set spec.maxmemoryPolicy in place of the parameter maxmemory-policy"

@@ -35,7 +35,8 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:Maximum=4
 	ReplicasPerShard *int32 `json:"replicasPerShard,omitempty"`
 	// resources of the Redis container of each pod: requests and limits of cpu and memory.
-	// The plugin's defaults when left out. A change replaces the pods, one after the other.
+	// The plugin's defaults when left out. A change resizes the pods while they run, where the cluster can, and replaces them otherwise, one after
+	// the other.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported"
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -55,12 +56,13 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Users []RedisUser `json:"users,omitempty"`
 	// maxmemory is the most memory that each server uses for data, for example 256Mi; between 1Mi and
-	// 1Pi, and not above resources.limits.memory. Without it, Redis sets itself no limit.
+	// 1Pi, and not above resources.limits.memory. It changes while Redis runs. Default: what is left of resources.limits.memory
+	// after 32Mi and a quarter of the rest, or a quarter of a limit below 48Mi; no limit without resources.limits.memory.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="maxmemory must be between 1Mi and 1Pi"
 	Maxmemory *resource.Quantity `json:"maxmemory,omitempty"`
 	// maxmemoryPolicy says what Redis does at maxmemory: refuse writes (noeviction), or which keys
-	// it gives up. Default noeviction.
+	// it gives up. It changes while Redis runs. Default noeviction.
 	// +optional
 	MaxmemoryPolicy MaxmemoryPolicy `json:"maxmemoryPolicy,omitempty"`
 	// persistence says how data survives a restart. AOF or Both. Default: an append-only file, synced every second.
@@ -68,7 +70,8 @@ type RedisClusterSpec struct {
 	// +kubebuilder:default={mode: AOF}
 	Persistence RedisPersistence `json:"persistence,omitzero"`
 	// parameters of Redis by the names of redis.conf, for those that have no field here.
-	// Each is checked: an unknown name or a value out of range sets the condition Stalled, and nothing changes.
+	// Each is checked: an unknown name or a value out of range sets the condition Stalled, and nothing changes. What CONFIG SET takes changes while
+	// Redis runs, also back when it is taken out; the rest restarts processes in place, those that take writes last.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!('maxmemory' in self)",message="set spec.maxmemory in place of the parameter maxmemory"
 	// +kubebuilder:validation:XValidation:rule="!('maxmemory-policy' in self)",message="set spec.maxmemoryPolicy in place of the parameter maxmemory-policy"

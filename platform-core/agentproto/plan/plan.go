@@ -141,8 +141,12 @@ type Reload struct {
 	// Command and arguments, run beside the process; exit code 0 is success.
 	Command []string `json:"command,omitempty"`
 	// Each is a command that is run once for each dynamic entry that was added or changed, with the key and then the
-	// arguments of the entry, joined by blanks, appended as two arguments. An entry that is gone needs a restart.
+	// arguments of the entry, joined by blanks, appended as two arguments. An entry that is gone is given what Initial has for its
+	// key; without that it needs a restart.
 	Each []string `json:"each,omitempty"`
+	// Initial is what the process has for a key that no entry sets. It is no part of the digests: what another one has takes over with
+	// the next reload. For Each only.
+	Initial map[string]string `json:"initial,omitempty"`
 	// Env of the command.
 	Env []EnvVar `json:"env,omitempty"`
 	// TimeoutSeconds of each run of the command. Default 10.

@@ -69,15 +69,23 @@ func refresh(t *testing.T, obj client.Object) {
 }
 
 // served is an Application that is Ready, under an engine that runs until the test ends.
-func served(t *testing.T) *platformv1.Application {
+func served(t *testing.T, changes ...func(*platformv1.ApplicationSpec)) *platformv1.Application {
 	t.Helper()
 	namespace := env.Namespace(t)
 	run(t, -1)
 	node(t, namespace)
 	app := application(namespace)
+	for _, change := range changes {
+		change(&app.Spec)
+	}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	return app
+}
+
+// ownMemory has Redis use what is said here, whatever its container may: of another limit nobody has to tell a process then.
+func ownMemory(s *platformv1.ApplicationSpec) {
+	s.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"maxmemory": "64mb"}}}
 }
 
 // crashing has an engine die again and again while an Operation runs: each time after another number of API writes.
@@ -119,7 +127,7 @@ func (c crashing) until(t *testing.T, op *platformv1.Operation) {
 
 // What the engine's own templates change is in the spec of the Application, and done when it is Ready with that.
 func TestOperationsChangeAnApplication(t *testing.T) {
-	app := served(t)
+	app := served(t, ownMemory)
 	namespace := app.Namespace
 
 	stop := ends(t, operate(t, app, "stop", "Stop", nil), platformv1.OperationSucceeded)

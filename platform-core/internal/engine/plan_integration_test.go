@@ -171,7 +171,8 @@ func TestPlanOfAnApplication(t *testing.T) {
 		"protected": func(u *unstructured.Unstructured) { set(t, u, true, "deletionProtection") },
 		"stop":      func(u *unstructured.Unstructured) { set(t, u, false, "running") },
 		"version":   func(u *unstructured.Unstructured) { set(t, u, "8.0", "version") },
-		"restart":   component(map[string]any{"parameters": map[string]any{"maxclients": int64(2000)}}),
+		"restart":   component(map[string]any{"parameters": map[string]any{"databases": int64(20)}}),
+		"reload":    component(map[string]any{"parameters": map[string]any{"maxclients": int64(2000)}}),
 		"resize":    component(map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "768Mi"}}}),
 		"replace":   component(map[string]any{"scheduling": map[string]any{"nodeSelector": map[string]any{"disk": "fast"}}}),
 	} {

@@ -113,7 +113,7 @@ func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
 
 // An Operation that would restart pods waits for a window before it touches anything, says for which, lets others run, and can be cancelled.
 func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
-	app := served(t)
+	app := served(t, ownMemory)
 	opens := time.Now().UTC().Add(12 * time.Hour)
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{

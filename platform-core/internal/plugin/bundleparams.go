@@ -109,7 +109,28 @@ func (f *parameterFile) checkRules(v placeholder.Values) error {
 }
 
 // Dynamic says whether a reload takes over a change of this parameter.
-func (p *Parameters) Dynamic(name string) bool { return matchesAny(p.set.Dynamic, name) }
+func (p *Parameters) Dynamic(name string) bool {
+	_, initial := p.set.Initial[name]
+	return initial || matchesAny(p.set.Dynamic, name)
+}
+
+// hasDynamic says whether there is any such parameter.
+func (p *Parameters) hasDynamic() bool { return len(p.set.Dynamic)+len(p.set.Initial) > 0 }
+
+// initial is what the middleware has for the dynamic parameters of a component that nobody sets; nil where the plugin does not say.
+func (b *Bundle) initial(component *Component, version string) map[string]string {
+	parameters := b.Parameters(component)
+	if parameters == nil || len(parameters.set.Initial) == 0 {
+		return nil
+	}
+	values := map[string]string{}
+	for name, value := range parameters.set.Initial {
+		if _, known := parameters.byVersion[version][name]; known {
+			values[name] = string(value)
+		}
+	}
+	return values
+}
 
 // words splits the value of a parameter that is a list.
 func (p *Parameters) words(name, value string) []string {

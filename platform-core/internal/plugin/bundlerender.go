@@ -53,6 +53,9 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: %w", component, err)
 	}
 	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe}
+	if reload := p.Process.Reload; reload != nil && len(reload.Each) > 0 {
+		reload.Initial = b.initial(&b.Components.Components[index], v.App.Version)
+	}
 	for _, action := range rendered.Actions {
 		if slices.ContainsFunc(b.Components.Components[index].Actions, func(a plan.Action) bool { return a.Name == action.Name }) {
 			p.Actions = append(p.Actions, action)

@@ -251,11 +251,10 @@ func (l *loader) checkEntityParameters(path document.Path, e *Entity) []string {
 	wrong := func(key, format string, args ...any) {
 		l.fail(PartParams, set.file, set.document.Line(document.Path{key}), format, args...)
 	}
-	if len(set.set.Dynamic) > 0 {
-		wrong("dynamic", "dynamic is for a component, and this set is of the entity %q: take it out", e.Type)
-	}
-	if len(set.set.Lists) > 0 {
-		wrong("lists", "lists is for a component, and this set is of the entity %q: take it out", e.Type)
+	for key, entries := range map[string]int{"dynamic": len(set.set.Dynamic), "initial": len(set.set.Initial), "lists": len(set.set.Lists)} {
+		if entries > 0 {
+			wrong(key, "%s is for a component, and this set is of the entity %q: take it out", key, e.Type)
+		}
 	}
 	all := l.parameterNames(set)
 	for _, name := range []string{plan.EntityName, plan.EntityPassword} {

@@ -152,7 +152,7 @@ func nearest(name string, known []string) string {
 // hasDynamic says whether a reload can take over any parameter of a component.
 func (l *loader) hasDynamic(c *Component) bool {
 	file := l.parameters[c.Parameters]
-	return file == nil && c.Parameters != "" || file != nil && len(file.set.Dynamic) > 0
+	return file == nil && c.Parameters != "" || file != nil && file.hasDynamic()
 }
 
 // checkDynamic: what is dynamic needs a reload, and nothing else that a change of it would restart.
@@ -160,11 +160,14 @@ func (l *loader) checkDynamic() {
 	for i := range l.components.Components.Components {
 		c := &l.components.Components.Components[i]
 		file := l.parameters[c.Parameters]
-		if file == nil || len(file.set.Dynamic) == 0 {
+		if file == nil || !file.hasDynamic() {
 			continue
 		}
 		if c.Process.Reload == nil {
 			l.wrong(componentPath(i, "process"), "has no reload, and parameter set %q names dynamic parameters: add process.reload", c.Parameters)
+		}
+		if c.Process.Reload != nil && len(c.Process.Reload.Each) == 0 && len(file.set.Initial) > 0 {
+			l.wrong(componentPath(i, "process", "reload"), "takes over all that is in files, and parameter set %q says what is initial: that is for \"each\", take it out", c.Parameters)
 		}
 		l.checkDynamicPlaceholders(i, file)
 	}

@@ -129,6 +129,10 @@ func (l *loader) checkParameterNames(file *parameterFile) {
 				"parameter %q is not in the schema%s", pattern, nearest(pattern, names))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(file.set.Initial)) {
+		check(name, document.Path{"initial", name})
+		l.checkInitial(file, name)
+	}
 	for i, rule := range file.rules {
 		used, _ := rule.Parameters()
 		for _, name := range used {
@@ -139,6 +143,23 @@ func (l *loader) checkParameterNames(file *parameterFile) {
 		if reason := file.reserved(name); reason != "" {
 			l.fail(PartParams, file.file, file.document.Line(document.Path{"reserved", name}),
 				"parameter %q is reserved and in the schema too: take it out of one", name)
+		}
+	}
+}
+
+// checkInitial: what a parameter goes back to is a value that it can have.
+func (l *loader) checkInitial(file *parameterFile, name string) {
+	line := file.document.Line(document.Path{"initial", name})
+	if matchesAny(file.set.Dynamic, name) {
+		l.fail(PartParams, file.file, line, "parameter %q is in \"dynamic\" too: take it out of one", name)
+	}
+	for _, version := range l.manifest.SupportedVersions {
+		if _, known := file.byVersion[version][name]; !known {
+			continue
+		}
+		if message := file.check(version, name, string(file.set.Initial[name])); message != "" {
+			l.fail(PartParams, file.file, line, "the initial value is not allowed: %s", message)
+			return
 		}
 	}
 }

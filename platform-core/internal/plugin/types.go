@@ -343,6 +343,9 @@ type ParameterSet struct {
 	// Dynamic are the parameters that a reload takes over; all others need a restart of the process. A name that ends with *
 	// stands for all that begin so.
 	Dynamic []string `json:"dynamic,omitempty"`
+	// Initial are more dynamic parameters, each with what the middleware itself has where nobody sets it: process.reload.each is run with that
+	// when one is taken out, which restarts the process for those in Dynamic.
+	Initial map[string]platformv1.ParameterValue `json:"initial,omitempty"`
 	// Rules tie parameters to each other, where the schema looks at each alone.
 	Rules []ParameterRule `json:"rules,omitempty"`
 	// Lists are parameters whose value is several words: it is split at blanks when the file is written.

@@ -26,8 +26,8 @@ minimal: cache-redis-main
   restart  sha256:b3c78843e9915cb73dc6dd166801966c4befa0ec7da6eb655ce554029957a7c7
 full: sessions-redis-main
   revision ca966e4c5851b577
-  digest   sha256:328849db275511fef5b61466d064288eb71bcbd2d635b5586fc7f32450a30dc5
-  restart  sha256:328849db275511fef5b61466d064288eb71bcbd2d635b5586fc7f32450a30dc5
+  digest   sha256:f297fd3d2bbd87182ed3af780a2bde1b55902e7d06725f9ff86b0f9272239cab
+  restart  sha256:f297fd3d2bbd87182ed3af780a2bde1b55902e7d06725f9ff86b0f9272239cab
 `
 
 func TestRevisionsArePinned(t *testing.T) {
@@ -92,5 +92,16 @@ func TestDigestsOfStaticPlans(t *testing.T) {
 		if digest, restart := planDigests(&p); digest != restart {
 			t.Errorf("%s: digest %s, restart %s", name, digest, restart)
 		}
+	}
+}
+
+// What a parameter goes back to restarts nothing, and is nothing to take over while no parameter is taken out.
+func TestInitialValuesAreInNoDigest(t *testing.T) {
+	digests := func(initial map[string]string) (string, string) {
+		return planDigests(&plan.Plan{Process: plan.Process{Command: []string{"db"}, Reload: &plan.Reload{Each: []string{"set"}, Initial: initial}}})
+	}
+	was, wasRestart := digests(nil)
+	if is, isRestart := digests(map[string]string{"a": "1"}); was != is || wasRestart != isRestart {
+		t.Errorf("digest %s to %s, restart %s to %s", was, is, wasRestart, isRestart)
 	}
 }

@@ -52,12 +52,18 @@ func planDigests(p *plan.Plan) (digest, restart string) {
 }
 
 func filesDigest(p *plan.Plan, files []plan.File, passwords map[string]string) string {
+	process := p.Process
+	if process.Reload != nil {
+		reload := *process.Reload
+		reload.Initial = nil
+		process.Reload = &reload
+	}
 	// The types hold only texts, numbers, lists and ordered structs.
 	data, err := json.Marshal(struct {
 		Process     plan.Process      `json:"process"`
 		Files       []plan.File       `json:"files"`
 		Credentials map[string]string `json:"credentials,omitempty"`
-	}{p.Process, files, passwords})
+	}{process, files, passwords})
 	if err != nil {
 		panic(err)
 	}

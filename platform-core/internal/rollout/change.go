@@ -89,14 +89,14 @@ func (f Facts) needNow(p Pod) (Step, bool) {
 	if !ok || !f.waits(p, step) {
 		return step, ok
 	}
-	if p.Revision != f.Revision || p.Images == Outdated || p.Resources == Replace {
+	if p.Revision != f.Revision || p.Images == Outdated || p.Resources == Replace || p.Resources == Underway {
 		return Step{}, false
 	}
-	if p.Resources == Outdated {
+	configuration, configured := f.needConfiguration(p)
+	if p.Resources == Outdated && !(configured && p.Tightens) {
 		return stepFor(ResizePod, p, "its resources changed"), true
 	}
-	step, ok = f.needConfiguration(p)
-	return step, ok && !f.waits(p, step)
+	return configuration, configured && !f.waits(p, configuration)
 }
 
 // need returns the step that brings a pod to what is wanted, the strongest first: what another pod
@@ -117,8 +117,11 @@ func (f Facts) need(p Pod) (Step, bool) {
 	case p.Restart == Underway:
 		// Its containers are about to restart, so that there is nobody to talk to.
 		return Step{}, false
-	case configured && configuration.Action == PushPlan:
+	case configured && (configuration.Action == PushPlan || p.Resources == Outdated && p.Tightens):
 		return configuration, true
+	case p.Resources == Underway:
+		// What is to be reloaded may be for resources that it does not have yet.
+		return Step{}, false
 	case p.Resources == Outdated:
 		return stepFor(ResizePod, p, "its resources changed"), true
 	}

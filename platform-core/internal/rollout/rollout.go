@@ -21,7 +21,8 @@
 //     another pod could take over, or is about to. When it does not, the set holds: it is the user's turn.
 //   - A writer that is asked to hand over, for no other reason, does so before anything else is changed, when another pod can take over.
 //   - A change takes the least that it needs: a reload, new resources, a restart of the process, a restart of
-//     the containers with another image, or another pod.
+//     the containers with another image, or another pod. What a process makes of its limit of memory is never above it: of a pod that gets
+//     less, the process takes over its configuration first, and of one that gets more once the node has given it.
 //   - Outside of the maintenance windows nothing is restarted or replaced that serves. What mends, grows, shrinks, stops
 //     or starts goes on; so does a pod that is in the midst of its change.
 package rollout
@@ -118,6 +119,8 @@ type Pod struct {
 	Restart Fit
 	// Resources of its containers.
 	Resources Fit
+	// Tightens says that a container is to have less memory than it has: a process that goes by its limit has to know before.
+	Tightens bool
 	// Volumes of its own.
 	Volumes Fit
 	// Reload is Replace when the process refused to take the plan over by a reload.

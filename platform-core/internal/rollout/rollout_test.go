@@ -33,6 +33,8 @@ type world struct {
 	has map[string]content
 	// breaks says of a revision, an image or a configuration that no pod with it becomes ready.
 	breaks map[string]bool
+	// tightens says that the resources are fewer than before.
+	tightens bool
 	// inPlace says how the nodes answer to other resources.
 	inPlace rollout.Fit
 	// writer is the pod that the middleware chose, where that can be another one than the first.
@@ -102,7 +104,7 @@ func (w *world) fit(p *rollout.Pod) {
 		p.Images = rollout.Outdated
 	}
 	if has.resources != w.resources {
-		p.Resources, p.Note = w.inPlace, "the node says so"
+		p.Resources, p.Note, p.Tightens = w.inPlace, "the node says so", w.tightens
 	}
 	has.runs = has.image
 	w.has[p.Name] = has
@@ -156,11 +158,16 @@ type change struct {
 
 func TestGoldenRollouts(t *testing.T) {
 	stories := map[string][]change{
-		"create-three":       {},
-		"new-template":       {{"the template changes", func(w *world) { w.Revision = "r2" }}},
-		"new-configuration":  {{"the configuration changes", func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }}},
-		"new-image":          {{"the image changes", func(w *world) { w.image = "i2" }}},
-		"new-resources":      {{"the resources change", func(w *world) { w.resources = "2Gi" }}},
+		"create-three":      {},
+		"new-template":      {{"the template changes", func(w *world) { w.Revision = "r2" }}},
+		"new-configuration": {{"the configuration changes", func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }}},
+		"new-image":         {{"the image changes", func(w *world) { w.image = "i2" }}},
+		"new-resources":     {{"the resources change", func(w *world) { w.resources = "2Gi" }}},
+		"memory-changes": {
+			{"there is more memory, and a reload is to make use of it", func(w *world) { w.resources, w.ConfigDigest = "2Gi", "d2" }},
+			{"there is less, and a reload is to do with it", func(w *world) { w.resources, w.tightens, w.ConfigDigest = "1Gi", true, "d3" }},
+			{"there is less, and it takes a restart", func(w *world) { w.resources, w.ConfigDigest, w.RestartDigest = "512Mi", "d4", "s4" }},
+		},
 		"dynamic-parameters": {{"a part of the configuration that a reload takes over changes", func(w *world) { w.ConfigDigest = "d2" }}},
 		"reload-is-not-enough": {{"a reload is refused where it was thought to be enough", func(w *world) {
 			w.ConfigDigest = "d2"
@@ -257,6 +264,13 @@ func TestGoldenMaintenanceWindows(t *testing.T) {
 			{"resources change to ones that cannot be given in place, and a reload follows", func(w *world) {
 				w.ConfigDigest, w.RestartDigest, w.resources, w.inPlace = "d4", "s1", "4Gi", rollout.Replace
 			}},
+			{"a window opens", func(w *world) { w.Window = rollout.Open }},
+		},
+		"window-holds-less-memory-that-takes-a-restart": {
+			{"there is less memory outside of the maintenance windows, and a reload does with it", func(w *world) {
+				w.Window, w.resources, w.tightens, w.ConfigDigest = rollout.Closed, "512Mi", true, "d2"
+			}},
+			{"there is still less, and it takes a restart", func(w *world) { w.resources, w.ConfigDigest, w.RestartDigest = "256Mi", "d3", "s3" }},
 			{"a window opens", func(w *world) { w.Window = rollout.Open }},
 		},
 		"window-does-not-hold-a-stop": {

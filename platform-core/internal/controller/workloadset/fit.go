@@ -219,6 +219,21 @@ func resourceChanges(live, want *corev1.Pod) map[string]map[string]*resource.Qua
 	return changes
 }
 
+// tightens says whether a container that is to be resized gets less memory than it has.
+func tightens(live, want *corev1.Pod) bool {
+	for container, changes := range resourceChanges(live, want) {
+		limit := changes["limits."+string(corev1.ResourceMemory)]
+		if limit == nil {
+			continue
+		}
+		have, limited := named(running(&live.Spec), container).Resources.Limits[corev1.ResourceMemory]
+		if !limited || have.Cmp(*limit) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // resizePatch is for the subresource resize. A null removes a resource, where the server allows that.
 func resizePatch(live, want *corev1.Pod) ([]byte, error) {
 	type container struct {

@@ -81,6 +81,30 @@ func withImage(pod *corev1.Pod, image, id string) *corev1.Pod {
 }
 
 // A pod whose image was changed counts as restarting until the kubelet has acted, also when the image changes again.
+func TestTightens(t *testing.T) {
+	pod := func(limits corev1.ResourceList) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "db", Resources: corev1.ResourceRequirements{Limits: limits}}}}}
+	}
+	memory := func(quantity string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(quantity)}
+	}
+	for name, test := range map[string]struct {
+		live, want corev1.ResourceList
+		tightens   bool
+	}{
+		"less":            {memory("2Gi"), memory("1Gi"), true},
+		"more":            {memory("1Gi"), memory("2Gi"), false},
+		"the same":        {memory("1024Mi"), memory("1Gi"), false},
+		"a first limit":   {nil, memory("1Gi"), true},
+		"no limit":        {memory("1Gi"), nil, false},
+		"less processing": {corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, false},
+	} {
+		if got := tightens(pod(test.live), pod(test.want)); got != test.tightens {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
 func TestRestartFit(t *testing.T) {
 	live := withImage(podWith(nil, nil), "redis:1", "c1")
 	change := func(image string) {

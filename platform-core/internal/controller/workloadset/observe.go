@@ -188,6 +188,7 @@ func (c *Controller) compare(ctx context.Context, set *platformv1.WorkloadSet, f
 	if p.Resources, p.Note, err = c.fitResources(ctx, f, live, want); err != nil {
 		return err
 	}
+	p.Tightens = p.Resources == rollout.Outdated && tightens(live, want)
 	if p.Resources != rollout.Replace {
 		volumes, note := fitVolumes(set, f, live)
 		if p.Volumes = volumes; note != "" {

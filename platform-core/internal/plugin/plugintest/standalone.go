@@ -12,10 +12,11 @@ import (
 // part of a text: what it begins with, what comes after it, and what is there in its place.
 type part struct{ from, to, instead string }
 
-// replicated are the parts of components.yaml of the plugin redis that are there for the topologies replication and sentinel.
+// replicated are the parts of components.yaml of the plugin redis that are there for the topologies replication and sentinel, and its reload.
 var replicated = []part{
 	{"      # For reads that may be a moment old.", "    process:\n", ""},
 	{"      # Elected by Sentinel, it asks", "      dir: /data\n", "      command: [redis-server, /zeroinfra/config/redis.conf]\n"},
+	{"      # Once for each parameter that changed", "      # A server that ran", ""},
 	{"          # Who follows shows the writer", "        parameters: All", ""},
 	{"      # Elected by Sentinel, a server that", "        -e, -h", "      command: [redis-cli,\n"},
 	{"        - {name: SELF, value: \"${pod.fqdn}\", when", "      intervalSeconds", ""},
@@ -29,11 +30,11 @@ var replicated = []part{
 	{"  readOnlyService: replica", "  port: redis\n", ""},
 }
 
-// defaults are the same of its parameters.
+// defaults are the same of its parameters, with those that the reload is for.
 var defaults = []part{{"defaults:\n  # A primary that is killed", "# Parameters whose value is several words", ""}}
 
-// Standalone takes out of the parts of the plugin redis, each with its texts by key, what is there for its other topologies: a small
-// plugin, whose texts are there once, for tests that change some of them.
+// Standalone takes out of the parts of the plugin redis, each with its texts by key, what is there for its other topologies and
+// what has it take parameters over while it runs: a small plugin, whose texts are there once, for tests that change some of them.
 func Standalone(components, parameters, templates, operations map[string]string) error {
 	small, err := without(components["components.yaml"], replicated)
 	if err != nil {
