@@ -29,7 +29,8 @@ func readVersion(versions fs.FS, version string, below []string) (*folderFiles, 
 	if len(e.errs) > 0 {
 		return nil, e.errs
 	}
-	return e.over(base), e.errs
+	merged := e.over(base)
+	return merged, e.errs
 }
 
 // extension is a version that extends another one.

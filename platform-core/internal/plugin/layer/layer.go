@@ -155,7 +155,7 @@ func (m *merger) trace(f *File, value, written *yaml.Node) {
 	if at := &f.places[written.Line-1]; at.File == "" {
 		*at = m.places[value]
 	}
-	for i, child := range written.Content {
-		m.trace(f, value.Content[i], child)
+	for i := range min(len(written.Content), len(value.Content)) {
+		m.trace(f, value.Content[i], written.Content[i])
 	}
 }
