@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
@@ -82,6 +83,20 @@ func component(name string, change func(*platformv1.ApplicationComponent)) func(
 // replicas asks for that many pods in each set of a component.
 func replicas(name string, number int32) func(*platformv1.ApplicationSpec) {
 	return component(name, func(c *platformv1.ApplicationComponent) { c.Replicas = &number })
+}
+
+// runs says of each pod which one it is, and how often its containers and its process were started.
+func (a *application) runs() map[string]string {
+	a.Helper()
+	all := map[string]string{}
+	for _, pod := range a.pods() {
+		told, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
+		if err != nil {
+			a.Fatal(err)
+		}
+		all[pod.Name] = fmt.Sprintf("%s, containers %v, process started %d times", pod.UID, restarts(&pod), told.Starts)
+	}
+	return all
 }
 
 // pods returns the pods of the Application that are not on their way out, in order of name.

@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
@@ -187,20 +186,6 @@ func (r *replicated) nodeIsCutOff() {
 	if r.recorded(before, after) == 0 {
 		r.Error("the failover is not on record")
 	}
-}
-
-// runs says of each pod which one it is, and how often its containers and its process were started.
-func (r *replicated) runs() map[string]string {
-	r.Helper()
-	all := map[string]string{}
-	for _, pod := range r.pods() {
-		told, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
-		if err != nil {
-			r.Fatal(err)
-		}
-		all[pod.Name] = fmt.Sprintf("%s, containers %v, process started %d times", pod.UID, restarts(&pod), told.Starts)
-	}
-	return all
 }
 
 // killedAgain kills a Redis, and goes on with that until another one writes as soon as the process that came back has a write that a replica acknowledged. The

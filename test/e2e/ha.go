@@ -44,14 +44,14 @@ for member in "$@"; do
 done
 `
 
-// haSession is one connection to the server of the same pod, of a client that was cut off with it.
+// haSession is one connection of a client that was cut off with the server.
 const haSession = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
 (
   while [ ! -e "/tmp/$1.stop" ]; do
-    echo "EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],t[1]) return 'p '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 probe:session $2"
+    echo "EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],t[1]) return 'p '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 probe:session $3"
     sleep 0.1
-  done | redis-cli 2>/dev/null | grep '^p ' >"/tmp/$1.session"
+  done | redis-cli -h "$2" 2>/dev/null | grep '^p ' >"/tmp/$1.session"
   : >"/tmp/$1.ended"
 ) </dev/null >/dev/null 2>&1 &
 `
@@ -84,16 +84,16 @@ type replicatedKind struct {
 	// host and port of the Service, and the names of all members; the password is its first line of input.
 	client func(*space) string
 	load   string
-	// session is a script that runs beside the server of a member: one session that stays and goes on to write, whose writes wait for no other
-	// member. It is given the name of its file and that of the pod.
-	session string
+	// session is a script that runs in a pod of the image beside a member: one session that stays and goes on to write, whose writes wait for no
+	// other member. It is given the name of its file, the member's address and its name.
+	image, session string
 	// acknowledged are the writes of the load's output that another member had, and kept those of them that are there.
 	acknowledged func(lines []string) []stamped
 	kept         func(t *trial, writes []stamped) map[string]bool
 }
 
 // redisReplicated is Redis.
-var redisReplicated = &replicatedKind{component: redisComponent, process: "redis-server", client: (*space).clientPod, load: haScript, session: haSession,
+var redisReplicated = &replicatedKind{component: redisComponent, process: "redis-server", client: (*space).clientPod, load: haScript, image: redisImage, session: haSession,
 	acknowledged: redisAcknowledged, kept: redisKept}
 
 func (s *space) replicatedRedis(name string, changes ...func(*platformv1.ApplicationSpec)) *replicated {
@@ -209,21 +209,22 @@ func (r *replicated) begin() *trial {
 	return t
 }
 
-// stay has one session at the server of a pod itself go on to write, as clients do that were cut off with it. What is returned ends it, and has its
-// writes judged with those of the prober.
-func (t *trial) stay(pod string) (leave func()) {
+// stay has one session go on to write to the server of a pod from another pod of its node, as a client does that is cut off with it. What is
+// returned ends it, and has its writes judged with those of the prober.
+func (t *trial) stay(name string) (leave func()) {
 	t.Helper()
-	inPod := func(stdin, script string) (string, error) {
-		return run(t.ctx, t.space.name, pod, t.kind.component, stdin, "sh", "-c", script, "session", t.file, pod)
-	}
-	if _, err := inPod(t.a.password+"\n", t.kind.session); err != nil {
+	pod := &corev1.Pod{}
+	t.mustGet(name, pod)
+	beside := "beside-" + t.file
+	t.runClient(beside, t.kind.image, func(client *corev1.Pod) { client.Spec.NodeName = pod.Spec.NodeName })
+	if _, err := run(t.ctx, t.space.name, beside, beside, t.a.password+"\n", "sh", "-c", t.kind.session, "session", t.file, pod.Status.PodIP, name); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
 		t.Helper()
 		var taken string
-		t.eventually(settleIn, "the session at "+pod+" ends", func() (err error) {
-			taken, err = inPod("", `: >"/tmp/$1.stop"; [ -e "/tmp/$1.ended" ] && cat "/tmp/$1.session"`)
+		t.eventually(settleIn, "the session at "+name+" ends", func() (err error) {
+			taken, err = run(t.ctx, t.space.name, beside, beside, "", "sh", "-c", `: >"/tmp/$1.stop"; [ -e "/tmp/$1.ended" ] && cat "/tmp/$1.session"`, "session", t.file)
 			return err
 		})
 		client := t.kind.client(t.space)
@@ -233,9 +234,9 @@ func (t *trial) stay(pod string) (leave func()) {
 		lines := strings.Split(taken, "\n")
 		last, ok := parseStamped(lines[len(lines)-1], "p")
 		if !ok {
-			t.Fatalf("the session at %s says %q", pod, taken)
+			t.Fatalf("the session at %s says %q", name, taken)
 		}
-		t.Logf("the session at %s took %d writes, the last at %s", pod, len(lines), last.at.Format("15:04:05.000"))
+		t.Logf("the session at %s took %d writes, the last at %s", name, len(lines), last.at.Format("15:04:05.000"))
 	}
 }
 

@@ -20,8 +20,11 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// originalVersion is the version of the plugin redis that the chart installs.
-const originalVersion = "1.0.0"
+// Versions of the plugins redis and postgresql that the chart installs: the first one, and the one that objects begin with.
+const (
+	originalVersion = "1.0.0"
+	newestVersion   = "1.1.0"
+)
 
 // componentsFile is the key of the part components.
 const componentsFile = "components.yaml"
@@ -165,6 +168,9 @@ func (b *bundle) plugin() (*platformv1.Plugin, error) {
 }
 
 // of has a Redis run on a bundle.
-func (b *bundle) of() setting {
-	return func(spec *databasev1.RedisSpec) { spec.PluginVersion = b.version }
+func (b *bundle) of() setting { return ofPlugin(b.version) }
+
+// ofPlugin has a Redis run on a version of the plugin.
+func ofPlugin(version string) setting {
+	return func(spec *databasev1.RedisSpec) { spec.PluginVersion = version }
 }

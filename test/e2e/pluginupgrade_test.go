@@ -38,7 +38,7 @@ func TestPluginUpgrade(t *testing.T) {
 	next.parts["operations"]["CountKeys.yaml"] = countKeys
 	last.parts["manifest"]["allowed-upgrade-from"] = next.version
 	last.replace(`args: ["*", "-::*"]`, `args: ["*"]`)
-	i := s.redis("db")
+	i := s.redis("db", ofPlugin(originalVersion))
 	i.ready()
 	i.must("SET", "kept", "yes")
 	before := i.footprint()

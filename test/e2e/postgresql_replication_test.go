@@ -42,17 +42,17 @@ for member in "$@"; do
 done
 `
 
-// postgresqlSession is one session at the server of the same pod, of a client that was cut off with it.
+// postgresqlSession is one session of a client that was cut off with the server.
 const postgresqlSession = `IFS= read -r PGPASSWORD
-export PGPASSWORD PATH="$PATH:$(echo /usr/lib/postgresql/*/bin)"
+export PGPASSWORD PGCONNECT_TIMEOUT=2 PATH="$PATH:$(echo /usr/lib/postgresql/*/bin)"
 (
   {
     echo "SET synchronous_commit = local;"
     while [ ! -e "/tmp/$1.stop" ]; do
-      echo "INSERT INTO probe VALUES (1) RETURNING 'p ' || floor(extract(epoch FROM clock_timestamp()))::bigint || ' ' || to_char(clock_timestamp(), 'US')::int || ' $2';"
+      echo "INSERT INTO probe VALUES (1) RETURNING 'p ' || floor(extract(epoch FROM clock_timestamp()))::bigint || ' ' || to_char(clock_timestamp(), 'US')::int || ' $3';"
       sleep 0.1
     done
-  } | psql -XAtq -h 127.0.0.1 -U postgres -d postgres 2>/dev/null | grep '^p ' >"/tmp/$1.session"
+  } | psql -XAtq -h "$2" -U postgres -d postgres 2>/dev/null | grep '^p ' >"/tmp/$1.session"
   : >"/tmp/$1.ended"
 ) </dev/null >/dev/null 2>&1 &
 `
@@ -60,7 +60,7 @@ export PGPASSWORD PATH="$PATH:$(echo /usr/lib/postgresql/*/bin)"
 const postgresqlClient = "psql"
 
 // postgresqlReplicated is PostgreSQL.
-var postgresqlReplicated = &replicatedKind{component: postgresqlComponent, process: "postgres", client: func(*space) string { return postgresqlClient }, load: postgresqlLoad, session: postgresqlSession,
+var postgresqlReplicated = &replicatedKind{component: postgresqlComponent, process: "postgres", client: func(*space) string { return postgresqlClient }, load: postgresqlLoad, image: "zeroinfra/postgresql:" + postgresqlVersion, session: postgresqlSession,
 	acknowledged: postgresqlAcknowledged, kept: postgresqlKept}
 
 // patience is how long others wait for a process that has to be back by itself: on a busy machine a server may need longer to recover from a

@@ -56,7 +56,7 @@ func (s *space) makeClient() {
 }
 
 // runClient has a pod of the name, with a container of the same name, that waits for commands of a client.
-func (s *space) runClient(name, image string) {
+func (s *space) runClient(name, image string, changes ...func(*corev1.Pod)) {
 	s.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -80,6 +80,9 @@ func (s *space) runClient(name, image string) {
 				},
 			}},
 		},
+	}
+	for _, change := range changes {
+		change(pod)
 	}
 	s.create(pod)
 	s.eventually(readyIn, "the client pod runs", func() error {

@@ -126,9 +126,9 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:default=Retain
 	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// pluginVersion is the version of the plugin postgresql that runs this instance. Immutable but through an Operation of template
-	// UpgradeApp. Default 1.0.0.
+	// UpgradeApp. Default 1.1.0.
 	// +optional
-	// +kubebuilder:default="1.0.0"
+	// +kubebuilder:default="1.1.0"
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	PluginVersion string `json:"pluginVersion,omitempty"`

@@ -129,9 +129,9 @@ type RedisSpec struct {
 	// +kubebuilder:default=Retain
 	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// pluginVersion is the version of the plugin redis that runs this server. Immutable but through an Operation of template
-	// UpgradeApp. Default 1.0.0.
+	// UpgradeApp. Default 1.1.0.
 	// +optional
-	// +kubebuilder:default="1.0.0"
+	// +kubebuilder:default="1.1.0"
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	PluginVersion string `json:"pluginVersion,omitempty"`

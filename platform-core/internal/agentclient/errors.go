@@ -23,6 +23,9 @@ const (
 	Unreachable ErrorKind = "Unreachable"
 	// Refused: the agent understood the call and will not do it. Repeating it is of no use.
 	Refused ErrorKind = "Refused"
+	// Unknown: the agent understood the call, and does not know what it names. That passes where the plan which has that is on its way to the
+	// pod, as after another version of the plugin.
+	Unknown ErrorKind = "Unknown"
 )
 
 // Error is a call that failed.
@@ -53,10 +56,16 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// IsRefused says whether the agent understood the call and will not do it.
+// IsRefused says whether the agent understood the call and will not do it, or does not know what it names.
 func IsRefused(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Kind == Refused
+	return errors.As(err, &e) && (e.Kind == Refused || e.Kind == Unknown)
+}
+
+// IsUnknown says whether the agent does not know what the call names. Who knows that the plugin has it repeats the call.
+func IsUnknown(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Unknown
 }
 
 // IsAlive says whether an agent answered a call that failed: it is there, and has something against us or the call. One that proves
@@ -66,7 +75,7 @@ func IsAlive(err error) bool {
 	if !errors.As(err, &e) {
 		return false
 	}
-	if e.Kind == Refused {
+	if e.Kind != Unreachable {
 		return true
 	}
 	switch s := status.Convert(e.Cause); s.Code() {
@@ -93,7 +102,10 @@ func (a agent) failure(method string, err error) error {
 	e := &Error{Pod: a.pod, Address: a.address, Method: method, Kind: Unreachable, Cause: err}
 	s := status.Convert(err)
 	switch s.Code() {
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.NotFound, codes.AlreadyExists:
+	case codes.NotFound:
+		e.Kind, e.Cause = Unknown, nil
+		e.Problem = "the agent does not know it, or not yet: " + s.Message()
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists:
 		e.Kind, e.Cause = Refused, nil
 		e.Problem = "the agent refuses it: " + s.Message()
 	case codes.Aborted:

@@ -68,7 +68,7 @@ func TestActionIsBegunAndAskedFor(t *testing.T) {
 	if call, err := ops.Run(t.Context(), Action{Key: "l", Name: "lost"}); err != nil || call.Phase != report.CallInterrupted {
 		t.Errorf("got %+v, %v", call, err)
 	}
-	if _, err := ops.Run(t.Context(), Action{Key: "m", Name: "none"}); !IsRefused(err) || !strings.Contains(ProblemOf(err), "no such action") {
+	if _, err := ops.Run(t.Context(), Action{Key: "m", Name: "none"}); !IsRefused(err) || !IsUnknown(err) || !IsAlive(err) || !strings.Contains(ProblemOf(err), "no such action") {
 		t.Errorf("got %v", err)
 	}
 	c.Forget(pod.UID)

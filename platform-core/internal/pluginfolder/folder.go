@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -25,8 +26,8 @@ func Settings() render.Settings {
 	return render.Settings{AgentImage: "zeroinfra/agent:preview", OperatorNamespace: "zeroinfra-system"}
 }
 
-// Name returns the plugin's name, which is that of the folder above.
-func Name(dir string) (string, error) {
+// absolute is the path of a folder that is there: its name is the version, and that of the folder above the plugin's name.
+func absolute(dir string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("cannot find folder %q: %w", dir, err)
@@ -34,34 +35,39 @@ func Name(dir string) (string, error) {
 	if info, err := os.Stat(absolute); err != nil || !info.IsDir() {
 		return "", fmt.Errorf("cannot read folder %q: it is no folder", dir)
 	}
-	return filepath.Base(filepath.Dir(absolute)), nil
+	return absolute, nil
 }
 
-// Load reads and checks a plugin. Errors name the files of the folder.
+// Load reads and checks a plugin. A version that extends another one is put over that, whose folder is beside. Errors name the files of the folders.
 func Load(dir string) (*plugin.Bundle, map[plugin.Part]plugin.Source, []plugin.LoadError) {
-	name, err := Name(dir)
+	absolute, err := absolute(dir)
 	if err != nil {
 		return nil, nil, []plugin.LoadError{{File: dir, Message: err.Error()}}
 	}
-	sources, errs := plugin.LoadFolder(os.DirFS(dir), name)
-	var bundle *plugin.Bundle
-	if len(errs) == 0 {
-		bundle, errs = plugin.Load(sources)
-		for i := range errs {
-			errs[i].File = plugin.FolderFile(errs[i].File)
-		}
-	}
-	if version := filepath.Base(filepath.Clean(dir)); bundle != nil && version != bundle.Manifest.Version {
-		errs = append(errs, plugin.LoadError{
-			File:    "manifest.yaml",
-			Message: fmt.Sprintf("version is %q and the folder is called %q: they must be the same", bundle.Manifest.Version, version),
-		})
-		bundle = nil
-	}
+	versions, version := filepath.Split(absolute)
+	bundle, sources, errs := load(os.DirFS(versions), filepath.Base(versions), version)
 	for i := range errs {
 		errs[i].File = filepath.Join(dir, errs[i].File)
 	}
 	return bundle, sources, errs
+}
+
+func load(versions fs.FS, name, version string) (*plugin.Bundle, map[plugin.Part]plugin.Source, []plugin.LoadError) {
+	folder, errs := plugin.LoadVersion(versions, name, version)
+	if len(errs) > 0 {
+		return nil, nil, errs
+	}
+	bundle, errs := plugin.Load(folder.Sources)
+	for i := range errs {
+		errs[i] = folder.Locate(errs[i])
+	}
+	if bundle != nil && version != bundle.Manifest.Version {
+		return nil, folder.Sources, []plugin.LoadError{{
+			File:    "manifest.yaml",
+			Message: fmt.Sprintf("version is %q and the folder is called %q: they must be the same", bundle.Manifest.Version, version),
+		}}
+	}
+	return bundle, folder.Sources, errs
 }
 
 // ReadApplication reads an Application; unknown fields are errors.

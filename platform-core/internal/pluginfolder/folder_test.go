@@ -246,3 +246,45 @@ func TestWriteKeepsEmptyDir(t *testing.T) {
 		t.Errorf("got %s, %v", out, err)
 	}
 }
+
+// A version that extends another one is found beside it, wherever the folder is named from, and is packaged whole.
+func TestLoadOfAnExtendingVersion(t *testing.T) {
+	dir := copyFolder(t, redis)
+	next := filepath.Join(filepath.Dir(dir), "1.9.0")
+	for name, text := range map[string]string{
+		"manifest.yaml":         "version: 1.9.0\nextends: 1.0.0\nallowed-upgrade-from: 1.0.0\n",
+		"operations/Nudge.yaml": "name: Nudge\nsteps:\n  - name: restart\n    agent: {call: Restart}\n",
+	} {
+		file := filepath.Join(next, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(next)
+	bundle, sources, errs := Load(".")
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	was, _, errs := Load(filepath.Join("..", "1.0.0"))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if got, want := len(bundle.Operations), len(was.Operations)+1; bundle.Manifest.Name != "redis" || got != want || bundle.Digest == was.Digest {
+		t.Errorf("%s has %d operations, want %d", bundle.Manifest.Name, got, want)
+	}
+	objects, err := Package(sources, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := Write(objects)
+	if err != nil || strings.Contains(string(out), "extends") || strings.Contains(string(out), "without:") {
+		t.Errorf("what is packaged tells of the other version: %v", err)
+	}
+	change(t, filepath.Join(dir, "components.yaml"), "authority: engine", "authority: both")
+	if _, _, errs := Load("."); len(errs) == 0 || errs[0].File != filepath.Join("..", "1.0.0", "components.yaml") || errs[0].Line != 4 {
+		t.Errorf("what is wrong in the other version gives %v", errs)
+	}
+}

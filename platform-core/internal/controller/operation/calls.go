@@ -57,7 +57,12 @@ func (c *Controller) act(ctx context.Context, pod *corev1.Pod, effect *opsflow.E
 	}
 	call, err := ops.Run(ctx, agentclient.Action{Key: effect.Key, Name: effect.Call.Action, Parameters: effect.Call.Parameters})
 	if err != nil {
-		return failed(ctx, pod, err)
+		answer := failed(ctx, pod, err)
+		if agentclient.IsUnknown(err) {
+			// The plugin has it, or nobody would have called: the plan is on its way, as after another version of the plugin.
+			answer.Failure = opsflow.FailureUnreachable
+		}
+		return answer
 	}
 	return &opsflow.Answer{Call: call.Call, Latest: call.Key, Outputs: call.Outputs}
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pluginfolder
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// What an instance goes to by an UpgradeApp between shipped versions touches no pod and no process of it: neither the revision of its pods
+// changes, nor an image or a resource, nor what its processes run with. A version that has to do so is to say it in its README, and here.
+func TestShippedVersionsLeavePodsAlone(t *testing.T) {
+	steps := 0
+	for _, dir := range folders(t) {
+		next, _, errs := Load(dir)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		for _, from := range next.Manifest.AllowedUpgradeFrom {
+			former, _, errs := Load(filepath.Join(filepath.Dir(dir), from))
+			if len(errs) > 0 {
+				t.Errorf("%s takes over from a version that is not shipped: %v", dir, errs)
+				continue
+			}
+			steps++
+			t.Run(next.Manifest.Name+" "+from+" to "+next.Manifest.Version, func(t *testing.T) { leavesPodsAlone(t, former, next) })
+		}
+	}
+	if steps < 2 {
+		t.Errorf("%d shipped versions take over from another one: those of redis and postgresql do", steps)
+	}
+}
+
+// leavesPodsAlone goes through all golden cases of the former version.
+func leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
+	inputs, err := filepath.Glob(filepath.Join(root, "*-operator", "plugins", former.Manifest.Name, former.Manifest.Version, "testdata", "*"+inputEnding))
+	if err != nil || len(inputs) == 0 {
+		t.Fatalf("there are no cases: %v", err)
+	}
+	compared := 0
+	for _, input := range inputs {
+		data, err := os.ReadFile(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		app, err := ReadApplication(data, input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, refused := setsOf(t, former, app)
+		is, refusedNow := setsOf(t, next, app)
+		if refused != refusedNow {
+			t.Errorf("%s: it was refused with %q, and is with %q", input, refused, refusedNow)
+		}
+		if len(was) != len(is) {
+			t.Errorf("%s: %d sets become %d", input, len(was), len(is))
+		}
+		for name, set := range was {
+			compared++
+			sameForPods(t, filepath.Base(input)+": "+name, set, is[name])
+		}
+	}
+	if compared == 0 {
+		t.Error("no case has a set")
+	}
+}
+
+// setsOf are the WorkloadSets that an Application becomes, or why it is refused, without the version's name.
+func setsOf(t *testing.T, bundle *plugin.Bundle, app *platformv1.Application) (map[string]*platformv1.WorkloadSet, string) {
+	t.Helper()
+	app = app.DeepCopy()
+	app.Spec.PluginVersion = bundle.Manifest.Version
+	objects, refusal := render.Objects(bundle, Settings(), app)
+	if refusal != nil {
+		return nil, strings.ReplaceAll(refusal.Message, bundle.Manifest.Version, "VERSION")
+	}
+	sets := map[string]*platformv1.WorkloadSet{}
+	for _, object := range objects {
+		if set, ok := object.(*platformv1.WorkloadSet); ok {
+			sets[set.Name] = set
+		}
+	}
+	return sets, ""
+}
+
+// sameForPods compares all that pods and processes are made from.
+func sameForPods(t *testing.T, name string, was, is *platformv1.WorkloadSet) {
+	t.Helper()
+	if is == nil {
+		t.Errorf("%s: the set is gone", name)
+		return
+	}
+	if was.Spec.Revision == "" || was.Spec.Revision != is.Spec.Revision {
+		t.Errorf("%s: the pods' revision %q becomes %q: they would be replaced", name, was.Spec.Revision, is.Spec.Revision)
+	}
+	before, after := planOf(t, was), planOf(t, is)
+	if before.RestartDigest == "" || before.RestartDigest != after.RestartDigest {
+		t.Errorf("%s: what a restart takes over changes: processes would be restarted", name)
+	}
+	if before.Digest != after.Digest {
+		t.Errorf("%s: what a reload takes over changes: processes would be reloaded", name)
+	}
+	rest, restNow := was.Spec.DeepCopy(), is.Spec.DeepCopy()
+	for _, spec := range []*platformv1.WorkloadSetSpec{rest, restNow} {
+		// The plan was compared; whose version it is and what is said of the instance is no matter of pods.
+		spec.Plan, spec.Conditions, spec.Plugin = rest.Plan, nil, rest.Plugin
+	}
+	if !equality.Semantic.DeepEqual(rest, restNow) {
+		t.Errorf("%s: the set changes in more than its plan and conditions", name)
+	}
+}
+
+func planOf(t *testing.T, set *platformv1.WorkloadSet) plan.Plan {
+	t.Helper()
+	p, err := render.Plan(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
