@@ -294,7 +294,7 @@ func TestSignalsDoNotWaitForACommandToLoad(t *testing.T) {
 	awaitState(t, p.PID(), 'Z')
 	select {
 	case err := <-started:
-		t.Errorf("the command was not held: %v", err)
+		t.Fatalf("the command was not held: %v", err)
 	default:
 	}
 	slow.Release()
