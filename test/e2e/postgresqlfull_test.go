@@ -35,6 +35,7 @@ func archiveNowhere(spec *platformv1.ApplicationSpec) {
 // TestPostgreSQLVolumeFullOfLog proves that log which waits for its archive is never dropped, and that nothing is lost for it: there are alarms before
 // the volume is full, another member takes over when the primary stops for want of room, and all are back when there is more.
 func TestPostgreSQLVolumeFullOfLog(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, "pgfull")
 	s.secret("archive", "password", "none")
 	r := s.replicatedPostgreSQL("db", archiveNowhere)
