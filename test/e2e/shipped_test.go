@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strconv"
@@ -299,14 +298,16 @@ func (p *pgInstance) tellsOfLocks(u *upgrading, primary *corev1.Pod) {
 	if _, err := holder.Exec(p.ctx, lock); err != nil {
 		p.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(p.ctx)
 	waiter, ended := p.pool(login{}), make(chan error, 1)
 	go func() {
-		_, err := waiter.Exec(ctx, lock)
+		_, err := waiter.Exec(p.ctx, lock)
 		ended <- err
 	}()
 	told(1, "postgresql_lock_waits")
-	stop()
+	// A client that goes away is not noticed by a session that waits.
+	if _, err := holder.Exec(p.ctx, "SELECT pg_cancel_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"); err != nil {
+		p.Fatal(err)
+	}
 	if err := <-ended; err == nil {
 		p.Error("a lock that another session holds was got")
 	}
