@@ -147,7 +147,7 @@ func TestDefinitionsByAdministrator(t *testing.T) {
 			t.Errorf("%v goes with the release", metadata["name"])
 		}
 	}
-	if core := render(t, "platform-core", "--set-json", "operators=[]")["CustomResourceDefinition"]; len(core) != 6 || len(some) <= len(core) {
+	if core := render(t, "platform-core", "--set-json", "operators=[]")["CustomResourceDefinition"]; len(core) != 8 || len(some) <= len(core) {
 		t.Errorf("the chart has %d core definitions and %d with those of databases", len(core), len(some))
 	}
 }
