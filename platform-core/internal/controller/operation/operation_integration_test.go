@@ -335,7 +335,7 @@ func TestWhatCannotRunFailsWithASentence(t *testing.T) {
 		reason string
 		text   string
 	}{
-		"unknown-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Explode" }, platformv1.ReasonTemplateNotFound, `it has: "Apply", "Ask", "Create"`},
+		"unknown-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "Explode" }, platformv1.ReasonTemplateNotFound, `it has: "Apply", "Ask", "Backup", "Create"`},
 		"foreign-template": {func(s *platformv1.OperationSpec) { s.TemplateRef = "kafka@1.0.0/Restart" }, platformv1.ReasonTemplateNotFound, "another plugin"},
 		"unknown-name":     {func(s *platformv1.OperationSpec) { s.TargetRef.Name = "b" }, platformv1.ReasonTargetNotFound, `no Redis "b" of group database.zeroinfra.github.com`},
 		"unknown-kind":     {func(s *platformv1.OperationSpec) { s.TargetRef.Kind = "Toaster" }, platformv1.ReasonTargetNotFound, `no Toaster "a"`},
