@@ -385,7 +385,8 @@ func TestThousand(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d entities ready after %v: %d calls that change, %d that observe, writes %v (before: %v)", count, took, changed, observed, after, before)
-	if changed != 2 {
+	// Two when nobody is kept from the processor meanwhile.
+	if changed < 2 || changed > 10 {
 		t.Errorf("%d calls changed %d entities", changed, count)
 	}
 	if users := strings.Count(f.admin("ACL", "LIST"), "user user-"); users != count {
