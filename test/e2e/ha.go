@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,16 +61,21 @@ export REDISCLI_AUTH
 // connectionName is what a connection of haScript is called.
 const connectionName = "judge"
 
-// signalScript sends a signal to the processes of a server, again and again for some seconds, or until there is a file.
+// signalScript sends a signal to the processes of a server, again and again for some seconds.
 const signalScript = `end=$(( $(date +%s) + $2 ))
 while :; do
   for p in /proc/[0-9]*; do
     read -r name <"$p/comm" && [ "$name" = "$3" ] && kill "-$1" "${p#/proc/}"
   done 2>/dev/null
   [ "$(date +%s)" -lt "$end" ] || exit 0
-  [ -z "$5" ] || [ ! -e "$5" ] || exit 0
   sleep 0.05
 done`
+
+// signalUntilScript does so until its input ends, but no longer than that.
+const signalUntilScript = "(" + signalScript + `) &
+timeout "$2" cat >/dev/null
+kill "$!"
+exit 0`
 
 // replicated is a middleware of one primary and its replicas, where the engine says who writes.
 type replicated struct {
@@ -160,17 +167,18 @@ func (k *replicatedKind) signal(s *space, pod, signal string, seconds int) {
 // is to happen before is a script, with its input and its fourth argument; empty for nothing.
 func (k *replicatedKind) killedUntil(s *space, pod, input, before, argument string, comes func()) {
 	s.Helper()
-	enough := "/tmp/enough-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	stdin, enough := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		limit := strconv.Itoa(int(settleIn.Seconds()))
-		_, err := run(s.ctx, s.name, pod, k.component, input, "sh", "-c", before+signalScript, "signal", "KILL", limit, k.process, argument, enough)
-		ended <- err
+		var said bytes.Buffer
+		command := []string{"sh", "-c", before + signalUntilScript, "signal", "KILL", strconv.Itoa(int(settleIn.Seconds())), k.process, argument}
+		if err := stream(s.ctx, s.name, pod, k.component, command, io.MultiReader(strings.NewReader(input), stdin), io.Discard, &said); err != nil {
+			ended <- fmt.Errorf("cannot kill what pod %s runs: %w: %s", pod, err, said.String())
+		}
+		close(ended)
 	}()
 	comes()
-	if _, err := run(s.ctx, s.name, pod, k.component, "", "touch", enough); err != nil {
-		s.Fatal(err)
-	}
+	enough.Close()
 	if err := <-ended; err != nil {
 		s.Fatal(err)
 	}
