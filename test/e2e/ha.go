@@ -113,6 +113,8 @@ func (s *space) replicatedRedis(name string, changes ...func(*platformv1.Applica
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 			},
 			Storage: &platformv1.Storage{Size: resource.MustParse("64Mi")},
+			// With "everysec" a Redis whose disk is slow holds back what goes into its file: one that is killed then starts again without that.
+			Parameters: platformv1.Parameters{"appendfsync": "always"},
 		}}}
 	for _, change := range changes {
 		change(&spec)

@@ -51,7 +51,9 @@ func (s *space) redisCluster(name string, changes ...func(*databasev1.RedisClust
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 		},
-		Storage:        databasev1.RedisStorage{Size: resource.MustParse("64Mi")},
+		Storage: databasev1.RedisStorage{Size: resource.MustParse("64Mi")},
+		// What a process had not yet put into its file when it was killed is lost where it starts again in place.
+		Persistence:    databasev1.RedisPersistence{Mode: databasev1.PersistenceAOF, AppendFsync: databasev1.AppendFsyncAlways},
 		DeletionPolicy: platformv1.DeletionPolicyDelete,
 	}}
 	for _, change := range changes {

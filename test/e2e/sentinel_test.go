@@ -159,7 +159,7 @@ func (e *elected) losesAll(primary, operationName string) {
 // fault, and that no write is lost that a replica had. It runs alone because it measures.
 func TestRedisSentinel(t *testing.T) {
 	s := newSpace(t, "sentinel")
-	i := s.redis("db", withReplicas(2), withSentinels(3), speaksTLS(nil))
+	i := s.redis("db", withReplicas(2), withSentinels(3), speaksTLS(nil), safe())
 	took := i.becomesReady()
 	e := &elected{instance: i, ways: s.ways()}
 	e.whole(2, 3)
