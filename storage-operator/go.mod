@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/zeroinfra/platform-core v0.0.0
+	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0
 )
 
@@ -87,7 +88,6 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
-	k8s.io/api v0.37.0 // indirect
 	k8s.io/apiextensions-apiserver v0.37.0 // indirect
 	k8s.io/client-go v0.37.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
