@@ -25,6 +25,7 @@ import (
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	objectsv1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
 // removalIn is how long a deleted namespace may take to go: its pods may take their grace period.
@@ -51,7 +52,7 @@ func connect(kubeconfig string) (*cluster, error) {
 	config.WarningHandler = rest.NoWarnings{}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme, databasev1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme, databasev1.AddToScheme, objectsv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
