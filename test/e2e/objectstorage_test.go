@@ -78,13 +78,6 @@ func TestObjectStorage(t *testing.T) {
 	o.keepsWhatIsNotEmpty(server)
 }
 
-func keysOf(values map[string]string) []string {
-	var keys []string
-	for key := range values {
-		keys = append(keys, key)
-	}
-	return keys
-}
 
 // changesKey has a user log in with another key once its Secret has it.
 func (o *objectStorage) changesKey() {

@@ -181,7 +181,7 @@ func TestDefaults(t *testing.T) {
 	}
 	s := got.Spec
 	bucket := s.Buckets[0]
-	if said := fmt.Sprint(s.Storage.Size.String(), *s.Running, s.DeletionPolicy, s.PluginVersion, bucket.Versioning, bucket.DeletionPolicy); said != "10Gi true Retain 1.0.0 Off Retain" {
+	if said := fmt.Sprintln(s.Storage.Size.String(), *s.Running, s.DeletionPolicy, s.PluginVersion, bucket.Versioning, bucket.DeletionPolicy); said != "10Gi true Retain 1.0.0 Off Retain\n" {
 		t.Errorf("got %q", said)
 	}
 }

@@ -222,8 +222,14 @@ func TestBucketsAreKept(t *testing.T) {
 	s.kill()
 	s.start()
 	s.has(minio.KindBucket, "first", "", map[string]string{"versioning": "enabled"})
+}
 
-	t.Log("it is removed once it is empty, versions included")
+func TestBucketsGoOnceTheyAreEmpty(t *testing.T) {
+	s := newStorage(t)
+	s.done(minio.KindBucket, "first", "", driver.Create, bucket("versioning", "enabled"))
+	if err := s.put(s.as(root, rootKey), "first", "a", "text"); err != nil {
+		t.Fatal(err)
+	}
 	refused := func(name, want string) {
 		t.Helper()
 		if problem := s.change(minio.KindBucket, name, "", driver.Delete, nil); !strings.Contains(problem, want) {
