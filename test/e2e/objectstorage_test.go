@@ -78,7 +78,6 @@ func TestObjectStorage(t *testing.T) {
 	o.keepsWhatIsNotEmpty(server)
 }
 
-
 // changesKey has a user log in with another key once its Secret has it.
 func (o *objectStorage) changesKey() {
 	o.Helper()
