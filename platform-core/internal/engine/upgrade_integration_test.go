@@ -207,15 +207,16 @@ func TestUpgradeAppRefusesWhatDoesNotFit(t *testing.T) {
 			replaced(t, parts, "components", "components.yaml", "      \"7.0\": zeroinfra/redis:7.0\n", "")
 		}
 		replaced(t, parts, "params", "redis.cue", "#Parameters_7_0", "#Former")
+		replaced(t, parts, "params", "redis.yaml", "  aof-disable-auto-gc: \"no\"\n", "")
 	})
 	derived(t, "1.5.0", "1.0.0", func(parts map[string]map[string]string) {
-		replaced(t, parts, "params", "redis.cue", "\tmaxclients?:                   int & >=1 & <=4294967295\n", "")
+		replaced(t, parts, "params", "redis.cue", "\t\"tcp-backlog\"?:                #Count\n", "")
 	})
 	namespace := env.Namespace(t)
 	run(t, -1)
 	node(t, namespace)
 	app := application(namespace)
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"maxclients": "100"}}}
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"tcp-backlog": "100"}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	for _, version := range []string{"1.3.0", "1.4.0", "1.5.0"} {
@@ -226,7 +227,7 @@ func TestUpgradeAppRefusesWhatDoesNotFit(t *testing.T) {
 		"absent":    {"9.9.9", "plugin redis has no version 9.9.9 here"},
 		"not-from":  {"1.3.0", "plugin redis version 1.3.0 does not take over from version 1.0.0, which this instance is made from: it takes over from none"},
 		"version":   {"1.4.0", "7.0"},
-		"parameter": {"1.5.0", "maxclients"},
+		"parameter": {"1.5.0", "tcp-backlog"},
 		"nonsense":  {"latest", `parameter "version" of template "UpgradeApp" is "latest"`},
 	} {
 		for dry, change := range map[string]func(*platformv1.OperationSpec){"": nil, "-dry": func(s *platformv1.OperationSpec) { s.DryRun = true }} {
