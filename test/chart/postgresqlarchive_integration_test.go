@@ -77,7 +77,7 @@ archive:
 		if strings.Contains(string(set.Spec.Plan.Raw), "the secret key") {
 			return fmt.Errorf("the secret key is in the plan")
 		}
-		if len(set.Spec.Conditions) != 1 || set.Spec.Conditions[0].Type != "Archiving" {
+		if len(set.Spec.Conditions) == 0 || set.Spec.Conditions[0].Type != "Archiving" {
 			return fmt.Errorf("it declares %v", set.Spec.Conditions)
 		}
 		return nil
