@@ -33,12 +33,7 @@ func (m *Mover) restore(ctx context.Context, plan *mover.Plan) (mover.Result, er
 	if err != nil {
 		return mover.Result{}, err
 	}
-	if err := m.checkMetadata(ctx, manifest); err != nil {
-		return mover.Result{}, err
-	}
-	down := m.download(ctx, manifest, &pace{perSecond: plan.BytesPerSecond})
-	defer down.close()
-	data, err := unpack(down, manifest, m.passphrase)
+	data, err := m.contents(ctx, plan, manifest)
 	if err != nil {
 		return mover.Result{}, err
 	}
@@ -49,8 +44,7 @@ func (m *Mover) restore(ctx context.Context, plan *mover.Plan) (mover.Result, er
 	}
 	// By then the command has ended, or all was right.
 	defer t.data.Close()
-	checked := &counted{from: data, manifest: manifest, sum: sha256.New()}
-	if err := t.feed(checked); err != nil {
+	if err := t.feed(data); err != nil {
 		t.kill()
 		_ = t.end()
 		if ctx.Err() != nil {
@@ -79,20 +73,29 @@ func (m *Mover) inspect(ctx context.Context, plan *mover.Plan) (mover.Result, er
 	if !plan.Verify {
 		return kept(manifest, digest), nil
 	}
-	if err := m.checkMetadata(ctx, manifest); err != nil {
-		return mover.Result{}, err
-	}
-	down := m.download(ctx, manifest, &pace{perSecond: plan.BytesPerSecond})
-	defer down.close()
-	data, err := unpack(down, manifest, m.passphrase)
+	data, err := m.contents(ctx, plan, manifest)
 	if err != nil {
 		return mover.Result{}, err
 	}
 	defer data.Close()
-	if _, err := io.Copy(io.Discard, &counted{from: data, manifest: manifest, sum: sha256.New()}); err != nil {
+	if _, err := io.Copy(io.Discard, data); err != nil {
 		return mover.Result{}, err
 	}
 	return kept(manifest, digest), nil
+}
+
+// contents are the data of a backup as its command wrote it, which is checked while it is read.
+func (m *Mover) contents(ctx context.Context, plan *mover.Plan, manifest *mover.Manifest) (*counted, error) {
+	if err := m.checkMetadata(ctx, manifest); err != nil {
+		return nil, err
+	}
+	down := m.download(ctx, manifest, &pace{perSecond: plan.BytesPerSecond})
+	data, err := unpack(down, manifest, m.passphrase)
+	if err != nil {
+		down.close()
+		return nil, err
+	}
+	return &counted{from: data, down: down, manifest: manifest, sum: sha256.New()}, nil
 }
 
 func (m *Mover) checkMetadata(ctx context.Context, manifest *mover.Manifest) error {
@@ -108,7 +111,8 @@ func (m *Mover) checkMetadata(ctx context.Context, manifest *mover.Manifest) err
 
 // counted ends well only when all the bytes that the command of the backup wrote have come.
 type counted struct {
-	from     io.Reader
+	from     io.ReadCloser
+	down     *downloader
 	manifest *mover.Manifest
 	size     int64
 	sum      hash.Hash
@@ -123,4 +127,10 @@ func (c *counted) Read(p []byte) (int, error) {
 		return n, damaged("the data is not what the command wrote: %d bytes of %d, or others", c.size, c.manifest.RawSize)
 	}
 	return n, err
+}
+
+// Close implements io.Closer.
+func (c *counted) Close() error {
+	defer c.down.close()
+	return c.from.Close()
 }

@@ -196,19 +196,25 @@ func (t *writerTurn) measurement(p rollout.Pod, attributes map[string]string) fa
 		return failover.Measurement{Problem: err.Error()}
 	}
 	m := failover.Measurement{Order: order, History: attributes[declared.HistoryAttribute], Earlier: attributes[declared.EarlierAttribute]}
+	var problem string
 	if text, found := attributes[declared.LagAttribute]; found && declared.LagAttribute != "" {
-		lag, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-		if err != nil {
-			return failover.Measurement{Problem: fmt.Sprintf("attribute %q is %q, which is no number of bytes", declared.LagAttribute, text)}
+		if m.Lag, problem = wholeNumber(declared.LagAttribute, text, "bytes"); problem != "" {
+			return failover.Measurement{Problem: problem}
 		}
-		m.Lag = &lag
 	}
 	if text := strings.TrimSpace(attributes[declared.SilenceAttribute]); text != "" {
-		silence, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return failover.Measurement{Problem: fmt.Sprintf("attribute %q is %q, which is no number of seconds", declared.SilenceAttribute, text)}
+		if m.Silence, problem = wholeNumber(declared.SilenceAttribute, text, "seconds"); problem != "" {
+			return failover.Measurement{Problem: problem}
 		}
-		m.Silence = &silence
 	}
 	return m
+}
+
+// wholeNumber is what an attribute says, or what is wrong with it.
+func wholeNumber(attribute, text, unit string) (number *int64, problem string) {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return nil, fmt.Sprintf("attribute %q is %q, which is no number of %s", attribute, text, unit)
+	}
+	return &n, ""
 }
