@@ -59,22 +59,25 @@ type parameterized struct {
 	replicas int
 }
 
-// settled waits until all servers have what is asked for.
+// settled waits until all servers have what is asked for, and the status names them.
 func (p *parameterized) settled() {
 	p.Helper()
 	if p.replicas == 0 {
 		p.ready()
-		return
+	} else {
+		p.following(p.replicas)
 	}
-	p.following(p.replicas)
+	p.eventually(settleIn, "the status names all servers", func() error {
+		if members := p.object().Status.Members; len(members) != p.replicas+1 {
+			return fmt.Errorf("status says %v", members)
+		}
+		return nil
+	})
 }
 
 // everywhere reads settings back from each pod.
 func (p *parameterized) everywhere(want map[string]string) {
 	p.Helper()
-	if got := len(p.object().Status.Members); got != p.replicas+1 {
-		p.Errorf("the status names %d members", got)
-	}
 	for name, value := range want {
 		p.wantEverywhere(name, value)
 	}
