@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The levels of tests. `make test` runs all of them, cheapest first. A level tells of all its modules, also after one that failed.
+# What would make it longer than people wait for has targets of its own: `test-long`, `test-fault`, `test-api-versions`.
 
 .PHONY: test
-test: deps verify-generated lint test-unit test-integration test-e2e ## All tests
+test: deps verify-generated lint test-unit test-integration test-e2e ## All levels of tests
 
 .PHONY: test-unit
 test-unit: ## Unit and golden tests: nothing but Go is needed
@@ -30,9 +31,18 @@ test-api-versions: $(DEVCLUSTER) ## Controllers against the oldest and the newes
 	  (cd platform-core && KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin --api-server $$s) GOWORK=off \
 	    go test -tags integration -count=1 -timeout 40m $(VERSIONED)) || exit 1; done
 
+# What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, and undoing and killing within what takes minutes.
+LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
+LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover)$$
+LONG := $(LONG)|^TestRedisParameters$$/^(alone|tls|sentinel)$$
+
 .PHONY: test-e2e
 test-e2e: deps ## The suite on a real cluster with real middleware
-	@hack/cluster/e2e.sh
+	@hack/cluster/e2e.sh -skip '$(LONG)'
+
+.PHONY: test-long
+test-long: deps ## The end-to-end tests that `make test` has no time for
+	@hack/cluster/e2e.sh -run '$(LONG)' -v
 
 # Rounds of test-fault (ROUNDS is its former name), how long the API server is away in the first of them, and the tests.
 N ?= $(or $(ROUNDS),10)
