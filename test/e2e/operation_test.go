@@ -69,7 +69,9 @@ func TestRestartOfEveryTarget(t *testing.T) {
 		i := &instance{space: s.in(t), name: i.name}
 		before := i.footprint()
 		operation := restartOf("full", i.reference())
-		operation.Spec.TemplateRef = "redis@1.0.0/Restart"
+		app := &platformv1.Application{}
+		i.mustGet(i.application(), app)
+		operation.Spec.TemplateRef = fmt.Sprintf("redis@%s/Restart", app.Spec.PluginVersion)
 		i.create(operation)
 		i.succeeded("full")
 		if err := before.restartedInPlace(i.footprint()); err != nil {

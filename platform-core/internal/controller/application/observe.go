@@ -39,8 +39,7 @@ type facts struct {
 }
 
 func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (*facts, error) {
-	f := &facts{components: map[string]*platformv1.Component{}, passwords: map[string]string{},
-		credentials: map[string]*corev1.Secret{}, revisions: map[string]string{}}
+	f := &facts{passwords: map[string]string{}, credentials: map[string]*corev1.Secret{}, revisions: map[string]string{}}
 	f.state, _ = c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
 
 	if f.state.Bundle == nil {
@@ -50,14 +49,8 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 	} else {
 		f.state.Bundle = f.state.Bundle.In(app.Spec.Topology)
 	}
-	var components platformv1.ComponentList
-	if err := c.client.List(ctx, &components, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+	if err := c.observeComponents(ctx, app, f); err != nil {
 		return nil, err
-	}
-	for i := range components.Items {
-		if metav1.IsControlledBy(&components.Items[i], app) {
-			f.components[components.Items[i].Spec.Component] = &components.Items[i]
-		}
 	}
 	if err := c.observeClasses(ctx, f); err != nil {
 		return nil, err
@@ -66,6 +59,20 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 		return nil, err
 	}
 	return f, c.observePasswords(ctx, app, f)
+}
+
+func (c *Controller) observeComponents(ctx context.Context, app *platformv1.Application, f *facts) error {
+	var components platformv1.ComponentList
+	if err := c.client.List(ctx, &components, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+		return err
+	}
+	f.components = map[string]*platformv1.Component{}
+	for i := range components.Items {
+		if metav1.IsControlledBy(&components.Items[i], app) {
+			f.components[components.Items[i].Spec.Component] = &components.Items[i]
+		}
+	}
+	return nil
 }
 
 func (c *Controller) observePublisher(ctx context.Context, app *platformv1.Application, f *facts) error {

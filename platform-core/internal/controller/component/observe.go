@@ -41,23 +41,19 @@ type facts struct {
 }
 
 func (c *Controller) observe(ctx context.Context, component *platformv1.Component) (*facts, error) {
-	f := &facts{sets: map[string]*platformv1.WorkloadSet{}, services: map[string]*corev1.Service{}}
+	f := &facts{services: map[string]*corev1.Service{}}
 	f.state, _ = c.Index.Get(component.Spec.Plugin.Name, component.Spec.Plugin.Version)
-	var sets platformv1.WorkloadSetList
+	if err := c.observeSets(ctx, component, f); err != nil {
+		return nil, err
+	}
 	var services corev1.ServiceList
 	var budgets policyv1.PodDisruptionBudgetList
 	var policies networkingv1.NetworkPolicyList
 	var autoscalers autoscalingv2.HorizontalPodAutoscalerList
-	for _, list := range []client.ObjectList{&sets, &services, &budgets, &policies, &autoscalers} {
-		if err := c.client.List(ctx, list, client.InNamespace(component.Namespace), client.MatchingLabels{
-			platformv1.ApplicationLabel: component.Spec.Application,
-			platformv1.ComponentLabel:   component.Spec.Component,
-		}); err != nil {
+	for _, list := range []client.ObjectList{&services, &budgets, &policies, &autoscalers} {
+		if err := c.list(ctx, component, list); err != nil {
 			return nil, err
 		}
-	}
-	for _, set := range owned(sets.Items, component) {
-		f.sets[set.Name] = set
 	}
 	for _, service := range owned(services.Items, component) {
 		f.services[service.Name] = service
@@ -75,6 +71,26 @@ func (c *Controller) observe(ctx context.Context, component *platformv1.Componen
 		return nil, err
 	}
 	return f, c.observeTLS(ctx, component, f)
+}
+
+func (c *Controller) observeSets(ctx context.Context, component *platformv1.Component, f *facts) error {
+	var sets platformv1.WorkloadSetList
+	if err := c.list(ctx, component, &sets); err != nil {
+		return err
+	}
+	f.sets = map[string]*platformv1.WorkloadSet{}
+	for _, set := range owned(sets.Items, component) {
+		f.sets[set.Name] = set
+	}
+	return nil
+}
+
+// list reads what has the labels of the component.
+func (c *Controller) list(ctx context.Context, component *platformv1.Component, list client.ObjectList) error {
+	return c.client.List(ctx, list, client.InNamespace(component.Namespace), client.MatchingLabels{
+		platformv1.ApplicationLabel: component.Spec.Application,
+		platformv1.ComponentLabel:   component.Spec.Component,
+	})
 }
 
 // owned are those of the items that the component controls, by name: a cache lists them in no order, and what is done
