@@ -3,6 +3,7 @@
 package health
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
@@ -75,6 +76,8 @@ func partOf(r report.Report) string {
 		return ""
 	case r.WriterUnreachable:
 		return r.Member.Identity + " alone"
+	case r.Member.Forfeited != 0:
+		return fmt.Sprintf("%s without term %d", r.Member.Identity, r.Member.Forfeited)
 	}
 	return r.Member.Identity
 }
