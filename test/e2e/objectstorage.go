@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,9 +28,11 @@ import (
 
 const (
 	// storageReadyIn is how long pools of four servers may take on a busy machine of two cores.
-	storageReadyIn = 5 * time.Minute
+	storageReadyIn = 10 * time.Minute
 	// objectIn is when a client gives up on one request.
 	objectIn = 10 * time.Second
+	// objectEvery is how often a writer puts an object.
+	objectEvery = 50 * time.Millisecond
 	// s3Port is where clients are served.
 	s3Port = 9000
 )
@@ -119,11 +122,12 @@ func (o *objectStorage) binding() map[string]string {
 func (o *objectStorage) as(pod, user, key string) *minio.Client {
 	o.Helper()
 	bound := o.binding()
+	address := o.ways.to(pod, s3Port)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(bound["ca.crt"]))
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, o.ways.to(pod, s3Port))
+			return (&net.Dialer{}).DialContext(ctx, network, address)
 		},
 		TLSClientConfig: &tls.Config{RootCAs: roots}, ResponseHeaderTimeout: objectIn,
 	}
@@ -163,6 +167,42 @@ func getObject(ctx context.Context, s3 *minio.Client, bucket, name string) (stri
 	defer object.Close()
 	data, err := io.ReadAll(object)
 	return string(data), err
+}
+
+// does waits until a request is answered: one that meets a pod as it comes or goes is made again.
+func (o *objectStorage) does(what string, request func() error) {
+	o.Helper()
+	o.eventually(spreadIn, what, request)
+}
+
+// puts waits until an object is acknowledged.
+func (o *objectStorage) puts(s3 *minio.Client, bucket, name, text string) {
+	o.Helper()
+	o.does(fmt.Sprintf("object %s/%s is put", bucket, name), func() error { return putObject(o.ctx, s3, bucket, name, text) })
+}
+
+// refuses waits for the answer that somebody may not put an object.
+func (o *objectStorage) refuses(s3 *minio.Client, bucket, name string, codes ...string) {
+	o.Helper()
+	o.does(fmt.Sprintf("object %s/%s is refused", bucket, name), func() error {
+		err := putObject(o.ctx, s3, bucket, name, "text")
+		if err == nil {
+			o.Fatalf("object %s/%s was put", bucket, name)
+		}
+		if !slices.Contains(codes, minio.ToErrorResponse(err).Code) {
+			return err
+		}
+		return nil
+	})
+}
+
+// goes deletes a pod at once, and waits until there is another one that is ready.
+func (o *objectStorage) goes(name string) {
+	o.Helper()
+	before := &corev1.Pod{}
+	o.mustGet(name, before)
+	o.delete(before, graceZero)
+	o.eventually(readyIn, fmt.Sprintf("another pod %s is ready", name), func() error { return o.replaced(before) })
 }
 
 // wantObject waits until an object reads as it was put.
@@ -207,12 +247,16 @@ func (o *objectStorage) startWriter(pod, bucket string) *objectWriter {
 	w := &objectWriter{objectStorage: o, s3: o.root(pod), bucket: bucket, stop: make(chan struct{}), done: make(chan []string, 1)}
 	go func() {
 		var acknowledged []string
+		turn := time.NewTicker(objectEvery)
+		defer turn.Stop()
 		for i := 0; ; i++ {
 			select {
 			case <-w.stop:
 				w.done <- acknowledged
 				return
-			default:
+			case <-w.ctx.Done():
+				return
+			case <-turn.C:
 			}
 			name := fmt.Sprintf("load/%06d", i)
 			if putObject(w.ctx, w.s3, bucket, name, "text of "+name) == nil {
