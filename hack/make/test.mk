@@ -34,7 +34,7 @@ test-api-versions: $(DEVCLUSTER) ## Controllers against the oldest and the newes
 # What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, and undoing and killing within what takes minutes.
 LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
 LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover|ObjectStoragePools)$$
-LONG := $(LONG)|^TestObjectStoragePools$$$$|^TestRedisParameters$$/^(alone|tls|sentinel)$$
+LONG := $(LONG)|^TestRedisParameters$$/^(alone|tls|sentinel)$$
 
 .PHONY: test-e2e
 test-e2e: deps ## The suite on a real cluster with real middleware
