@@ -9,6 +9,7 @@ require (
 	github.com/minio/minio-go/v7 v7.4.1
 	github.com/prometheus/client_golang v1.24.0
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/secure-io/sio-go v0.3.1
 	github.com/spf13/cobra v1.10.2
 	github.com/zeroinfra/platform-core v0.0.0
 	go.yaml.in/yaml/v3 v3.0.6

@@ -12,12 +12,12 @@ test-unit: ## Unit and golden tests: nothing but Go is needed
 	echo "=== unit: test"; (cd test && GOWORK=off go test ./unit/... ./bench/... ./cmd/...) || failed=1; exit $$failed
 
 .PHONY: test-integration
-test-integration: $(DEVCLUSTER) tool-helm tool-versitygw ## Controllers and charts against a real API server and etcd, and agents against an object storage
+test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio ## Controllers and charts against a real API server and etcd, and agents against an object storage
 	@$(DEVCLUSTER) build
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); failed=0; \
 	for m in platform-core $(OPERATORS); do echo "=== integration: $$m"; \
 	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 30m ./...) || failed=1; done; \
-	echo "=== integration: agents"; (cd agents && GOWORK=off go test -tags integration -count=1 -run "S3|Storage|Bucket" ./internal/store ./cmd/agent-ops) || failed=1; \
+	echo "=== integration: agents"; (cd agents && GOWORK=off go test -tags integration -count=1 -run "S3|Storage|Bucket" ./internal/store ./internal/driver/minio ./cmd/agent-ops) || failed=1; \
 	echo "=== integration: test"; (cd test && GOWORK=off go test -tags integration -count=1 ./chart/...) || failed=1; exit $$failed
 
 # No part of `make test`: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
@@ -33,7 +33,7 @@ test-api-versions: $(DEVCLUSTER) ## Controllers against the oldest and the newes
 
 # What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, and undoing and killing within what takes minutes.
 LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
-LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover|RedisSentinel|AgentsAtRest)$$
+LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover|RedisSentinel|AgentsAtRest|ObjectStoragePools)$$
 LONG := $(LONG)|^TestRedisParameters$$/^(alone|tls|sentinel)$$
 
 .PHONY: test-e2e

@@ -35,17 +35,28 @@ func (s *space) shelf(repository, image string) {
 	s.create(&platformv1.BackupRepository{ObjectMeta: named(repository), Spec: platformv1.BackupRepositorySpec{
 		PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: shelfName, Prefix: "kept"},
 	}})
-	s.eventually(readyIn, "movers get into the repository", func() error {
+	if state := s.repositorySays(repository, metav1.ConditionTrue); state.FreeBytes == nil {
+		s.Errorf("it does not say how much room there is: %+v", state)
+	}
+}
+
+// repositorySays waits until movers of the database operator get into a repository, or do not, and returns what is said of that.
+func (s *space) repositorySays(repository string, ready metav1.ConditionStatus) platformv1.RepositoryState {
+	s.Helper()
+	var said platformv1.RepositoryState
+	s.eventually(readyIn, fmt.Sprintf("whether movers get into repository %q is %s", repository, ready), func() error {
 		r := &platformv1.BackupRepository{}
 		if err := s.get(repository, r); err != nil {
 			return err
 		}
 		i := slices.IndexFunc(r.Status.Domains, func(d platformv1.RepositoryState) bool { return d.Domain == "database" })
-		if i < 0 || r.Status.Domains[i].Ready != metav1.ConditionTrue || r.Status.Domains[i].FreeBytes == nil {
+		if i < 0 || r.Status.Domains[i].Ready != ready {
 			return fmt.Errorf("it says %+v", r.Status.Domains)
 		}
+		said = r.Status.Domains[i]
 		return nil
 	})
+	return said
 }
 
 // confined is a pod as movers are, with the shelf's volume at mover.VolumePath.

@@ -96,9 +96,9 @@ func (i *instance) checkPersistence(mode string) {
 }
 
 // replaced says what is missing until another pod than this one is ready.
-func (i *instance) replaced(before *corev1.Pod) error {
+func (s *space) replaced(before *corev1.Pod) error {
 	pod := &corev1.Pod{}
-	if err := i.get(i.podName(), pod); err != nil {
+	if err := s.get(before.Name, pod); err != nil {
 		return err
 	}
 	if pod.UID == before.UID {

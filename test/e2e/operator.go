@@ -94,12 +94,28 @@ var common sync.Once
 func (s *space) commonOperatorServes() {
 	s.Helper()
 	common.Do(func() { s.mustInstall(commonOperator) })
-	s.eventually(settleIn, "the plugin nginx is accepted", func() error {
+	s.pluginAccepted("nginx-1.0.0", "common")
+}
+
+// storage installs the storage operator once for all tests.
+var storage sync.Once
+
+// storageOperatorServes installs the storage operator, where no test has, and waits until it has its plugin.
+func (s *space) storageOperatorServes() {
+	s.Helper()
+	storage.Do(func() { s.mustInstall(storageOperator) })
+	s.pluginAccepted("minio-1.0.0", "storage")
+}
+
+// pluginAccepted waits until the operator of a domain has a plugin.
+func (s *space) pluginAccepted(name, domain string) {
+	s.Helper()
+	s.eventually(settleIn, fmt.Sprintf("the plugin %s is accepted", name), func() error {
 		plugin := &platformv1.Plugin{}
-		if err := world.client.Get(s.ctx, client.ObjectKey{Name: "nginx-1.0.0"}, plugin); err != nil {
+		if err := world.client.Get(s.ctx, client.ObjectKey{Name: name}, plugin); err != nil {
 			return err
 		}
-		if !meta.IsStatusConditionTrue(plugin.Status.Conditions, platformv1.AcceptedCondition) || plugin.Labels[platformv1.DomainLabel] != "common" {
+		if !meta.IsStatusConditionTrue(plugin.Status.Conditions, platformv1.AcceptedCondition) || plugin.Labels[platformv1.DomainLabel] != domain {
 			return fmt.Errorf("its domain is %q, and it says: %s", plugin.Labels[platformv1.DomainLabel], describe(plugin.Status.Conditions))
 		}
 		return nil

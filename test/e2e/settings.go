@@ -17,7 +17,9 @@ const (
 	operatorNamespace = "zeroinfra-system"
 	operatorName      = "database-operator"
 	// otherOperator is the second chart, for what the charts share.
-	otherOperator = "storage-operator"
+	otherOperator = "message-operator"
+	// storageOperator is the chart that brings the kind ObjectStorage.
+	storageOperator = "storage-operator"
 	// commonOperator is the chart that brings the plugin nginx.
 	commonOperator = "common-operator"
 	// redisImage holds the Redis client tools.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/minio"
 	"github.com/zeroinfra/agents/internal/driver/pgbouncer"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
@@ -50,6 +51,8 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 	}
 	target := link.Target{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}
 	switch declared.Protocol {
+	case plan.ProtocolMinIO:
+		return minio.New(minio.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}), nil
 	case plan.ProtocolRedis:
 		return redis.New(redis.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password, UsersFile: declared.EntitiesFile}), nil
 	case plan.ProtocolPostgreSQL:

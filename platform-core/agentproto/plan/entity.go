@@ -9,6 +9,7 @@ import (
 
 // Protocols that the ops agent has a driver for.
 const (
+	ProtocolMinIO      = "minio"
 	ProtocolPgBouncer  = "pgbouncer"
 	ProtocolPostgreSQL = "postgresql"
 	ProtocolRedis      = "redis"
@@ -27,6 +28,13 @@ type EntityKind struct {
 
 // driverKinds are by protocol and name.
 var driverKinds = map[string]map[string]EntityKind{
+	ProtocolMinIO: {
+		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy", "lifecycle", "quota"}},
+		// What users may be allowed, by name.
+		"policy": {Parameters: []string{"document"}},
+		// Its name is the access key, and its password the secret key.
+		"user": {Parameters: []string{"enabled", "policies"}, Password: true},
+	},
 	// It has no objects that are kept: it is asked.
 	ProtocolPgBouncer: {},
 	ProtocolPostgreSQL: {

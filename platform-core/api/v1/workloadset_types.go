@@ -64,6 +64,10 @@ type WorkloadSetSpec struct {
 	// +optional
 	// +kubebuilder:default=Parallel
 	PodManagementPolicy PodManagementPolicy `json:"podManagementPolicy,omitempty"`
+	// restarts: Together starts the processes of all pods again at once when their configuration changes, OneByOne one after the other.
+	// Default OneByOne.
+	// +optional
+	Restarts SetRestarts `json:"restarts,omitempty"`
 	// authority over who writes: engine or middleware.
 	// +optional
 	// +kubebuilder:validation:Enum=engine;middleware
@@ -153,6 +157,18 @@ const (
 	SetScalingFixed SetScaling = "Fixed"
 	// SetScalingAuto: its HorizontalPodAutoscaler.
 	SetScalingAuto SetScaling = "Auto"
+)
+
+// SetRestarts says how the processes of a set are started again with another configuration.
+// +kubebuilder:validation:Enum=OneByOne;Together
+type SetRestarts string
+
+// Ways of restarting; none is OneByOne.
+const (
+	// RestartsOneByOne: each when the one before is ready.
+	RestartsOneByOne SetRestarts = "OneByOne"
+	// RestartsTogether: all at once, since none becomes ready while others run with another configuration.
+	RestartsTogether SetRestarts = "Together"
 )
 
 // PodManagementPolicy says how the missing pods of a set are made.

@@ -149,12 +149,33 @@ func scaling(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 		spec := &wanted[i]
 		declared, ok := f.State.Bundle.Component(spec.Component)
 		existing := f.Components[spec.Component]
-		if !ok || existing == nil || declared.Scaling != plugin.ScalingFixed {
+		if !ok || existing == nil || declared.Scales() {
+			continue
+		}
+		if declared.Scaling == plugin.ScalingSets {
+			refusals = append(refusals, setsStay(&existing.Spec, spec)...)
 			continue
 		}
 		if was, is := members(&existing.Spec), members(spec); was != is {
 			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "component %q cannot be scaled once it is made: it was made with %s and the spec asks for %s; set it back",
 				spec.Component, was, is))
+		}
+	}
+	return refusals
+}
+
+// setsStay refuses another number of pods in a set that is made, and its removal; more sets may come.
+func setsStay(was, wanted *platformv1.ComponentSpec) []*render.Refusal {
+	var refusals []*render.Refusal
+	for i := range was.Sets {
+		one := membersOf(was, &was.Sets[i])
+		at := slices.IndexFunc(wanted.Sets, func(s platformv1.ComponentSet) bool { return s.Name == was.Sets[i].Name })
+		switch {
+		case at < 0:
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "set %q of component %q cannot go once it is made: put it back; sets can only be added", was.Sets[i].Name, was.Component))
+		case membersOf(wanted, &wanted.Sets[at]) != one:
+			refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "set %q of component %q cannot be scaled once it is made: it was made with %s and the spec asks for %s; set it back, and add another set",
+				was.Sets[i].Name, was.Component, one, membersOf(wanted, &wanted.Sets[at])))
 		}
 	}
 	return refusals
@@ -227,15 +248,21 @@ func members(spec *platformv1.ComponentSpec) string {
 	var sets []string
 	for i := range spec.Sets {
 		set := &spec.Sets[i]
-		text := fmt.Sprintf("%d replicas", spec.ReplicasOf(set))
+		text := membersOf(spec, set)
 		if len(spec.Sets) > 1 || set.Name != platformv1.DefaultSet {
-			text += fmt.Sprintf(" in set %q", set.Name)
-		}
-		if len(set.ExcludedOrdinals) > 0 {
-			text += fmt.Sprintf(" without ordinals %v", slices.Sorted(slices.Values(set.ExcludedOrdinals)))
+			text = fmt.Sprintf("%s in set %q", text, set.Name)
 		}
 		sets = append(sets, text)
 	}
 	slices.Sort(sets)
 	return strings.Join(sets, " and ")
+}
+
+// membersOf says in words which pods a set has.
+func membersOf(spec *platformv1.ComponentSpec, set *platformv1.ComponentSet) string {
+	text := fmt.Sprintf("%d replicas", spec.ReplicasOf(set))
+	if len(set.ExcludedOrdinals) > 0 {
+		text += fmt.Sprintf(" without ordinals %v", slices.Sorted(slices.Values(set.ExcludedOrdinals)))
+	}
+	return text
 }

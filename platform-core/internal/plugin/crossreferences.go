@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 )
 
@@ -73,6 +74,7 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 	if binding.ReadOnlyService != "" {
 		l.checkBoundService(path, "readOnlyService", &all[index], binding.ReadOnlyService, binding.Port)
 	}
+	l.checkAliases(path.With("aliases"), binding)
 	unique(l, path.With("also"), binding.Also, func(s BoundService) string { return s.Prefix })
 	for i, also := range binding.Also {
 		at := path.With("also").Index(i)
@@ -82,6 +84,22 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 			continue
 		}
 		l.checkBoundService(at, "service", &all[index], also.Service, also.Port)
+	}
+}
+
+// checkAliases: each stands for something that is bound, and takes nothing else's place.
+func (l *loader) checkAliases(path document.Path, binding *Binding) {
+	taken := []string{"type", "provider", "host", "port", "username", "password", "uri", "host-ro", "uri-ro", plan.CAFile}
+	for _, alias := range slices.Sorted(maps.Keys(binding.Aliases)) {
+		of := binding.Aliases[alias]
+		switch {
+		case slices.Contains(taken, alias):
+			l.wrong(path.With(alias), "is a key that every binding can have: take another one")
+		case (of == BoundUsername || of == BoundPassword) && binding.Credential == "":
+			l.wrong(path.With(alias), "stands for %s, and the binding has no credential: add it, or take the alias out", of)
+		case of == BoundEndpoint && binding.URIScheme == "":
+			l.wrong(path.With(alias), "stands for %s, and the binding has no uriScheme: add it, or take the alias out", of)
+		}
 	}
 }
 

@@ -157,7 +157,11 @@ func (l *loader) bundle() *Bundle {
 func digest(sources map[Part]Source) string {
 	data := map[Part]map[string]string{}
 	for part, source := range sources {
-		data[part] = source.Data
+		data[part] = nil
+		if len(source.Data) > 0 {
+			// A ConfigMap with nothing in it comes back without data, and is the same part.
+			data[part] = source.Data
+		}
 	}
 	// encoding/json writes maps in order of their keys.
 	canonical, err := json.Marshal(data)

@@ -123,7 +123,7 @@ func (l *loader) checkMembership(at document.Path, c *Component) {
 	if c.PodManagementPolicy == platformv1.PodManagementOrderedReady {
 		l.wrong(path, "is for a component with podManagementPolicy Parallel: members may be ready only when all are there")
 	}
-	if c.Scaling == ScalingFixed {
+	if !c.Scales() {
 		l.wrong(path, "is for a component that can be scaled: take scaling out")
 	}
 	for key, name := range map[string]string{"check": m.Check, "action": m.Action} {

@@ -140,6 +140,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkSwitchover(at.With("switchover"), c)
 	l.checkFailover(at, c)
 	l.checkMembership(at, c)
+	l.checkRestarts(at, c)
 	l.checkMonitoring(at, c)
 	l.checkLogs(at, c)
 	l.checkConditions(at.With("conditions"), c)

@@ -102,12 +102,13 @@ func (s sampleSize) String() string {
 
 // fill makes the peers that a component of this size has.
 func (s sampleSize) fill(v *placeholder.Values, single bool) {
-	v.Component.Replicas, v.Set.Replicas, v.Peers = int64(s.replicas), int64(s.replicas), nil
+	v.Component.Replicas, v.Set.Replicas, v.Peers, v.Sets = int64(s.replicas), int64(s.replicas), nil, nil
 	for set := range s.sets {
 		name := strconv.Itoa(int(set))
 		if single {
 			name = platformv1.DefaultSet
 		}
+		v.Sets = append(v.Sets, placeholder.Set{Name: name, Replicas: int64(s.replicas)})
 		for ordinal := range s.replicas {
 			pod := fmt.Sprintf("%s-%s-%s-%d", v.App.Name, v.Component.Name, name, ordinal)
 			v.Peers = append(v.Peers, placeholder.Peer{Name: pod, Ordinal: int64(ordinal), Set: name, FQDN: pod + "." + v.Component.Headless})

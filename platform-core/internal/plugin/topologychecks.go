@@ -21,6 +21,9 @@ func (l *loader) checkTopologies() {
 		for j, c := range t.Components {
 			l.oneOf(path.Index(j).With("name"), c.Name, "component", slices.Clone(components))
 			used[c.Name] = true
+			if c.Sets != nil {
+				l.checkRange(path.Index(j).With("sets"), *c.Sets)
+			}
 			if c.Replicas != nil {
 				l.checkRange(path.Index(j).With("replicas"), *c.Replicas)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
-// In returns the bundle as a topology has it: each component with the authority that it has there and what is in force under
+// In returns the bundle as a topology has it: each component with the authority and the sets that it has there and what is in force under
 // that, and the credentials and types of entities that are for the topology. A bundle that has no such topology is returned as it is.
 func (b *Bundle) In(topology string) *Bundle {
 	if view, ok := b.views[topology]; ok {
@@ -33,6 +33,7 @@ func (b *Bundle) makeViews() {
 			c := &view.Components.Components[j]
 			if k := slices.IndexFunc(t.Components, func(tc TopologyComponent) bool { return tc.Name == c.Name }); k >= 0 {
 				c.Authority = cmp.Or(t.Components[k].Authority, c.Authority)
+				c.Sets = cmp.Or(t.Components[k].Sets, c.Sets)
 			}
 			c.Credentials = slices.DeleteFunc(slices.Clone(c.Credentials), func(name string) bool {
 				credential, ok := b.Credential(name)

@@ -82,10 +82,13 @@ type Component struct {
 	Sets *Range `json:"sets,omitempty"`
 	// Replicas of each set.
 	Replicas Range `json:"replicas"`
-	// Scaling: Online (the default), or Fixed when replicas and sets cannot change once they are made.
+	// Scaling: Online (the default), Sets when more sets can come and nothing else can change, or Fixed when replicas and sets cannot change
+	// once they are made.
 	Scaling Scaling `json:"scaling,omitempty"`
 	// PodManagementPolicy of the sets. Default Parallel.
 	PodManagementPolicy platformv1.PodManagementPolicy `json:"podManagementPolicy,omitempty"`
+	// Restarts: OneByOne (the default), or Together when the processes of all pods have to be started with the same configuration.
+	Restarts platformv1.SetRestarts `json:"restarts,omitempty"`
 	// Needs are components of the same topology that have to be ready before this one is started.
 	Needs []string `json:"needs,omitempty"`
 	// Resources of the container when the user sets none.
@@ -164,8 +167,13 @@ type Scaling string
 // Values of Scaling.
 const (
 	ScalingOnline Scaling = "Online"
-	ScalingFixed  Scaling = "Fixed"
+	// ScalingSets: sets are added, each with the pods that it is made with.
+	ScalingSets  Scaling = "Sets"
+	ScalingFixed Scaling = "Fixed"
 )
+
+// Scales says whether the number of pods of a set can change once it is made.
+func (c *Component) Scales() bool { return c.Scaling == "" || c.Scaling == ScalingOnline }
 
 // Range of a number of pods or sets.
 type Range struct {
@@ -279,6 +287,8 @@ type TopologyComponent struct {
 	Name string `json:"name"`
 	// Optional components are there only where the Application names them.
 	Optional bool `json:"optional,omitempty"`
+	// Sets in this topology; the component's own when absent.
+	Sets *Range `json:"sets,omitempty"`
 	// Replicas in this topology; the component's own when absent.
 	Replicas *Range `json:"replicas,omitempty"`
 	// Authority in this topology; the component's own when empty. Failover is in force where it is the engine, Switchover where it is the
@@ -320,7 +330,19 @@ type Binding struct {
 	URISchemeTLS string `json:"uriSchemeTLS,omitempty"`
 	// Also are further Services that clients use, where they are there.
 	Also []BoundService `json:"also,omitempty"`
+	// Aliases are further keys, for clients that know what is bound by other names: each has the value of host, port, username, password or
+	// endpoint, which is the URI without a user.
+	Aliases map[string]string `json:"aliases,omitempty"`
 }
+
+// What Aliases of a Binding stand for.
+const (
+	BoundHost     = "host"
+	BoundPort     = "port"
+	BoundUsername = "username"
+	BoundPassword = "password"
+	BoundEndpoint = "endpoint"
+)
 
 // BoundService is a Service beside that of the binding. It adds "<prefix>-host", "<prefix>-port", and "<prefix>-<key>" for each of Values.
 type BoundService struct {

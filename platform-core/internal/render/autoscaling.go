@@ -23,7 +23,7 @@ func checkAutoscaling(spec *platformv1.ComponentSpec, declared *plugin.Component
 		return refuse(platformv1.ReasonInvalidSpec, "component %q has autoscaling %s", spec.Component, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case declared.Scaling == plugin.ScalingFixed:
+	case !declared.Scales():
 		return wrong("and cannot be scaled once it is made: take autoscaling out and set replicas")
 	case declared.Membership != nil:
 		return wrong("and its pods are members of one cluster, which leave it before they go: take autoscaling out and set replicas")
@@ -120,7 +120,7 @@ func (c *setContext) setScaling() platformv1.SetScaling {
 	switch {
 	case c.spec.Autoscaling != nil:
 		return platformv1.SetScalingAuto
-	case c.declared.Scaling == plugin.ScalingFixed:
+	case !c.declared.Scales():
 		return platformv1.SetScalingFixed
 	}
 	return ""

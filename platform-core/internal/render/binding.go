@@ -68,6 +68,12 @@ func Binding(b *plugin.Bundle, application, topology string, endpoints []platfor
 			data["uri-ro"] = uriOf(readOnly)
 		}
 	}
+	for alias, of := range binding.Aliases {
+		data[alias] = data[of]
+		if of == plugin.BoundEndpoint {
+			data[alias] = []byte((&url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}).String())
+		}
+	}
 	for _, also := range binding.Also {
 		bindAlso(b, data, also, hostOf(also.Service))
 	}

@@ -50,3 +50,24 @@ func TestBindingNamesFurtherServices(t *testing.T) {
 		}
 	}
 }
+
+// A binding has further keys for clients that look for them, and TLS changes the endpoint among them.
+func TestBindingHasAliases(t *testing.T) {
+	sources, errs := plugin.LoadFolder(os.DirFS(filepath.Join("..", "..", "..", "storage-operator", "plugins", "minio", "1.0.0")), "minio")
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	b, errs := plugin.Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	endpoints := []platformv1.Endpoint{{Name: "media", Host: "media.shop.svc", Port: 9000}}
+	for ca, scheme := range map[string]string{"": "http", "certificate": "https"} {
+		data := Binding(b, "media", "standalone", endpoints, "root", "p:w", []byte(ca))
+		for key, want := range map[string]string{"type": "s3", "endpoint": scheme + "://media.shop.svc:9000", "accessKey": "root", "secretKey": "p:w"} {
+			if string(data[key]) != want {
+				t.Errorf("%s is %q, want %q", key, data[key], want)
+			}
+		}
+	}
+}

@@ -128,6 +128,15 @@ func (c *context) peers() []placeholder.Peer {
 	return peers
 }
 
+// sets are all that the component is to have.
+func (c *context) sets() []placeholder.Set {
+	var sets []placeholder.Set
+	for i := range c.spec.Sets {
+		sets = append(sets, placeholder.Set{Name: c.spec.Sets[i].Name, Replicas: int64(c.spec.ReplicasOf(&c.spec.Sets[i]))})
+	}
+	return sets
+}
+
 // headlessDomain is the DNS name below which each pod has its own.
 func (c *context) headlessDomain() string {
 	return plugin.HeadlessServiceName(c.owner.Application, c.spec.Component) + "." + c.owner.Namespace + ".svc." + c.settings.ClusterDomain
@@ -142,7 +151,7 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 	if err != nil {
 		return nil, refuse(platformv1.ReasonInvalidParameters, "component %q: %v", c.spec.Component, err)
 	}
-	values.Params, values.Peers = params, c.peers()
+	values.Params, values.Peers, values.Sets = params, c.peers(), c.sets()
 	p, err := c.bundle.RenderPlan(c.spec.Component, values)
 	if err != nil {
 		return failed(err)
@@ -193,6 +202,7 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		Suspend:             c.spec.Suspend,
 		Maintenance:         c.spec.Maintenance.DeepCopy(),
 		PodManagementPolicy: cmp.Or(c.declared.PodManagementPolicy, platformv1.PodManagementParallel),
+		Restarts:            c.declared.Restarts,
 		Authority:           string(c.declared.Authority),
 		DeletionPolicy:      c.spec.DeletionPolicy,
 		AdoptVolumes:        c.spec.AdoptVolumes,

@@ -2,7 +2,11 @@
 
 package rollout
 
-import "slices"
+import (
+	"slices"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
 
 // planChange changes the next pod that is not as wanted, when the set can spare it.
 func planChange(f Facts) (Step, bool) {
@@ -31,6 +35,32 @@ func planChange(f Facts) (Step, bool) {
 	}
 	i := slices.IndexFunc(needs, func(s Step) bool { return s.Ordinal == first.Ordinal })
 	return needs[i], true
+}
+
+// planTogether restarts all processes that have another configuration, where they are to start together; also in pods that are to be replaced,
+// since those that replace them would wait for the others.
+func planTogether(f Facts) []Step {
+	if f.Restarts != platformv1.RestartsTogether {
+		return nil
+	}
+	var steps []Step
+	for _, p := range f.Pods {
+		if !f.Wanted(p) || p.Life != Alive || p.Restart == Underway {
+			continue
+		}
+		if step, ok := f.needConfiguration(p); ok && step.Action == PushPlan && !f.waits(p, step) {
+			steps = append(steps, step)
+		}
+	}
+	slices.SortFunc(steps, func(a, b Step) int { return int(a.Ordinal - b.Ordinal) })
+	return steps
+}
+
+// begun says whether processes that start together have begun to.
+func (f Facts) begun() bool {
+	return f.Restarts == platformv1.RestartsTogether && slices.ContainsFunc(f.Pods, func(p Pod) bool {
+		return f.Wanted(p) && p.Report.ConfigDigest == f.ConfigDigest
+	})
 }
 
 // Awaited returns the pod that the set waits for: one that is out or in the midst of a change before one whose
@@ -79,7 +109,7 @@ func (f Facts) Disturbs(steps []Step) bool {
 
 // waits says whether a step has to wait for a window: it takes a pod out that serves.
 func (f Facts) waits(p Pod, step Step) bool {
-	return f.Window == Closed && step.Action.Outage() && !halfway(p)
+	return f.Window == Closed && step.Action.Outage() && !halfway(p) && (step.Action != PushPlan || !f.begun())
 }
 
 // needNow is what a pod needs and can have now. While the rest waits for a window, it gets what it can take over as it runs:

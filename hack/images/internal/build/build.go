@@ -5,6 +5,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,7 +126,7 @@ func (b *Builder) compile(ctx context.Context, in *inputs) error {
 		output := filepath.Join(b.Cache, "bin", in.Image.Name+"-"+b.Arch, filepath.FromSlash(binary.Path))
 		sum, err := gobuild.Build(ctx, gobuild.Program{
 			Dir: filepath.Join(b.Repo, filepath.FromSlash(binary.Module)), Package: binary.Package,
-			VersionVariable: variable, Version: in.Image.Version, Tags: binary.Tags, Arch: b.Arch, Output: output,
+			VersionVariable: variable, Version: cmp.Or(binary.Version, in.Image.Version), Tags: binary.Tags, Arch: b.Arch, Output: output,
 		})
 		if err != nil {
 			return err

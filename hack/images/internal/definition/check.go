@@ -115,6 +115,7 @@ var (
 	portForm       = regexp.MustCompile(`^\d{1,5}/(tcp|udp|sctp)$`)
 	envForm        = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variableForm   = regexp.MustCompile(`^([\w./-]+\.\w+)?$`)
+	importForm     = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+(/[\w.~-]+)+$`)
 	buildTagForm   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 )
 
@@ -189,8 +190,13 @@ func (d *Definition) checkBinaries(c *checker) {
 		if b.Module == "" || path.IsAbs(b.Module) || path.Clean(b.Module) != b.Module || strings.HasPrefix(b.Module, "..") {
 			c.add(fmt.Sprintf("%q is not a folder relative to the top of the repository", b.Module), "binaries", i, "module")
 		}
-		if b.Package != "." && !strings.HasPrefix(b.Package, "./") {
-			c.add(fmt.Sprintf("%q is not of the form ./cmd", b.Package), "binaries", i, "package")
+		switch own := b.Package == "." || strings.HasPrefix(b.Package, "./"); {
+		case own && b.Version != "":
+			c.add("is for a program of another module: the suite's own have its version", "binaries", i, "version")
+		case !own && !importForm.MatchString(b.Package):
+			c.add(fmt.Sprintf("%q is not of the form ./cmd or example.com/module/cmd", b.Package), "binaries", i, "package")
+		case !own:
+			c.form(tagForm, "v1.2.3", b.Version, "binaries", i, "version")
 		}
 		c.absolute(b.Path, "binaries", i, "path")
 		c.form(variableForm, "main.version", b.VersionVariable, "binaries", i, "versionVariable")

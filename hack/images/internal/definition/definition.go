@@ -74,12 +74,15 @@ type Debian struct {
 type Binary struct {
 	// Module is the folder of the Go module, relative to the top of the repository.
 	Module string `yaml:"module"`
-	// Package is the program's package, relative to the module, such as ./cmd.
+	// Package is the program's package, relative to the module, such as ./cmd; or that of a program of others whose version the module
+	// pins as its tool, such as example.com/module/cmd.
 	Package string `yaml:"package"`
 	// Path is where the program goes.
 	Path string `yaml:"path"`
 	// VersionVariable is set to the version by the linker; the default is main.version.
 	VersionVariable string `yaml:"versionVariable"`
+	// Version of a program of others. The suite's own have its version.
+	Version string `yaml:"version"`
 	// Tags are build tags.
 	Tags []string `yaml:"tags"`
 }

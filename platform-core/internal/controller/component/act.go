@@ -38,6 +38,9 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 		return outcome.Failed(err)
 	}
 	for _, obj := range wanted {
+		if set, isSet := obj.(*platformv1.WorkloadSet); isSet && f.awaits(set, output) {
+			continue
+		}
 		change, err := c.applyWanted(ctx, component, f, obj)
 		if apierrors.IsInvalid(err) {
 			// The API server knows better than the renderer what cannot be: nothing changes until the spec is mended.

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -81,7 +80,7 @@ func (c *Controller) refuseScale(component *platformv1.Component, f *facts, app,
 	if above := metav1.GetControllerOf(app); above != nil {
 		return fmt.Sprintf("Application %s is made from %s %s: change it there", app.Name, above.Kind, above.Name)
 	}
-	if declared, ok := f.state.Bundle.Component(component.Spec.Component); ok && declared.Scaling == plugin.ScalingFixed {
+	if declared, ok := f.state.Bundle.Component(component.Spec.Component); ok && !declared.Scales() {
 		return fmt.Sprintf("component %s cannot be scaled once it is made", component.Spec.Component)
 	}
 	if _, refusal := render.Components(f.state.Bundle, scaled); refusal != nil {

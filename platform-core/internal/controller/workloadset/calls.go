@@ -50,7 +50,7 @@ func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, 
 		return unanswered(pod, err)
 	}
 	c.events.Normal(set, "RestartingProcess", "%s", step)
-	return c.judgeCall(set, f, pod, call, attempt)
+	return c.judgeCall(f, pod, call, attempt)
 }
 
 // reloadPlan has the process of a pod take the current plan over while it runs. What a reload
@@ -73,7 +73,7 @@ func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet
 	if call.Phase == agentreport.CallFailed && call.Reason == agentreport.ReasonRestartRequired {
 		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Reload = rollout.Replace })
 	}
-	return c.judgeCall(set, f, pod, call, attempt)
+	return c.judgeCall(f, pod, call, attempt)
 }
 
 func unanswered(pod *corev1.Pod, err error) outcome.Outcome {
@@ -89,7 +89,7 @@ func (c *Controller) nextCall(call string, set *platformv1.WorkloadSet, f *facts
 	if made == 0 {
 		return first, 1, nil
 	}
-	if o := c.judgeCall(set, f, pod, *last, made); o.Kind() != outcome.KindDone || last.Phase != agentreport.CallFailed {
+	if o := c.judgeCall(f, pod, *last, made); o.Kind() != outcome.KindDone || last.Phase != agentreport.CallFailed {
 		return "", 0, &o
 	}
 	return fmt.Sprintf("%s/%d", first, made+1), made + 1, nil
@@ -113,8 +113,9 @@ func attemptsOf(first string, last *agentreport.Call) int {
 
 // judgeCall says what became of an attempt of a call. One that failed is made again a few times, at growing intervals, since
 // what it met may pass; then only another plan can help. Done after a failure says that it is time for the next attempt.
-func (c *Controller) judgeCall(set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod, call agentreport.Call, attempt int) outcome.Outcome {
-	name := client.ObjectKeyFromObject(set)
+func (c *Controller) judgeCall(f *facts, pod *corev1.Pod, call agentreport.Call, attempt int) outcome.Outcome {
+	// Each pod waits by itself: processes that start together are told together.
+	name := client.ObjectKeyFromObject(pod)
 	if call.Phase != agentreport.CallFailed {
 		c.retries.forget(name)
 		return outcome.Done()

@@ -3,12 +3,14 @@
 package workloadset
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -61,6 +63,38 @@ func TestCallsThatFailAreMadeAgain(t *testing.T) {
 	f.plan.Digest = "sha256:b"
 	if key, attempt, judged = c.nextCall(reloadCall, set, f, step); judged != nil || attempt != 1 || key != "reload/sha256:b/7/u" {
 		t.Errorf("another plan: got key %q, number %d, %v", key, attempt, judged)
+	}
+}
+
+// Pods whose processes start together fail together, and each is tried again in its time.
+func TestCallsThatFailTogetherAreMadeAgain(t *testing.T) {
+	c, start := &Controller{}, time.Unix(1000, 0)
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "web"}}
+	f := &facts{pods: map[string]*corev1.Pod{}}
+	f.plan.Digest = "sha256:a"
+	for i, name := range []string{"web-0", "web-1"} {
+		f.pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name)}}
+		f.rollout.Pods = append(f.rollout.Pods, rollout.Pod{Name: name, Ordinal: int32(i)})
+		key := callKey(restartCall, set, f, f.pods[name])
+		f.rollout.Pods[i].Report.LastCall = &agentreport.Call{Key: key, Phase: agentreport.CallFailed, Message: "it is starting"}
+	}
+	attempts := func(after time.Duration) (all []int) {
+		f.now = start.Add(after)
+		for i, p := range f.rollout.Pods {
+			_, attempt, _ := c.nextCall(restartCall, set, f, rollout.Step{Pod: p.Name, Ordinal: int32(i)})
+			all = append(all, attempt)
+		}
+		return all
+	}
+	if got := attempts(0); !slices.Equal(got, []int{0, 0}) {
+		t.Errorf("at once: attempts %v", got)
+	}
+	if got := attempts(firstRetry); !slices.Equal(got, []int{2, 2}) {
+		t.Errorf("in its time: attempts %v", got)
+	}
+	c.retries.forgetPods(types.NamespacedName{Namespace: "n", Name: "web"})
+	if len(c.retries.due) != 0 {
+		t.Errorf("%v is kept of a set that is gone", c.retries.due)
 	}
 }
 

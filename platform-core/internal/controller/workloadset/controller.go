@@ -63,7 +63,7 @@ type Controller struct {
 	rendered rendered
 	// resizable says whether the server gives pods other resources while they run.
 	resizable bool
-	// retries are the waits for calls that failed to be made again.
+	// retries are the waits for calls that failed to be made again, by pod.
 	retries waits
 	// heirs are the waits of writers for pods that they can hand over to.
 	heirs waits
@@ -128,7 +128,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !set.DeletionTimestamp.IsZero() {
-		c.retries.forget(client.ObjectKeyFromObject(set))
+		c.retries.forgetPods(client.ObjectKeyFromObject(set))
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		c.heirs.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)

@@ -118,6 +118,7 @@ func wantedOf(set *platformv1.WorkloadSet) rollout.Facts {
 		Replicas:  set.Spec.Replicas,
 		Excluded:  set.Spec.ExcludedOrdinals,
 		Policy:    set.Spec.PodManagementPolicy,
+		Restarts:  set.Spec.Restarts,
 		Authority: set.Spec.Authority,
 		Revision:  set.Spec.Revision,
 		Roles:     set.Spec.Roles,

@@ -3,13 +3,15 @@
 package workloadset
 
 import (
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// waits remember, for each set that waits for something, until when: one thing at a time. They are in memory alone: after a restart of
+// waits remember, for each set or pod that waits for something, until when: one thing at a time. They are in memory alone: after a restart of
 // the operator a wait begins anew. The zero value is ready to use.
 type waits struct {
 	mu  sync.Mutex
@@ -35,6 +37,15 @@ func (w *waits) left(set types.NamespacedName, key string, now time.Time, delay 
 		w.due[set] = known
 	}
 	return known.at.Sub(now)
+}
+
+// forgetPods forgets the pods of a set.
+func (w *waits) forgetPods(set types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.due, func(pod types.NamespacedName, _ wait) bool {
+		return pod.Namespace == set.Namespace && strings.HasPrefix(pod.Name, set.Name+"-")
+	})
 }
 
 // forget a set that waits for nothing.

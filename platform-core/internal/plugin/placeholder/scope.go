@@ -78,6 +78,8 @@ type Values struct {
 	// Peers are all pods that the component is to have, in order of set and ordinal. Plans alone see them: in a pod template,
 	// scaling would replace every pod.
 	Peers []Peer
+	// Sets are all that the component is to have, in order. Plans alone see them.
+	Sets []Set
 }
 
 // Scope says which variables an expression can use.
@@ -89,7 +91,7 @@ const (
 	Defaults Scope = "defaults"
 	// Rules of parameters: app, component, set, params.
 	Rules Scope = "rules"
-	// Plan of the agents: app, component, set, params, peers; and ${pod.name}, ${pod.ordinal} and ${pod.fqdn} as they stand
+	// Plan of the agents: app, component, set, params, peers, sets; and ${pod.name}, ${pod.ordinal} and ${pod.fqdn} as they stand
 	// here, which the agents fill in.
 	Plan Scope = "plan"
 	// PodTemplate: app, component, set, params and pod.
@@ -100,6 +102,9 @@ const (
 
 // MaxPeers is the largest number of pods of a component, in all of its sets.
 const MaxPeers = 1000
+
+// MaxSets is the largest number of sets of a component.
+const MaxSets = 64
 
 // Limits of an expression.
 const (
@@ -116,7 +121,7 @@ const (
 var variables = map[Scope][]string{
 	Defaults:    {"app", "component", "set"},
 	Rules:       {"app", "component", "set", "params"},
-	Plan:        {"app", "component", "set", "params", "peers"},
+	Plan:        {"app", "component", "set", "params", "peers", "sets"},
 	PodTemplate: {"app", "component", "set", "params", "pod"},
 	Late:        {"pod"},
 	Switchover:  {"source", "target"},
@@ -141,6 +146,7 @@ func newEnvironment(scope Scope) *cel.Env {
 		"set":       cel.ObjectType("placeholder.Set"),
 		"params":    cel.MapType(cel.StringType, cel.StringType),
 		"peers":     cel.ListType(cel.ObjectType("placeholder.Peer")),
+		"sets":      cel.ListType(cel.ObjectType("placeholder.Set")),
 		"pod":       cel.ObjectType("placeholder.Pod"),
 	}
 	members, member := memberTypes()
@@ -175,6 +181,7 @@ func known(scope Scope) string {
 var longest = map[string]uint64{
 	"app.name": 38, "app.namespace": 63, "app.version": 40, "app.topology": 24, "app.supplied": 16, "app.supplied.@items": 24,
 	"component.name": 12, "component.headless": 253, "set.name": 6,
+	"sets": MaxSets, "sets.@items.name": 6,
 	"peers": MaxPeers, "peers.@items.name": 63, "peers.@items.set": 6, "peers.@items.fqdn": 253,
 }
 

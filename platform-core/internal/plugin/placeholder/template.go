@@ -291,7 +291,7 @@ func (v Values) bindings() map[string]any {
 	if params == nil {
 		params = map[string]string{}
 	}
-	return map[string]any{"app": v.App, "component": v.Component, "set": v.Set, "params": params, "peers": v.Peers}
+	return map[string]any{"app": v.App, "component": v.Component, "set": v.Set, "params": params, "peers": v.Peers, "sets": v.Sets}
 }
 
 // FormatValue writes a value of Eval as text.

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package minio_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	miniogo "github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/minio"
+	"github.com/zeroinfra/agents/internal/testpki"
+	"github.com/zeroinfra/agents/internal/testpod"
+)
+
+const (
+	root    = "zeroinfra"
+	rootKey = "not-a-secret-at-all"
+)
+
+// storage is a real MinIO on loopback that speaks TLS.
+type storage struct {
+	*testing.T
+	*minio.Driver
+	address string
+	roots   *x509.CertPool
+	cmd     *exec.Cmd
+	dir     string
+}
+
+func newStorage(t *testing.T) *storage {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &storage{T: t, address: listener.Addr().String(), roots: x509.NewCertPool(), dir: t.TempDir()}
+	listener.Close()
+	ca := testpki.New(t)
+	certificate, key := ca.Issue(t, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	files := map[string][]byte{"ca.crt": ca.PEM(), "certs/public.crt": certificate, "certs/private.key": key}
+	if err := os.Mkdir(filepath.Join(s.dir, "certs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.roots.AppendCertsFromPEM(ca.PEM())
+	s.Driver = minio.New(minio.Options{Address: s.address, CAFile: filepath.Join(s.dir, "ca.crt"), Username: root, Password: func() (string, error) { return rootKey, nil }})
+	s.start()
+	return s
+}
+
+func (s *storage) start() {
+	s.Helper()
+	program, err := exec.LookPath("minio")
+	if err != nil {
+		s.Fatal("there is no minio: run make tool-minio, and have bin in PATH")
+	}
+	s.cmd = exec.Command(program, "server", "--quiet", "--address", s.address, "--certs-dir", filepath.Join(s.dir, "certs"), filepath.Join(s.dir, "data"))
+	s.cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+root, "MINIO_ROOT_PASSWORD="+rootKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(s.kill)
+	testpod.Eventually(s.T, func() error {
+		_, err := s.Observe(s.Context(), minio.KindBucket, []driver.Query{{Name: "none"}})
+		if err == nil {
+			_, err = s.Observe(s.Context(), minio.KindUser, []driver.Query{{Name: "none"}})
+		}
+		return err
+	})
+}
+
+func (s *storage) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// as is a client of somebody; of nobody with an empty name.
+func (s *storage) as(user, key string) *miniogo.Client {
+	s.Helper()
+	transport, err := miniogo.DefaultTransport(true)
+	if err != nil {
+		s.Fatal(err)
+	}
+	transport.TLSClientConfig.RootCAs = s.roots
+	client, err := miniogo.New(s.address, &miniogo.Options{
+		Creds: credentials.NewStaticV4(user, key, ""), Secure: true, Region: "us-east-1", Transport: transport, MaxRetries: 1,
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return client
+}
+
+func (s *storage) put(client *miniogo.Client, bucket, name, text string) error {
+	_, err := client.PutObject(s.Context(), bucket, name, strings.NewReader(text), int64(len(text)), miniogo.PutObjectOptions{})
+	return err
+}
+
+func (s *storage) change(kind, name, key string, intent driver.Intent, parameters map[string]string) string {
+	s.Helper()
+	problems, err := s.Change(s.Context(), kind, []driver.Change{{Query: driver.Query{Name: name, Password: key}, Intent: intent, Parameters: parameters}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return problems[name]
+}
+
+// done fails the test where a change is refused.
+func (s *storage) done(kind, name, key string, intent driver.Intent, parameters map[string]string) {
+	s.Helper()
+	if problem := s.change(kind, name, key, intent, parameters); problem != "" {
+		s.Fatalf("%s %s of %q: %s", intent, kind, name, problem)
+	}
+}
+
+// has fails the test where an object reads back otherwise.
+func (s *storage) has(kind, name, key string, want map[string]string) {
+	s.Helper()
+	state := s.read(kind, name, key)
+	if state == nil {
+		s.Fatalf("there is no %s %q", kind, name)
+	}
+	for parameter, value := range want {
+		if state.Parameters[parameter] != value {
+			s.Errorf("%s %q has %s %q, want %q", kind, name, parameter, state.Parameters[parameter], value)
+		}
+	}
+}
+
+func (s *storage) read(kind, name, key string) *driver.State {
+	s.Helper()
+	states, err := s.Observe(s.Context(), kind, []driver.Query{{Name: name, Password: key}, {Name: "no-such-thing"}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	if len(states) == 0 {
+		return nil
+	}
+	return &states[0]
+}
+
+func bucket(with ...string) map[string]string {
+	p := map[string]string{"versioning": "off", "object-lock": "no", "retention-mode": "", "retention-days": "0", "policy": "none", "lifecycle": "", "quota": "0"}
+	for i := 0; i < len(with); i += 2 {
+		p[with[i]] = with[i+1]
+	}
+	return p
+}
+
+func TestBucketsAreKept(t *testing.T) {
+	s := newStorage(t)
+	const lifecycle = `[{"id":"old","prefix":"logs/","expireDays":30},{"id":"versions","noncurrentDays":7}]`
+	first := bucket()
+	s.done(minio.KindBucket, "first", "", driver.Create, first)
+	s.has(minio.KindBucket, "first", "", first)
+	full := bucket("versioning", "enabled", "policy", "download", "lifecycle", lifecycle, "quota", "1048576")
+	s.done(minio.KindBucket, "first", "", driver.Update, full)
+	s.has(minio.KindBucket, "first", "", full)
+	// To make one that is there is no problem, and what it has stays.
+	s.done(minio.KindBucket, "first", "", driver.Create, full)
+
+	t.Log("what anybody may do")
+	if err := s.put(s.as(root, rootKey), "first", "a", "text"); err != nil {
+		t.Fatal(err)
+	}
+	get := func() int {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots}}}
+		answer, err := client.Get("https://" + s.address + "/first/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	if code := get(); code != http.StatusOK {
+		t.Errorf("download gives %d to anybody", code)
+	}
+	s.done(minio.KindBucket, "first", "", driver.Update, bucket("versioning", "enabled", "policy", "upload"))
+	if code := get(); code != http.StatusForbidden {
+		t.Errorf("upload gives %d to anybody who reads", code)
+	}
+	custom := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":["arn:aws:s3:::first/*"]}]}`
+	s.done(minio.KindBucket, "first", "", driver.Update, bucket("versioning", "enabled", "policy", custom))
+	if code := get(); code != http.StatusOK {
+		t.Errorf("a policy in JSON gives %d to anybody", code)
+	}
+
+	t.Log("what cannot be")
+	for want, p := range map[string]map[string]string{
+		"cannot be off again once it was enabled": bucket("policy", custom),
+		"is decided when it is made":              bucket("versioning", "enabled", "object-lock", "yes"),
+		"no policy as JSON":                       bucket("versioning", "enabled", "policy", "everything"),
+		"must have expireDays or noncurrentDays":  bucket("versioning", "enabled", "lifecycle", `[{"id":"x"}]`),
+		"must be a whole number":                  bucket("versioning", "enabled", "quota", "1Gi"),
+		"MinIO refuses it":                        bucket("versioning", "enabled", "policy", strings.ReplaceAll(custom, "first", "second")),
+	} {
+		if problem := s.change(minio.KindBucket, "first", "", driver.Update, p); !strings.Contains(problem, want) {
+			t.Errorf("got %q, want %q", problem, want)
+		}
+	}
+
+	t.Log("after a restart everything is there")
+	s.kill()
+	s.start()
+	s.has(minio.KindBucket, "first", "", map[string]string{"versioning": "enabled"})
+}
+
+func TestBucketsGoOnceTheyAreEmpty(t *testing.T) {
+	s := newStorage(t)
+	s.done(minio.KindBucket, "first", "", driver.Create, bucket("versioning", "enabled"))
+	if err := s.put(s.as(root, rootKey), "first", "a", "text"); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(name, want string) {
+		t.Helper()
+		if problem := s.change(minio.KindBucket, name, "", driver.Delete, nil); !strings.Contains(problem, want) {
+			t.Errorf("%s: got %q, want %q", name, problem, want)
+		}
+	}
+	refused("first", "it is not empty")
+	if err := s.as(root, rootKey).RemoveObject(t.Context(), "first", "a", miniogo.RemoveObjectOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refused("first", "it is not empty")
+	for object := range s.as(root, rootKey).ListObjects(t.Context(), "first", miniogo.ListObjectsOptions{Recursive: true, WithVersions: true}) {
+		if err := s.as(root, rootKey).RemoveObject(t.Context(), "first", object.Key, miniogo.RemoveObjectOptions{VersionID: object.VersionID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.done(minio.KindBucket, "first", "", driver.Delete, nil)
+	s.done(minio.KindBucket, "first", "", driver.Delete, nil)
+	if s.read(minio.KindBucket, "first", "") != nil {
+		t.Error("it is there still")
+	}
+
+	t.Log("one with object lock is kept")
+	locked := bucket("versioning", "enabled", "object-lock", "yes", "retention-mode", "governance", "retention-days", "3")
+	s.done(minio.KindBucket, "locked", "", driver.Create, locked)
+	s.has(minio.KindBucket, "locked", "", locked)
+	locked["retention-mode"], locked["retention-days"] = "", "0"
+	s.done(minio.KindBucket, "locked", "", driver.Update, locked)
+	s.has(minio.KindBucket, "locked", "", locked)
+	refused("locked", "it has object lock")
+}
+
+func TestBucketsThatSomebodyChangedAreSeenToDiffer(t *testing.T) {
+	s := newStorage(t)
+	wanted := bucket("policy", "download")
+	s.done(minio.KindBucket, "drifts", "", driver.Create, wanted)
+	client := s.as(root, rootKey)
+	if err := client.SetBucketPolicy(t.Context(), "drifts", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.EnableVersioning(t.Context(), "drifts"); err != nil {
+		t.Fatal(err)
+	}
+	s.has(minio.KindBucket, "drifts", "", map[string]string{"policy": "none", "versioning": "enabled"})
+	wanted["versioning"] = "suspended"
+	s.done(minio.KindBucket, "drifts", "", driver.Update, wanted)
+	s.has(minio.KindBucket, "drifts", "", wanted)
+}
+
+func TestStorageUsersMayWhatTheirPoliciesSay(t *testing.T) {
+	s := newStorage(t)
+	s.done(minio.KindBucket, "data", "", driver.Create, bucket())
+	document := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],"Resource":["arn:aws:s3:::data/mine/*"]}]}`
+	s.done(minio.KindPolicy, "mine", "", driver.Create, map[string]string{"document": document})
+	s.done(minio.KindUser, "writer", "first-secret-key", driver.Create, map[string]string{"enabled": "yes", "policies": "mine"})
+	s.has(minio.KindUser, "writer", "first-secret-key", map[string]string{"enabled": "yes", "policies": "mine"})
+	may := func(key, name string, want bool) {
+		t.Helper()
+		if err := s.put(s.as("writer", key), "data", name, "text"); (err == nil) != want {
+			t.Errorf("putting %s: %v", name, err)
+		}
+	}
+	may("first-secret-key", "mine/a", true)
+	may("first-secret-key", "other/a", false)
+
+	t.Log("another key")
+	if state := s.read(minio.KindUser, "writer", "other-secret-key"); state.Password != driver.OtherPassword {
+		t.Errorf("another key counts as %q", state.Password)
+	}
+	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update, map[string]string{"enabled": "yes", "policies": "mine"})
+	if state := s.read(minio.KindUser, "writer", "other-secret-key"); state.Password != driver.SamePassword {
+		t.Errorf("its own key counts as %q", state.Password)
+	}
+	may("first-secret-key", "mine/b", false)
+	may("other-secret-key", "mine/b", true)
+
+	t.Log("other policies")
+	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update, map[string]string{"enabled": "yes", "policies": "readwrite mine"})
+	s.has(minio.KindUser, "writer", "other-secret-key", map[string]string{"policies": "mine readwrite"})
+	may("other-secret-key", "other/b", true)
+	if problem := s.change(minio.KindPolicy, "mine", "", driver.Delete, nil); problem == "" {
+		t.Error("a policy that a user has is removed")
+	}
+	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update, map[string]string{"enabled": "yes", "policies": ""})
+	s.has(minio.KindUser, "writer", "other-secret-key", map[string]string{"policies": ""})
+	may("other-secret-key", "mine/c", false)
+
+	t.Log("one that cannot log in")
+	s.done(minio.KindUser, "writer", "other-secret-key", driver.Update, map[string]string{"enabled": "no", "policies": "mine"})
+	s.has(minio.KindUser, "writer", "other-secret-key", map[string]string{"enabled": "no"})
+	may("other-secret-key", "mine/d", false)
+
+	t.Log("what cannot be")
+	refused := func(kind, name, key string, p map[string]string, want string) {
+		t.Helper()
+		if problem := s.change(kind, name, key, driver.Create, p); !strings.Contains(problem, want) {
+			t.Errorf("%s %s: got %q, want %q", kind, name, problem, want)
+		}
+	}
+	refused(minio.KindUser, root, "other-secret-key", nil, "is the instance's own")
+	refused(minio.KindUser, "boss", "other-secret-key", map[string]string{"policies": "consoleAdmin"}, "they would be past the engine")
+	refused(minio.KindUser, "lost", "other-secret-key", map[string]string{"policies": "no-such-policy"}, "MinIO refuses it")
+	refused(minio.KindUser, "weak", "short", map[string]string{}, "MinIO refuses it")
+	refused(minio.KindPolicy, "readonly", "", map[string]string{"document": document}, "is MinIO's own")
+	refused(minio.KindPolicy, "boss", "", map[string]string{"document": strings.Replace(document, "s3:*", "admin:*", 1)}, "each must begin with s3:")
+	refused(minio.KindPolicy, "boss", "", map[string]string{"document": strings.Replace(document, `"Action"`, `"NotAction"`, 1)}, "has NotAction")
+
+	s.done(minio.KindUser, "writer", "", driver.Delete, nil)
+	s.done(minio.KindPolicy, "mine", "", driver.Delete, nil)
+	if s.read(minio.KindUser, "writer", "") != nil || s.read(minio.KindPolicy, "mine", "") != nil {
+		t.Error("they are there still")
+	}
+}
+
+func TestStorageThatIsAwayIsNoRefusal(t *testing.T) {
+	s := newStorage(t)
+	s.kill()
+	if _, err := s.Observe(t.Context(), minio.KindBucket, []driver.Query{{Name: "a"}}); err == nil {
+		t.Error("nobody answers, and it has no buckets")
+	}
+	problems, err := s.Change(t.Context(), minio.KindBucket, []driver.Change{{Query: driver.Query{Name: "a"}, Intent: driver.Create, Parameters: bucket()}})
+	if err == nil {
+		t.Errorf("nobody answers, and it says %s", fmt.Sprint(problems))
+	}
+}

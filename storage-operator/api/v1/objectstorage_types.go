@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// ObjectStorageSpec describes an object storage, and what is inside it.
+// +kubebuilder:validation:XValidation:rule="has(self.pools) == has(oldSelf.pools)",message="pools can neither be added to a single server nor taken out: how objects are laid out is decided when the object is made. Create another ObjectStorage and copy the buckets"
+// +kubebuilder:validation:XValidation:rule="!has(self.parity) || has(self.pools)",message="parity needs pools: a single server has one volume, and nothing to make an object anew from"
+// +kubebuilder:validation:XValidation:rule="!has(self.pools) || self.pools.all(p, p.servers / 2 >= (has(self.parity) ? self.parity : (self.pools[0].servers < 6 ? 2 : (self.pools[0].servers < 8 ? 3 : 4))))",message="each pool needs at least twice as many servers as parity has drives, which is by default 2 where the first pool has 4 or 5 servers, 3 where it has 6 or 7, and else 4: give the pool more servers, or set a lower parity"
+type ObjectStorageSpec struct {
+	// backend that stores the objects. Minio: servers of MinIO, which its authors no longer maintain. Immutable.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="backend is immutable: create another ObjectStorage and copy the buckets"
+	Backend Backend `json:"backend"`
+	// version of the backend: a release line such as 2026.2. The plugin lists those that it supports: kubectl get plugins -o yaml.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+){0,2}$`
+	// +kubebuilder:validation:MaxLength=20
+	Version string `json:"version"`
+	// pools of servers, over which each object of a pool is spread in parts. Without them it is a single server, and what is lost with its volume is
+	// lost. It grows by more pools, at the end of the list; what a pool is made of never changes. Decided for good when the object is made. A pool
+	// that is added restarts all servers at once: clients are without an answer for some seconds.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="[0, 1, 2, 3, 4, 5, 6, 7].all(i, i >= oldSelf.size() || i < self.size() && self[i].name == oldSelf[i].name)",message="a pool cannot go, nor change its name or its place, since objects lie there: put it back; add others after those that are there"
+	// +kubebuilder:validation:XValidation:rule="[0, 1, 2, 3, 4, 5, 6, 7].all(i, i >= oldSelf.size() || i >= self.size() || self[i].name != oldSelf[i].name || self[i].servers == oldSelf[i].servers)",message="servers of a pool are immutable, since its objects are spread over as many: set the number back, and add another pool"
+	Pools []ObjectStoragePool `json:"pools,omitempty"`
+	// parity is how many of the drives of a pool may be lost without an object: each object is that much larger on the drives. It holds for what is
+	// written from then on. Default, by the servers of the first pool: 2 for 4 and 5, 3 for 6 and 7, else 4. A change restarts all servers at once.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=8
+	Parity *int32 `json:"parity,omitempty"`
+	// storage of each server. Default 10Gi of the cluster's default class.
+	// +optional
+	// +kubebuilder:default={size: "10Gi"}
+	Storage ObjectStorageVolume `json:"storage,omitzero"`
+	// resources of each server: requests and limits of cpu and memory. The plugin's defaults when left out.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported"
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// buckets. Each is an Entity that this object owns. An object is Ready when its buckets, policies and users are as asked.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	Buckets []ObjectStorageBucket `json:"buckets,omitempty"`
+	// policies that users can have, beside readonly, readwrite and writeonly, which are there and are for all buckets. Taken out of the list, a policy is
+	// removed.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Policies []ObjectStoragePolicy `json:"policies,omitempty"`
+	// users and their access keys. Taken out of the list, a user is removed.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	Users []ObjectStorageUser `json:"users,omitempty"`
+	// parameters of the backend that have no field here, by the names of the plugin. Each is checked: an unknown name or a value out of range sets the
+	// condition Stalled, and nothing changes. A change restarts all servers at once.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!('storage_class_standard' in self)",message="set spec.parity in place of the parameter storage_class_standard"
+	Parameters platformv1.Parameters `json:"parameters,omitempty"`
+	// service says how clients reach the storage. Default: of type ClusterIP.
+	// +optional
+	Service *platformv1.ServiceExposure `json:"service,omitempty"`
+	// tls has the storage speak HTTPS, and nothing else, with a certificate of cert-manager; servers speak it with each other too. It can be turned on
+	// or off only while running is false.
+	// +optional
+	TLS *platformv1.TLS `json:"tls,omitempty"`
+	// scheduling says where the pods may run. Pods are spread over nodes and zones as far as that goes, also without it. A change replaces the pods.
+	// +optional
+	Scheduling *platformv1.Scheduling `json:"scheduling,omitempty"`
+	// podDisruptionBudget limits how many pods of each pool a drained node may take at once. Default 1.
+	// +optional
+	PodDisruptionBudget *platformv1.PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
+	// networkPolicy, when set, lets only those in who are named there, the servers and the operator.
+	// +optional
+	NetworkPolicy *platformv1.NetworkPolicy `json:"networkPolicy,omitempty"`
+	// maintenance says when a change of this spec may restart servers or replace pods. At any time when left out.
+	// +optional
+	Maintenance *platformv1.Maintenance `json:"maintenance,omitempty"`
+	// schedules run Operations on this storage at set times. Those that restart it or replace its pods wait for a maintenance window.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Schedules []platformv1.Schedule `json:"schedules,omitempty"`
+	// monitoring has Prometheus read the metrics. They are on the port of the clients, who can read them too while this is on.
+	// +optional
+	Monitoring *platformv1.Monitoring `json:"monitoring,omitempty"`
+	// running is false for a storage that is stopped: its pods are gone, its volumes, Service and Secrets are kept. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Running *bool `json:"running,omitempty"`
+	// deletionPolicy says what becomes of the volumes when this object is deleted: Retain keeps them, Delete deletes them with all that is on
+	// them. Default Retain.
+	// +optional
+	// +kubebuilder:default=Retain
+	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// pluginVersion is the version of the plugin that runs this storage. Immutable but through an Operation of template UpgradeApp. Default 1.0.0.
+	// +optional
+	// +kubebuilder:default="1.0.0"
+	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
+	// +kubebuilder:validation:MaxLength=40
+	PluginVersion string `json:"pluginVersion,omitempty"`
+}
+
+// Backend is what stores objects.
+// +kubebuilder:validation:Enum=Minio
+type Backend string
+
+// BackendMinio are servers of MinIO.
+const BackendMinio Backend = "Minio"
+
+// ObjectStoragePool is some servers, each with a volume, over which an object is spread.
+type ObjectStoragePool struct {
+	// name of the pool, a part of its pods' names.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=6
+	Name string `json:"name"`
+	// servers of the pool, 4 to 16. Immutable.
+	// +required
+	// +kubebuilder:validation:Minimum=4
+	// +kubebuilder:validation:Maximum=16
+	Servers int32 `json:"servers"`
+}
+
+// ObjectStorageVolume is the volume of each server.
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storage.storageClassName is immutable"
+type ObjectStorageVolume struct {
+	// size of the volume. It can grow, where its class allows that; never shrink, but that a size which the class could not give can be taken
+	// back. Default 10Gi.
+	// +optional
+	// +kubebuilder:default="10Gi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) > 0",message="storage.size must be greater than 0"
+	Size resource.Quantity `json:"size,omitzero"`
+	// storageClassName of the volume; the cluster's default class when left out. Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName *string `json:"storageClassName,omitempty"`
+}
+
+// ObjectStorageStatus is what is known of an object storage.
+type ObjectStorageStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is one word for printing.
+	// +optional
+	Phase platformv1.Phase `json:"phase,omitempty"`
+	// conditions: Ready, Reconciling, Stalled and Accepted.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// version of the backend that runs.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// ready counts servers as "ready/wanted".
+	// +optional
+	Ready string `json:"ready,omitempty"`
+	// pools and how many of their servers are ready; none for a single server.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Pools []ObjectStoragePoolStatus `json:"pools,omitempty"`
+	// endpoint that clients use, as "host:port".
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
+	// bindingName names the Secret with endpoint, accessKey and secretKey of root, after the Service Binding specification. Give applications users of
+	// their own.
+	// +optional
+	BindingName string `json:"bindingName,omitempty"`
+	// application names the Application that this object compiles to.
+	// +optional
+	Application string `json:"application,omitempty"`
+	// schedules, the one that comes next first.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Schedules []platformv1.ScheduleStatus `json:"schedules,omitempty"`
+}
+
+// ObjectStoragePoolStatus is how many servers of a pool are ready.
+type ObjectStoragePoolStatus struct {
+	// name of the pool.
+	Name string `json:"name"`
+	// servers wanted.
+	Servers int32 `json:"servers"`
+	// ready servers.
+	Ready int32 `json:"ready"`
+}
+
+// ObjectStorage is a storage for objects that speaks S3: one server, or pools of servers, with buckets and users inside.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=objectstorages,singular=objectstorage,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Backend",type=string,JSONPath=`.spec.backend`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Servers",type=string,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.storage) || !has(oldSelf.spec.storage) || !has(self.spec.storage.size) || !has(oldSelf.spec.storage.size) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason == 'VolumeExpansionUnsupported'))",message="storage.size cannot shrink: a volume can only grow"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 24",message="the name of an ObjectStorage has at most 24 characters"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of an ObjectStorage cannot hold a dot: it becomes part of the name of a Service"
+type ObjectStorage struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what you want.
+	// +required
+	Spec ObjectStorageSpec `json:"spec"`
+	// status is what there is; the operator writes it.
+	// +optional
+	Status ObjectStorageStatus `json:"status,omitzero"`
+}
+
+// ObjectStorageList is a list of object storages.
+// +kubebuilder:object:root=true
+type ObjectStorageList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ObjectStorage `json:"items"`
+}
+
+// GetConditions implements platformv1.Conditioned.
+func (o *ObjectStorage) GetConditions() []metav1.Condition { return o.Status.Conditions }
+
+// SetConditions implements platformv1.Conditioned.
+func (o *ObjectStorage) SetConditions(c []metav1.Condition) { o.Status.Conditions = c }
+
+// SetObservedGeneration implements platformv1.Conditioned.
+func (o *ObjectStorage) SetObservedGeneration(g int64) { o.Status.ObservedGeneration = g }
+
+// SetPhase implements typed.Object.
+func (o *ObjectStorage) SetPhase(phase platformv1.Phase) { o.Status.Phase = phase }
