@@ -12,7 +12,7 @@ import (
 // ApplicationSpec describes one instance of a middleware.
 // +kubebuilder:validation:XValidation:rule="self.plugin == oldSelf.plugin",message="plugin is immutable"
 // +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an instance that is made, and immutable: make another one from the other backup"
-// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.adoptVolumes) || self.adoptVolumes == ''",message="restoreFrom and adoptVolumes say both where the data comes from: take one of them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.adoptVolumes) || size(self.adoptVolumes) == 0",message="restoreFrom and adoptVolumes say both where the data comes from: take one of them out"
 type ApplicationSpec struct {
 	// plugin that knows the middleware, for example redis. Immutable.
 	// +required
