@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	protocol "github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
@@ -15,6 +17,32 @@ import (
 func (m *carrier) into(script string) protocol.Plan {
 	plan := restore()
 	plan.Command, plan.Into = shell(script), &protocol.Into{Folder: m.path("disk"), ID: "1a2b-3c4d"}
+	return plan
+}
+
+// wayBack is the plan of a restore into the folder "disk" by what a plugin declares for a method.
+func (m *carrier) wayBack(plugin, method string) protocol.Plan {
+	m.Helper()
+	var declared struct {
+		Components []struct {
+			Backups []struct {
+				Name    string
+				Restore struct{ Command []string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(must(os.ReadFile("../../../database-operator/plugins/"+plugin+"/1.1.0/components.yaml")), &declared); err != nil {
+		m.Fatal(err)
+	}
+	plan := m.into("")
+	plan.Command = nil
+	for _, component := range declared.Components {
+		for _, backup := range component.Backups {
+			if backup.Name == method {
+				plan.Command = backup.Restore.Command
+			}
+		}
+	}
 	return plan
 }
 

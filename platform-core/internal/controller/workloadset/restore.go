@@ -34,9 +34,9 @@ import (
 const (
 	// restoreTimeout is how long one attempt may take.
 	restoreTimeout = 24 * time.Hour
-	// firstRetry is the wait after the first attempt that failed; each further one is twice as long, up to lastRetry.
-	firstRetry = 5 * time.Second
-	lastRetry  = 10 * time.Minute
+	// restoreRetry is the wait after the first attempt that failed; each further one is twice as long, up to longestRestoreRetry.
+	restoreRetry        = 5 * time.Second
+	longestRestoreRetry = 10 * time.Minute
 	// longestReason is how many characters of what a mover said are shown.
 	longestReason = 400
 )
@@ -44,11 +44,15 @@ const (
 // finalReasons are those that another attempt at the same Backup and volume cannot mend.
 var finalReasons = []string{mover.ReasonDamaged, mover.ReasonUnsupported, mover.ReasonNotFound, mover.ReasonBadPlan, mover.ReasonTargetNotEmpty}
 
-// restore has the volumes of the first pod filled before any pod is made. It returns nil once they are, and where there is nothing to do: a set
-// that has a pod has had its turn.
+// awaitsData says whether no pod is made yet since the data is to be there first. A set that has a pod, or had a writer, has had its turn.
+func awaitsData(set *platformv1.WorkloadSet, f *facts) bool {
+	return set.Spec.Restore != nil && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
+		set.Status.Writer == nil && len(set.Spec.Ordinals()) > 0
+}
+
+// restore has the volumes of the first pod filled before any pod is made. It returns nil once they are, and where there is nothing to do.
 func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
-	wanted := set.Spec.Restore
-	if wanted == nil || set.Status.Restore.Done() || f.rollout.Mode != rollout.Running || len(f.rollout.Pods) > 0 || len(set.Spec.Ordinals()) == 0 {
+	if !awaitsData(set, f) {
 		return nil
 	}
 	state := set.Status.Restore.DeepCopy()
@@ -58,7 +62,7 @@ func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f
 	o := c.fill(ctx, set, f, state)
 	set.Status.Restore = state
 	if state.Done() {
-		c.events.Normal(set, platformv1.ReasonRestored, "The data of Backup %s is on the volume of the first pod.", wanted.From.Backup)
+		c.events.Normal(set, platformv1.ReasonRestored, "The data of Backup %s is on the volume of the first pod.", set.Spec.Restore.From.Backup)
 	}
 	reportRestore(set, o)
 	if o.Kind() == outcome.KindDone {
@@ -132,7 +136,7 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 	}
 	from := set.Spec.Restore.From
 	no := func(format string, args ...any) outcome.Outcome {
-		return outcome.StalledFor(lastRetry, platformv1.ReasonRestoreFailed, fmt.Sprintf(format, args...))
+		return outcome.StalledFor(longestRestoreRetry, platformv1.ReasonRestoreFailed, fmt.Sprintf(format, args...))
 	}
 	backup, repository := &platformv1.Backup{}, &platformv1.BackupRepository{}
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: from.Backup}, backup)
@@ -190,9 +194,9 @@ func (c *Controller) retryFill(set *platformv1.WorkloadSet, f *facts, state *pla
 		state.Final = true
 		return failedFor(set, state)
 	}
-	wait := lastRetry
+	wait := longestRestoreRetry
 	if n := state.Attempt - 1; n < 7 {
-		wait = min(lastRetry, firstRetry<<n)
+		wait = min(longestRestoreRetry, restoreRetry<<n)
 	}
 	state.Attempt++
 	state.RetryTime = &metav1.Time{Time: f.now.Add(wait).Truncate(time.Second).Add(time.Second)}
