@@ -101,7 +101,7 @@ func TestRestoreIntoAnInstance(t *testing.T) {
 		return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30}, platformv1.OperationSucceeded
 	}
 	b := begins(t, app.Namespace, "redis-b", backup.Name, func(s *platformv1.ApplicationSpec) {
-		s.Topology, s.Components = "replication", []platformv1.ApplicationComponent{{Name: "redis", Replicas: new(int32(2))}}
+		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"appendonly": "yes"}}}
 	})
 	held(t, b, platformv1.ReasonRestoring, `the data of Backup "nightly-backup", 30 bytes`)
 	if c := meta.FindStatusCondition(b.Status.Conditions, platformv1.RestoredCondition); c == nil || c.Status != metav1.ConditionFalse || c.Reason != platformv1.ReasonRestoring {
@@ -140,7 +140,7 @@ func TestRestoreIntoAnInstance(t *testing.T) {
 		t.Errorf("another Backup: %v", err)
 	}
 	refresh(t, b)
-	change(t, b, func(s *platformv1.ApplicationSpec) { s.Components[0].Replicas = new(int32(1)) })
+	change(t, b, func(s *platformv1.ApplicationSpec) { s.Components[0].Parameters["maxmemory"] = "64mb" })
 	testkit.WaitForReady(t, env.Client, b)
 	if again := played.verbs(t, mover.VerbRestore); len(again) != 2 {
 		t.Errorf("there were %d movers for two instances", len(again))
