@@ -16,7 +16,7 @@ import (
 )
 
 // redisServer is one with a folder of its own, on loopback.
-func (m *carrier) redisServer(dir string) (ask func(words ...string) string, port string) {
+func (m *carrier) redisServer(dir string, flags ...string) (ask func(words ...string) string, port string) {
 	m.Helper()
 	if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
 		m.Fatal(err)
@@ -27,7 +27,8 @@ func (m *carrier) redisServer(dir string) (ask func(words ...string) string, por
 	}
 	_, port, _ = net.SplitHostPort(listener.Addr().String())
 	listener.Close()
-	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", m.path(dir), "--requirepass", "hunter22", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "local")
+	server := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", m.path(dir), "--requirepass", "hunter22", "--repl-diskless-sync-delay", "0",
+		"--enable-debug-command", "local"}, flags...)...)
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := server.Start(); err != nil {
 		m.Fatal(err)
@@ -62,6 +63,26 @@ func TestMoverRedis(t *testing.T) {
 	if got := restored("debug", "digest"); got != before || len(got) != 40 {
 		t.Errorf("the data is %s, and was %s", got, before)
 	}
+	// The plugin's own way back, for a server that reads its snapshot and for one that reads its log of writes, and goes on with that.
+	for _, appendonly := range []string{"no", "yes"} {
+		m.disk()
+		m.env = []string{"REDISCLI_AUTH=hunter22", "APPENDONLY=" + appendonly}
+		m.succeeds(m.wayBack("redis", "rdb"))
+		if has(m.path("disk", "appendonlydir")) != (appendonly == "yes") {
+			t.Errorf("with appendonly %s there is %v", appendonly, m.on())
+		}
+		restored, _ := m.redisServer("disk", "--appendonly", appendonly)
+		if got := restored("debug", "digest"); got != before {
+			t.Errorf("with appendonly %s the data is %s, and was %s", appendonly, got, before)
+		}
+		restored("set", "new", "new")
+		after := restored("debug", "digest")
+		restored("shutdown", "save")
+		again, _ := m.redisServer("disk", "--appendonly", appendonly)
+		if got := again("debug", "digest"); got != after || again("get", "new") != "new" {
+			t.Errorf("with appendonly %s the data is %s after a restart, and was %s", appendonly, got, after)
+		}
+	}
 	ask("shutdown", "nosave")
 	m.succeeds(of("delete"))
 	m.fails(backup("mover-2", "exec redis-cli -p "+port+" --rdb -"), "CommandFailed", "Connection refused")
@@ -89,6 +110,20 @@ func TestMoverPostgreSQL(t *testing.T) {
 	into := restore()
 	into.Command = shell("mkdir -m 700 target && tar -x -C target && exec " + programs + "/pg_verifybackup target")
 	m.succeeds(into)
+	// The plugin's own way back. It refuses data of another major version, and what is none.
+	major := filepath.Base(filepath.Dir(programs))
+	m.disk()
+	m.env = append(m.env, "VERSION="+major)
+	m.succeeds(m.wayBack("postgresql", "base"))
+	if said, err := exec.Command(programs+"/pg_verifybackup", m.path("disk", "pgdata")).CombinedOutput(); err != nil {
+		t.Errorf("what is restored is not what was kept: %v: %s", err, said)
+	}
+	if info, err := os.Stat(m.path("disk", "pgdata")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder is %v, %v", info, err)
+	}
+	m.disk()
+	m.env[len(m.env)-1] = "VERSION=9"
+	m.fails(m.wayBack("postgresql", "base"), "CommandFailed", "and this is 9")
 	m.succeeds(of("delete"))
 	m.env[0] = "PGPASSWORD=wrong-password"
 	m.fails(plan, "CommandFailed", "password authentication failed")

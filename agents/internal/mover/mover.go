@@ -50,6 +50,8 @@ type Mover struct {
 	repository store.Repository
 	passphrase string
 	hide       secrets
+	// dir is the working directory of commands; the own one when empty.
+	dir string
 }
 
 // Run does what the plan says. All that can be wrong is in the result.
@@ -87,6 +89,9 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 	case mover.VerbBackup:
 		return m.backup(ctx, plan)
 	case mover.VerbRestore:
+		if plan.Into != nil {
+			return m.restoreInto(ctx, plan)
+		}
 		return m.restore(ctx, plan)
 	case mover.VerbInspect:
 		return m.inspect(ctx, plan)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ const (
 var (
 	digestForm   = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	partForm     = regexp.MustCompile(`^([0-9a-f]{16})/data-([0-9]{5,7})$`)
+	idForm       = regexp.MustCompile(`^[0-9A-Za-z-]{1,63}$`)
 	metadataForm = regexp.MustCompile(`^([0-9a-f]{16})/metadata\.json$`)
 )
 
@@ -59,6 +61,10 @@ func checkVerb(plan *mover.Plan) error {
 		return fmt.Errorf("the verb %s has a command of %d words", plan.Verb, len(plan.Command))
 	case len(plan.Facts) > 0 && plan.Verb != mover.VerbBackup:
 		return fmt.Errorf("the verb %s has no facts", plan.Verb)
+	case plan.Into != nil && plan.Verb != mover.VerbRestore:
+		return fmt.Errorf("the verb %s fills no volume", plan.Verb)
+	case plan.Into != nil && (!filepath.IsAbs(plan.Into.Folder) || filepath.Clean(plan.Into.Folder) != plan.Into.Folder || !idForm.MatchString(plan.Into.ID)):
+		return fmt.Errorf("%q is no folder of a volume, or %q no ID of what is to be there", plan.Into.Folder, plan.Into.ID)
 	case plan.Verify && plan.Verb != mover.VerbInspect:
 		return fmt.Errorf("the verb %s does not verify", plan.Verb)
 	case plan.BytesPerSecond < 0:

@@ -89,7 +89,7 @@ func (m *Mover) begin(ctx context.Context, words []string, which direction) (*to
 		said.Close()
 		return nil, err
 	}
-	spec := reaper.Spec{Command: words, Env: m.Env, Stderr: saying, Family: reaper.Everyone}
+	spec := reaper.Spec{Command: words, Env: m.Env, Dir: m.dir, Stderr: saying, Family: reaper.Everyone}
 	own, its := reader, writer
 	if which == fromOutput {
 		spec.Stdout = writer

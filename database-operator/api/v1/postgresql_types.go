@@ -12,6 +12,7 @@ import (
 
 // PostgreSQLSpec describes a PostgreSQL server, or a primary with its replicas.
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || !has(self.synchronous.replicas) || self.synchronous.replicas <= (has(self.replicas) ? self.replicas : 0)",message="synchronous.replicas cannot be above replicas: nobody would be there to have the copies. Raise replicas, or lower synchronous.replicas"
+// +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an object that is made, and immutable: make another one from the other backup"
 type PostgreSQLSpec struct {
 	// version of PostgreSQL: 15 or 17, of which the plugin has the latest minor release. It changes by an Operation UpgradePaaS, which upgrades the
 	// data, and by RollBackUpgrade: a server cannot read the data of another major version. By hand it cannot change while running is true.
@@ -125,6 +126,9 @@ type PostgreSQLSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// restoreFrom has the data begin with that of a Backup, of the same namespace and major version, which is waited for. Immutable. The password of the superuser and those of roles with passwordFrom are those of this object; roles and databases that the Backup has and this object lists are taken over as with adopt.
+	// +optional
+	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin postgresql that runs this instance. Immutable but through an Operation of template
 	// UpgradeApp. Default 1.1.0.
 	// +optional

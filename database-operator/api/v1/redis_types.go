@@ -19,6 +19,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.sentinel) || !has(self.failover)",message="failover is for replicas without sentinel: set sentinel.after in place of failover.after, and take failover out"
 // +kubebuilder:validation:XValidation:rule="!has(self.durability) || has(self.replicas) && self.durability.minReplicas <= self.replicas",message="durability.minReplicas cannot be above replicas: no write would ever be taken"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxmemory) || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.maxmemory)).compareTo(quantity(string(self.resources.limits['memory']))) <= 0",message="maxmemory cannot be above resources.limits.memory: the kernel would end the process before Redis makes room"
+// +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an object that is made, and immutable: make another one from the other backup"
 type RedisSpec struct {
 	// version of Redis: a release line such as 7.0. The plugin lists those that it
 	// supports: kubectl get plugins -o yaml.
@@ -128,6 +129,9 @@ type RedisSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// restoreFrom has the data begin with that of a Backup, of the same namespace and major version, which is waited for. Immutable. Passwords and users are those of this object. The Backup can be of a server alone or with replicas.
+	// +optional
+	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin redis that runs this server. Immutable but through an Operation of template
 	// UpgradeApp. Default 1.1.0.
 	// +optional

@@ -59,11 +59,25 @@ type Plan struct {
 	// Facts is run after Command of a backup has ended well: lines "key=value" of its standard output become Result.Facts, such as the
 	// timeline and the position in the log.
 	Facts []string `json:"facts,omitempty"`
+	// Into is the volume that VerbRestore fills; without it the command alone knows where the data goes.
+	Into *Into `json:"into,omitempty"`
 	// Verify has VerbInspect read all of the data.
 	Verify bool `json:"verify,omitempty"`
 	// BytesPerSecond bounds what is sent or read; 0 is no bound.
 	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
 }
+
+// Into is a volume that is filled once. The command runs in an empty folder on it, and all that it leaves there is moved into Folder when it has ended
+// well and the data was what the manifest says; RestoredName comes last.
+type Into struct {
+	// Folder where the volume is mounted. Beside what file systems have by themselves and earlier attempts left it has to be empty.
+	Folder string `json:"folder"`
+	// ID of what is to be there. A volume that has it already is left as it is.
+	ID string `json:"id"`
+}
+
+// RestoredName is the file in Into.Folder that has the ID of what was put there, once all of it is.
+const RestoredName = ".zeroinfra.restored"
 
 // Repository is a place where backups are kept.
 type Repository struct {
@@ -182,6 +196,10 @@ const (
 	ReasonSuperseded = "Superseded"
 	// ReasonBadPlan: the plan or the key cannot be read.
 	ReasonBadPlan = "BadPlan"
+	// ReasonTargetNotEmpty: the volume that is to be filled has something on it.
+	ReasonTargetNotEmpty = "TargetNotEmpty"
+	// ReasonTargetFailed: the volume that is to be filled cannot be written, or has no room.
+	ReasonTargetFailed = "TargetFailed"
 	// ReasonWrongPassphrase: the backup was encrypted with another passphrase.
 	ReasonWrongPassphrase = "WrongPassphrase"
 	// ReasonUnsupported: the backup has a higher format version than is known.

@@ -11,6 +11,8 @@ import (
 
 // ApplicationSpec describes one instance of a middleware.
 // +kubebuilder:validation:XValidation:rule="self.plugin == oldSelf.plugin",message="plugin is immutable"
+// +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an instance that is made, and immutable: make another one from the other backup"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.adoptVolumes) || size(self.adoptVolumes) == 0",message="restoreFrom and adoptVolumes say both where the data comes from: take one of them out"
 type ApplicationSpec struct {
 	// plugin that knows the middleware, for example redis. Immutable.
 	// +required
@@ -89,6 +91,9 @@ type ApplicationSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=36
 	AdoptVolumes string `json:"adoptVolumes,omitempty"`
+	// restoreFrom has the instance begin with the data of a Backup. Immutable.
+	// +optional
+	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
 }
 
 // ApplicationComponent is what a user sets for one component.
@@ -220,6 +225,9 @@ type ApplicationStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Schedules []ScheduleStatus `json:"schedules,omitempty"`
+	// restoredFrom says what the data that the instance began with is from; absent before it is there.
+	// +optional
+	RestoredFrom *RestoredFrom `json:"restoredFrom,omitempty"`
 }
 
 // Binding names a Secret that follows the Service Binding specification.

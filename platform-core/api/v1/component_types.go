@@ -65,6 +65,9 @@ type ComponentSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=36
 	AdoptVolumes string `json:"adoptVolumes,omitempty"`
+	// restoreFrom is the Backup whose data the component begins with, where it is of its data.
+	// +optional
+	RestoreFrom *ComponentRestore `json:"restoreFrom,omitempty"`
 	// resources of the container that runs the middleware.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`

@@ -16,6 +16,8 @@ const (
 	CertificateServedCondition = "CertificateServed"
 	// MonitoredCondition says whether a Prometheus can find the metrics of a Component; absent when they are not wanted.
 	MonitoredCondition = "Monitored"
+	// RestoredCondition says whether the data of the Backup is there that an instance begins with; absent where it begins with none.
+	RestoredCondition = "Restored"
 	// PointOfNoReturnCondition is True once an Operation has passed the point from which on there is no way back, False before; absent for one
 	// whose template has none.
 	PointOfNoReturnCondition = "PointOfNoReturn"
@@ -28,7 +30,7 @@ const (
 
 // EngineConditions are the types that the engine has itself: no plugin declares one of them.
 var EngineConditions = []string{ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition, MonitoredCondition,
-	PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
+	RestoredCondition, PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
 
 // Reasons of the conditions above. A reason is stable and for machines; the
 // message beside it says what to do.
@@ -55,6 +57,18 @@ const (
 	ReasonBackupFailed = "BackupFailed"
 	// ReasonBackupNotRemoved: what is kept of a Backup that is deleted cannot be removed from its repository.
 	ReasonBackupNotRemoved = "BackupNotRemoved"
+	// ReasonBackupNotFound: there is no Backup of the name that an instance is to be restored from.
+	ReasonBackupNotFound = "BackupNotFound"
+	// ReasonBackupNotCompleted: the Backup that an instance is to be restored from is not whole yet.
+	ReasonBackupNotCompleted = "BackupNotCompleted"
+	// ReasonRestoreRefused: the instance cannot begin with the data of the Backup.
+	ReasonRestoreRefused = "RestoreRefused"
+	// ReasonRestoring: the data of a Backup is on its way, and no pod is made before it is there.
+	ReasonRestoring = "Restoring"
+	// ReasonRestoreFailed: it did not get there; the message says why, and whether it is tried again.
+	ReasonRestoreFailed = "RestoreFailed"
+	// ReasonRestored: it is there.
+	ReasonRestored = "Restored"
 	// ReasonPluginNotFound: no loaded bundle has this plugin name and version.
 	ReasonPluginNotFound = "PluginNotFound"
 	// ReasonPluginInvalid: a bundle is there and was refused.

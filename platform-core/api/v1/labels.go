@@ -71,6 +71,9 @@ const (
 	// DataAnnotation says whose data is on a volume: the plugin and the version of the middleware, as "redis/7.2".
 	DataAnnotation = "platform.zeroinfra.github.com/data"
 
+	// RestoredAnnotation is on a claim whose volume was filled with the data of a Backup, and is the UID of that.
+	RestoredAnnotation = "platform.zeroinfra.github.com/restored"
+
 	// VolumesFinalizer is on a WorkloadSet whose volumes are to be deleted with it.
 	VolumesFinalizer = "platform.zeroinfra.github.com/volumes"
 

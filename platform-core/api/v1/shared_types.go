@@ -148,6 +148,9 @@ type SetState struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	Changes []WriterChange `json:"changes,omitempty"`
+	// restore is how far the set is with the data that it begins with.
+	// +optional
+	Restore *RestoreState `json:"restore,omitempty"`
 }
 
 // PodState is what is known of one pod of a set.

@@ -123,6 +123,9 @@ type WorkloadSetSpec struct {
 	// adoptVolumes is the UID of an earlier Application whose retained volumes this set may use.
 	// +optional
 	AdoptVolumes string `json:"adoptVolumes,omitempty"`
+	// restore says how the volumes of the first pod are filled before any pod is made.
+	// +optional
+	Restore *SetRestore `json:"restore,omitempty"`
 }
 
 // SetCondition is a condition that the plugin declares. Its texts are CEL expressions over role and attributes of a pod.
@@ -275,6 +278,9 @@ type WorkloadSetStatus struct {
 	// +listType=map
 	// +listMapKey=claim
 	Volumes []VolumeState `json:"volumes,omitempty"`
+	// restore is how far the filling of the volumes is, where spec.restore is set.
+	// +optional
+	Restore *RestoreState `json:"restore,omitempty"`
 }
 
 // SwitchoverState is one attempt of a pod that takes writes to hand over.

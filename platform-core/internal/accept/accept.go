@@ -36,6 +36,8 @@ type Facts struct {
 	Classes map[string]bool
 	// Claims that hold data of the Application, or of an earlier one of its name, by name.
 	Claims map[string]*corev1.PersistentVolumeClaim
+	// Backup that the instance is to begin with; nil when it is not there, or not needed any more.
+	Backup *platformv1.Backup
 	// Settings of the operator that its pods would be made with.
 	Settings render.Settings
 }
@@ -54,6 +56,7 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), tlsChanges(f, wanted), windows(app), schedules(app, f)); len(refusals) > 0 {
 		return nil, refusals
 	}
+	keepRestore(f, wanted)
 	return wanted, nil
 }
 

@@ -66,6 +66,10 @@ func problems(app *platformv1.Application, f Facts) ([]*render.Refusal, []string
 	if len(refusals) > 0 {
 		return refusals, nil
 	}
+	refusals, waits := Restore(app, f, wanted)
+	if len(refusals) > 0 {
+		return refusals, nil
+	}
 	var outputs []*render.ComponentOutput
 	if outputs, refusals = rendered(app, f, wanted); len(refusals) > 0 {
 		return refusals, nil
@@ -73,6 +77,9 @@ func problems(app *platformv1.Application, f Facts) ([]*render.Refusal, []string
 	refusals, warnings := volumes(app, f, outputs)
 	if r := Class(f, wanted); r != nil {
 		warnings = append(warnings, held(r))
+	}
+	if waits != nil {
+		warnings = append(warnings, held(waits))
 	}
 	return refusals, warnings
 }

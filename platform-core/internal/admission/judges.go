@@ -160,7 +160,7 @@ func (c *court) identify(ctx context.Context, object client.Object, compiled ...
 	}
 	for _, app := range compiled {
 		if app != nil {
-			app.UID, app.Status.Plugin = live.UID, live.Status.Plugin
+			app.UID, app.Status.Plugin, app.Status.RestoredFrom = live.UID, live.Status.Plugin, live.Status.RestoredFrom
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,5 +45,26 @@ func Facts(ctx context.Context, reader client.Reader, app *platformv1.Applicatio
 	for i := range claims.Items {
 		f.Claims[claims.Items[i].Name] = &claims.Items[i]
 	}
-	return f, nil
+	var err error
+	f.Backup, err = Source(ctx, reader, app)
+	return f, err
+}
+
+// getter reads one object.
+type getter interface {
+	Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error
+}
+
+// Source reads the Backup that an Application is to begin with; nil when there is none of the name, or its data is there already.
+func Source(ctx context.Context, reader getter, app *platformv1.Application) (*platformv1.Backup, error) {
+	from := app.Spec.RestoreFrom
+	if from == nil || app.Status.RestoredFrom != nil {
+		return nil, nil
+	}
+	backup := &platformv1.Backup{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: from.Backup}, backup)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return backup, err
 }

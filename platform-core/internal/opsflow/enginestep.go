@@ -248,14 +248,14 @@ func quantity(name, text string) error {
 
 // upgrade refuses to go back: what a newer version wrote, an older one may not read.
 func (f Facts) upgrade(version string) ([]FieldEdit, error) {
-	if f.Application != nil && olderVersion(version, f.Application.Spec.Version) {
+	if f.Application != nil && IsOlder(version, f.Application.Spec.Version) {
 		return nil, fmt.Errorf("%s has version %s, and %s is older: a downgrade is not possible; restore a backup instead", f.Target, f.Application.Spec.Version, version)
 	}
 	return []FieldEdit{{"version", version}}, nil
 }
 
-// olderVersion compares versions by their numbers.
-func olderVersion(a, b string) bool {
+// IsOlder says whether a version comes before another one: it compares versions by their numbers.
+func IsOlder(a, b string) bool {
 	number := func(parts []string, i int) int {
 		if i >= len(parts) {
 			return 0

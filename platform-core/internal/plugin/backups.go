@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
@@ -28,6 +29,49 @@ type BackupMethod struct {
 	Facts []string `json:"facts,omitempty"`
 	// Env of both.
 	Env []JobEnv `json:"env,omitempty"`
+	// Restore is the way back; without it no instance can begin with such a backup.
+	Restore *RestoreMethod `json:"restore,omitempty"`
+}
+
+// RestoreMethod makes of what a BackupMethod wrote the files that the middleware starts with.
+type RestoreMethod struct {
+	// Folder where the container of the component has the volume.
+	Folder string `json:"folder"`
+	// Command and arguments, with placeholders over app, component, set and params; never through a shell. It reads the data from its standard
+	// input, to the end, and leaves in the folder that it runs in what Folder is to have. It runs as the middleware does, and has no network of it.
+	Command []string `json:"command"`
+	// Env of it: values with placeholders.
+	Env []platformv1.RestoreVariable `json:"env,omitempty"`
+}
+
+// Expand returns the method with its placeholders filled in.
+func (m RestoreMethod) Expand(values placeholder.Values) (RestoreMethod, error) {
+	filled := m
+	filled.Command, filled.Env = slices.Clone(m.Command), slices.Clone(m.Env)
+	var texts []*string
+	for i := range filled.Command {
+		texts = append(texts, &filled.Command[i])
+	}
+	for i := range filled.Env {
+		texts = append(texts, &filled.Env[i].Value)
+	}
+	for _, text := range texts {
+		expanded, err := placeholder.ExpandRestore(*text, values)
+		if err != nil {
+			return RestoreMethod{}, err
+		}
+		*text = expanded
+	}
+	return filled, nil
+}
+
+// BackupMethod returns the method of a component by name.
+func (c *Component) BackupMethod(name string) (BackupMethod, bool) {
+	i := slices.IndexFunc(c.Backups, func(m BackupMethod) bool { return m.Name == name })
+	if i < 0 {
+		return BackupMethod{}, false
+	}
+	return c.Backups[i], true
 }
 
 // BackupSource is a choice of pods.
@@ -88,15 +132,24 @@ func ofBackup(path document.Path) bool {
 	if len(path) < 6 || path[0] != "components" || path[2] != "backups" {
 		return false
 	}
-	return path[4] == "command" || path[4] == "facts" || path[4] == "env" && path[len(path)-1] == "value"
+	return path[4] == "command" || path[4] == "facts" || path[4] == "env" && path[len(path)-1] == "value" || ofRestore(path)
 }
 
-// checkBackupText checks a text, which is filled in when the source is known.
-func checkBackupText(text string) error {
+// ofRestore says whether a path of a method of backups leads to such a text of the way back.
+func ofRestore(path document.Path) bool {
+	return len(path) > 6 && path[4] == "restore" && (path[5] == "command" || path[5] == "env" && path[len(path)-1] == "value")
+}
+
+// checkBackupText checks a text, which is filled in when the source is known, or the instance that is to have the data.
+func checkBackupText(path document.Path, text string) error {
 	if !placeholder.In(text) {
 		return nil
 	}
-	template, err := placeholder.Compile(text, placeholder.Backup)
+	scope := placeholder.Backup
+	if ofRestore(path) {
+		scope = placeholder.Rules
+	}
+	template, err := placeholder.Compile(text, scope)
 	if err != nil {
 		return err
 	}
@@ -130,7 +183,18 @@ func (l *loader) checkBackups(path document.Path, c *Component) {
 			}
 			l.checkSecret(at.With("env").Index(j).With("secret"), c, env.Secret)
 		}
+		if m.Restore != nil {
+			l.checkRestore(at.With("restore"), c, m.Restore)
+		}
 	}
+}
+
+// checkRestore: what is not on a volume would be gone with the pod that made it.
+func (l *loader) checkRestore(path document.Path, c *Component, m *RestoreMethod) {
+	if len(c.Volumes) == 0 {
+		l.wrong(path.With("folder"), "is of a volume, and the component has none")
+	}
+	unique(l, path.With("env"), m.Env, func(e platformv1.RestoreVariable) string { return e.Name })
 }
 
 // checkBackupNames: a user names a method, and not the component that it is of.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
@@ -19,6 +20,11 @@ const backedUp = `    backups:
         env:
           - {name: TLS, value: "${app.tls ? '--tls' : ''}"}
           - {name: REDISCLI_AUTH, secret: {credential: default, key: password}}
+        restore:
+          folder: /data
+          command: [load, "${app.version}"]
+          env:
+            - {name: APPENDONLY, value: "${params['appendonly']}"}
 `
 
 func TestBrokenBackups(t *testing.T) {
@@ -26,21 +32,36 @@ func TestBrokenBackups(t *testing.T) {
 		return broken{part: PartComponents, key: components, old: probeLine, new: strings.Replace(backedUp, old, new, 1) + probeLine, at: at, says: says}
 	}
 	run(t, map[string]broken{
-		"no command":          c(`[redis-cli, -h, "${source.fqdn}", --rdb, "-"]`, "[]", "command: []", "at least one"),
-		"no source":           c(`[{role: replica, when: "role != ''"}, {role: primary}]`, "[]", "from: []", "at least one role"),
-		"role unknown":        c("{role: primary}", "{role: leader}", "from: [", `names the role "leader"`),
-		"when is no truth":    c("role != ''", "role", "from: [", "must give true or false"),
-		"when sees no app":    c("role != ''", "app.tls", "from: [", "known here: role, attributes"),
-		"attribute unknown":   c("role != ''", "attributes['colour'] != ''", "from: [", `names the attribute "colour"`),
-		"command sees no set": c("${source.fqdn}", "${set.name}", "command: [redis-cli, -h", "known here: app, source"),
-		"a list of words":     c(`"${app.tls ? '--tls' : ''}"`, `"${['--tls']}"`, "- {name: TLS", "gives a list of texts"),
-		"secret of another":   c("credential: default", "credential: admin", "- {name: REDISCLI_AUTH", `names the credential of this component "admin"`),
-		"value and secret":    c("- {name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, value: x,", "- {name: REDISCLI_AUTH", "has a value and a secret"),
-		"variable twice":      c("{name: TLS,", "{name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, secret", "names must differ"),
-		"two of a name":       c("      - name: rdb", "      - {name: rdb, from: [{role: primary}], command: [x]}\n      - name: rdb", "- name: rdb", "names must differ"),
-		"no default of two":   c("      - name: rdb", "      - {name: keys, from: [{role: primary}], command: [x]}\n      - name: rdb", "components:", "none is the default"),
-		"two defaults":        c("      - name: rdb", "      - {name: keys, default: true, from: [{role: primary}], command: [x]}\n      - name: rdb\n        default: true", "default: true\n        from", "there can be one"),
+		"no command":            c(`[redis-cli, -h, "${source.fqdn}", --rdb, "-"]`, "[]", "command: []", "at least one"),
+		"no source":             c(`[{role: replica, when: "role != ''"}, {role: primary}]`, "[]", "from: []", "at least one role"),
+		"role unknown":          c("{role: primary}", "{role: leader}", "from: [", `names the role "leader"`),
+		"when is no truth":      c("role != ''", "role", "from: [", "must give true or false"),
+		"when sees no app":      c("role != ''", "app.tls", "from: [", "known here: role, attributes"),
+		"attribute unknown":     c("role != ''", "attributes['colour'] != ''", "from: [", `names the attribute "colour"`),
+		"command sees no set":   c("${source.fqdn}", "${set.name}", "command: [redis-cli, -h", "known here: app, source"),
+		"a list of words":       c(`"${app.tls ? '--tls' : ''}"`, `"${['--tls']}"`, "- {name: TLS", "gives a list of texts"),
+		"secret of another":     c("credential: default", "credential: admin", "- {name: REDISCLI_AUTH", `names the credential of this component "admin"`),
+		"value and secret":      c("- {name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, value: x,", "- {name: REDISCLI_AUTH", "has a value and a secret"),
+		"variable twice":        c("{name: TLS,", "{name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, secret", "names must differ"),
+		"two of a name":         c("      - name: rdb", "      - {name: rdb, from: [{role: primary}], command: [x]}\n      - name: rdb", "- name: rdb", "names must differ"),
+		"no default of two":     c("      - name: rdb", "      - {name: keys, from: [{role: primary}], command: [x]}\n      - name: rdb", "components:", "none is the default"),
+		"two defaults":          c("      - name: rdb", "      - {name: keys, default: true, from: [{role: primary}], command: [x]}\n      - name: rdb\n        default: true", "default: true\n        from", "there can be one"),
+		"no folder":             c("          folder: /data\n", "", "restore:", "folder"),
+		"folder of the root":    c("folder: /data", "folder: data", "folder: data", "the path of a folder"),
+		"way back sees no pod":  c("[load, \"${app.version}\"]", "[load, \"${source.fqdn}\"]", "command: [load", "known here: app, component, set, params"),
+		"way back has a secret": c("{name: APPENDONLY, value: \"${params['appendonly']}\"}", "{name: APPENDONLY, secret: {credential: default}}", "- {name: APPENDONLY", "secret"),
 	})
+}
+
+func TestRestoreMethod(t *testing.T) {
+	m := RestoreMethod{Folder: "/data", Command: []string{"load", "${app.version}", "$${x}"}, Env: []platformv1.RestoreVariable{{Name: "A", Value: "${'a' in params ? params['a'] : 'none'}"}}}
+	for want, values := range map[string]placeholder.Values{"none": {}, "yes": {Params: map[string]string{"a": "yes"}}} {
+		values.App.Version = "7.0"
+		filled, err := m.Expand(values)
+		if err != nil || !slices.Equal(filled.Command, []string{"load", "7.0", "${x}"}) || filled.Env[0].Value != want || m.Command[1] != "${app.version}" {
+			t.Errorf("it is %+v, want %q: %v", filled, want, err)
+		}
+	}
 }
 
 func TestBackupMethod(t *testing.T) {

@@ -50,7 +50,7 @@ func (l *loader) loadComponents() {
 		case ofSwitchover(path):
 			return false, checkSwitchoverText(text)
 		case ofBackup(path):
-			return false, checkBackupText(text)
+			return false, checkBackupText(path, text)
 		case ofMembership(path):
 			return false, checkMembershipText(text)
 		case ofWritingArgs(path):

@@ -170,6 +170,9 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 	}
 	set := c.shell()
 	set.Failover = c.setFailover(params)
+	if set.Restore, err = c.restore(values); err != nil {
+		return failed(err)
+	}
 	if set.Revision, err = c.revision(&template, &p, exporterEnv); err != nil {
 		return failed(err)
 	}

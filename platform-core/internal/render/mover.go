@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -27,6 +28,8 @@ const (
 	opsImagePath = "/agent-ops"
 	// moverUser is who all movers run as, whatever the middleware's image: so each can delete what another one wrote.
 	moverUser = int64(65532)
+	// restoreKept is how long a Job stays that filled a volume, or failed to: whoever asked has taken note of that long before.
+	restoreKept = time.Hour
 
 	volumeMover      = plugin.VolumePrefix + "mover"
 	volumeStoreKeys  = plugin.VolumePrefix + "store-keys"
@@ -64,15 +67,61 @@ func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mo
 	if err != nil {
 		return nil, err
 	}
+	withMover(&job.Spec.Template.Spec, s.AgentImage)
+	return m.complete(job)
+}
+
+// MoverInto returns the Job of a mover that fills the volumes of the first pod of a set as that says: as the user whose files they are to be, who
+// may read what is in the repository and nothing else there.
+func MoverInto(set *platformv1.WorkloadSet, m Mover) (*batchv1.Job, error) {
+	restore, ordinals := set.Spec.Restore, set.Spec.Ordinals()
+	if restore == nil || len(ordinals) == 0 {
+		return nil, fmt.Errorf("nothing is to be restored into %s", set.Name)
+	}
+	first := platformv1.PodNameFor(set.Name, ordinals[0])
+	like, err := Pod(set, ordinals[0])
+	if err != nil {
+		return nil, err
+	}
+	agent := slices.IndexFunc(like.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == plugin.InitContainer })
+	if agent < 0 {
+		return nil, fmt.Errorf("the pods of %s have no container %q", set.Name, plugin.InitContainer)
+	}
+	var env []plugin.JobEnv
+	for _, variable := range restore.Env {
+		env = append(env, plugin.JobEnv{Name: variable.Name, Value: variable.Value})
+	}
+	job, err := JobOf(set, restore.Container, Settings{}, Job{Name: m.Name, Pod: first, Env: env, Resources: moverResources(), Deadline: m.Deadline})
+	if err != nil {
+		return nil, err
+	}
 	spec := &job.Spec.Template.Spec
+	withMover(spec, like.Spec.InitContainers[agent].Image)
+	m.Plan.Command, m.Plan.Into = restore.Command, &mover.Into{Folder: restore.Folder, ID: string(restore.From.UID)}
+	own := spec.SecurityContext.DeepCopy()
+	if job, err = m.complete(job); err != nil {
+		return nil, err
+	}
+	own.SupplementalGroups = append(own.SupplementalGroups, moverUser)
+	spec.SecurityContext = own
+	job.Spec.TTLSecondsAfterFinished = new(int32(restoreKept / time.Second))
+	for i := range spec.Volumes {
+		if claim := spec.Volumes[i].PersistentVolumeClaim; claim != nil && spec.Volumes[i].Name == volumeRepository {
+			claim.ReadOnly = true
+		}
+	}
+	return job, nil
+}
+
+// withMover has the only container of a pod run a mover, which comes from the agents' image.
+func withMover(spec *corev1.PodSpec, image string) {
 	spec.InitContainers = []corev1.Container{{
-		Name: plugin.InitContainer, Image: s.AgentImage, Command: []string{agentImagePath, "init", "--with", path.Base(plan.OpsPath)},
+		Name: plugin.InitContainer, Image: image, Command: []string{agentImagePath, "init", "--with", path.Base(plan.OpsPath)},
 		Resources: agentResources(), VolumeMounts: []corev1.VolumeMount{{Name: volumeBin, MountPath: plan.BinDir}},
 	}}
 	spec.Volumes = append(spec.Volumes, scratch(volumeBin, corev1.StorageMediumDefault, "128Mi"))
 	spec.Containers[0].Command = []string{plan.OpsPath, "mover"}
 	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: volumeBin, MountPath: plan.BinDir, ReadOnly: true})
-	return m.complete(job)
 }
 
 // MoverAlone returns the Job of a mover that needs nothing of an instance.

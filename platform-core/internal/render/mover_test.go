@@ -89,6 +89,43 @@ func TestMoverBeside(t *testing.T) {
 	}
 }
 
+// A mover into a volume writes as the middleware does, and may read what is in the repository.
+func TestMoverInto(t *testing.T) {
+	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
+	set := spec.DeepCopy()
+	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
+	m := Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}},
+		Repository: &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}}
+	if _, err := MoverInto(set, m); err == nil {
+		t.Error("a set that begins with nothing has a mover")
+	}
+	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "rdb"}, Container: "redis", Folder: "/data",
+		Command: []string{"load"}, Env: []platformv1.RestoreVariable{{Name: "A", Value: "b"}}}
+	job, err := MoverInto(set, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, container := job.Spec.Template.Spec, job.Spec.Template.Spec.Containers[0]
+	user := pod.SecurityContext
+	if *user.RunAsUser != 999 || *user.FSGroup != 999 || !slices.Equal(user.SupplementalGroups, []int64{moverUser}) || !*user.RunAsNonRoot || user.SeccompProfile == nil {
+		t.Errorf("it runs as %+v", user)
+	}
+	mounts := mounted(job)
+	if mounts["/data"].ReadOnly || mounts["/data"].Name == "" || mounts[mover.VolumePath].Name == "" || *job.Spec.TTLSecondsAfterFinished != 3600 {
+		t.Errorf("the mounts are %+v", mounts)
+	}
+	for _, volume := range pod.Volumes {
+		claim := volume.PersistentVolumeClaim
+		if claim != nil && (volume.Name == volumeRepository) != claim.ReadOnly || claim != nil && !claim.ReadOnly && claim.ClaimName != "data-cache-redis-main-0" {
+			t.Errorf("volume %s is %+v", volume.Name, claim)
+		}
+	}
+	if p := planOfMover(t, job); *p.Into != (mover.Into{Folder: "/data", ID: "backup-uid"}) || !slices.Equal(p.Command, []string{"load"}) || pod.InitContainers[0].Image != settings.AgentImage ||
+		!slices.Contains(container.Env, corev1.EnvVar{Name: "A", Value: "b"}) {
+		t.Errorf("the plan is %+v, the pod %+v", p, pod)
+	}
+}
+
 // A mover alone has the agents' own image, and writes to a volume.
 func TestMoverAlone(t *testing.T) {
 	repository := &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}

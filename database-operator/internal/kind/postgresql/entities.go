@@ -26,26 +26,29 @@ const (
 const anyNumber int32 = -1
 
 // Entities implements typed.EntityMaker: roles and what they are granted, databases and their extensions.
+//
+// What the data of a Backup has already becomes what the object says: it is there before anybody could have made it for this object.
 func (Kind) Entities(p *databasev1.PostgreSQL) []platformv1.EntitySpec {
+	restored := p.Spec.RestoreFrom != nil
 	var specs []platformv1.EntitySpec
 	for _, r := range p.Spec.Roles {
 		specs = append(specs, platformv1.EntitySpec{
 			Type: roleType, Name: r.Name, Parameters: role(&r), PasswordFrom: kindparts.PasswordFrom(r.PasswordFrom),
-			DeletionPolicy: platformv1.EntityDelete, Adopt: r.Adopt,
+			DeletionPolicy: platformv1.EntityDelete, Adopt: r.Adopt || restored,
 		})
 		for _, g := range r.Grants {
 			specs = append(specs, platformv1.EntitySpec{
 				Type: grantType, Name: path(r.Name, g.Database, g.Schema, g.Table), Parameters: platformv1.Parameters{"privileges": list(g.Privileges)},
-				DeletionPolicy: platformv1.EntityDelete, Adopt: r.Adopt,
+				DeletionPolicy: platformv1.EntityDelete, Adopt: r.Adopt || restored,
 			})
 		}
 	}
 	for _, d := range p.Spec.Databases {
 		policy := cmp.Or(d.DeletionPolicy, platformv1.EntityRetain)
-		specs = append(specs, platformv1.EntitySpec{Type: databaseType, Name: d.Name, Parameters: database(&d), DeletionPolicy: policy, Adopt: d.Adopt})
+		specs = append(specs, platformv1.EntitySpec{Type: databaseType, Name: d.Name, Parameters: database(&d), DeletionPolicy: policy, Adopt: d.Adopt || restored})
 		for _, e := range d.Extensions {
 			specs = append(specs, platformv1.EntitySpec{
-				Type: extensionType, Name: path(d.Name, e.Name), Parameters: extension(&e), DeletionPolicy: policy, Adopt: d.Adopt,
+				Type: extensionType, Name: path(d.Name, e.Name), Parameters: extension(&e), DeletionPolicy: policy, Adopt: d.Adopt || restored,
 			})
 		}
 	}

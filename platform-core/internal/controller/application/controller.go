@@ -83,6 +83,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
 		// A class that comes or goes can only matter to those that wait for one.
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.waitingForClass), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		// What an instance waits for that is to begin with the data of one.
+		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.ofBackup)).
 		WatchesRawSource(deps.Secrets.Source()).
 		// The CA of an issued certificate is part of the binding.
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
@@ -94,6 +96,23 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 // ofPlugin wakes the Applications that are made from a plugin whose state changed.
 func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcile.Request {
 	return madefrom.Requests(madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj))
+}
+
+// ofBackup wakes the Applications that wait for a Backup to begin with.
+func (c *Controller) ofBackup(ctx context.Context, backup client.Object) []reconcile.Request {
+	var list platformv1.ApplicationList
+	if err := c.client.List(ctx, &list, client.InNamespace(backup.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list the Applications that wait for a Backup")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		from := list.Items[i].Spec.RestoreFrom
+		if from != nil && from.Backup == backup.GetName() && list.Items[i].Status.RestoredFrom == nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
 }
 
 func (c *Controller) waitingForClass(ctx context.Context, _ client.Object) []reconcile.Request {

@@ -13,7 +13,9 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/sure"
 )
 
 // facts are what one turn knows.
@@ -32,6 +34,8 @@ type facts struct {
 	revisions map[string]string
 	// classes are the names of all StorageClasses; the default one under "".
 	classes map[string]bool
+	// backup is the one that the instance is to begin with; nil when it is not there, and once its data is.
+	backup *platformv1.Backup
 	// tls is what is known of TLS.
 	tls tlsFacts
 	// written are the components that this turn wrote: what components says of them is older than that.
@@ -50,6 +54,9 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 		f.state.Bundle = f.state.Bundle.In(app.Spec.Topology)
 	}
 	if err := c.observeComponents(ctx, app, f); err != nil {
+		return nil, err
+	}
+	if err := c.observeBackup(ctx, app, f); err != nil {
 		return nil, err
 	}
 	if err := c.observeClasses(ctx, f); err != nil {
@@ -95,6 +102,12 @@ func (c *Controller) observeClasses(ctx context.Context, f *facts) error {
 	}
 	f.classes = accept.Classes(classes.Items)
 	return nil
+}
+
+// observeBackup reads the Backup that the instance is to begin with.
+func (c *Controller) observeBackup(ctx context.Context, app *platformv1.Application, f *facts) (err error) {
+	f.backup, err = instance.Source(ctx, sure.Reader{Cached: c.client, Live: c.live}, app)
+	return err
 }
 
 // observePasswords reads the Secret that the pods mount for each credential, and the password that belongs in it: from the

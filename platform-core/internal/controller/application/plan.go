@@ -22,10 +22,15 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 		}
 		return nil, refused(refusal)
 	}
-	known := accept.Facts{State: f.state, Components: f.components, Classes: f.classes}
+	known := accept.Facts{State: f.state, Components: f.components, Classes: f.classes, Backup: f.backup}
 	wanted, refusals := accept.Check(app, known)
 	if refusal := render.Join(refusals); refusal != nil {
 		return nil, refused(refusal)
+	}
+	if refusals, waits := accept.Restore(app, known, wanted); len(refusals) > 0 {
+		return nil, refused(render.Join(refusals))
+	} else if waits != nil {
+		return nil, new(outcome.Waiting(waits.Reason, waits.Message))
 	}
 	if o := checkCertManager(f); o != nil {
 		return nil, o

@@ -45,11 +45,29 @@ func report(app *platformv1.Application, f *facts) {
 	parts := conditions.Parts(f.components)
 	conditions.Sum(app, platformv1.CertificateServedCondition, parts)
 	conditions.Sum(app, platformv1.MonitoredCondition, parts)
+	conditions.Sum(app, platformv1.RestoredCondition, parts)
 	conditions.SumDeclared(app, parts)
+	reportRestored(app, f)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	s.Schedules = scheduling.Status(app, func(template string) bool { return opsflow.DisruptsByName(template, f.state.Bundle) })
 	if f.state.Bundle != nil && f.state.Bundle.Binding(app.Spec.Topology) != nil && len(s.Endpoints) > 0 {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
+	}
+}
+
+// reportRestored says what the data is from that the instance began with, once it is there. It stays said, whatever becomes of the component.
+func reportRestored(app *platformv1.Application, f *facts) {
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		component := f.components[name]
+		from := component.Spec.RestoreFrom
+		if from == nil || app.Status.RestoredFrom != nil {
+			continue
+		}
+		for _, set := range component.Status.Sets {
+			if state := set.Restore; state.Done() {
+				app.Status.RestoredFrom = &platformv1.RestoredFrom{Backup: from.Backup, UID: from.UID, Digest: state.Digest, Size: state.Size, CompletionTime: *state.CompletionTime}
+			}
+		}
 	}
 }
 

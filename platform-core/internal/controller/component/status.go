@@ -28,6 +28,7 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 		state := platformv1.SetState{
 			Name: set.Spec.Set, Phase: set.Status.Phase, Replicas: set.Spec.Replicas,
 			ReadyReplicas: set.Status.ReadyReplicas, UpdatedReplicas: set.Status.UpdatedReplicas,
+			Restore: set.Status.Restore.DeepCopy(),
 		}
 		if set.Status.Writer != nil {
 			state.Term, state.Copies = set.Status.Writer.Term, certainCopies(set.Status.Writer)
@@ -47,6 +48,7 @@ func report(component *platformv1.Component, f *facts, output *render.ComponentO
 		s.Version = version
 	}
 	reportCertificate(component, f)
+	conditions.Sum(component, platformv1.RestoredCondition, conditions.Parts(f.sets))
 	conditions.SumDeclared(component, conditions.Parts(f.sets))
 	if output != nil {
 		s.Endpoints = slices.Clone(output.Endpoints)

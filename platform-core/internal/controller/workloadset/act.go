@@ -63,6 +63,9 @@ func (c *Controller) tendPods(ctx context.Context, set *platformv1.WorkloadSet, 
 	if err := c.noteResources(ctx, f); err != nil {
 		return outcome.Failed(err)
 	}
+	if o := c.restore(ctx, set, f); o != nil {
+		return *o
+	}
 	return c.takeAll(ctx, set, f, steps)
 }
 
@@ -120,20 +123,8 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 }
 
 func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
-	if refused := refuseFirstStart(set, f); refused != nil {
-		return *refused
-	}
-	for _, volume := range set.Spec.Volumes {
-		claim := f.claims[platformv1.ClaimNameFor(volume.Name, step.Pod)]
-		if claim != nil && claim.DeletionTimestamp != nil {
-			return outcome.Waiting(platformv1.ReasonPodsNotReady, fmt.Sprintf("claim %s is being deleted: pod %s is made when it is gone", claim.Name, step.Pod))
-		}
-		if refused := refuseClaim(set, f, step.Ordinal, volume, claim); refused != nil && !sizeIsRefused(refused) {
-			return *refused
-		}
-	}
-	if err := c.ensureClaims(ctx, set, f, step.Ordinal); err != nil {
-		return apply.Outcome(err)
+	if o := c.provide(ctx, set, f, step.Ordinal); o.Kind() != outcome.KindDone {
+		return o
 	}
 	want, err := c.rendered.pod(set, step.Ordinal)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,6 +98,7 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 		Watches(&corev1.Pod{}, queue.Made(mgr, &platformv1.WorkloadSet{}, saysMore)).
 		Watches(&corev1.Secret{}, made).
 		Watches(&corev1.ConfigMap{}, made).
+		Watches(&batchv1.Job{}, made).
 		Watches(&corev1.ServiceAccount{}, made).
 		Watches(&rbacv1.Role{}, made).
 		Watches(&rbacv1.RoleBinding{}, made).

@@ -5,7 +5,8 @@
 // Duty: pods, volumes, the agents' identity, certificates and plan; role labels;
 // and what package rollout plans: other images, other resources and other
 // configuration for pods that run, other pods where that is not enough, a switchover
-// before the writer is taken out, stop and start.
+// before the writer is taken out, stop and start. Where the instance begins with the data of a Backup, one Job (restore-<UID>-<attempt>) puts
+// that on the volumes of the first pod, before any pod is made.
 //
 // Inputs: the WorkloadSet, its pods with their agents' reports, its claims,
 // Secrets and ConfigMap, and StorageClasses. No plugin is needed. A step that takes
@@ -18,7 +19,7 @@
 // PodUnschedulable, NodeUnreachable, ImageUnavailable, ProcessFailing, ConfigurationPending,
 // SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
 // WaitingForMaintenance, StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
-// NameTaken, Stopped, Suspended, Deleting.
+// NameTaken, Restoring, RestoreFailed, Stopped, Suspended, Deleting. Restored says how far the data of a Backup is.
 //
 // Data is never destroyed as a side effect: claims are made, grown, and only with
 // the deletion policy Delete deleted, after the pods are gone. A claim of an earlier

@@ -25,7 +25,7 @@ const decisions = 24
 
 // tendWriter looks after who may write, where the engine decides it: it decides and acts until nothing is to be done at this moment.
 func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (outcome.Outcome, error) {
-	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running {
+	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running || awaitsData(set, f) {
 		// What was remembered is of pods that are gone when it runs again.
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		return outcome.Done(), nil

@@ -307,5 +307,5 @@ func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 
 // switchoverWentOn says whether the latest switchover did: the next turn goes by what its status says of it.
 func switchoverWentOn(before, after *platformv1.WorkloadSet) bool {
-	return !equality.Semantic.DeepEqual(before.Status.Switchover, after.Status.Switchover)
+	return restoreWentOn(before, after) || !equality.Semantic.DeepEqual(before.Status.Switchover, after.Status.Switchover)
 }

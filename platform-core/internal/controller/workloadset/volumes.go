@@ -14,6 +14,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -117,6 +118,24 @@ func refuseFirstStart(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 		return refused
 	}
 	return nil
+}
+
+// provide has the claims of one pod there, or says why they cannot be.
+func (c *Controller) provide(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32) outcome.Outcome {
+	if refused := refuseFirstStart(set, f); refused != nil {
+		return *refused
+	}
+	pod := platformv1.PodNameFor(set.Name, ordinal)
+	for _, volume := range set.Spec.Volumes {
+		claim := f.claims[platformv1.ClaimNameFor(volume.Name, pod)]
+		if claim != nil && claim.DeletionTimestamp != nil {
+			return outcome.Waiting(platformv1.ReasonPodsNotReady, fmt.Sprintf("claim %s is being deleted: pod %s is made when it is gone", claim.Name, pod))
+		}
+		if refused := refuseClaim(set, f, ordinal, volume, claim); refused != nil && !sizeIsRefused(refused) {
+			return *refused
+		}
+	}
+	return apply.Outcome(c.ensureClaims(ctx, set, f, ordinal))
 }
 
 // ensureClaims makes the missing claims of one pod, and adopts those that it may. A claim has no owner

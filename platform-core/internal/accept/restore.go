@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package accept
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// keepRestore leaves a component that is there with the Backup that it was made to begin with, and one without as it is: data comes first or never.
+func keepRestore(f Facts, wanted []platformv1.ComponentSpec) {
+	for i := range wanted {
+		if existing := f.Components[wanted[i].Component]; existing != nil {
+			wanted[i].RestoreFrom = existing.Spec.RestoreFrom.DeepCopy()
+		}
+	}
+}
+
+// Restore has the component that a Backup is of begin with its data. What has to be mended in the object is refused; what it waits for is a Backup
+// that is not there, or not whole. The wanted are those of Check.
+func Restore(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) (refusals []*render.Refusal, waits *render.Refusal) {
+	from := app.Spec.RestoreFrom
+	if from == nil || app.Status.RestoredFrom != nil {
+		return nil, nil
+	}
+	for i := range wanted {
+		if wanted[i].RestoreFrom != nil {
+			return nil, nil
+		}
+	}
+	switch b := f.Backup; {
+	case b == nil:
+		return nil, refuse(platformv1.ReasonBackupNotFound, "there is no Backup %q in namespace %q: it begins when there is one, or name another one in a new object", from.Backup, app.Namespace)
+	case !b.DeletionTimestamp.IsZero() || b.Status.Phase == platformv1.BackupDeleting:
+		return []*render.Refusal{refuse(platformv1.ReasonRestoreRefused, "Backup %q is being deleted: name another one", from.Backup)}, nil
+	case b.Status.Phase == platformv1.BackupFailed:
+		return []*render.Refusal{refuse(platformv1.ReasonRestoreRefused, "Backup %q failed, and there is nothing to restore: name another one", from.Backup)}, nil
+	case b.Status.Phase != platformv1.BackupCompleted:
+		return nil, refuse(platformv1.ReasonBackupNotCompleted, "Backup %q is not whole yet: the instance begins when it is", from.Backup)
+	}
+	if refusal := fits(app, f, wanted); refusal != nil {
+		return []*render.Refusal{refusal}, nil
+	}
+	return nil, nil
+}
+
+// fits gives the component the Backup when it can begin with that, or says why it cannot.
+func fits(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
+	b := f.Backup
+	no := func(format string, args ...any) *render.Refusal {
+		return refuse(platformv1.ReasonRestoreRefused, "it cannot begin with Backup %q: "+format, append([]any{b.Name}, args...)...)
+	}
+	was, is := b.Status.Version, app.Spec.Version
+	switch {
+	case b.Status.Plugin == nil || b.Status.Plugin.Name != app.Spec.Plugin:
+		name := "an unknown one"
+		if b.Status.Plugin != nil {
+			name = b.Status.Plugin.Name
+		}
+		return no("it is of plugin %s, and this is an instance of %s", name, app.Spec.Plugin)
+	case majorVersion(was) != majorVersion(is):
+		return no("it is of version %s, and this is version %s: a restore keeps the major version. Set version to %s, and upgrade afterwards", was, is, was)
+	case opsflow.IsOlder(is, was):
+		return no("it is of version %s, and this is version %s, which is older: set version to %s or a later one", was, is, was)
+	}
+	var components []string
+	for i := range wanted {
+		components = append(components, wanted[i].Component)
+	}
+	methods, of := f.State.Bundle.In(app.Spec.Topology).BackupMethodsOf(components)
+	for i, method := range methods {
+		if method.Name == b.Spec.Method {
+			return begins(b, &method, of[i], wanted, no)
+		}
+	}
+	return no("topology %q of plugin %s version %s knows no backup method %q", app.Spec.Topology, app.Spec.Plugin, app.Spec.PluginVersion, b.Spec.Method)
+}
+
+func begins(b *platformv1.Backup, method *plugin.BackupMethod, of *plugin.Component, wanted []platformv1.ComponentSpec, no func(string, ...any) *render.Refusal) *render.Refusal {
+	if method.Restore == nil {
+		return no("this version of the plugin restores nothing of method %q: take a later one", method.Name)
+	}
+	for i := range wanted {
+		spec := &wanted[i]
+		if spec.Component != of.Name {
+			continue
+		}
+		if spec.Storage == nil || spec.Pods() == 0 {
+			return no("component %q has no volume, or no pods", spec.Component)
+		}
+		if size := spec.Storage.Size; size.CmpInt64(b.Status.RawSize) < 0 {
+			return no("its data has %s, and the volumes of component %q have %s: ask for more storage", resource.NewQuantity(b.Status.RawSize, resource.BinarySI), spec.Component, size.String())
+		}
+		spec.RestoreFrom = &platformv1.ComponentRestore{Backup: b.Name, UID: b.UID, Method: method.Name}
+	}
+	return nil
+}
+
+func majorVersion(version string) string {
+	major, _, _ := strings.Cut(version, ".")
+	return major
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package accept
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+// wayBack is a bundle that restores what the method rdb backed up, and nothing of the method keys.
+func wayBack() *plugin.Bundle {
+	return &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{
+		{Name: "keys"}, {Name: "rdb", Restore: &plugin.RestoreMethod{Folder: "/data"}},
+	}}}}}
+}
+
+func TestRestore(t *testing.T) {
+	for name, test := range map[string]struct {
+		change        func(app *platformv1.Application, b *platformv1.Backup)
+		absent        bool
+		refused, says string
+		waits         string
+	}{
+		"whole":         {},
+		"later version": {change: func(app *platformv1.Application, _ *platformv1.Backup) { app.Spec.Version = "7.2" }},
+		"absent":        {absent: true, waits: platformv1.ReasonBackupNotFound, says: `no Backup "nightly" in namespace "ns"`},
+		"under way":     {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Status.Phase = platformv1.BackupRunning }, waits: platformv1.ReasonBackupNotCompleted, says: "not whole yet"},
+		"failed":        {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Status.Phase = platformv1.BackupFailed }, refused: platformv1.ReasonRestoreRefused, says: "failed"},
+		"going":         {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.DeletionTimestamp = new(metav1.Now()) }, refused: platformv1.ReasonRestoreRefused, says: "being deleted"},
+		"other plugin":  {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Status.Plugin.Name = "postgresql" }, refused: platformv1.ReasonRestoreRefused, says: "it is of plugin postgresql, and this is an instance of redis"},
+		"other major":   {change: func(app *platformv1.Application, _ *platformv1.Backup) { app.Spec.Version = "8.0" }, refused: platformv1.ReasonRestoreRefused, says: "keeps the major version"},
+		"older minor":   {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Status.Version = "7.4" }, refused: platformv1.ReasonRestoreRefused, says: "which is older"},
+		"no way back":   {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Spec.Method = "keys" }, refused: platformv1.ReasonRestoreRefused, says: "restores nothing"},
+		"no method":     {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Spec.Method = "magic" }, refused: platformv1.ReasonRestoreRefused, says: `no backup method "magic"`},
+		"no room":       {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Status.RawSize = 1<<30 + 1 }, refused: platformv1.ReasonRestoreRefused, says: "ask for more storage"},
+		"there already": {change: func(app *platformv1.Application, b *platformv1.Backup) {
+			app.Status.RestoredFrom, b.Status.Phase = &platformv1.RestoredFrom{}, platformv1.BackupFailed
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := testApp()
+			app.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "nightly"}
+			b := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "uid"}, Spec: platformv1.BackupSpec{Method: "rdb"}, Status: platformv1.BackupStatus{
+				Phase: platformv1.BackupCompleted, Version: "7.0", RawSize: 1 << 30, Plugin: &platformv1.PluginReference{Name: "redis", Version: "1.0.0"}}}
+			if test.change != nil {
+				test.change(app, b)
+			}
+			f := Facts{State: plugin.State{Bundle: wayBack()}, Backup: b}
+			if test.absent {
+				f.Backup = nil
+			}
+			wanted := []platformv1.ComponentSpec{{Component: "redis", Replicas: 1, Storage: &platformv1.Storage{Size: resource.MustParse("1Gi")}, Sets: []platformv1.ComponentSet{{Name: "main"}}}}
+			refusals, waits := Restore(app, f, wanted)
+			expect(t, render.Join(refusals), test.refused, test.says)
+			expect(t, waits, test.waits, test.says)
+			from := wanted[0].RestoreFrom
+			if begins := test.refused == "" && test.waits == "" && app.Status.RestoredFrom == nil; begins != (from != nil) || from != nil && *from != (platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}) {
+				t.Errorf("the component begins with %+v", from)
+			}
+		})
+	}
+}
+
+// A component keeps what it was made to begin with, and one without never gets anything.
+func TestRestoreIsKept(t *testing.T) {
+	from := &platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}
+	f := Facts{Components: map[string]*platformv1.Component{"redis": {Spec: platformv1.ComponentSpec{RestoreFrom: from}}, "sentinel": {}}}
+	wanted := []platformv1.ComponentSpec{{Component: "redis"}, {Component: "sentinel", RestoreFrom: from}}
+	keepRestore(f, wanted)
+	if wanted[0].RestoreFrom == nil || *wanted[0].RestoreFrom != *from || wanted[1].RestoreFrom != nil {
+		t.Errorf("they begin with %+v and %+v", wanted[0].RestoreFrom, wanted[1].RestoreFrom)
+	}
+	app := testApp()
+	app.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "nightly"}
+	if refusals, waits := Restore(app, f, wanted); len(refusals) > 0 || waits != nil {
+		t.Errorf("once it is made, the Backup is asked for: %v, %v", refusals, waits)
+	}
+}

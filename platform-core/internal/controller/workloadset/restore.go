@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/mover"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/internal/stores"
+	"github.com/zeroinfra/platform-core/internal/sure"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+const (
+	// restoreTimeout is how long one attempt may take.
+	restoreTimeout = 24 * time.Hour
+	// restoreRetry is the wait after the first attempt that failed; each further one is twice as long, up to longestRestoreRetry.
+	restoreRetry        = 5 * time.Second
+	longestRestoreRetry = 10 * time.Minute
+	// longestReason is how many characters of what a mover said are shown.
+	longestReason = 400
+)
+
+// finalReasons are those that another attempt at the same Backup and volume cannot mend.
+var finalReasons = []string{mover.ReasonDamaged, mover.ReasonUnsupported, mover.ReasonNotFound, mover.ReasonBadPlan, mover.ReasonTargetNotEmpty}
+
+// awaitsData says whether no pod is made yet since the data is to be there first. A set that has a pod, or had a writer, has had its turn.
+func awaitsData(set *platformv1.WorkloadSet, f *facts) bool {
+	return set.Spec.Restore != nil && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
+		set.Status.Writer == nil && len(set.Spec.Ordinals()) > 0
+}
+
+// restore has the volumes of the first pod filled before any pod is made. It returns nil once they are, and where there is nothing to do.
+func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+	if !awaitsData(set, f) {
+		return nil
+	}
+	state := set.Status.Restore.DeepCopy()
+	if state == nil {
+		state = &platformv1.RestoreState{Attempt: 1, StartTime: &metav1.Time{Time: f.now}}
+	}
+	o := c.fill(ctx, set, f, state)
+	set.Status.Restore = state
+	if state.Done() {
+		c.events.Normal(set, platformv1.ReasonRestored, "The data of Backup %s is on the volume of the first pod.", set.Spec.Restore.From.Backup)
+	}
+	reportRestore(set, o)
+	if o.Kind() == outcome.KindDone {
+		return nil
+	}
+	return &o
+}
+
+// reportRestore says in a condition how far it is.
+func reportRestore(set *platformv1.WorkloadSet, o outcome.Outcome) {
+	state := set.Status.Restore
+	condition := metav1.Condition{Type: platformv1.RestoredCondition, Status: metav1.ConditionFalse, Reason: cmp.Or(o.Reason(), platformv1.ReasonRestoring), Message: o.Message()}
+	if state.Done() {
+		condition.Status, condition.Reason = metav1.ConditionTrue, platformv1.ReasonRestored
+		condition.Message = fmt.Sprintf("it began with the %s of Backup %q", bytesOf(state.Size), set.Spec.Restore.From.Backup)
+	}
+	conditions.Set(set, condition)
+}
+
+// restoreWentOn says whether another attempt is to begin, or the data is there: the next turn goes by that.
+func restoreWentOn(before, after *platformv1.WorkloadSet) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Restore, after.Status.Restore)
+}
+
+// fill brings a restore on by one step.
+func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState) outcome.Outcome {
+	if filled(set, f) {
+		state.CompletionTime = &metav1.Time{Time: f.now}
+		return outcome.Done()
+	}
+	if state.Final {
+		return failedFor(set, state)
+	}
+	job := &batchv1.Job{}
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: restoreName(set, state)}, job)
+	if apierrors.IsNotFound(err) {
+		return c.beginFill(ctx, set, f, state)
+	}
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	if !metav1.IsControlledBy(job, set) {
+		return outcome.Stalled(platformv1.ReasonNameTaken, fmt.Sprintf("Job %q is somebody else's: delete it", job.Name))
+	}
+	at, err := jobstate.Of(ctx, c.live, job)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	switch result := resultOf(&at); {
+	case at.Phase == platformv1.OperationRunning:
+		said := ""
+		if at.Message != "" {
+			said = ": " + shortened(at.Message)
+		}
+		return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is on its way to the volume of pod %s%s",
+			set.Spec.Restore.From.Backup, bytesOf(state.Size), firstPod(set), said))
+	case result.Reason != "":
+		return c.retryFill(set, f, state, result)
+	}
+	if err := c.noteFilled(ctx, set, f); err != nil {
+		return outcome.Failed(err)
+	}
+	state.CompletionTime, state.RetryTime, state.Message = &metav1.Time{Time: f.now}, nil, ""
+	return outcome.Done()
+}
+
+// beginFill makes the Job of an attempt when its time has come and all is there that it needs.
+func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState) outcome.Outcome {
+	if state.RetryTime != nil && f.now.Before(state.RetryTime.Time) {
+		return failedFor(set, state).Within(state.RetryTime.Sub(f.now))
+	}
+	from := set.Spec.Restore.From
+	no := func(format string, args ...any) outcome.Outcome {
+		return outcome.StalledFor(longestRestoreRetry, platformv1.ReasonRestoreFailed, fmt.Sprintf(format, args...))
+	}
+	backup, repository := &platformv1.Backup{}, &platformv1.BackupRepository{}
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: from.Backup}, backup)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (backup.UID != from.UID || backup.Status.Phase != platformv1.BackupCompleted || !backup.DeletionTimestamp.IsZero()):
+		return no("Backup %q was deleted before its data was here: delete this object, and make it anew from another one", from.Backup)
+	case err != nil:
+		return outcome.Failed(err)
+	}
+	err = c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: backup.Spec.RepositoryRef.Name}, repository)
+	if apierrors.IsNotFound(err) {
+		return no("there is no BackupRepository %q, which Backup %q is kept in: create it again", backup.Spec.RepositoryRef.Name, from.Backup)
+	}
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	missing, err := stores.Missing(ctx, c.live, repository)
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	if missing.Message != "" {
+		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed, missing.Message)
+	}
+	if o := c.provide(ctx, set, f, set.Spec.Ordinals()[0]); o.Kind() != outcome.KindDone {
+		return o
+	}
+	state.Size, state.Digest = backup.Status.RawSize, backup.Status.Digest
+	return c.makeFill(ctx, set, state, backup, repository)
+}
+
+func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, state *platformv1.RestoreState, backup *platformv1.Backup, repository *platformv1.BackupRepository) outcome.Outcome {
+	job, err := render.MoverInto(set, render.Mover{
+		Namespace: set.Namespace, Name: restoreName(set, state), Domain: set.Labels[platformv1.DomainLabel], For: backup.UID, Repository: repository, Deadline: restoreTimeout,
+		Owner: *metav1.NewControllerRef(set, platformv1.GroupVersion.WithKind("WorkloadSet")),
+		Plan:  mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: backup.Status.Key, Digest: backup.Status.Digest}},
+	})
+	if err != nil {
+		return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
+	}
+	err = c.client.Create(ctx, job, client.FieldOwner(owner))
+	switch {
+	case apierrors.IsAlreadyExists(err), err == nil:
+		return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is about to be put on the volume of pod %s", backup.Name, bytesOf(state.Size), firstPod(set)))
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed, fmt.Sprintf("the Job that restores cannot be made: %v", err))
+	}
+	return outcome.Failed(err)
+}
+
+// retryFill notes that an attempt failed, and when the next one begins.
+func (c *Controller) retryFill(set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState, result mover.Result) outcome.Outcome {
+	state.Message = result.Reason + ": " + shortened(result.Message)
+	c.events.Warning(set, platformv1.ReasonRestoreFailed, "Attempt %d: %s.", state.Attempt, state.Message)
+	if slices.Contains(finalReasons, result.Reason) {
+		state.Final = true
+		return failedFor(set, state)
+	}
+	wait := longestRestoreRetry
+	if n := state.Attempt - 1; n < 7 {
+		wait = min(longestRestoreRetry, restoreRetry<<n)
+	}
+	state.Attempt++
+	state.RetryTime = &metav1.Time{Time: f.now.Add(wait).Truncate(time.Second).Add(time.Second)}
+	return failedFor(set, state).Within(state.RetryTime.Sub(f.now))
+}
+
+func failedFor(set *platformv1.WorkloadSet, state *platformv1.RestoreState) outcome.Outcome {
+	text := fmt.Sprintf("the data of Backup %q is not here: %s", set.Spec.Restore.From.Backup, state.Message)
+	if state.Final {
+		return outcome.Stalled(platformv1.ReasonRestoreFailed, text+". It is not tried again: delete this object, and make it anew from another backup")
+	}
+	return outcome.Waiting(platformv1.ReasonRestoreFailed, fmt.Sprintf("%s. Attempt %d follows", text, state.Attempt))
+}
+
+// filled says whether a claim of the first pod is marked as having the data: the mark comes last, and outlives the set.
+func filled(set *platformv1.WorkloadSet, f *facts) bool {
+	for _, volume := range set.Spec.Volumes {
+		claim := f.claims[platformv1.ClaimNameFor(volume.Name, firstPod(set))]
+		if claim != nil && ours(set, claim) && claim.Annotations[platformv1.RestoredAnnotation] == string(set.Spec.Restore.From.UID) {
+			return true
+		}
+	}
+	return false
+}
+
+// noteFilled marks the claims of the first pod.
+func (c *Controller) noteFilled(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{platformv1.RestoredAnnotation: string(set.Spec.Restore.From.UID)}}})
+	if err != nil {
+		return err
+	}
+	for _, volume := range set.Spec.Volumes {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: platformv1.ClaimNameFor(volume.Name, firstPod(set))}}
+		if err := c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err != nil {
+			return fmt.Errorf("cannot note that claim %q has the data: %w", claim.Name, err)
+		}
+		f.claims[claim.Name] = claim
+	}
+	return nil
+}
+
+func restoreName(set *platformv1.WorkloadSet, state *platformv1.RestoreState) string {
+	return fmt.Sprintf("restore-%s-%d", set.UID, state.Attempt)
+}
+
+func firstPod(set *platformv1.WorkloadSet) string {
+	return platformv1.PodNameFor(set.Name, set.Spec.Ordinals()[0])
+}
+
+// resultOf reads what a mover said last. One that was killed said nothing.
+func resultOf(job *jobstate.State) mover.Result {
+	var result mover.Result
+	if err := json.Unmarshal([]byte(job.Said), &result); err != nil || result.Reason == "" && job.Phase != platformv1.OperationSucceeded {
+		result = mover.Result{}
+		if job.Phase != platformv1.OperationSucceeded {
+			result.Reason, result.Message = platformv1.ReasonMoverLost, "its mover ended without a result: "+cmp.Or(shortened(job.Message), "nobody knows why")
+		}
+	}
+	return result
+}
+
+// shortened is the end of a text, in one line.
+func shortened(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > longestReason {
+		return "…" + string(runes[len(runes)-longestReason:])
+	}
+	return text
+}
+
+func bytesOf(size int64) string {
+	return resource.NewQuantity(size, resource.BinarySI).String() + " bytes"
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/agentproto/mover"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+// restores is the version of the plugin redis whose backups have a way back.
+const restores = "3.1.0"
+
+// wayBack makes an instance with a repository, and installs a plugin that can restore what is backed up of it.
+func wayBack(t *testing.T) (*platformv1.Application, *jobs) {
+	t.Helper()
+	derived(t, restores, "1.0.0", func(parts map[string]map[string]string) {
+		replaced(t, parts, "components", "components.yaml", "        facts:\n", `        restore:
+          folder: /data
+          command: [sh, -c, "cat >dump.rdb"]
+          env:
+            - {name: APPENDONLY, value: "${'appendonly' in params ? params['appendonly'] : 'no'} ${app.version}"}
+        facts:
+`)
+	})
+	app, played := kept(t)
+	t.Cleanup(func() { played.moves = nil })
+	return app, played
+}
+
+// begins makes an instance that begins with a Backup.
+func begins(t *testing.T, namespace, name, backup string, changes ...func(*platformv1.ApplicationSpec)) *platformv1.Application {
+	t.Helper()
+	app := application(namespace)
+	app.Name, app.Spec.PluginVersion, app.Spec.RestoreFrom = name, restores, &platformv1.RestoreFrom{Backup: backup}
+	for _, change := range changes {
+		change(&app.Spec)
+	}
+	create(t, app)
+	return app
+}
+
+// held waits until an instance says why it does not begin, and sees that it has no pod.
+func held(t *testing.T, app *platformv1.Application, reason, says string) {
+	t.Helper()
+	testkit.WaitFor(t, env.Client, app, reason, func() error {
+		ready := meta.FindStatusCondition(app.Status.Conditions, platformv1.ReadyCondition)
+		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason || !strings.Contains(ready.Message, says) {
+			return fmt.Errorf("it says %+v", app.Status.Conditions)
+		}
+		return nil
+	})
+	if pods := podNames(t, app.Namespace); slices.ContainsFunc(pods, func(name string) bool { return strings.HasPrefix(name, app.Name+"-") }) {
+		t.Errorf("%s has pods: %v", app.Name, pods)
+	}
+}
+
+// begun checks an instance that is Ready with the data of a Backup.
+func begun(t *testing.T, app *platformv1.Application, backup *platformv1.Backup) {
+	t.Helper()
+	testkit.WaitForReady(t, env.Client, app)
+	from := app.Status.RestoredFrom
+	if from == nil || from.Backup != backup.Name || from.UID != backup.UID || from.Digest != backup.Status.Digest || from.Size != backup.Status.RawSize {
+		t.Errorf("it says that it began with %+v", from)
+	}
+	if !meta.IsStatusConditionTrue(app.Status.Conditions, platformv1.RestoredCondition) {
+		t.Errorf("it says %+v", app.Status.Conditions)
+	}
+}
+
+// An instance begins with the data of a Backup, which one mover puts on the volume of the first pod before there is any pod.
+func TestRestoreIntoAnInstance(t *testing.T) {
+	app, played := wayBack(t)
+	run(t, -1)
+	testkit.WaitForReady(t, env.Client, app)
+	early := begins(t, app.Namespace, "redis-c", "later-backup")
+	held(t, early, platformv1.ReasonBackupNotFound, `there is no Backup "later-backup"`)
+	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
+	backup := backupIs(t, app.Namespace, "nightly-backup", platformv1.BackupCompleted)
+	let := make(chan struct{})
+	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
+		if p.Verb == mover.VerbRestore {
+			<-let
+		}
+		return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30}, platformv1.OperationSucceeded
+	}
+	b := begins(t, app.Namespace, "redis-b", backup.Name, func(s *platformv1.ApplicationSpec) {
+		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"appendonly": "yes"}}}
+	})
+	held(t, b, platformv1.ReasonRestoring, `the data of Backup "nightly-backup", 30 bytes`)
+	if c := meta.FindStatusCondition(b.Status.Conditions, platformv1.RestoredCondition); c == nil || c.Status != metav1.ConditionFalse || c.Reason != platformv1.ReasonRestoring {
+		t.Errorf("it says %+v", b.Status.Conditions)
+	}
+	close(let)
+	begun(t, b, backup)
+	jobs := played.verbs(t, mover.VerbRestore)
+	if len(jobs) != 1 {
+		t.Fatalf("there were %d movers", len(jobs))
+	}
+	pod, container := jobs[0].Spec.Template.Spec, jobs[0].Spec.Template.Spec.Containers[0]
+	if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == "data-redis-b-redis-main-0"
+	}) || !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "APPENDONLY" && e.Value == "yes 7.0" }) {
+		t.Errorf("the mover is %+v", pod)
+	}
+	text := jobs[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation]
+	if !strings.Contains(text, fmt.Sprintf(`"into":{"folder":"/data","id":%q}`, backup.UID)) || !strings.Contains(text, `"digest":"sha256:1"`) {
+		t.Errorf("its plan is %s", text)
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: app.Namespace, Name: "data-redis-b-redis-main-0"}, claim); err != nil || claim.Annotations[platformv1.RestoredAnnotation] != string(backup.UID) {
+		t.Errorf("the claim has %v: %v", claim.Annotations, err)
+	}
+	// What waited for a Backup goes on by itself.
+	ends(t, operate(t, app, "later", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
+	begun(t, early, backupIs(t, app.Namespace, "later-backup", platformv1.BackupCompleted))
+	// Once it has its data, nothing of the Backup is needed any more, and no other one can be named.
+	if err := env.Client.Delete(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitGone(t, env.Client, backup)
+	other := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"restoreFrom":{"backup":"later-backup"}}}`))
+	if err := env.Client.Patch(t.Context(), b, other); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable") {
+		t.Errorf("another Backup: %v", err)
+	}
+	refresh(t, b)
+	change(t, b, func(s *platformv1.ApplicationSpec) { s.Components[0].Parameters["maxmemory"] = "64mb" })
+	testkit.WaitForReady(t, env.Client, b)
+	if again := played.verbs(t, mover.VerbRestore); len(again) != 2 {
+		t.Errorf("there were %d movers for two instances", len(again))
+	}
+}
+
+// What an instance cannot begin with is said at once, and nothing is made.
+func TestRestoreIsRefused(t *testing.T) {
+	app, played := wayBack(t)
+	run(t, -1)
+	testkit.WaitForReady(t, env.Client, app)
+	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
+		return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 3 << 30}, platformv1.OperationSucceeded
+	}
+	ends(t, operate(t, app, "large", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
+	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
+		if p.Verb == mover.VerbBackup {
+			return mover.Result{Reason: mover.ReasonRefused, Message: "no"}, platformv1.OperationFailed
+		}
+		return mover.Result{}, platformv1.OperationSucceeded
+	}
+	ends(t, operate(t, app, "none", "Backup", nil, "repository", "store"), platformv1.OperationFailed)
+	for name, tc := range map[string]struct {
+		backup, says string
+		change       func(*platformv1.ApplicationSpec)
+	}{
+		"major":  {"large-backup", "a restore keeps the major version", func(s *platformv1.ApplicationSpec) { s.Version = "8.0" }},
+		"method": {"large-backup", `restores nothing of method "rdb"`, func(s *platformv1.ApplicationSpec) { s.PluginVersion = "1.0.0" }},
+		"size":   {"large-backup", `its data has 3Gi, and the volumes of component "redis" have 1Gi`, func(*platformv1.ApplicationSpec) {}},
+		"failed": {"none-backup", "there is nothing to restore", func(*platformv1.ApplicationSpec) {}},
+	} {
+		held(t, begins(t, app.Namespace, name, tc.backup, tc.change), platformv1.ReasonRestoreRefused, tc.says)
+	}
+	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 0 {
+		t.Errorf("there were movers: %v", movers)
+	}
+}
+
+// A mover that is lost has a successor; data that is damaged starts nothing.
+func TestRestoreThatFails(t *testing.T) {
+	app, played := wayBack(t)
+	run(t, -1)
+	testkit.WaitForReady(t, env.Client, app)
+	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
+	backup := backupIs(t, app.Namespace, "nightly-backup", platformv1.BackupCompleted)
+	attempts := 0
+	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
+		if attempts++; p.Verb == mover.VerbRestore && attempts == 1 {
+			return mover.Result{}, platformv1.OperationFailed
+		}
+		return mover.Result{}, platformv1.OperationSucceeded
+	}
+	b := begins(t, app.Namespace, "redis-b", backup.Name)
+	held(t, b, platformv1.ReasonRestoreFailed, "Attempt 2 follows")
+	begun(t, b, backup)
+	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 2 {
+		t.Errorf("there were %d movers", len(movers))
+	}
+	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
+		return mover.Result{Reason: mover.ReasonDamaged, Message: "the part 1 is not what it was"}, platformv1.OperationFailed
+	}
+	c := begins(t, app.Namespace, "redis-c", backup.Name)
+	held(t, c, platformv1.ReasonRestoreFailed, "the part 1 is not what it was. It is not tried again")
+}
+
+// Whatever crashes, one mover brings the data.
+func TestRestoreSurvivesTheEngine(t *testing.T) {
+	app, played := wayBack(t)
+	_, _, stop := run(t, -1)
+	testkit.WaitForReady(t, env.Client, app)
+	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
+	backup := backupIs(t, app.Namespace, "nightly-backup", platformv1.BackupCompleted)
+	stop()
+	b := begins(t, app.Namespace, "redis-b", backup.Name)
+	ready := func() bool {
+		refresh(t, b)
+		return meta.IsStatusConditionTrue(b.Status.Conditions, platformv1.ReadyCondition)
+	}
+	for n := 1; n < 80 && !ready(); n++ {
+		_, died, stop := run(t, n%7)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		for over := false; !over && !ready(); {
+			select {
+			case <-died:
+				over = true
+			case <-ctx.Done():
+				over = true
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		cancel()
+		stop()
+	}
+	run(t, -1)
+	begun(t, b, backup)
+	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 1 {
+		t.Errorf("there were %d movers", len(movers))
+	}
+}

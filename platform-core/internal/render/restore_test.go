@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// A set says how its first volume is filled, and its pods are the same as without.
+func TestRestoreIsRendered(t *testing.T) {
+	const metrics = "    # Redis itself has no metrics"
+	b := redis(t, metrics, `    backups:
+      - name: rdb
+        from: [{role: primary}]
+        command: [dump]
+        restore:
+          folder: /data
+          command: [load, "${app.version}"]
+          env:
+            - {name: LIMIT, value: "${'maxmemory' in params ? params['maxmemory'] : 'none'}"}
+      - {name: keys, default: true, from: [{role: primary}], command: [dump]}
+`+metrics)
+	app := application(component(func(c *platformv1.ApplicationComponent) { c.Parameters = platformv1.Parameters{"maxmemory": "64mb"} }))
+	empty, _ := render(t, b, settings, app)
+	specs, refusal := Components(b, app)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	from := platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}
+	specs[0].RestoreFrom = &from
+	owner := Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: "database"}
+	output, refusal := Component(b, settings, owner, &specs[0])
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	set := output.WorkloadSets[0].Spec
+	r := set.Restore
+	if empty.Spec.Restore != nil || r == nil || r.From != from || r.Container != "redis" || r.Folder != "/data" || !slices.Equal(r.Command, []string{"load", "7.0"}) ||
+		!slices.Equal(r.Env, []platformv1.RestoreVariable{{Name: "LIMIT", Value: "64mb"}}) {
+		t.Errorf("it is restored by %+v", r)
+	}
+	if set.Revision != empty.Spec.Revision {
+		t.Error("where the data comes from is another pod")
+	}
+	specs[0].RestoreFrom.Method = "keys"
+	if _, refusal := Component(b, settings, owner, &specs[0]); refusal == nil || !strings.Contains(refusal.Message, `restores nothing of method "keys"`) {
+		t.Errorf("a method without a way back: %v", refusal)
+	}
+}
