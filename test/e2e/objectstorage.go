@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,46 +236,61 @@ func (o *objectStorage) inside(entityType, name string) *platformv1.Entity {
 // objectWriter puts one object after the other, and remembers which of them were acknowledged.
 type objectWriter struct {
 	*objectStorage
-	s3     *minio.Client
-	bucket string
-	stop   chan struct{}
-	done   chan []string
+	s3             *minio.Client
+	bucket, folder string
+	count          atomic.Int64
+	stop           chan struct{}
+	done           chan []string
 }
 
-// startWriter begins to put objects by way of one of the pods.
-func (o *objectStorage) startWriter(pod, bucket string) *objectWriter {
+// startWriter begins to put objects into a folder by way of one of the pods, and returns once the first one was acknowledged.
+func (o *objectStorage) startWriter(pod, bucket, folder string) *objectWriter {
 	o.Helper()
-	w := &objectWriter{objectStorage: o, s3: o.root(pod), bucket: bucket, stop: make(chan struct{}), done: make(chan []string, 1)}
-	go func() {
-		var acknowledged []string
-		turn := time.NewTicker(objectEvery)
-		defer turn.Stop()
-		for i := 0; ; i++ {
-			select {
-			case <-w.stop:
-				w.done <- acknowledged
-				return
-			case <-w.ctx.Done():
-				return
-			case <-turn.C:
-			}
-			name := fmt.Sprintf("load/%06d", i)
-			if putObject(w.ctx, w.s3, bucket, name, "text of "+name) == nil {
-				acknowledged = append(acknowledged, name)
-			}
-		}
-	}()
+	w := &objectWriter{objectStorage: o, s3: o.root(pod), bucket: bucket, folder: folder, stop: make(chan struct{}), done: make(chan []string, 1)}
+	go w.write()
+	w.goesOn()
 	return w
 }
 
-// end stops it, and fails the test where an object that was acknowledged is not there, by way of another pod.
+func (w *objectWriter) write() {
+	var acknowledged []string
+	turn := time.NewTicker(objectEvery)
+	defer turn.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-w.stop:
+			w.done <- acknowledged
+			return
+		case <-w.ctx.Done():
+			return
+		case <-turn.C:
+		}
+		name := fmt.Sprintf("%s/%06d", w.folder, i)
+		if putObject(w.ctx, w.s3, w.bucket, name, "text of "+name) == nil {
+			acknowledged = append(acknowledged, name)
+			w.count.Add(1)
+		}
+	}
+}
+
+// goesOn waits until more objects are acknowledged than are now.
+func (w *objectWriter) goesOn() {
+	w.Helper()
+	before := w.count.Load()
+	w.eventually(settleIn, "an object is acknowledged", func() error {
+		if w.count.Load() == before {
+			return fmt.Errorf("there are %d", before)
+		}
+		return nil
+	})
+}
+
+// end stops it, once it has gone on, and fails the test where an object that was acknowledged is not there, by way of another pod.
 func (w *objectWriter) end(pod string) {
 	w.Helper()
+	w.goesOn()
 	close(w.stop)
 	acknowledged := <-w.done
-	if len(acknowledged) == 0 {
-		w.Fatal("nothing was acknowledged")
-	}
 	w.Logf("%d objects were acknowledged", len(acknowledged))
 	reader := w.root(pod)
 	for _, name := range acknowledged {

@@ -158,14 +158,14 @@ func TestObjectStoragePools(t *testing.T) {
 	}
 
 	t.Log("a server is killed")
-	w := o.startWriter(o.pod("first", 1), "data")
+	w := o.startWriter(o.pod("first", 1), "data", "while-one-is-killed")
 	o.goes(o.pod("first", 0))
 	o.ready()
 	w.end(o.pod("first", 0))
 
 	t.Log("a pool is added")
 	before = o.application().uids()
-	w = o.startWriter(o.pod("first", 1), "data")
+	w = o.startWriter(o.pod("first", 1), "data", "while-a-pool-comes")
 	o.change(func(spec *objectsv1.ObjectStorageSpec) {
 		spec.Pools = append(spec.Pools, objectsv1.ObjectStoragePool{Name: "second", Servers: 4})
 	})

@@ -201,7 +201,10 @@ func (p problem) Error() string { return string(p) }
 func problemf(format string, args ...any) error { return problem(fmt.Sprintf(format, args...)) }
 
 // notYet are codes of a server that cannot do what is asked now, and may later: no words of refusal.
-var notYet = []string{"XMinioServerNotInitialized", "SlowDown", "SlowDownRead", "SlowDownWrite", "ServiceUnavailable", "InternalError", "RequestTimeout"}
+var notYet = []string{
+	"XMinioServerNotInitialized", "XMinioIAMNotInitialized", "XMinioBucketMetadataNotInitialized",
+	"SlowDown", "SlowDownRead", "SlowDownWrite", "ServiceUnavailable", "InternalError", "RequestTimeout",
+}
 
 // refusal is what is in the way of a single object, as far as that is what an error says.
 func refusal(err error) (string, bool) {

@@ -101,6 +101,7 @@ func TestWhatPassesIsNoRefusal(t *testing.T) {
 		problemf("no"): "no",
 		fmt.Errorf("wrapped: %w", adminError{Code: "XMinioAdminNoSuchPolicy", Message: "There is none."}): "MinIO refuses it: There is none",
 		adminError{Code: "XMinioServerNotInitialized", Message: "Wait."}:                                  "",
+		adminError{Code: "XMinioIAMNotInitialized", Message: "Wait."}:                                     "",
 		errors.New("connection refused"):                                                                  "",
 	} {
 		if said, refused := refusal(err); said != want || refused != (want != "") {
