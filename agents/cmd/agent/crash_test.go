@@ -45,7 +45,7 @@ func TestAWriterThatDiedWritesInALaterTermOnly(t *testing.T) {
 	s.takesOver()
 	s.bootstrap()
 	first, second := s.members[0], s.members[1]
-	first.awaitsWriting()
+	first.starts(1)
 	restart := &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "planned", Term: 1}}
 	if _, err := first.control.Restart(first.ctx(), restart); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestAWriterWithoutOthersRestartsInPlace(t *testing.T) {
 	s.takesOver()
 	s.bootstrap()
 	only := s.members[0]
-	only.awaitsWriting()
+	only.starts(1)
 	if err := syscall.Kill(only.server(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
