@@ -140,7 +140,7 @@ func TestRestoreIntoAnInstance(t *testing.T) {
 		t.Errorf("another Backup: %v", err)
 	}
 	refresh(t, b)
-	change(t, b, func(s *platformv1.ApplicationSpec) { s.Components[0].Parameters["maxmemory"] = "64mb" })
+	change(t, b, func(s *platformv1.ApplicationSpec) { s.DeletionPolicy = platformv1.DeletionPolicyDelete })
 	testkit.WaitForReady(t, env.Client, b)
 	if again := played.verbs(t, mover.VerbRestore); len(again) != 2 {
 		t.Errorf("there were %d movers for two instances", len(again))

@@ -37,6 +37,8 @@ const (
 	// restoreRetry is the wait after the first attempt that failed; each further one is twice as long, up to longestRestoreRetry.
 	restoreRetry        = 5 * time.Second
 	longestRestoreRetry = 10 * time.Minute
+	// restoreLook is how often a mover that runs is looked at: why its pod does not start is said by no watch.
+	restoreLook = time.Minute
 	// longestReason is how many characters of what a mover said are shown.
 	longestReason = 400
 )
@@ -117,7 +119,7 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 		if at.Message != "" {
 			said = ": " + shortened(at.Message)
 		}
-		return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is on its way to the volume of pod %s%s",
+		return outcome.WaitingFor(restoreLook, platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is on its way to the volume of pod %s%s",
 			set.Spec.Restore.From.Backup, bytesOf(state.Size), firstPod(set), said))
 	case result.Reason != "":
 		return c.retryFill(set, f, state, result)
