@@ -5,11 +5,15 @@
 package main
 
 import (
+	"io/fs"
+
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/zeroinfra/platform-core/sdk/operator"
 
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
+	"github.com/zeroinfra/storage-operator/config/crd"
+	"github.com/zeroinfra/storage-operator/internal/backuppolicy"
 )
 
 // version is set at build time.
@@ -19,6 +23,8 @@ func main() {
 	operator.Main(operator.Options{
 		Domain:      "storage",
 		AddToScheme: []func(*runtime.Scheme) error{storagev1.AddToScheme},
+		Controllers: []operator.Controller{backuppolicy.Kind{}},
+		CRDs:        []fs.FS{crd.FS},
 		Version:     version,
 	})
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
+	schedules "github.com/zeroinfra/platform-core/internal/schedule"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
@@ -78,6 +79,12 @@ func TrimPod(obj any) (any, error) { return trim.Pod(obj) }
 
 // TrimOperation is the same for Operations: of one that has ended it leaves what the engine reads of a record.
 func TrimOperation(obj any) (any, error) { return trim.Operation(obj) }
+
+// CheckSchedule says what is wrong with a schedule as Applications have them; nil for nothing.
+func CheckSchedule(line platformv1.CronLine, zone platformv1.TimeZone) error {
+	_, err := schedules.Parse(string(line), string(zone))
+	return err
+}
 
 // Setup registers every controller of the engine with the manager.
 func Setup(mgr ctrl.Manager, o Options) error {
