@@ -10,6 +10,7 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/zeroinfra/database-operator v0.0.0
 	github.com/zeroinfra/platform-core v0.0.0
+	github.com/zeroinfra/storage-operator v0.0.0
 	google.golang.org/grpc v1.85.0
 	k8s.io/api v0.37.0
 	k8s.io/apiextensions-apiserver v0.37.0
@@ -84,4 +85,5 @@ require (
 replace (
 	github.com/zeroinfra/database-operator => ../database-operator
 	github.com/zeroinfra/platform-core => ../platform-core
+	github.com/zeroinfra/storage-operator => ../storage-operator
 )
