@@ -23,7 +23,7 @@ KUBECTL ?= kubectl
 # The module builds alone, whatever the workspace holds.
 export GOWORK := off
 
-KINDS := $(wildcard internal/kind)
+KINDS := $(wildcard internal)
 
 .DEFAULT_GOAL := help
 
@@ -44,7 +44,7 @@ tool-%:
 .PHONY: manifests
 manifests: tool-controller-gen ## Generate the CustomResourceDefinitions and the role of the kinds.
 	go -C $(ROOT)/hack/generate run . crds $(NAME)
-	$(if $(KINDS),$(BIN)/controller-gen rbac:roleName=manager-role paths=./internal/kind/... output:rbac:dir=config/rbac)
+	$(if $(KINDS),$(BIN)/controller-gen rbac:roleName=manager-role paths=./internal/... output:rbac:dir=config/rbac)
 
 .PHONY: generate
 generate: tool-controller-gen ## Generate the DeepCopy methods.

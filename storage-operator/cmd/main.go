@@ -13,6 +13,7 @@ import (
 
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 	"github.com/zeroinfra/storage-operator/config/crd"
+	"github.com/zeroinfra/storage-operator/internal/backuppolicy"
 	"github.com/zeroinfra/storage-operator/internal/kind"
 )
 
@@ -24,6 +25,7 @@ func main() {
 		Domain:      "storage",
 		AddToScheme: []func(*runtime.Scheme) error{storagev1.AddToScheme},
 		Kinds:       kind.All(),
+		Controllers: []operator.Controller{backuppolicy.Kind{}},
 		CRDs:        []fs.FS{crd.FS},
 		Version:     version,
 	})

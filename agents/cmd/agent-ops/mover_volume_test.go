@@ -408,3 +408,36 @@ func TestMoverPlans(t *testing.T) {
 		t.Errorf("a plan that is none has made %v", left)
 	}
 }
+
+// TestMoverCatalogue compares what is there with what is known: what is whole and of which nobody knows, what is left over, and what is not there.
+func TestMoverCatalogue(t *testing.T) {
+	m := newMover(t)
+	keep := func(key, file string) {
+		path := m.path("volume", "team", "backups", key, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const run = "0123456789abcdef/data-00001"
+	for _, key := range []string{"shop/a/known-1", "shop/a/fresh-2", "shop/a/old-3", "shop/b/older-4", "store/a/foreign-5"} {
+		keep(key, protocol.ManifestName)
+		keep(key, run)
+	}
+	for _, key := range []string{"shop/a/begun-6", "shop/a/dead-7"} {
+		keep(key, run)
+	}
+	plan := of(protocol.VerbList)
+	plan.Catalogue = &protocol.Catalogue{Folder: "shop",
+		Whole:  []string{protocol.KeyDigest("shop/a/known-1"), protocol.KeyDigest("shop/a/lost-8")},
+		Others: []string{protocol.KeyDigest("shop/a/fresh-2"), protocol.KeyDigest("shop/a/begun-6"), protocol.KeyDigest("shop/a/never-9")}}
+	got := m.succeeds(plan)
+	if got.Count != 4 || got.Unknown != 2 || !slices.Equal(got.Backups, []string{"shop/a/old-3", "shop/b/older-4"}) {
+		t.Errorf("unknown are %+v", got)
+	}
+	if got.Unfinished != 1 || !slices.Equal(got.Leftovers, []string{"shop/a/dead-7"}) || got.Lost != 1 || !slices.Equal(got.Missing, []string{protocol.KeyDigest("shop/a/lost-8")}) {
+		t.Errorf("left over and missing are %+v", got)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +21,8 @@ const (
 	checkSize = 4096
 	// maxTold is how many keys of each kind are kept for the result, of which a few dozen fit.
 	maxTold = 200
+	// maxMissing is how many of those that are not there are told; they take less than half of a result.
+	maxMissing = 100
 )
 
 // fileForm is that of the files of a backup: its key, and for one of an attempt the attempt's folder, and for data the number.
@@ -89,37 +92,89 @@ func (m *Mover) clearRuns(ctx context.Context, key, except string) error {
 	return nil
 }
 
-// list tells which backups there are, and what has no manifest. One that is being made is among the latter.
-func (m *Mover) list(ctx context.Context) (mover.Result, error) {
-	var result mover.Result
-	current, whole := "", false
-	end := func() {
-		switch {
-		case current == "":
-		case whole:
-			result.Count++
-			result.Backups = append(result.Backups, current)
-		default:
-			result.Leftovers = append(result.Leftovers, current)
-		}
-		result.Backups, result.Leftovers = result.Backups[:min(len(result.Backups), maxTold)], result.Leftovers[:min(len(result.Leftovers), maxTold)]
+// list tells which backups there are, and what has no manifest. One that is being made is among the latter. With a catalogue only what that does not
+// know is told, and what it says has to be there and is not.
+func (m *Mover) list(ctx context.Context, catalogue *mover.Catalogue) (mover.Result, error) {
+	found := newFindings(catalogue)
+	folder, current, whole := "", "", false
+	if catalogue != nil {
+		folder = catalogue.Folder
 	}
-	for object, err := range m.repository.Objects(ctx, "") {
+	end := func() {
+		if current != "" {
+			found.take(current, whole)
+		}
+	}
+	for object, err := range m.repository.Objects(ctx, folder) {
 		if err != nil {
 			return mover.Result{}, err
 		}
-		found := fileForm.FindStringSubmatch(object.Name)
-		if found == nil {
+		file := fileForm.FindStringSubmatch(object.Name)
+		if file == nil {
 			continue
 		}
-		if found[1] != current {
+		if file[1] != current {
 			end()
-			current, whole = found[1], false
+			current, whole = file[1], false
 		}
 		whole = whole || object.Name == current+"/"+mover.ManifestName
 	}
 	end()
-	slices.Sort(result.Backups)
-	slices.Sort(result.Leftovers)
-	return result, nil
+	return found.told(), nil
+}
+
+// findings are what a list comes to.
+type findings struct {
+	result mover.Result
+	// absent are those that have to be there and were not found so far, and others what may be there.
+	absent, others map[string]struct{}
+}
+
+func newFindings(catalogue *mover.Catalogue) *findings {
+	f := &findings{absent: map[string]struct{}{}, others: map[string]struct{}{}}
+	if catalogue == nil {
+		return f
+	}
+	for _, digest := range catalogue.Whole {
+		f.absent[digest], f.others[digest] = struct{}{}, struct{}{}
+	}
+	for _, digest := range catalogue.Others {
+		f.others[digest] = struct{}{}
+	}
+	return f
+}
+
+// take counts a folder, which is a whole backup or what has no manifest.
+func (f *findings) take(key string, whole bool) {
+	digest := mover.KeyDigest(key)
+	_, known := f.others[digest]
+	if whole {
+		f.result.Count++
+		delete(f.absent, digest)
+	}
+	switch {
+	case known:
+	case whole:
+		f.result.Unknown++
+		f.result.Backups = first(f.result.Backups, key)
+	default:
+		f.result.Unfinished++
+		f.result.Leftovers = first(f.result.Leftovers, key)
+	}
+}
+
+// first keeps as many keys as may be told.
+func first(keys []string, key string) []string {
+	if len(keys) < maxTold {
+		return append(keys, key)
+	}
+	return keys
+}
+
+func (f *findings) told() mover.Result {
+	slices.Sort(f.result.Backups)
+	slices.Sort(f.result.Leftovers)
+	missing := slices.Sorted(maps.Keys(f.absent))
+	f.result.Lost, f.result.Missing = len(missing), missing[:min(len(missing), maxMissing)]
+	return f.result
 }

@@ -98,7 +98,7 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 	case mover.VerbDelete:
 		return m.remove(ctx, plan.Backup.Key)
 	case mover.VerbList:
-		return m.list(ctx)
+		return m.list(ctx, plan.Catalogue)
 	}
 	return m.check(ctx)
 }

@@ -121,6 +121,9 @@ func FuzzFacts(f *testing.F) {
 func TestPlansOfWhatIsNotKnown(t *testing.T) {
 	for _, text := range []string{
 		`{"verb":"list","repository":{"type":"Volume"},"since":"2020"}`,
+		`{"verb":"list","repository":{"type":"Volume"},"catalogue":{"folder":"../x"}}`,
+		`{"verb":"list","repository":{"type":"Volume"},"catalogue":{"whole":["0123456789ab"]}}`,
+		`{"verb":"check","repository":{"type":"Volume"},"catalogue":{"folder":"shop"}}`,
 		`{"verb":"list","repository":{"type":"Volume"}} {}`,
 		`{"verb":"list","repository":{"type":"Volume"},"command":["rm"]}`,
 		`{"verb":"list","repository":{"type":"Volume"},"verify":true}`,
@@ -145,6 +148,9 @@ func TestResultsFit(t *testing.T) {
 		result.Backups = append(result.Backups, fmt.Sprintf("production/shop/nightly-%08d", i))
 		result.Leftovers = append(result.Leftovers, fmt.Sprintf("production/shop/other-%08d", i))
 	}
+	for i := range maxMissing {
+		result.Missing = append(result.Missing, mover.KeyDigest(fmt.Sprint(i)))
+	}
 	text, err := Encode(result)
 	if err != nil || len(text) > mover.MaxResult {
 		t.Fatalf("%d bytes, %v", len(text), err)
@@ -154,7 +160,7 @@ func TestResultsFit(t *testing.T) {
 	if text, err = Encode(result); err == nil {
 		err = json.Unmarshal(text, &told)
 	}
-	if err != nil || len(text) < mover.MaxResult/2 || len(told.Backups) == 0 || len(told.Leftovers) == 0 || told.Count != 1000 {
+	if err != nil || len(text) < mover.MaxResult/2 || len(told.Backups) == 0 || len(told.Leftovers) == 0 || told.Count != 1000 || len(told.Missing) != maxMissing {
 		t.Errorf("%d bytes with %d and %d of %d, %v", len(text), len(told.Backups), len(told.Leftovers), told.Count, err)
 	}
 }

@@ -69,6 +69,10 @@ func checkVerb(plan *mover.Plan) error {
 		return fmt.Errorf("the verb %s does not verify", plan.Verb)
 	case plan.BytesPerSecond < 0:
 		return fmt.Errorf("%d bytes for each second are none", plan.BytesPerSecond)
+	case plan.Catalogue != nil && plan.Verb != mover.VerbList:
+		return fmt.Errorf("the verb %s has no catalogue", plan.Verb)
+	case plan.Catalogue != nil && !store.IsName(plan.Catalogue.Folder):
+		return fmt.Errorf("the folder %q of the catalogue is no path of a folder", plan.Catalogue.Folder)
 	case plan.Verb == mover.VerbCheck || plan.Verb == mover.VerbList:
 		if plan.Backup != nil {
 			return fmt.Errorf("the verb %s is not for one backup", plan.Verb)

@@ -10,6 +10,8 @@
 package mover
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 )
@@ -63,6 +65,8 @@ type Plan struct {
 	Into *Into `json:"into,omitempty"`
 	// Verify has VerbInspect read all of the data.
 	Verify bool `json:"verify,omitempty"`
+	// Catalogue is what VerbList compares what is there with; without it everything is told.
+	Catalogue *Catalogue `json:"catalogue,omitempty"`
 	// BytesPerSecond bounds what is sent or read; 0 is no bound.
 	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
 }
@@ -78,6 +82,24 @@ type Into struct {
 
 // RestoredName is the file in Into.Folder that has the ID of what was put there, once all of it is.
 const RestoredName = ".zeroinfra.restored"
+
+// Catalogue is what is known of a folder of a repository, each key as KeyDigest has it: a plan has room for a quarter of a MiB.
+type Catalogue struct {
+	// Folder that is looked at, and nothing beside it.
+	Folder string `json:"folder"`
+	// Whole are the backups that have to be there, and Others what may be there, whole or not.
+	Whole  []string `json:"whole,omitempty"`
+	Others []string `json:"others,omitempty"`
+}
+
+// MaxCatalogue is how many keys a Catalogue may have.
+const MaxCatalogue = 12000
+
+// KeyDigest stands for the key of a backup in a Catalogue: 12 hexadecimal digits.
+func KeyDigest(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:6])
+}
 
 // Repository is a place where backups are kept.
 type Repository struct {
@@ -172,10 +194,16 @@ type Result struct {
 	Facts   map[string]string `json:"facts,omitempty"`
 	// FreeBytes of a volume, for VerbCheck; nil for S3.
 	FreeBytes *int64 `json:"freeBytes,omitempty"`
-	// Backups are the keys that VerbList found, and Leftovers the folders without a manifest; as many of each as fit. Count tells how many there are.
-	Backups   []string `json:"backups,omitempty"`
-	Leftovers []string `json:"leftovers,omitempty"`
-	Count     int      `json:"count,omitempty"`
+	// Backups are the keys that VerbList found, and Leftovers the folders without a manifest; as many of each as fit. Count tells how many backups there are.
+	// With a Catalogue neither has what that knows: Backups are those that nobody speaks of then, Unknown is how many, and Unfinished is how many Leftovers.
+	Backups    []string `json:"backups,omitempty"`
+	Leftovers  []string `json:"leftovers,omitempty"`
+	Count      int      `json:"count,omitempty"`
+	Unknown    int      `json:"unknown,omitempty"`
+	Unfinished int      `json:"unfinished,omitempty"`
+	// Missing are the digests of the first of Catalogue.Whole that are not there, and Lost is how many.
+	Missing []string `json:"missing,omitempty"`
+	Lost    int      `json:"lost,omitempty"`
 }
 
 // Reasons of a Result.

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BackupSpec says what a Backup is of, and where it is kept. Operations make it; of a Backup that is there only deletionPolicy and cancel change.
-// +kubebuilder:validation:XValidation:rule="self.applicationRef == oldSelf.applicationRef && self.repositoryRef == oldSelf.repositoryRef && self.method == oldSelf.method && self.timeout == oldSelf.timeout",message="a Backup is of one instance by one method: of its spec only deletionPolicy and cancel can be changed"
+// BackupSpec says what a Backup is of, and where it is kept. Operations make it; of a Backup that is there only deletionPolicy, retention and cancel change.
+// +kubebuilder:validation:XValidation:rule="self.applicationRef == oldSelf.applicationRef && self.repositoryRef == oldSelf.repositoryRef && self.method == oldSelf.method && self.timeout == oldSelf.timeout",message="a Backup is of one instance by one method: of its spec only deletionPolicy, retention and cancel can be changed"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="a cancel cannot be taken back"
 type BackupSpec struct {
 	// applicationRef names the Application, in the same namespace, that it is a backup of.
@@ -28,12 +28,30 @@ type BackupSpec struct {
 	// +kubebuilder:validation:Enum=Retain;Delete
 	// +kubebuilder:default=Delete
 	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
+	// retention says when the operator deletes it; never when left out. It has no say over a Backup that is to be left in the repository (deletionPolicy Retain).
+	// +optional
+	Retention *BackupRetention `json:"retention,omitempty"`
 	// timeout is how long it may take from its creation on.
 	// +required
 	Timeout metav1.Duration `json:"timeout"`
 	// cancel ends it. It cannot be taken back.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
+}
+
+// BackupRetention says when a Backup is deleted: as soon as one of its rules has it go. Backups are counted with those of their series: of the same instance,
+// repository, method and schedule, with a retention. The last one of a series that can be restored is kept whatever the rules say.
+// +kubebuilder:validation:XValidation:rule="has(self.maxCount) || has(self.maxAge)",message="a retention has maxCount, maxAge or both"
+type BackupRetention struct {
+	// maxCount is how many of the series are kept: it goes once there are as many newer ones that are whole. Without a bound when left out.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	MaxCount *int32 `json:"maxCount,omitempty"`
+	// maxAge is how long it is kept from when it was whole, for example 720h. Without a bound when left out.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="maxAge is a minute at least"
+	MaxAge *metav1.Duration `json:"maxAge,omitempty"`
 }
 
 // RepositoryReference names a BackupRepository in the same namespace.
@@ -101,6 +119,9 @@ type BackupStatus struct {
 	// completionTime is when it was whole, or had failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// expiryTime is when its retention has it deleted by age, unless it is the last of its series that can be restored.
+	// +optional
+	ExpiryTime *metav1.Time `json:"expiryTime,omitempty"`
 	// size of what is kept, in bytes.
 	// +optional
 	Size int64 `json:"size,omitempty"`
@@ -165,6 +186,7 @@ type BackupSource struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Completed",type=date,JSONPath=`.status.completionTime`
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiryTime`,priority=1
 // +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.status.source.pod`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

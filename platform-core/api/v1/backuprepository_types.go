@@ -29,6 +29,11 @@ type BackupRepositorySpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	MaxConcurrentBackups int32 `json:"maxConcurrentBackups,omitempty"`
+	// inventoryInterval is how often what is kept is compared with the Backups that there are; 0s for once, when the repository is first ready. Default 24h.
+	// +optional
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="inventoryInterval is 0s, or a minute at least"
+	InventoryInterval *metav1.Duration `json:"inventoryInterval,omitempty"`
 }
 
 // S3Repository is a folder of a bucket.
@@ -189,6 +194,41 @@ type RepositoryState struct {
 	// freeBytes that a volume had then; absent for a bucket.
 	// +optional
 	FreeBytes *int64 `json:"freeBytes,omitempty"`
+	// inventory is what this operator found when it last compared what is kept with the Backups that there are; absent where another one did so since.
+	// +optional
+	Inventory *RepositoryInventory `json:"inventory,omitempty"`
+}
+
+// RepositoryInventory is how what is kept of a namespace compares with the Backups of it. Nothing is deleted for it.
+type RepositoryInventory struct {
+	// tried is when it was last looked, whatever came of it.
+	Tried metav1.Time `json:"tried"`
+	// time of what follows, but for message; absent while nothing is known.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
+	// kept is how many backups there are in the repository.
+	// +optional
+	Kept int32 `json:"kept,omitempty"`
+	// orphans is how many of them no Backup speaks of, and orphanKeys are the folders of the first.
+	// +optional
+	Orphans int32 `json:"orphans,omitempty"`
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	OrphanKeys []string `json:"orphanKeys,omitempty"`
+	// leftovers is how many folders there are that have no manifest, so that nothing can be restored from them, and that no Backup speaks of.
+	// +optional
+	Leftovers int32 `json:"leftovers,omitempty"`
+	// missing is how many Backups are Completed and have nothing in the repository, and missingBackups are the names of the first.
+	// +optional
+	Missing int32 `json:"missing,omitempty"`
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	MissingBackups []string `json:"missingBackups,omitempty"`
+	// message says why it could not be compared when it was last tried; empty when it could.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // BackupRepository is a place where Backups of its namespace are kept. Every operator reads it.
@@ -201,6 +241,9 @@ type RepositoryState struct {
 // +kubebuilder:printcolumn:name="Domains",type=string,JSONPath=`.status.domains[*].domain`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.domains[*].ready`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.domains[*].reason`
+// +kubebuilder:printcolumn:name="Kept",type=string,JSONPath=`.status.domains[*].inventory.kept`,priority=1
+// +kubebuilder:printcolumn:name="Orphans",type=string,JSONPath=`.status.domains[*].inventory.orphans`,priority=1
+// +kubebuilder:printcolumn:name="Missing",type=string,JSONPath=`.status.domains[*].inventory.missing`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.domains[*].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="the name of a BackupRepository has at most 63 characters"
@@ -220,4 +263,15 @@ type BackupRepositoryList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []BackupRepository `json:"items"`
+}
+
+// Inventory is the latest comparison of what is kept with the Backups that there are, whichever operator made it; nil while there is none.
+func (r *BackupRepository) Inventory() *RepositoryInventory {
+	var latest *RepositoryInventory
+	for i := range r.Status.Domains {
+		if one := r.Status.Domains[i].Inventory; one != nil && (latest == nil || latest.Tried.Before(&one.Tried)) {
+			latest = one
+		}
+	}
+	return latest
 }

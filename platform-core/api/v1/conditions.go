@@ -55,6 +55,8 @@ const (
 	ReasonMoverLost = "MoverLost"
 	// ReasonBackupFailed: there is no backup; the message says why.
 	ReasonBackupFailed = "BackupFailed"
+	// ReasonBackupDataMissing: a Backup was whole, and what was kept is not in its repository any more.
+	ReasonBackupDataMissing = "DataMissing"
 	// ReasonBackupNotRemoved: what is kept of a Backup that is deleted cannot be removed from its repository.
 	ReasonBackupNotRemoved = "BackupNotRemoved"
 	// ReasonBackupNotFound: there is no Backup of the name that an instance is to be restored from.

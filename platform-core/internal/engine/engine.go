@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,12 +29,14 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/operation"
 	plugincontroller "github.com/zeroinfra/platform-core/internal/controller/plugin"
 	"github.com/zeroinfra/platform-core/internal/controller/repository"
+	"github.com/zeroinfra/platform-core/internal/controller/retention"
 	"github.com/zeroinfra/platform-core/internal/controller/schedule"
 	"github.com/zeroinfra/platform-core/internal/controller/workloadset"
 	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
+	schedules "github.com/zeroinfra/platform-core/internal/schedule"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
@@ -60,7 +63,7 @@ type Options struct {
 	Kinds []typed.Registration
 	// Workers of each controller; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
-	// Now tells the time that schedules go by; time.Now when nil.
+	// Now tells the time that schedules, retentions and inventories go by; time.Now when nil.
 	Now func() time.Time
 	// Traces tells of Operations that ended; nil for nobody.
 	Traces *telemetry.Traces
@@ -76,6 +79,12 @@ func TrimPod(obj any) (any, error) { return trim.Pod(obj) }
 
 // TrimOperation is the same for Operations: of one that has ended it leaves what the engine reads of a record.
 func TrimOperation(obj any) (any, error) { return trim.Operation(obj) }
+
+// CheckSchedule says what is wrong with a schedule as Applications have them; nil for nothing.
+func CheckSchedule(line platformv1.CronLine, zone platformv1.TimeZone) error {
+	_, err := schedules.Parse(string(line), string(zone))
+	return err
+}
 
 // Setup registers every controller of the engine with the manager.
 func Setup(mgr ctrl.Manager, o Options) error {
@@ -134,12 +143,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		func() error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Turns: taking, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
 		},
-		func() error {
-			return backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Domain: o.Domain, Gate: gate, Now: time.Now, Options: queue.Options(o.Workers)})
-		},
-		func() error {
-			return repository.Setup(mgr, repository.Deps{Settings: o.Settings, Secrets: stores, Domain: o.Domain, Now: time.Now, Options: queue.Options(o.Workers)})
-		},
+		func() error { return setupBackups(mgr, o, index, stores, gate) },
 		func() error { return failoverrecord.Setup(mgr, queue.Options(o.Workers)) },
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
@@ -157,6 +161,15 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		}
 	}
 	return validate(mgr, o, index, loader)
+}
+
+// setupBackups registers what looks after Backups and where they are kept.
+func setupBackups(mgr ctrl.Manager, o Options, index *plugin.Index, stores *secretwatch.Watcher, gate func(reconcile.Reconciler) reconcile.Reconciler) error {
+	return errors.Join(
+		backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Domain: o.Domain, Gate: gate, Now: time.Now, Options: queue.Options(o.Workers)}),
+		repository.Setup(mgr, repository.Deps{Settings: o.Settings, Secrets: stores, Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
+		retention.Setup(mgr, retention.Deps{Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
+	)
 }
 
 // validate has every replica serve the webhook, where there is one.

@@ -87,7 +87,7 @@ func (j *jobs) play(ctx context.Context, job *batchv1.Job) error {
 	if known {
 		return nil
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-x", Labels: maps.Clone(job.Spec.Template.Labels)}, Spec: job.Spec.Template.Spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + "-" + string(job.UID)[:5], Labels: maps.Clone(job.Spec.Template.Labels)}, Spec: job.Spec.Template.Spec}
 	pod.Labels[batchv1.JobNameLabel] = job.Name
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	if err := env.Client.Create(ctx, pod); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
@@ -31,6 +33,8 @@ type Backup struct {
 	Name string
 	// Repository, Method and DeletionPolicy of it. This and what follows is for BackupMake only.
 	Repository, Method, DeletionPolicy string
+	// Retention of it; nil for none.
+	Retention *platformv1.BackupRetention
 	// Timeout of it.
 	Timeout time.Duration
 }
@@ -70,6 +74,10 @@ func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	if why != "" {
 		return verdict{failed: why, final: yes, untouched: yes}
 	}
+	retention, why := retentionOf(values)
+	if why != "" {
+		return verdict{failed: why, final: yes, untouched: yes}
+	}
 	if step.Phase == platformv1.OperationPending {
 		r.begin(step)
 		step.Outputs = nil
@@ -77,7 +85,7 @@ func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	name := r.childName(step, item{})
 	wanted := &Backup{Verb: BackupLook, Name: name}
 	if step.Outputs[OutputBackup] == "" {
-		wanted = &Backup{Verb: BackupMake, Name: name, Repository: values["repository"], Method: method, DeletionPolicy: values["deletionPolicy"], Timeout: r.jobDeadline(t, step)}
+		wanted = &Backup{Verb: BackupMake, Name: name, Repository: values["repository"], Method: method, DeletionPolicy: values["deletionPolicy"], Retention: retention, Timeout: r.jobDeadline(t, step)}
 	}
 	waiting := fmt.Sprintf("Backup %q", name)
 	answer, v := r.answer(&Effect{Key: r.key(step, ""), Backup: wanted}, waiting)
@@ -110,6 +118,36 @@ func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 		waiting += ": " + state.Status.Message
 	}
 	return verdict{waiting: waiting}
+}
+
+// leastAge is the least that a retention by age can say.
+const leastAge = time.Minute
+
+// retentionOf returns the retention that parameters ask for, nil for none; why says why there can be no such one.
+func retentionOf(values map[string]string) (retention *platformv1.BackupRetention, why string) {
+	count, age := values["maxCount"], values["maxAge"]
+	if count == "" && age == "" {
+		return nil, ""
+	}
+	if values["deletionPolicy"] == string(platformv1.BackupRetain) {
+		return nil, "parameters \"maxCount\" and \"maxAge\" have Backups deleted with what is kept, and \"deletionPolicy\" Retain has that stay: leave out one or the other"
+	}
+	retention = &platformv1.BackupRetention{}
+	if count != "" {
+		most, err := strconv.ParseInt(count, 10, 32)
+		if err != nil || most < 1 {
+			return nil, fmt.Sprintf("parameter \"maxCount\" is %q: give a whole number from 1 on", count)
+		}
+		retention.MaxCount = new(int32(most))
+	}
+	if age != "" {
+		longest, err := time.ParseDuration(age)
+		if err != nil || longest < leastAge {
+			return nil, fmt.Sprintf("parameter \"maxAge\" is %q: give a duration of a minute at least, such as 720h", age)
+		}
+		retention.MaxAge = &metav1.Duration{Duration: longest}
+	}
+	return retention, ""
 }
 
 // backupMethod returns the method that is meant; why says why there is none.
@@ -164,6 +202,9 @@ func (r *run) describeBackup(t *plugin.OperationStep) (lines []string, why strin
 	}
 	method, why := r.facts.backupMethod(values["method"])
 	if why != "" {
+		return nil, why
+	}
+	if _, why = retentionOf(values); why != "" {
 		return nil, why
 	}
 	return []string{fmt.Sprintf("backs the data up into BackupRepository %q by the method %q", values["repository"], method)}, ""

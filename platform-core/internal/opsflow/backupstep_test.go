@@ -131,3 +131,28 @@ func TestBackupMethodThatIsMeant(t *testing.T) {
 		t.Errorf("it would do %v", d.Status.Plan)
 	}
 }
+
+// What is to be deleted some day is said as it is to be, or not at all.
+func TestRetentionOfABackup(t *testing.T) {
+	for name, tc := range map[string]struct {
+		count, age, policy platformv1.ParameterValue
+		error              string
+	}{
+		"both":          {"7", "720h", "Delete", ""},
+		"it stays":      {"7", "", "Retain", "leave out one or the other"},
+		"a moment":      {"", "59s", "Delete", "a minute at least"},
+		"too many days": {"", "9999999999h", "Delete", "a minute at least"},
+	} {
+		op, facts := backing(map[string]platformv1.ParameterValue{"repository": "store", "maxCount": tc.count, "maxAge": tc.age, "deletionPolicy": tc.policy}, rdb)
+		d := Start(op, "redis-a", facts, nil)
+		if tc.error != "" {
+			if d.Status.Phase != platformv1.OperationFailed || !strings.Contains(d.Status.Error, tc.error) {
+				t.Errorf("%s: it is %s: %s", name, d.Status.Phase, d.Status.Error)
+			}
+			continue
+		}
+		if d.Effect == nil || d.Effect.Backup == nil || *d.Effect.Backup.Retention.MaxCount != 7 || d.Effect.Backup.Retention.MaxAge.Duration != 720*time.Hour {
+			t.Errorf("%s: it begins with %+v", name, d.Effect)
+		}
+	}
+}

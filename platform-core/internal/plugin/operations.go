@@ -186,7 +186,7 @@ const (
 	EngineRebuild EngineVerb = "Rebuild"
 	// EngineApply changes nothing, and waits until the instance is as its spec asks.
 	EngineApply EngineVerb = "Apply"
-	// EngineBackup makes a Backup and waits until it is whole: repository, method, deletionPolicy.
+	// EngineBackup makes a Backup and waits until it is whole: repository, method, deletionPolicy, maxCount, maxAge.
 	EngineBackup EngineVerb = "Backup"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
@@ -210,7 +210,7 @@ var EngineValues = map[EngineVerb][]string{
 	EngineSwitchover:    {"component", "to"},
 	EngineFailover:      {"component", "term", "to"},
 	EngineRebuild:       {"pod"},
-	EngineBackup:        {"deletionPolicy", "method", "repository"},
+	EngineBackup:        {"deletionPolicy", "maxAge", "maxCount", "method", "repository"},
 }
 
 // ObjectReference names an object in the namespace of the target, with placeholders in its name.

@@ -19,7 +19,6 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/engine"
-	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // ofDomain are the kinds of which an operator holds only the objects of its domain.
@@ -34,11 +33,14 @@ func ofDomain() []client.Object {
 }
 
 // whole are the kinds of which an operator holds every object: those that belong
-// to no domain, and its own typed kinds.
-func whole(kinds []typed.Registration) []client.Object {
+// to no domain, and its own kinds.
+func whole(o Options) []client.Object {
 	objects := []client.Object{&storagev1.StorageClass{}, &platformv1.Plugin{}, &platformv1.BackupRepository{}}
-	for _, kind := range kinds {
+	for _, kind := range o.Kinds {
 		objects = append(objects, kind.Object())
+	}
+	for _, controller := range o.Controllers {
+		objects = append(objects, controller.Object())
 	}
 	return objects
 }
@@ -75,8 +77,8 @@ func watched(namespaces []string) map[string]cache.Config {
 // watch begins to watch everything that reconciles read, so that no reconcile is
 // the first to do so and waits for it, and so that every replica is warm before
 // it becomes the leader.
-func watch(ctx context.Context, c cache.Cache, kinds []typed.Registration) error {
-	for _, object := range append(ofDomain(), whole(kinds)...) {
+func watch(ctx context.Context, c cache.Cache, o Options) error {
+	for _, object := range append(ofDomain(), whole(o)...) {
 		if _, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("cannot watch %T: %w", object, err)
 		}

@@ -46,6 +46,8 @@ type Options struct {
 	AddToScheme []func(*runtime.Scheme) error
 	// Kinds that the operator serves, beside those of the engine.
 	Kinds []typed.Registration
+	// Controllers that the operator has beside those of the engine and of its typed kinds.
+	Controllers []Controller
 	// CRDs hold the definitions of the operator's kinds, as .yaml files. Those of the
 	// core API are always there.
 	CRDs []fs.FS

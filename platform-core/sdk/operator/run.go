@@ -169,7 +169,7 @@ func newManager(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the manager: %w", err)
 	}
-	if err := watch(ctx, mgr.GetCache(), o.Kinds); err != nil {
+	if err := watch(ctx, mgr.GetCache(), o); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -208,12 +208,15 @@ func setup(mgr manager.Manager, o Options, s settings, l *live, traces *telemetr
 	if err := typed.Setup(mgr, typed.Settings{Domain: o.Domain, Workers: l.workers}, o.Kinds...); err != nil {
 		return err
 	}
+	if err := setupControllers(mgr, o, s, l); err != nil {
+		return err
+	}
 	return l.keeper.Setup(mgr, event.New(mgr.GetEventRecorder("settings")))
 }
 
 // countConditions publishes the conditions of all objects of the operator as metrics.
 func countConditions(mgr manager.Manager, o Options) (remove func(), err error) {
-	objects := slices.DeleteFunc(append(ofDomain(), whole(o.Kinds)...), func(object client.Object) bool {
+	objects := slices.DeleteFunc(append(ofDomain(), whole(o)...), func(object client.Object) bool {
 		_, conditioned := object.(platformv1.Conditioned)
 		return !conditioned
 	})

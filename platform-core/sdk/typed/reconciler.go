@@ -5,7 +5,9 @@ package typed
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,12 +144,28 @@ func compile[T Object](kind Kind[T], obj T, domain string) (*platformv1.Applicat
 		app.Spec.PluginVersion = version
 	}
 	app.Name, app.Namespace = name, obj.GetNamespace()
-	if app.Labels == nil {
-		app.Labels = map[string]string{}
-	}
+	own := app.Labels
+	app.Labels = carried(obj.GetLabels())
+	maps.Copy(app.Labels, own)
 	app.Labels[platformv1.DomainLabel] = domain
 	app.Labels[platformv1.ManagedByLabel] = platformv1.ManagedBy
 	return app, nil
+}
+
+// carried are the labels of an object that its Application has, too, so that whoever selects instances can go by them. Those of the suite have their own
+// meaning on each, and by those of the tools that deploy the object these would take the Application for theirs.
+func carried(labels map[string]string) map[string]string {
+	kept := map[string]string{}
+	for key, value := range labels {
+		prefix, _, _ := strings.Cut(key, "/")
+		switch {
+		case strings.HasSuffix(prefix, "zeroinfra.github.com"), strings.HasPrefix(prefix, "argocd."), strings.HasSuffix(prefix, "fluxcd.io"),
+			key == "app.kubernetes.io/instance", key == platformv1.ManagedByLabel:
+		default:
+			kept[key] = value
+		}
+	}
+	return kept
 }
 
 // declaresPluginVersion says whether the objects of a kind have a field for the version of the plugin.

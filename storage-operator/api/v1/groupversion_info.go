@@ -17,7 +17,7 @@ var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 var AddToScheme = schemeBuilder.AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &ObjectStorage{}, &ObjectStorageList{})
+	scheme.AddKnownTypes(GroupVersion, &BackupPolicy{}, &BackupPolicyList{}, &ObjectStorage{}, &ObjectStorageList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

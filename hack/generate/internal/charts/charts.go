@@ -43,6 +43,8 @@ type names struct {
 	Name, Domain, Group, About, Version string
 	// Kinds are the operator's own, Core those of the engine that people make, in the plural.
 	Kinds, Core []string
+	// Typed are those of Kinds that are in a namespace: they compile to Applications, and the webhook judges them.
+	Typed []string
 }
 
 // madeByEngine are the core kinds that people do not make.
@@ -62,6 +64,27 @@ func plurals(module string) ([]string, error) {
 	return found, nil
 }
 
+// namespaced returns those of the kinds of a module that are in a namespace.
+func namespaced(module string, kinds []string) ([]string, error) {
+	var found []string
+	for _, kind := range kinds {
+		files, err := filepath.Glob(filepath.Join(module, "config/crd/bases/*_"+kind+".yaml"))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			definition, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			if strings.Contains(string(definition), "\n  scope: Namespaced\n") {
+				found = append(found, kind)
+			}
+		}
+	}
+	return found, nil
+}
+
 func writeOperator(root string, operator repo.Operator, version string) error {
 	chart := newTree()
 	module := filepath.Join(root, operator.Name())
@@ -74,7 +97,11 @@ func writeOperator(root string, operator repo.Operator, version string) error {
 		return err
 	}
 	objects = slices.DeleteFunc(objects, func(name string) bool { return slices.Contains(madeByEngine, name) })
-	values := names{operator.Name(), operator.Domain, operator.Group, operator.About, version, kinds, objects}
+	typed, err := namespaced(module, kinds)
+	if err != nil {
+		return err
+	}
+	values := names{operator.Name(), operator.Domain, operator.Group, operator.About, version, kinds, objects, typed}
 	if err := chart.render(root, source, values); err != nil {
 		return err
 	}

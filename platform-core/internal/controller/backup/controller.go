@@ -4,16 +4,20 @@ package backup
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -57,6 +61,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		For(&platformv1.Backup{}).
 		Owns(&batchv1.Job{}).
 		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.behind)).
+		Watches(&platformv1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(c.keptIn), builder.WithPredicates(looked)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofPod)).
 		WithOptions(deps.Options).
 		Complete(deps.Gate(c))
@@ -79,7 +84,35 @@ func (c *Controller) ofPod(ctx context.Context, pod client.Object) []reconcile.R
 	return c.pending(ctx, pod.GetNamespace(), client.MatchingLabels{platformv1.ApplicationLabel: application}, func(*platformv1.Backup) bool { return true })
 }
 
+// looked passes the BackupRepositories whose inventory has come to something else.
+var looked = predicate.Funcs{
+	UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+		return !slices.Equal(missingIn(e.ObjectOld), missingIn(e.ObjectNew))
+	},
+	DeleteFunc: func(ctrlevent.DeleteEvent) bool { return false },
+}
+
+func missingIn(obj client.Object) []string {
+	if inventory := obj.(*platformv1.BackupRepository).Inventory(); inventory != nil {
+		return inventory.MissingBackups
+	}
+	return nil
+}
+
+// keptIn wakes the Backups of a repository that are whole.
+func (c *Controller) keptIn(ctx context.Context, obj client.Object) []reconcile.Request {
+	return c.those(ctx, obj.GetNamespace(), nil, func(b *platformv1.Backup) bool {
+		return b.Status.Phase == platformv1.BackupCompleted && b.Spec.RepositoryRef.Name == obj.GetName()
+	})
+}
+
 func (c *Controller) pending(ctx context.Context, namespace string, labels client.MatchingLabels, which func(*platformv1.Backup) bool) []reconcile.Request {
+	return c.those(ctx, namespace, labels, func(b *platformv1.Backup) bool {
+		return (b.Status.Phase == "" || b.Status.Phase == platformv1.BackupPending) && which(b)
+	})
+}
+
+func (c *Controller) those(ctx context.Context, namespace string, labels client.MatchingLabels, which func(*platformv1.Backup) bool) []reconcile.Request {
 	var list platformv1.BackupList
 	if err := c.client.List(ctx, &list, client.InNamespace(namespace), labels); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list Backups", "namespace", namespace)
@@ -87,7 +120,7 @@ func (c *Controller) pending(ctx context.Context, namespace string, labels clien
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if b := &list.Items[i]; (b.Status.Phase == "" || b.Status.Phase == platformv1.BackupPending) && which(b) {
+		if b := &list.Items[i]; which(b) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 		}
 	}

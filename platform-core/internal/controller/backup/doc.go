@@ -12,7 +12,9 @@
 // Conditions: Ready (it is whole), Reconciling and Stalled.
 //
 // Turns: of the Backups of a repository at most maxConcurrentBackups run. One begins when fewer than that run or were made before it and wait for
-// their turn too; one that waits for a pod to take the data from keeps nobody waiting.
+// their turn too; one that waits for a pod to take the data from keeps nobody waiting. It says behind whom it waits.
+//
+// One that is whole stalls as DataMissing when the inventory of its repository (package repository) has found nothing of it.
 //
 //	Pending ──▶ Running ──▶ Completed ──▶ Deleting
 //	   └───────────┴─────▶ Failed ──────────┘

@@ -58,7 +58,8 @@ func (c *Controller) observe(ctx context.Context, b *platformv1.Backup) (*observ
 		}
 	}
 	if b.Ended() && !going && b.Status.Leftovers != platformv1.LeftoversPossible {
-		return seen, nil
+		f.missing, err = c.missing(ctx, b)
+		return seen, err
 	}
 	if err := c.observeRepository(ctx, b, seen); err != nil {
 		return nil, err
@@ -201,22 +202,58 @@ func serves(pod *corev1.Pod) bool {
 	})
 }
 
-// ahead counts the Backups that run or come before this one, of all domains, as they are now.
-func (c *Controller) ahead(ctx context.Context, b *platformv1.Backup) (int, error) {
+// missing says whether the latest inventory of the repository, which came after the Backup, has found nothing of it.
+func (c *Controller) missing(ctx context.Context, b *platformv1.Backup) (missing, error) {
+	if b.Status.Phase != platformv1.BackupCompleted {
+		return "", nil
+	}
+	repository := &platformv1.BackupRepository{}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.RepositoryRef.Name}, repository)
+	if err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	inventory := repository.Inventory()
+	if inventory == nil || inventory.Time == nil || inventory.Time.Before(b.Status.CompletionTime) || !slices.Contains(inventory.MissingBackups, b.Name) {
+		return "", nil
+	}
+	return dataMissing, nil
+}
+
+// ahead names the Backups that run or come before this one, of all domains, as they are now; those that run first, then by their turns.
+func (c *Controller) ahead(ctx context.Context, b *platformv1.Backup) ([]string, error) {
 	var list platformv1.BackupList
 	if err := c.live.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil {
-		return 0, fmt.Errorf("cannot list the Backups of BackupRepository %q: %w", b.Spec.RepositoryRef.Name, err)
+		return nil, fmt.Errorf("cannot list the Backups of BackupRepository %q: %w", b.Spec.RepositoryRef.Name, err)
 	}
-	ahead := 0
-	for i := range list.Items {
-		other := &list.Items[i]
+	return aheadOf(b, list.Items), nil
+}
+
+// aheadOf is ahead among these.
+func aheadOf(b *platformv1.Backup, all []platformv1.Backup) []string {
+	var running, waiting []*platformv1.Backup
+	for i := range all {
+		other := &all[i]
 		switch {
 		case other.Name == b.Name || other.Spec.RepositoryRef != b.Spec.RepositoryRef:
-		case other.Status.Phase == platformv1.BackupRunning, waitsForTurn(other) && before(other, b):
-			ahead++
+		case other.Status.Phase == platformv1.BackupRunning:
+			running = append(running, other)
+		case waitsForTurn(other) && before(other, b):
+			waiting = append(waiting, other)
 		}
 	}
-	return ahead, nil
+	var names []string
+	for _, group := range [][]*platformv1.Backup{running, waiting} {
+		slices.SortFunc(group, func(a, b *platformv1.Backup) int {
+			if before(a, b) {
+				return -1
+			}
+			return 1
+		})
+		for _, one := range group {
+			names = append(names, one.Name)
+		}
+	}
+	return names
 }
 
 // waitsForTurn says whether a Backup would begin if it were its turn.

@@ -44,8 +44,9 @@ type facts struct {
 	now time.Time
 	// refusal says why the data can never be taken; looked at while it is Pending only, as is all down to waits.
 	refusal string
-	// ahead are those of the repository that run, or that were made before and wait for their turn; limit is how many may run.
-	ahead, limit int
+	// ahead are those of the repository that run, or that were made before and wait for their turn, by name; limit is how many may run.
+	ahead []string
+	limit int
 	// plugin, version and component of the method.
 	plugin    platformv1.PluginReference
 	version   string
@@ -58,7 +59,15 @@ type facts struct {
 	// vanished says that there is no such repository any more; store what keeps movers from it, empty for nothing.
 	vanished string
 	store    string
+	// missing says that it was whole, and that nothing of it is in the repository any more.
+	missing missing
 }
+
+// missing says that what was kept is not there any more.
+type missing string
+
+// Values of missing. The zero value is that nothing is known of the kind.
+const dataMissing missing = "Missing"
 
 // decision is how a Backup goes on.
 type decision struct {
@@ -89,10 +98,7 @@ func next(b *platformv1.Backup, f facts) decision {
 	case platformv1.BackupRunning:
 		return t.carry()
 	case platformv1.BackupCompleted:
-		if f.mover != nil {
-			return t.decide(outcome.Done(), stopMover)
-		}
-		return t.decide(outcome.Done(), "")
+		return t.keep()
 	case platformv1.BackupFailed:
 		return t.tidy()
 	}
@@ -123,8 +129,8 @@ func (t turn) begin() decision {
 		return t.failed(platformv1.ReasonBackupLate, fmt.Sprintf("it had not begun within %s: it waited for %s", b.Spec.Timeout.Duration, cmp.Or(f.waits, "its turn")))
 	case f.source == nil:
 		return t.waiting(platformv1.ReasonNoBackupSource, "%s", f.waits)
-	case f.ahead >= f.limit:
-		d := t.waiting(platformv1.ReasonBackupQueued, "its turn: %d of BackupRepository %q run or come before it, and %d may run at a time", f.ahead, b.Spec.RepositoryRef.Name, f.limit)
+	case len(f.ahead) >= f.limit:
+		d := t.waiting(platformv1.ReasonBackupQueued, "its turn behind %s: of BackupRepository %q at most %d run at a time", named(f.ahead), b.Spec.RepositoryRef.Name, f.limit)
 		d.outcome = d.outcome.Within(turnRetry)
 		return d
 	}
@@ -181,7 +187,10 @@ func (t turn) ended(result mover.Result) decision {
 	}
 	s.Phase, s.CompletionTime = platformv1.BackupCompleted, &at
 	s.Digest, s.Size, s.RawSize, s.Facts = result.Digest, result.Size, result.RawSize, result.Facts
-	return t.decide(outcome.Done(), "")
+	kept := t.keep()
+	// The Job goes once it is on record what it did.
+	kept.effect = ""
+	return kept
 }
 
 // failed ends a Backup that is not whole. A mover that there was may have left something behind.
@@ -193,6 +202,35 @@ func (t turn) failed(reason, message string) decision {
 	}
 	s.Phase, s.CompletionTime = platformv1.BackupFailed, &at
 	return t.decide(outcome.Stalled(reason, message), "")
+}
+
+// keep is for a Backup that is whole.
+func (t turn) keep() decision {
+	b, f, s := t.b, t.f, t.s
+	s.ExpiryTime = nil
+	if r := b.Spec.Retention; r != nil && r.MaxAge != nil && s.CompletionTime != nil && b.Spec.DeletionPolicy == platformv1.BackupDelete {
+		s.ExpiryTime = new(metav1.NewTime(s.CompletionTime.Add(r.MaxAge.Duration)))
+	}
+	result, do := outcome.Done(), effect("")
+	if f.missing != "" {
+		result = outcome.Stalled(platformv1.ReasonBackupDataMissing,
+			fmt.Sprintf("what was kept in %s is not in BackupRepository %q any more: put it back, or delete this Backup", s.Key, b.Spec.RepositoryRef.Name))
+	}
+	if f.mover != nil {
+		do = stopMover
+	}
+	return t.decide(result, do)
+}
+
+// mostNamed is how many of those that come before are named.
+const mostNamed = 5
+
+// named lists the first of some Backups.
+func named(backups []string) string {
+	if more := len(backups) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(backups[:mostNamed], ", "), more)
+	}
+	return strings.Join(backups, ", ")
 }
 
 // tidy removes what a Backup that failed may have left in the repository. The Job of its mover stays, with its log, unless somebody cancelled.

@@ -89,7 +89,7 @@ func TestNext(t *testing.T) {
 		says   string
 	}{
 		"it begins":                            {made(nil), ready(nil), platformv1.BackupRunning, makeMover, ""},
-		"two run before it":                    {made(nil), ready(func(f *facts) { f.ahead = 2 }), platformv1.BackupPending, "", "its turn"},
+		"two run before it":                    {made(nil), ready(func(f *facts) { f.ahead = []string{"a", "b"} }), platformv1.BackupPending, "", "its turn behind a, b"},
 		"nobody has the data":                  {made(nil), ready(func(f *facts) { f.source, f.waits = nil, "a pod" }), platformv1.BackupPending, "", "waiting for a pod"},
 		"nobody had it in time":                {made(nil), ready(func(f *facts) { f.source, f.waits, f.now = nil, "a pod", epoch.Add(10*time.Minute) }), platformv1.BackupFailed, "", "it waited for a pod"},
 		"it can never be":                      {made(nil), ready(func(f *facts) { f.refusal = "no such method" }), platformv1.BackupFailed, "", "no such method"},
@@ -111,6 +111,7 @@ func TestNext(t *testing.T) {
 		"its node is lost":                     {made(running), at(12*time.Minute, working), platformv1.BackupFailed, "", "does not end"},
 		"whole, and its Job is there":          {made(completed), at(time.Hour, ended), platformv1.BackupCompleted, stopMover, ""},
 		"whole, for long":                      {made(completed), at(time.Hour, nil), platformv1.BackupCompleted, "", ""},
+		"whole, and nothing of it is there":    {made(completed), facts{now: epoch, missing: dataMissing}, platformv1.BackupCompleted, "", "put it back, or delete"},
 		"failed: the mover first":              {made(failed), at(time.Second, working), platformv1.BackupFailed, stopMover, "no room"},
 		"failed: then what it left":            {made(failed), at(time.Second, broken), platformv1.BackupFailed, makeRemover, "no room"},
 		"failed: its node is lost":             {made(failed), at(time.Hour, working), platformv1.BackupFailed, makeRemover, "no room"},
@@ -215,6 +216,43 @@ func TestTurns(t *testing.T) {
 	}{"new": {b, true}, "without a source": {stuck, false}, "running": {made(running), false}, "deleted": {made(deleted), false}} {
 		if waitsForTurn(tc.backup) != tc.want {
 			t.Errorf("%s: waits for its turn: %v", name, !tc.want)
+		}
+	}
+}
+
+// Whoever waits knows behind whom.
+func TestWhoIsAhead(t *testing.T) {
+	as := func(name string, after time.Duration, change func(*platformv1.Backup)) platformv1.Backup {
+		return *made(func(b *platformv1.Backup) {
+			b.Name, b.CreationTimestamp = name, metav1.NewTime(epoch.Add(after))
+			if change != nil {
+				change(b)
+			}
+		})
+	}
+	elsewhere := func(b *platformv1.Backup) { b.Spec.RepositoryRef.Name = "other" }
+	all := []platformv1.Backup{as("late", time.Second, nil), as("second", -time.Second, nil), as("first", -time.Minute, nil), as("runs", time.Minute, running), as("elsewhere", -time.Hour, elsewhere), as("whole", -time.Hour, completed), *made(nil)}
+	if got := named(aheadOf(made(nil), all)); got != "runs, first, second" {
+		t.Errorf("it is behind %s", got)
+	}
+	if got := named([]string{"a", "b", "c", "d", "e", "f", "g"}); got != "a, b, c, d, e and 2 more" {
+		t.Errorf("it is behind %s", got)
+	}
+}
+
+// The time of its end by age follows the retention, and what is to stay has none.
+func TestExpiry(t *testing.T) {
+	aged := func(b *platformv1.Backup) {
+		at := metav1.NewTime(epoch)
+		b.Status.CompletionTime, b.Spec.Retention = &at, &platformv1.BackupRetention{MaxAge: &metav1.Duration{Duration: time.Hour}}
+	}
+	if d := next(made(all(completed, aged)), facts{now: epoch}); d.status.ExpiryTime == nil || !d.status.ExpiryTime.Time.Equal(epoch.Add(time.Hour)) {
+		t.Errorf("it expires at %v", d.status.ExpiryTime)
+	}
+	for _, change := range []func(*platformv1.Backup){retained, func(b *platformv1.Backup) { b.Spec.Retention = nil }} {
+		b := made(all(completed, aged, func(b *platformv1.Backup) { b.Status.ExpiryTime = b.Status.CompletionTime }, change))
+		if d := next(b, facts{now: epoch}); d.status.ExpiryTime != nil {
+			t.Errorf("it expires at %v", d.status.ExpiryTime)
 		}
 	}
 }

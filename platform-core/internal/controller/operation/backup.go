@@ -73,7 +73,12 @@ func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, s
 		Spec: platformv1.BackupSpec{
 			ApplicationRef: platformv1.ApplicationReference{Name: seen.application}, RepositoryRef: platformv1.RepositoryReference{Name: wanted.Repository},
 			Method: wanted.Method, DeletionPolicy: platformv1.BackupDeletionPolicy(wanted.DeletionPolicy), Timeout: metav1.Duration{Duration: wanted.Timeout},
+			Retention: wanted.Retention,
 		},
+	}
+	// Backups of one schedule are counted by themselves.
+	if schedule := op.Labels[platformv1.ScheduleLabel]; schedule != "" {
+		backup.Labels[platformv1.ScheduleLabel] = schedule
 	}
 	err = c.client.Create(ctx, backup, client.FieldOwner(owner))
 	switch {

@@ -90,7 +90,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	d := next(r, stateOf(r, c.Domain), f)
+	before := stateOf(r, c.Domain)
+	d := look(next(r, before, f), before, f)
 	if err := c.record(ctx, r, d.state); err != nil {
 		// Another operator spoke, or the spec changed: that wakes us.
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -122,23 +123,30 @@ func (c *Controller) observe(ctx context.Context, r *platformv1.BackupRepository
 	if f.digest, err = c.digest(ctx, r, named); err != nil {
 		return f, err
 	}
+	if f.check, err = c.job(ctx, r, checkName(r, f)); err != nil {
+		return f, err
+	}
+	return f, c.observeInventory(ctx, r, &f)
+}
+
+// job reads one of the Jobs of a repository; nil when there is none.
+func (c *Controller) job(ctx context.Context, r *platformv1.BackupRepository, name string) (*jobstate.State, error) {
 	job := &batchv1.Job{}
-	err = sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: checkName(r, f)}, job)
+	err := sure.Reader{Cached: c.client, Live: c.live}.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, job)
 	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(job, r) {
-		return f, nil
+		return nil, nil
 	}
 	if err != nil {
-		return f, fmt.Errorf("cannot read the Job that checks BackupRepository %q: %w", r.Name, err)
+		return nil, fmt.Errorf("cannot read Job %q of BackupRepository %q: %w", name, r.Name, err)
 	}
 	state, err := jobstate.Of(ctx, c.live, job)
-	f.check = &state
-	return f, err
+	return &state, err
 }
 
 // digest is that of all that a check depends on. Of the Secrets it has nothing but their versions.
 func (c *Controller) digest(ctx context.Context, r *platformv1.BackupRepository, named []types.NamespacedName) (string, error) {
 	place := r.Spec.DeepCopy()
-	place.MaxConcurrentBackups = 0
+	place.MaxConcurrentBackups, place.InventoryInterval = 0, nil
 	text, err := json.Marshal(place)
 	if err != nil {
 		return "", err
@@ -186,28 +194,42 @@ func (c *Controller) record(ctx context.Context, r *platformv1.BackupRepository,
 	return nil
 }
 
-// act makes or removes the Job of the check.
+// act makes or removes the Jobs of the check and of the inventory.
 func (c *Controller) act(ctx context.Context, r *platformv1.BackupRepository, f facts, do verb) error {
-	name := checkName(r, f)
 	switch do {
 	case makeCheck:
-		job, err := render.MoverAlone(c.Settings.Get(), render.Mover{
-			Namespace: r.Namespace, Name: name, Domain: c.Domain, For: r.UID, Repository: r, Deadline: checkTimeout, Plan: mover.Plan{Verb: mover.VerbCheck},
-			Owner: ownerOf(r),
-		})
-		if err != nil {
-			return err
-		}
-		err = c.client.Create(ctx, job, client.FieldOwner(owner))
-		if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return fmt.Errorf("cannot make Job %q: %w", name, err)
-		}
+		return c.make(ctx, r, checkName(r, f), checkTimeout, mover.Plan{Verb: mover.VerbCheck})
 	case removeCheck:
-		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: name}}
-		err := c.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &f.check.UID})
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			return fmt.Errorf("cannot delete Job %q: %w", name, err)
-		}
+		return c.remove(ctx, r, checkName(r, f), f.check)
+	case makeListing:
+		return c.makeListing(ctx, r)
+	case removeListing:
+		return c.remove(ctx, r, listingName(r, c.Domain), f.listing)
+	}
+	return nil
+}
+
+// make makes a Job under its name, unless there is one already.
+func (c *Controller) make(ctx context.Context, r *platformv1.BackupRepository, name string, deadline time.Duration, plan mover.Plan) error {
+	job, err := render.MoverAlone(c.Settings.Get(), render.Mover{
+		Namespace: r.Namespace, Name: name, Domain: c.Domain, For: r.UID, Repository: r, Deadline: deadline, Plan: plan, Owner: ownerOf(r),
+	})
+	if err != nil {
+		return err
+	}
+	err = c.client.Create(ctx, job, client.FieldOwner(owner))
+	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return fmt.Errorf("cannot make Job %q: %w", name, err)
+	}
+	return nil
+}
+
+// remove deletes the Job that was seen.
+func (c *Controller) remove(ctx context.Context, r *platformv1.BackupRepository, name string, seen *jobstate.State) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: name}}
+	err := c.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &seen.UID})
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("cannot delete Job %q: %w", name, err)
 	}
 	return nil
 }

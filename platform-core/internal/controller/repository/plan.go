@@ -43,6 +43,12 @@ type facts struct {
 	lack stores.Lack
 	// check is the Job that checks what has the digest; nil when there is none.
 	check *jobstate.State
+	// latest inventory, of any domain; nil when there is none. And how often there is to be one; 0 for once.
+	latest   *platformv1.RepositoryInventory
+	interval time.Duration
+	// listing is the Job that says what is kept; nil when there is none. Once that has ended, backups are those of the repository.
+	listing *jobstate.State
+	backups []platformv1.Backup
 }
 
 // decision is what to say, and what to do about the Job.
@@ -57,8 +63,10 @@ type verb string
 
 // Verbs. The zero value is nothing.
 const (
-	makeCheck   verb = "Make"
-	removeCheck verb = "Remove"
+	makeCheck     verb = "MakeCheck"
+	removeCheck   verb = "RemoveCheck"
+	makeListing   verb = "MakeListing"
+	removeListing verb = "RemoveListing"
 )
 
 // next decides on what this operator says of a repository.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backuppolicy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
+)
+
+// act edits the first of the instances that are to be edited. What an API server refuses is said of the instance; only what is a fault of the moment is an error.
+func (c *Controller) act(ctx context.Context, f facts, p *plan) error {
+	for _, e := range p.edits[:min(len(p.edits), mostEdits)] {
+		err := c.apply(ctx, f, e)
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+		case apierrors.IsConflict(err), apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+			p.refused(e, err)
+		default:
+			return fmt.Errorf("cannot edit the schedules of Application %q: %w", client.ObjectKeyFromObject(e.application), err)
+		}
+	}
+	return nil
+}
+
+// refused says of an instance why its schedules cannot be edited.
+func (p *plan) refused(e edit, err error) {
+	i := slices.IndexFunc(p.sources, func(s storagev1.BackupPolicySource) bool {
+		return s.Namespace == e.application.Namespace && s.Application == e.application.Name
+	})
+	if i < 0 {
+		return
+	}
+	if e.schedule != nil && p.sources[i].State == storagev1.SourceUncovered {
+		p.pending = max(0, p.pending-1)
+	}
+	p.sources[i].State, p.sources[i].NextTime = storagev1.SourceUncovered, nil
+	p.sources[i].Message = fmt.Sprintf("its schedules cannot be edited: %v", err)
+}
+
+// apply brings the schedule of an edit into its Application, or takes it away: what is applied no more by this owner goes.
+func (c *Controller) apply(ctx context.Context, f facts, e edit) error {
+	// The UID has an Application of that name that is made anew meanwhile refused.
+	metadata := map[string]any{"name": e.application.Name, "namespace": e.application.Namespace, "uid": string(e.application.UID)}
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": platformv1.GroupVersion.String(), "kind": applicationKind, "metadata": metadata,
+	}}
+	options := []client.ApplyOption{client.FieldOwner(owner + "/" + f.name)}
+	if e.schedule != nil {
+		entry, err := runtime.DefaultUnstructuredConverter.ToUnstructured(e.schedule)
+		if err != nil {
+			return err
+		}
+		metadata["annotations"] = map[string]any{annotationPrefix + f.name: string(f.policy.UID)}
+		object.Object["spec"] = map[string]any{"schedules": []any{entry}}
+	}
+	if _, ours := e.application.Annotations[annotationPrefix+f.name]; ours {
+		// Somebody who edited the entry by hand has no say over it.
+		options = append(options, client.ForceOwnership)
+	}
+	return c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
+}

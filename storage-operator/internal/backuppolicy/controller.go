@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backuppolicy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/operator"
+	"github.com/zeroinfra/platform-core/sdk/queue"
+
+	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
+)
+
+// +kubebuilder:rbac:groups=storage.zeroinfra.github.com,resources=backuppolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=storage.zeroinfra.github.com,resources=backuppolicies/status,verbs=get;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=backuppolicies.storage.zeroinfra.github.com,verbs=patch
+
+// owner names the controller.
+const owner = "backuppolicy"
+
+const (
+	// mostEdits is how many instances are edited in one turn: the next one follows at once.
+	mostEdits = 50
+	// again is when that is.
+	again = time.Second
+)
+
+// Kind is the controller of BackupPolicies, for operator.Options.
+type Kind struct{}
+
+var _ operator.Controller = Kind{}
+
+// Object implements operator.Controller.
+func (Kind) Object() client.Object { return &storagev1.BackupPolicy{} }
+
+// Setup implements operator.Controller.
+func (Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
+	instances, err := newCache(mgr, s.Namespaces)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(instances); err != nil {
+		return err
+	}
+	c := &Controller{client: mgr.GetClient(), instances: instances, check: s.CheckSchedule, now: time.Now}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(owner).
+		For(&storagev1.BackupPolicy{}).
+		Watches(&platformv1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(c.all)).
+		WatchesRawSource(source.Kind[client.Object](instances, &platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.ofApplication), applicationChanged)).
+		WatchesRawSource(source.Kind[client.Object](instances, &platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup), backupChanged)).
+		WithOptions(queue.Options(s.Workers)).
+		Complete(c)
+}
+
+// Controller brings the schedules of policies into Applications.
+type Controller struct {
+	client client.Client
+	// instances are the Applications and scheduled Backups of all domains.
+	instances cache.Cache
+	check     func(platformv1.CronLine, platformv1.TimeZone) error
+	now       func() time.Time
+}
+
+// all wakes every policy.
+func (c *Controller) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var policies storagev1.BackupPolicyList
+	if err := c.client.List(ctx, &policies); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list BackupPolicies")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range policies.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: policies.Items[i].Name}})
+	}
+	return requests
+}
+
+// ofApplication wakes every policy, and those that are gone and have left something in an Application.
+func (c *Controller) ofApplication(ctx context.Context, app client.Object) []reconcile.Request {
+	requests := c.all(ctx, app)
+	for key := range app.GetAnnotations() {
+		if name, ours := strings.CutPrefix(key, annotationPrefix); ours {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		}
+	}
+	return requests
+}
+
+// ofBackup wakes the policy that a Backup may be of.
+func ofBackup(_ context.Context, b client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: b.GetLabels()[platformv1.ScheduleLabel]}}}
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	f, err := c.observe(ctx, request.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	p, err := decide(f)
+	if err != nil {
+		// Of a selector that chooses nothing that can be told, nothing is taken away either.
+		f.refusal = err.Error()
+	}
+	if len(p.edits) > 0 && f.refusal == "" {
+		if err := c.act(ctx, f, &p); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if f.policy != nil && f.policy.DeletionTimestamp.IsZero() {
+		if err := c.record(ctx, f, p); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if len(p.edits) > mostEdits {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	return reconcile.Result{RequeueAfter: wake(p, f.now)}, nil
+}
+
+// observe reads what a policy is decided on.
+func (c *Controller) observe(ctx context.Context, name string) (facts, error) {
+	f := facts{now: c.now(), name: name, policy: &storagev1.BackupPolicy{}, repositories: map[string]struct{}{}}
+	err := c.client.Get(ctx, client.ObjectKey{Name: name}, f.policy)
+	if apierrors.IsNotFound(err) {
+		f.policy = nil
+	} else if err != nil {
+		return f, err
+	}
+	var applications platformv1.ApplicationList
+	if err := c.instances.List(ctx, &applications, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("cannot list Applications: %w", err)
+	}
+	f.applications = applications.Items
+	if f.policy == nil {
+		return f, nil
+	}
+	if err := c.check(f.policy.Spec.Schedule, f.policy.Spec.TimeZone); err != nil {
+		f.refusal = err.Error()
+	}
+	var backups platformv1.BackupList
+	if err := c.instances.List(ctx, &backups, client.MatchingLabels{platformv1.ScheduleLabel: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("cannot list Backups: %w", err)
+	}
+	f.backups = backups.Items
+	var repositories platformv1.BackupRepositoryList
+	if err := c.client.List(ctx, &repositories); err != nil {
+		return f, fmt.Errorf("cannot list BackupRepositories: %w", err)
+	}
+	for i := range repositories.Items {
+		if r := &repositories.Items[i]; r.Name == f.policy.Spec.RepositoryRef.Name && r.DeletionTimestamp.IsZero() {
+			f.repositories[r.Namespace] = struct{}{}
+		}
+	}
+	return f, nil
+}
+
+// record writes the status of a policy when that changes.
+func (c *Controller) record(ctx context.Context, f facts, p plan) error {
+	before := f.policy.DeepCopy()
+	report(f.policy, p, f.refusal)
+	if equality.Semantic.DeepEqual(before.Status, f.policy.Status) {
+		return nil
+	}
+	err := c.client.Status().Patch(ctx, f.policy, client.MergeFrom(before), client.FieldOwner(owner))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("cannot write the status of BackupPolicy %q: %w", f.name, err)
+	}
+	return nil
+}

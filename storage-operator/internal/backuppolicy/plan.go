@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backuppolicy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
+)
+
+const (
+	// annotationPrefix is that of the annotation of an Application whose schedule of the name that follows is that of a policy; the value is the policy's UID.
+	annotationPrefix = "backup-policy.storage.zeroinfra.github.com/"
+	// template that is run.
+	template = "Backup"
+	// backupSuffix follows the name of an Operation of that template in the name of its Backup.
+	backupSuffix = "-backup"
+	// grace is how long after its time an Operation may take to make its Backup before that counts as a failure.
+	grace = 5 * time.Minute
+	// applicationKind is the kind of what nothing else declares.
+	applicationKind = "Application"
+)
+
+// facts are what a policy is decided on.
+type facts struct {
+	now time.Time
+	// name of the policy; policy is nil when it is gone.
+	name   string
+	policy *storagev1.BackupPolicy
+	// applications that there are, and backups of the policy.
+	applications []platformv1.Application
+	backups      []platformv1.Backup
+	// repositories by namespace, those of the name that the policy gives.
+	repositories map[string]struct{}
+	// refusal says why the schedule of the policy cannot be; empty when it can.
+	refusal string
+}
+
+// edit is a schedule to bring into an Application, or to take away.
+type edit struct {
+	application *platformv1.Application
+	// schedule; nil to take it away.
+	schedule *platformv1.Schedule
+}
+
+// plan is what comes of a policy.
+type plan struct {
+	edits   []edit
+	sources []storagev1.BackupPolicySource
+	// pending is how many of the sources wait for their operator to take the schedule up.
+	pending int
+	// next is when something changes without anybody telling; zero for never.
+	next time.Time
+}
+
+// decide says what a policy asks for.
+func decide(f facts) (plan, error) {
+	var p plan
+	chosen := func(*platformv1.Application) bool { return false }
+	var wanted *platformv1.Schedule
+	if f.policy != nil && f.policy.DeletionTimestamp.IsZero() {
+		selector, err := selectorOf(&f.policy.Spec.Selector)
+		if err != nil {
+			return p, err
+		}
+		chosen, wanted = selector, scheduleOf(f.policy)
+	}
+	of := map[types.NamespacedName][]*platformv1.Backup{}
+	for i := range f.backups {
+		b := &f.backups[i]
+		key := types.NamespacedName{Namespace: b.Namespace, Name: b.Spec.ApplicationRef.Name}
+		of[key] = append(of[key], b)
+	}
+	for i := range f.applications {
+		app := &f.applications[i]
+		if !app.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if !chosen(app) {
+			if _, ours := app.Annotations[annotationPrefix+f.name]; ours {
+				p.edits = append(p.edits, edit{application: app})
+			}
+			continue
+		}
+		p.take(f, app, wanted, of[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}])
+	}
+	return p, nil
+}
+
+// take decides on an instance that the policy chooses.
+func (p *plan) take(f facts, app *platformv1.Application, wanted *platformv1.Schedule, backups []*platformv1.Backup) {
+	source := storagev1.BackupPolicySource{Namespace: app.Namespace, Application: app.Name, Kind: kindOf(app), State: storagev1.SourceUncovered}
+	succeeded(&source, backups)
+	_, ours := app.Annotations[annotationPrefix+f.name]
+	there := scheduleIn(app, f.name)
+	_, kept := f.repositories[app.Namespace]
+	switch {
+	case f.refusal != "":
+		source.Message = f.refusal
+	case there != nil && !ours:
+		source.Message = fmt.Sprintf("it has a schedule %q of its own: give one of the two another name", f.name)
+	case !kept:
+		source.Message = fmt.Sprintf("there is no BackupRepository %q in namespace %q: create it", f.policy.Spec.RepositoryRef.Name, app.Namespace)
+		if ours {
+			p.edits = append(p.edits, edit{application: app})
+		}
+	default:
+		if !ours || app.Annotations[annotationPrefix+f.name] != string(f.policy.UID) || !equality.Semantic.DeepEqual(there, wanted) {
+			p.edits = append(p.edits, edit{app, wanted})
+		}
+		p.judge(f, app, &source, backups)
+	}
+	p.sources = append(p.sources, source)
+}
+
+// judge says how it is with an instance that has the schedule, or is to have it.
+func (p *plan) judge(f facts, app *platformv1.Application, source *storagev1.BackupPolicySource, backups []*platformv1.Backup) {
+	i := slices.IndexFunc(app.Status.Schedules, func(s platformv1.ScheduleStatus) bool { return s.Name == f.name })
+	var status platformv1.ScheduleStatus
+	if i >= 0 {
+		status = app.Status.Schedules[i]
+	}
+	source.NextTime, source.LastTime = status.NextTime, status.LastTime
+	switch {
+	case f.policy.Spec.Suspend:
+		source.Message, source.NextTime = "the policy is suspended", nil
+	case app.Spec.Suspend:
+		source.Message = "the instance is suspended"
+	case status.NextTime == nil:
+		p.pending++
+		source.Message = "the operator of its domain has not taken the schedule up yet: is it installed, and the instance accepted?"
+	default:
+		source.State = storagev1.SourceCovered
+		if source.Message = p.against(f, status, source, backups); source.Message != "" {
+			source.State = storagev1.SourceFailing
+		}
+	}
+}
+
+// against says why the last time did not lead to a backup; empty when it did, or still may.
+func (p *plan) against(f facts, status platformv1.ScheduleStatus, source *storagev1.BackupPolicySource, backups []*platformv1.Backup) string {
+	switch {
+	case status.Message != "":
+		return status.Message
+	case status.LastTime == nil:
+		return ""
+	}
+	i := slices.IndexFunc(backups, func(b *platformv1.Backup) bool { return b.Name == status.LastOperation+backupSuffix })
+	switch {
+	case i >= 0 && backups[i].Status.Phase == platformv1.BackupFailed:
+		return cmp.Or(backups[i].Status.Message, "the last backup failed")
+	case i >= 0, source.LastSuccessTime != nil && !source.LastSuccessTime.Time.Before(status.LastTime.Time):
+		return ""
+	}
+	if until := status.LastTime.Add(grace); f.now.Before(until) {
+		if p.next.IsZero() || until.Before(p.next) {
+			p.next = until
+		}
+		return ""
+	}
+	return fmt.Sprintf("Operation %q has made no Backup: see what it says", status.LastOperation)
+}
+
+// succeeded notes the latest backup that is whole.
+func succeeded(source *storagev1.BackupPolicySource, backups []*platformv1.Backup) {
+	for _, b := range backups {
+		at := b.Status.CompletionTime
+		if b.Status.Phase == platformv1.BackupCompleted && at != nil && (source.LastSuccessTime == nil || source.LastSuccessTime.Before(at)) {
+			source.LastSuccessTime, source.LastBackup = at, b.Name
+		}
+	}
+}
+
+// scheduleOf is the schedule that a policy compiles to.
+func scheduleOf(policy *storagev1.BackupPolicy) *platformv1.Schedule {
+	spec := policy.Spec.DeepCopy()
+	parameters := platformv1.Parameters{"repository": platformv1.ParameterValue(spec.RepositoryRef.Name)}
+	if spec.Method != "" {
+		parameters["method"] = platformv1.ParameterValue(spec.Method)
+	}
+	if r := spec.Retention; r != nil && r.MaxCount != nil {
+		parameters["maxCount"] = platformv1.ParameterValue(strconv.Itoa(int(*r.MaxCount)))
+	}
+	if r := spec.Retention; r != nil && r.MaxAge != nil {
+		parameters["maxAge"] = platformv1.ParameterValue(r.MaxAge.Duration.String())
+	}
+	return &platformv1.Schedule{
+		Name: policy.Name, Schedule: spec.Schedule, TimeZone: spec.TimeZone, Suspend: spec.Suspend,
+		MissedRuns: platformv1.MissedLatest, Concurrency: platformv1.ConcurrencySkip,
+		Operation: platformv1.ScheduledOperation{TemplateRef: template, Parameters: parameters, Timeout: spec.Timeout, TTLSecondsAfterFinished: spec.TTLSecondsAfterFinished},
+	}
+}
+
+func scheduleIn(app *platformv1.Application, name string) *platformv1.Schedule {
+	i := slices.IndexFunc(app.Spec.Schedules, func(s platformv1.Schedule) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &app.Spec.Schedules[i]
+}
+
+// selectorOf returns what chooses instances.
+func selectorOf(selector *storagev1.BackupSelector) (func(*platformv1.Application) bool, error) {
+	among := labels.Everything()
+	if selector.Labels != nil {
+		var err error
+		if among, err = metav1.LabelSelectorAsSelector(selector.Labels); err != nil {
+			return nil, fmt.Errorf("selector.labels: %w", err)
+		}
+	}
+	return func(app *platformv1.Application) bool {
+		return (len(selector.Namespaces) == 0 || slices.Contains(selector.Namespaces, app.Namespace)) &&
+			(len(selector.Kinds) == 0 || slices.Contains(selector.Kinds, kindOf(app))) && among.Matches(labels.Set(app.Labels))
+	}, nil
+}
+
+// kindOf is the kind of the object that declares an instance.
+func kindOf(app *platformv1.Application) string {
+	if declarer := metav1.GetControllerOf(app); declarer != nil {
+		return declarer.Kind
+	}
+	return applicationKind
+}
+
+// sorted has what somebody has to look at first.
+func sorted(sources []storagev1.BackupPolicySource) []storagev1.BackupPolicySource {
+	order := map[storagev1.BackupSourceState]int{storagev1.SourceUncovered: 0, storagev1.SourceFailing: 1, storagev1.SourceCovered: 2}
+	slices.SortFunc(sources, func(a, b storagev1.BackupPolicySource) int {
+		return cmp.Or(cmp.Compare(order[a.State], order[b.State]), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Application, b.Application))
+	})
+	return sources
+}
