@@ -72,20 +72,19 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		// What is kept would stay there for good.
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	backups, err := c.backups(ctx, c.client, repository)
+	p, backups, err := c.plan(ctx, c.client, repository)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	p, limit := decide(backups, c.Now()), int(cmp.Or(repository.Spec.MaxConcurrentBackups, stores.DefaultConcurrency))
+	limit := int(cmp.Or(repository.Spec.MaxConcurrentBackups, stores.DefaultConcurrency))
 	if len(p.due) == 0 || room(backups, limit) == 0 {
 		// The end of a deletion wakes us.
 		return c.sleep(p), nil
 	}
 	// Something is to be deleted: on what is so, not on what the cache has.
-	if backups, err = c.backups(ctx, c.live, repository); err != nil {
+	if p, backups, err = c.plan(ctx, c.live, repository); err != nil {
 		return reconcile.Result{}, err
 	}
-	p = decide(backups, c.Now())
 	for _, v := range p.due[:min(len(p.due), room(backups, limit))] {
 		switch err := c.remove(ctx, v); {
 		case apierrors.IsConflict(err):
@@ -95,6 +94,25 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	return c.sleep(p), nil
+}
+
+// plan is what comes of what a reader has.
+func (c *Controller) plan(ctx context.Context, reader client.Reader, repository *platformv1.BackupRepository) (plan, []*platformv1.Backup, error) {
+	backups, err := c.backups(ctx, reader, repository)
+	if err != nil {
+		return plan{}, nil, err
+	}
+	var apps platformv1.ApplicationList
+	if err := reader.List(ctx, &apps, client.InNamespace(repository.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
+		return plan{}, nil, fmt.Errorf("cannot list the Applications that may begin with a Backup of BackupRepository %q: %w", client.ObjectKeyFromObject(repository), err)
+	}
+	inUse := map[string]bool{}
+	for i := range apps.Items {
+		if app := &apps.Items[i]; app.Spec.RestoreFrom != nil && app.Status.RestoredFrom == nil {
+			inUse[app.Spec.RestoreFrom.Backup] = true
+		}
+	}
+	return decide(backups, inUse, c.Now()), backups, nil
 }
 
 // backups are those of the domain that a reader has in a repository.

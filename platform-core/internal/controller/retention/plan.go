@@ -33,8 +33,8 @@ type plan struct {
 	next time.Time
 }
 
-// decide applies the retentions of the Backups in one repository.
-func decide(backups []*platformv1.Backup, now time.Time) plan {
+// decide applies the retentions of the Backups in one repository, of which those that instances have yet to begin with are in use, by name.
+func decide(backups []*platformv1.Backup, inUse map[string]bool, now time.Time) plan {
 	groups := map[series][]*platformv1.Backup{}
 	for _, b := range backups {
 		if b.Ended() && b.DeletionTimestamp.IsZero() && b.Status.CompletionTime != nil {
@@ -46,8 +46,18 @@ func decide(backups []*platformv1.Backup, now time.Time) plan {
 	for _, group := range groups {
 		p.take(group, now)
 	}
+	p.spare(inUse, now)
 	slices.SortFunc(p.due, func(a, b verdict) int { return older(a.backup, b.backup) })
 	return p
+}
+
+// spare leaves those that are in use for later.
+func (p *plan) spare(inUse map[string]bool, now time.Time) {
+	due := len(p.due)
+	p.due = slices.DeleteFunc(p.due, func(v verdict) bool { return inUse[v.backup.Name] })
+	if later := now.Add(reprieve); len(p.due) < due && (p.next.IsZero() || later.Before(p.next)) {
+		p.next = later
+	}
 }
 
 // take decides on one series. Those that cannot be restored are counted by themselves, and the last of them tells what went wrong.
@@ -87,6 +97,9 @@ func (p *plan) judge(b *platformv1.Backup, newer int32, now time.Time) {
 		p.next = until
 	}
 }
+
+// reprieve is how long a Backup that is in use is left alone before it is looked at again.
+const reprieve = time.Minute
 
 // restorable says whether a Backup that has ended is whole, and is not known to be gone from its repository.
 func restorable(b *platformv1.Backup) bool {

@@ -98,7 +98,7 @@ func TestDecide(t *testing.T) {
 		"of a policy and by hand, all": {[]*platformv1.Backup{backup("a", 0, byPolicy), backup("b", 1, byPolicy), backup("c", 2, byPolicy), backup("d", 0)}, 9, []string{"a"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := decide(tc.backups, epoch.AddDate(0, 0, tc.day))
+			p := decide(tc.backups, nil, epoch.AddDate(0, 0, tc.day))
 			var due []string
 			for _, v := range p.due {
 				due = append(due, v.backup.Name)
@@ -110,6 +110,19 @@ func TestDecide(t *testing.T) {
 				t.Errorf("it looks again at %s, want day %d", p.next, tc.next)
 			}
 		})
+	}
+}
+
+// What an instance has yet to begin with stays until it has, also when its time is over.
+func TestBackupInUse(t *testing.T) {
+	now := epoch.AddDate(0, 0, 9)
+	backups := []*platformv1.Backup{backup("a", 0), backup("b", 1), backup("c", 2), backup("d", 3)}
+	p := decide(backups, map[string]bool{"a": true, "d": true}, now)
+	if len(p.due) != 1 || p.due[0].backup.Name != "b" {
+		t.Errorf("due are %v, want b", p.due)
+	}
+	if want := now.Add(reprieve); !p.next.Equal(want) {
+		t.Errorf("it looks again at %s, want %s", p.next, want)
 	}
 }
 
@@ -145,7 +158,7 @@ func TestManyDays(t *testing.T) {
 				kept = append(kept, b)
 			}
 			now := epoch.AddDate(0, 0, day)
-			p := decide(kept, now)
+			p := decide(kept, nil, now)
 			leaves := func(b *platformv1.Backup) bool {
 				return slices.ContainsFunc(p.due, func(v verdict) bool { return v.backup == b })
 			}
@@ -155,7 +168,7 @@ func TestManyDays(t *testing.T) {
 				}
 			}
 			kept = slices.DeleteFunc(kept, leaves)
-			if again := decide(kept, now); len(again.due) > 0 {
+			if again := decide(kept, nil, now); len(again.due) > 0 {
 				t.Fatalf("seed %d, day %d: what is left is not at rest: %d go", seed, day, len(again.due))
 			}
 		}
