@@ -95,23 +95,6 @@ func (i *instance) checkPersistence(mode string) {
 	}
 }
 
-// replaced says what is missing until another pod than this one is ready.
-func (s *space) replaced(before *corev1.Pod) error {
-	pod := &corev1.Pod{}
-	if err := s.get(before.Name, pod); err != nil {
-		return err
-	}
-	if pod.UID == before.UID {
-		return fmt.Errorf("pod %q is still the old one", pod.Name)
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return nil
-		}
-	}
-	return fmt.Errorf("pod %q is not ready: %s", pod.Name, pod.Status.Phase)
-}
-
 // want has the test fail unless the running server has these settings now.
 func (i *instance) want(settings map[string]string) {
 	i.Helper()
