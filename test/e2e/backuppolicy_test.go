@@ -29,16 +29,12 @@ const aFewMinutes = 8 * time.Minute
 // TestBackupPolicy has an instance of the database operator backed up each minute by a policy of the storage operator, the oldest deleted, and
 // what is in the store compared with the Backups that there are.
 func TestBackupPolicy(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, "policy")
 	i := s.redis("cache", withReplicas(0))
 	i.ready()
 	s.shelf("store", i.pod().Spec.Containers[0].Image)
-	s.mustInstall(otherOperator)
-	s.Cleanup(func() {
-		if err := uninstall(context.Background(), otherOperator); err != nil {
-			t.Error(err)
-		}
-	})
+	s.storageOperatorServes()
 	policy := s.policy("store")
 	t.Run("covers the instance", func(t *testing.T) { i.in(t).checkCovered(policy.Name) })
 	t.Run("keeps the last two", func(t *testing.T) { i.in(t).checkRetention(policy.Name) })

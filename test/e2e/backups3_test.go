@@ -21,7 +21,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	objectsv1 "github.com/zeroinfra/storage-operator/api/v1"
+	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
 const (
@@ -37,15 +37,15 @@ func TestBackupToObjectStorage(t *testing.T) {
 	s := newSpace(t, "backups3")
 	s.storageOperatorServes()
 	issuer := s.clusterIssuer()
-	user := func(name string, access objectsv1.GrantAccess) objectsv1.ObjectStorageUser {
+	user := func(name string, access storagev1.GrantAccess) storagev1.ObjectStorageUser {
 		s.create(&corev1.Secret{ObjectMeta: named(name), StringData: map[string]string{"accessKey": name, "secretKey": "key-of-the-" + name}})
-		return objectsv1.ObjectStorageUser{Name: name, SecretKeyFrom: platformv1.SecretKeyReference{Name: name, Key: "secretKey"},
-			Grants: []objectsv1.ObjectStorageGrant{{Bucket: backupBucket, Access: access}}}
+		return storagev1.ObjectStorageUser{Name: name, SecretKeyFrom: platformv1.SecretKeyReference{Name: name, Key: "secretKey"},
+			Grants: []storagev1.ObjectStorageGrant{{Bucket: backupBucket, Access: access}}}
 	}
-	o := s.objectStorage("store", func(spec *objectsv1.ObjectStorageSpec) {
+	o := s.objectStorage("store", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
-		spec.Buckets = []objectsv1.ObjectStorageBucket{{Name: backupBucket}}
-		spec.Users = []objectsv1.ObjectStorageUser{user("keeper", objectsv1.GrantReadWrite), user("visitor", objectsv1.GrantRead)}
+		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: backupBucket}}
+		spec.Users = []storagev1.ObjectStorageUser{user("keeper", storagev1.GrantReadWrite), user("visitor", storagev1.GrantRead)}
 	})
 	i := s.redis("cache", safe())
 	i.ready()

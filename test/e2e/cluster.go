@@ -26,7 +26,7 @@ import (
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	objectsv1 "github.com/zeroinfra/storage-operator/api/v1"
+	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
 // removalIn is how long a deleted namespace may take to go: its pods may take their grace period.
@@ -54,7 +54,7 @@ func connect(kubeconfig string) (*cluster, error) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return rereading{next} })
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme, databasev1.AddToScheme, objectsv1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme, databasev1.AddToScheme, storagev1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	objectsv1 "github.com/zeroinfra/storage-operator/api/v1"
+	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
 const (
@@ -46,11 +46,11 @@ type objectStorage struct {
 }
 
 // objectStorage creates an ObjectStorage that asks for little, and does not wait for it.
-func (s *space) objectStorage(name string, change func(*objectsv1.ObjectStorageSpec)) *objectStorage {
+func (s *space) objectStorage(name string, change func(*storagev1.ObjectStorageSpec)) *objectStorage {
 	s.Helper()
-	obj := &objectsv1.ObjectStorage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: objectsv1.ObjectStorageSpec{
-		Backend: objectsv1.BackendMinio, Version: "2026.2",
-		Storage: objectsv1.ObjectStorageVolume{Size: resource.MustParse("256Mi")},
+	obj := &storagev1.ObjectStorage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.ObjectStorageSpec{
+		Backend: storagev1.BackendMinio, Version: "2026.2",
+		Storage: storagev1.ObjectStorageVolume{Size: resource.MustParse("256Mi")},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
@@ -67,9 +67,9 @@ func (o *objectStorage) in(t *testing.T) *objectStorage {
 }
 
 // object returns the ObjectStorage as it is.
-func (o *objectStorage) object() *objectsv1.ObjectStorage {
+func (o *objectStorage) object() *storagev1.ObjectStorage {
 	o.Helper()
-	obj := &objectsv1.ObjectStorage{}
+	obj := &storagev1.ObjectStorage{}
 	o.mustGet(o.name, obj)
 	return obj
 }
@@ -85,7 +85,7 @@ func (o *objectStorage) pod(pool string, ordinal int) string {
 }
 
 // change changes the spec as "kubectl patch" does, and does not wait.
-func (o *objectStorage) change(change func(*objectsv1.ObjectStorageSpec)) {
+func (o *objectStorage) change(change func(*storagev1.ObjectStorageSpec)) {
 	o.Helper()
 	obj := o.object()
 	before := obj.DeepCopy()
@@ -99,7 +99,7 @@ func (o *objectStorage) change(change func(*objectsv1.ObjectStorageSpec)) {
 func (o *objectStorage) ready() time.Duration {
 	o.Helper()
 	return o.eventually(storageReadyIn, fmt.Sprintf("ObjectStorage %q becomes ready", o.name), func() error {
-		obj := &objectsv1.ObjectStorage{}
+		obj := &storagev1.ObjectStorage{}
 		if err := o.get(o.name, obj); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	objectsv1 "github.com/zeroinfra/storage-operator/api/v1"
+	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
 // TestObjectStorage has one server that speaks TLS, with buckets and users inside, used by a real client.
@@ -25,19 +25,19 @@ func TestObjectStorage(t *testing.T) {
 	issuer := s.clusterIssuer()
 	s.secret("writer", "password", "key-of-the-writer")
 	s.secret("reader", "password", "key-of-the-reader")
-	o := s.objectStorage("media", func(spec *objectsv1.ObjectStorageSpec) {
+	o := s.objectStorage("media", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
-		spec.Buckets = []objectsv1.ObjectStorageBucket{
-			{Name: "pictures", Versioning: objectsv1.VersioningEnabled, Quota: "64Mi", DeletionPolicy: platformv1.EntityDelete,
-				Lifecycle: []objectsv1.ObjectStorageRule{{Name: "old", Prefix: "old/", ExpireDays: 30}}},
+		spec.Buckets = []storagev1.ObjectStorageBucket{
+			{Name: "pictures", Versioning: storagev1.VersioningEnabled, Quota: "64Mi", DeletionPolicy: platformv1.EntityDelete,
+				Lifecycle: []storagev1.ObjectStorageRule{{Name: "old", Prefix: "old/", ExpireDays: 30}}},
 		}
-		spec.Users = []objectsv1.ObjectStorageUser{
-			{Name: "writer", SecretKeyFrom: platformv1.SecretKeyReference{Name: "writer"}, Grants: []objectsv1.ObjectStorageGrant{{Bucket: "pictures", Access: objectsv1.GrantReadWrite}}},
-			{Name: "reader", SecretKeyFrom: platformv1.SecretKeyReference{Name: "reader"}, Grants: []objectsv1.ObjectStorageGrant{{Bucket: "pictures", Access: objectsv1.GrantRead}}},
+		spec.Users = []storagev1.ObjectStorageUser{
+			{Name: "writer", SecretKeyFrom: platformv1.SecretKeyReference{Name: "writer"}, Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: storagev1.GrantReadWrite}}},
+			{Name: "reader", SecretKeyFrom: platformv1.SecretKeyReference{Name: "reader"}, Grants: []storagev1.ObjectStorageGrant{{Bucket: "pictures", Access: storagev1.GrantRead}}},
 		}
 	})
 	t.Logf("ready after %s", o.ready())
-	s.wantColumns(objectsv1.GroupVersion.WithResource("objectstorages"), "media", "Backend", "Version", "Servers", "Phase", "Endpoint", "Age")
+	s.wantColumns(storagev1.GroupVersion.WithResource("objectstorages"), "media", "Backend", "Version", "Servers", "Phase", "Endpoint", "Age")
 	bound := o.binding()
 	if bound["type"] != "s3" || !strings.HasPrefix(bound["endpoint"], "https://") || bound["accessKey"] == "" || len(bound["secretKey"]) != 40 || bound["ca.crt"] == "" {
 		t.Fatalf("the binding has the keys %v, and speaks of %q", keysOf(bound), bound["endpoint"])
@@ -82,8 +82,8 @@ func (o *objectStorage) putsRight(pod string) {
 	root := o.root(pod)
 	const open = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:GetObject"],"Resource":["arn:aws:s3:::pictures/*"]}]}`
 	o.does("the bucket is opened", func() error { return root.SetBucketPolicy(o.ctx, "pictures", open) })
-	o.change(func(spec *objectsv1.ObjectStorageSpec) {
-		spec.Buckets = append(spec.Buckets, objectsv1.ObjectStorageBucket{Name: "music", DeletionPolicy: platformv1.EntityDelete})
+	o.change(func(spec *storagev1.ObjectStorageSpec) {
+		spec.Buckets = append(spec.Buckets, storagev1.ObjectStorageBucket{Name: "music", DeletionPolicy: platformv1.EntityDelete})
 	})
 	o.ready()
 	o.eventually(settleIn, "the bucket is put right, and that is counted", func() error {
@@ -103,7 +103,7 @@ func (o *objectStorage) putsRight(pod string) {
 func (o *objectStorage) keepsWhatIsNotEmpty(pod string) {
 	o.Helper()
 	root := o.root(pod)
-	o.change(func(spec *objectsv1.ObjectStorageSpec) { spec.Buckets = nil })
+	o.change(func(spec *storagev1.ObjectStorageSpec) { spec.Buckets = nil })
 	o.eventually(settleIn, "the empty bucket goes, and the other one says why it does not", func() error {
 		if there, err := root.BucketExists(o.ctx, "music"); err != nil || there {
 			return fmt.Errorf("bucket music is there: %v, %v", there, err)
@@ -147,9 +147,9 @@ func TestObjectStoragePools(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "pools")
 	s.storageOperatorServes()
-	o := s.objectStorage("lake", func(spec *objectsv1.ObjectStorageSpec) {
-		spec.Pools = []objectsv1.ObjectStoragePool{{Name: "first", Servers: 4}}
-		spec.Buckets = []objectsv1.ObjectStorageBucket{{Name: "data"}}
+	o := s.objectStorage("lake", func(spec *storagev1.ObjectStorageSpec) {
+		spec.Pools = []storagev1.ObjectStoragePool{{Name: "first", Servers: 4}}
+		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: "data"}}
 	})
 	t.Logf("ready after %s", o.ready())
 	before := o.application().uids()
@@ -166,8 +166,8 @@ func TestObjectStoragePools(t *testing.T) {
 	t.Log("a pool is added")
 	before = o.application().uids()
 	w = o.startWriter(o.pod("first", 1), "data", "while-a-pool-comes")
-	o.change(func(spec *objectsv1.ObjectStorageSpec) {
-		spec.Pools = append(spec.Pools, objectsv1.ObjectStoragePool{Name: "second", Servers: 4})
+	o.change(func(spec *storagev1.ObjectStorageSpec) {
+		spec.Pools = append(spec.Pools, storagev1.ObjectStoragePool{Name: "second", Servers: 4})
 	})
 	t.Logf("ready with another pool after %s", o.ready())
 	if status := o.object().Status; len(status.Pools) != 2 || status.Pools[1].Ready != 4 || status.Ready != "8/8" {
