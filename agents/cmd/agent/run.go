@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -61,6 +62,9 @@ func runCommand() *cobra.Command {
 // run supervises the process until SIGTERM or SIGINT.
 func run(o runOptions, log *slog.Logger) error {
 	program.Lean(memoryLimit)
+	// A thread that starts a process waits in the kernel until that is loaded, however slow its disk is, and Go does not take its place away meanwhile:
+	// with a single one no signal would be passed on, and no permission looked after.
+	runtime.GOMAXPROCS(2)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	reap, err := reaper.New(log)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -274,6 +275,8 @@ func children(t *testing.T) int {
 
 // TestSignalsDoNotWaitForACommandToLoad: a process is killed while another one is being started, which takes as long as its disk.
 func TestSignalsDoNotWaitForACommandToLoad(t *testing.T) {
+	// As the process manager has it, on a machine with a single processor too.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	lines, writer := pipe(t)
 	p := start(t, reaper.Spec{Command: []string{"sh", "-c", "echo $$; exec sleep 1000"}, Stdout: writer})
 	number(t, lines)
