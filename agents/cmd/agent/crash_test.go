@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/report"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
@@ -30,12 +31,8 @@ func (m *memberPod) reportsForfeit(term int64) {
 		if text == nil {
 			return fmt.Errorf("there is no report")
 		}
-		said := strings.Contains(*text, fmt.Sprintf(`\"forfeited\":%d`, term))
-		if term == 0 {
-			said = !strings.Contains(*text, "forfeited")
-		}
-		if !said {
-			return fmt.Errorf("the report is %s; log:\n%s", *text, m.stderr)
+		if r, err := report.Parse(*text); err != nil || r.Member == nil || r.Member.Forfeited != term {
+			return fmt.Errorf("the report is %s, %v; log:\n%s", *text, err, m.stderr)
 		}
 		return nil
 	})
@@ -48,7 +45,7 @@ func TestAWriterThatDiedWritesInALaterTermOnly(t *testing.T) {
 	s.takesOver()
 	s.bootstrap()
 	first, second := s.members[0], s.members[1]
-	first.starts(1)
+	first.awaitsWriting()
 	restart := &agentv1.RestartRequest{Header: &agentv1.CallHeader{IdempotencyKey: "planned", Term: 1}}
 	if _, err := first.control.Restart(first.ctx(), restart); err != nil {
 		t.Fatal(err)
@@ -100,7 +97,7 @@ func TestAWriterWithoutOthersRestartsInPlace(t *testing.T) {
 	s.takesOver()
 	s.bootstrap()
 	only := s.members[0]
-	only.starts(1)
+	only.awaitsWriting()
 	if err := syscall.Kill(only.server(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

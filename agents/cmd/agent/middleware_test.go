@@ -63,13 +63,13 @@ func serveWrites(args []string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Println(*role.Load())
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM)
 	go func() {
 		<-told
 		os.Exit(0)
 	}()
-	fmt.Println(*role.Load())
 	go accept(controls, func(line string) string {
 		role.Store(&line)
 		fmt.Println(line)
