@@ -47,7 +47,7 @@ test-long: deps ## The end-to-end tests that `make test` has no time for
 # Rounds of test-fault (ROUNDS is its former name), how long the API server is away in the first of them, and the tests.
 N ?= $(or $(ROUNDS),10)
 AWAY ?= 10m
-FAULTS ?= ^Test(Failover|AllProcessesKilled|FailoverOfANode|PostgreSQLReplication|PostgreSQLFailoverOfANode|RedisCluster|RedisSentinel)$$
+FAULTS ?= ^Test(Failover|FailoverOfANode|PostgreSQLReplication|PostgreSQLFailoverOfANode|RedisCluster|RedisSentinel)$$
 
 .PHONY: test-fault
 test-fault: deps ## N rounds of every fault, alone on the cluster, and a table of them (N=1 AWAY=40s for less, FAULTS='^TestRedisCluster$$' for some)

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,14 +19,22 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
+// Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect. The tests
+// log what they measure.
+const (
+	inPlaceGap  = 40 * time.Second
+	failoverGap = 60 * time.Second
+	expiryGap   = 90 * time.Second
+)
+
 // faultMatrix are the faults of one round. The API server is away for long in the first round only.
-func faultMatrix(k *replicatedKind) []fault {
+func faultMatrix() []fault {
 	away := set.apiAway
 	return []fault{
-		k.killed,
+		{"process killed", inPlaceGap, func(r *replicated, primary string) { r.signal(primary, "KILL", 0) }},
 		{"process does not come back", failoverGap, (*replicated).killedUntilChanged},
-		// One replica may have writes then that the other one has not, of a history that the process of the next one did not come to tell of.
-		{"next process killed", failoverGap, func(r *replicated, primary string) {
+		// One replica may have writes then that the other one has not, of a history that the process did not come to tell of.
+		{"process killed again", failoverGap, func(r *replicated, primary string) {
 			r.killedAgain(primary)
 		}},
 		{"process stopped", failoverGap, func(r *replicated, primary string) {
@@ -38,7 +45,6 @@ func faultMatrix(k *replicatedKind) []fault {
 			pod := &corev1.Pod{}
 			r.mustGet(primary, pod)
 			r.aimFromNode(containerID(pod, r.kind.component))()
-			r.changed(primary, settleIn)
 		}},
 		{"pod deleted", failoverGap, func(r *replicated, primary string) {
 			r.deletePod(primary)
@@ -89,7 +95,7 @@ func TestFailover(t *testing.T) {
 	r := s.replicatedRedis("db")
 	r.ready()
 	r.whole()
-	r.suffer(faultMatrix(r.kind), set.faultRounds)
+	r.suffer(faultMatrix(), set.faultRounds)
 }
 
 // suffer goes through faults for so many rounds.
@@ -182,40 +188,19 @@ func (r *replicated) nodeIsCutOff() {
 	}
 }
 
-// TestAllProcessesKilled proves that of members that all came back with what is in their files one goes on that has every write that was acknowledged
-// with a replica, where files are synced before that. It runs alone because it measures.
-func TestAllProcessesKilled(t *testing.T) {
-	s := newSpace(t, "allkilled")
-	r := s.replicatedRedis("db", func(spec *platformv1.ApplicationSpec) {
-		spec.Components[0].Parameters = platformv1.Parameters{"appendfsync": "always"}
-	})
-	r.ready()
-	r.suffer([]fault{{"all processes killed", failoverGap, func(r *replicated, _ string) {
-		_, before := r.whole()
-		r.kind.signalAll(r.space, "KILL", slices.Collect(maps.Keys(r.uids()))...)
-		r.eventually(settleIn, "another term has a writer", func() error {
-			if w := r.set().Status.Writer; w == nil || w.Primary == nil || w.Term == before {
-				return fmt.Errorf("the record is %+v", w)
-			}
-			return nil
-		})
-	}}}, set.faultRounds)
-	r.tellChanges()
-}
-
-// killedAgain kills a Redis, and that of the next primary as soon as it has a write that a replica acknowledged, again and again until another one writes. That
-// one has the write.
+// killedAgain kills a Redis, and goes on with that until another one writes as soon as the process that came back has a write that a replica acknowledged. The
+// next primary has that write.
 func (r *replicated) killedAgain(pod string) {
 	r.Helper()
 	const script = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
+for p in /proc/[0-9]*; do
+  read -r name <"$p/comm" && [ "$name" = "$3" ] && kill -KILL "${p#/proc/}"
+done 2>/dev/null
 until [ "$(printf 'SET again %s\nWAIT 1 1000\n' "$4" | redis-cli 2>/dev/null | tail -n 1)" = 1 ]; do :; done
 `
 	a, written := r.accountIn(r.object().Status.Binding.Name), rand.Text()
-	r.signal(pod, "KILL", 0)
-	r.changed(pod, settleIn)
-	next := r.object().Status.Primary
-	r.kind.killedUntil(r.space, next, a.password+"\n", script, written, func() { r.changed(next, settleIn) })
+	r.kind.killedUntil(r.space, pod, a.password+"\n", script, written, func() { r.changed(pod, settleIn) })
 	primary, _ := r.whole()
 	if got := r.adminSays(primary, "GET", "again"); got != written {
 		r.Errorf("%s has %q, and %q was acknowledged with a replica", primary, got, written)

@@ -61,7 +61,7 @@ const postgresqlClient = "psql"
 
 // postgresqlReplicated is PostgreSQL.
 var postgresqlReplicated = &replicatedKind{component: postgresqlComponent, process: "postgres", client: func(*space) string { return postgresqlClient }, load: postgresqlLoad, image: "zeroinfra/postgresql:" + postgresqlVersion, session: postgresqlSession,
-	acknowledged: postgresqlAcknowledged, kept: postgresqlKept, killed: killedInPlace}
+	acknowledged: postgresqlAcknowledged, kept: postgresqlKept}
 
 // patience is how long others wait for a process that has to be back by itself: on a busy machine a server may need longer to recover from a
 // crash than the few seconds that they wait by default.
@@ -128,7 +128,7 @@ func TestPostgreSQLReplication(t *testing.T) {
 	if got := r.object().Status.Durability; got != platformv1.DurabilitySynchronous {
 		t.Errorf("status.durability is %q", got)
 	}
-	matrix := slices.DeleteFunc(faultMatrix(r.kind), func(f fault) bool {
+	matrix := slices.DeleteFunc(faultMatrix(), func(f fault) bool {
 		return !slices.Contains([]string{"process killed", "process does not come back", "process stopped", "pod deleted", "pod and volume deleted", "switched over",
 			"operator killed", "API server away"}, f.name)
 	})

@@ -15,23 +15,6 @@ type fault struct {
 	does  func(r *replicated, primary string)
 }
 
-// Gaps at which the tests of failovers fail: well beyond the budgets of the design, since a busy machine is no defect. The tests
-// log what they measure.
-const (
-	inPlaceGap  = 40 * time.Second
-	failoverGap = 60 * time.Second
-	expiryGap   = 90 * time.Second
-)
-
-// killedInPlace: the process is started again as the primary.
-var killedInPlace = fault{"process killed", inPlaceGap, func(r *replicated, primary string) { r.signal(primary, "KILL", 0) }}
-
-// killedAndFollowed: another one takes over at once, since the process may come back with less than its replicas have.
-var killedAndFollowed = fault{"process killed", failoverGap, func(r *replicated, primary string) {
-	r.signal(primary, "KILL", 0)
-	r.changed(primary, settleIn)
-}}
-
 // verdict is what clients that wrote meanwhile have seen of a fault.
 type verdict struct {
 	// gap is the longest time without a write that was acknowledged and replicated, and vacancy that without a member that takes writes.

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/zeroinfra/agents/internal/writing"
 )
@@ -64,12 +62,6 @@ func serveWrites(args []string) error {
 		return err
 	}
 	fmt.Println(*role.Load())
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM)
-	go func() {
-		<-told
-		os.Exit(0)
-	}()
 	go accept(controls, func(line string) string {
 		role.Store(&line)
 		fmt.Println(line)

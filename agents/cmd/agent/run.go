@@ -117,7 +117,7 @@ func (o runOptions) member(certificates *mutualtls.Certificates, reap *reaper.Re
 	}
 	return func(p *plan.Plan) (*writing.Member, error) {
 		peers := writing.NewAgents(certificates, p.Domain, o.dirs.Run, log)
-		return writing.Open(writing.Config{Pod: o.dirs.PodName, Set: p.Writing.Set, Dir: p.Process.Dir, Peers: peers, StartSentinel: start, AfterCrash: p.Writing.AfterCrash, Log: log})
+		return writing.Open(writing.Config{Pod: o.dirs.PodName, Set: p.Writing.Set, Dir: p.Process.Dir, Peers: peers, StartSentinel: start, Log: log})
 	}
 }
 

@@ -3,7 +3,6 @@
 package health
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
@@ -76,8 +75,6 @@ func partOf(r report.Report) string {
 		return ""
 	case r.WriterUnreachable:
 		return r.Member.Identity + " alone"
-	case r.Member.Forfeited != 0:
-		return fmt.Sprintf("%s without term %d", r.Member.Identity, r.Member.Forfeited)
 	}
 	return r.Member.Identity
 }

@@ -99,11 +99,6 @@ func TestWhoAMemberIsIsToldAtOnce(t *testing.T) {
 	if text, wait := h.Due(now, promised); text != "" || wait <= 0 {
 		t.Errorf("got %q, %v; a promise alone can wait", text, wait)
 	}
-	forfeited := promised
-	forfeited.Member = &report.Member{Identity: "a", Promised: 1, Forfeited: 1}
-	if text, wait := h.Due(now, forfeited); text == "" {
-		t.Errorf("that the writer died is held back for %v", wait)
-	}
 	promised.WriterUnreachable = true
 	if text, wait := h.Due(now, promised); text == "" {
 		t.Errorf("that the writer is gone is held back for %v", wait)

@@ -186,7 +186,7 @@ func (j *Judge) Report() report.Report {
 	}
 	if m := j.process.GetMember(); m != nil {
 		r.Member = &report.Member{Identity: m.GetIdentity(), Promised: m.GetPromised(), Term: m.GetTerm(), ListVersion: m.GetListVersion(),
-			Primary: m.GetPrimary(), Writing: m.GetWriting(), Forfeited: m.GetForfeited()}
+			Primary: m.GetPrimary(), Writing: m.GetWriting()}
 		r.WriterUnreachable = m.GetWriterUnreachable()
 	}
 	if j.health == report.Healthy {

@@ -5,7 +5,6 @@ package planfile
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -60,9 +59,6 @@ func (d Dirs) validateWriting(p *plan.Plan) error {
 		if err := validateCommand(append(append([]string{"process"}, w.WriterArgs...), w.FollowerArgs...)); err != nil {
 			return err
 		}
-	}
-	if !slices.Contains([]plan.AfterCrash{"", plan.RestartInPlace, plan.TakeOver}, w.AfterCrash) {
-		return fmt.Errorf("afterCrash is %q: it is %s or %s", w.AfterCrash, plan.RestartInPlace, plan.TakeOver)
 	}
 	if w.FollowAtStart && w.Follow == nil {
 		return errors.New("followAtStart has follow run, and there is none")

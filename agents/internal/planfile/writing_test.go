@@ -56,7 +56,6 @@ func TestWritingThatCannotBeKeptIsRefused(t *testing.T) {
 		"follow: parameter \"other\"":          func(p *plan.Plan) { p.Writing.Follow.Parameters["other"] = "string" },
 		"follow: ${parameters.primary} stands": func(p *plan.Plan) { p.Writing.Follow.Parameters = nil },
 		"promote: the command is empty":        func(p *plan.Plan) { p.Writing.Promote.Command = nil },
-		"it is Restart or TakeOver":            func(p *plan.Plan) { p.Writing.AfterCrash = "Wait" },
 		"has a NUL byte":                       func(p *plan.Plan) { p.Writing.WriterArgs = []string{"a\x00"} },
 	} {
 		d := pod(t)

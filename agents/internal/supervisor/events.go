@@ -161,7 +161,6 @@ func (s *Supervisor) onExited(exit reaper.Exit) {
 	s.log.Info("process ended", "pid", s.process.PID(), "exit", exit.String())
 	ran := time.Since(s.startedAt)
 	fenced := s.fenced(s.process)
-	s.writerEnded(exit)
 	s.process = nil
 	s.partEnded()
 	if err := s.store.Exited(exit.String()); err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/planfile"
-	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/writing"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
@@ -252,23 +251,6 @@ func (f *fence) goBy(list int64) {
 // fenced says whether the process that has ended was killed because its permission had ended.
 func (s *Supervisor) fenced(ended Process) bool {
 	return s.fence.member != nil && s.fence.member.Guard().Killed(ended)
-}
-
-// writerEnded takes note of how the process has ended, if it was the writer: one that was told to end, and did, has left all that it had.
-func (s *Supervisor) writerEnded(exit reaper.Exit) {
-	f := &s.fence
-	if f.member == nil || f.part.role != writing.Writer {
-		return
-	}
-	after := f.plan.Writing.AfterCrash
-	if p := s.dirs.Writing(s.prepared); p != nil {
-		after = p.Writing.AfterCrash
-	}
-	if s.state == stopping && exit == (reaper.Exit{}) && !s.fenced(s.process) {
-		f.member.Ended(after)
-		return
-	}
-	f.member.Died(after)
 }
 
 // partEnded: the process has ended.

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/zeroinfra/platform-core/agentproto/permission"
-	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
@@ -32,7 +31,7 @@ var (
 	ErrClosed = errors.New("the member is closed")
 )
 
-// Config of a Member. All fields but StartSentinel and AfterCrash are required.
+// Config of a Member. All fields but StartSentinel are required.
 type Config struct {
 	// Pod is the own name.
 	Pod string
@@ -44,9 +43,6 @@ type Config struct {
 	Peers Peers
 	// StartSentinel has a Sentinel beside the Guard; nil for none, where this program is not PID 1.
 	StartSentinel StartSentinel
-	// AfterCrash says whether a process that was the writer when this program or its machine ended may be started again as that; empty for
-	// plan.RestartInPlace.
-	AfterCrash plan.AfterCrash
 	// Log of the member.
 	Log *slog.Logger
 }
@@ -85,8 +81,6 @@ type Member struct {
 	doing string
 	// goesBy is the version of the list that the process goes by; nil where it knows of none.
 	goesBy *int64
-	// forfeited is the term in which the process may not be the writer again, since it died; 0 for none.
-	forfeited int64
 }
 
 // Open takes up what the folder says, and begins to ask. A folder that says something that cannot be read is an error (ErrMemory), never
@@ -109,8 +103,7 @@ func Open(c Config) (*Member, error) {
 	ctx, end := context.WithCancel(context.Background())
 	self := permission.Member{Name: c.Pod, Identity: found.Identity}
 	m := &Member{Config: c, guard: guard, begun: Boottime(), end: end, ended: make(chan struct{}), again: make(chan struct{}, 1),
-		agent: permission.NewAgent(self, found.State), memory: found, kept: found, asked: asked{since: Boottime()},
-		forfeited: found.forfeits(c.AfterCrash)}
+		agent: permission.NewAgent(self, found.State), memory: found, kept: found, asked: asked{since: Boottime()}}
 	c.Log.Info("member of the set", "identity", found.Identity, "promised", found.State.Promised, "term", found.State.Term)
 	m.mu.Lock()
 	m.publish()
@@ -326,42 +319,14 @@ func (m *Member) Begins() error {
 		m.publish()
 		return err
 	}
-	m.memory.Wrote, m.memory.WroteIn, m.memory.EndedIn = true, m.agent.State().Term, 0
-	m.forfeited = 0
+	m.memory.Wrote, m.memory.WroteIn = true, m.agent.State().Term
 	return m.settle()
-}
-
-// Died notes that the process that was the writer has ended without being told to, or was killed: it may be the writer of its term again, or not.
-func (m *Member) Died(after plan.AfterCrash) {
-	defer m.lock()()
-	if m.forfeited = m.memory.forfeits(after); m.forfeited != 0 {
-		m.Log.Warn("the writer died: it does not write again in this term", "term", m.forfeited)
-	}
-	m.publish()
-}
-
-// Ended notes that the process that was the writer has ended as it was told to. What cannot be kept is not so: then it is as if it had died.
-func (m *Member) Ended(after plan.AfterCrash) {
-	defer m.lock()()
-	if m.memory.forfeits(after) == 0 {
-		return
-	}
-	ended := m.kept
-	ended.EndedIn = ended.WroteIn
-	if err := ended.keep(m.Dir); err != nil {
-		m.Log.Error("cannot keep that the writer ended as it was told to", "error", err.Error())
-		m.forfeited = m.memory.forfeits(after)
-		m.publish()
-		return
-	}
-	m.kept.EndedIn, m.memory.EndedIn = ended.EndedIn, ended.EndedIn
 }
 
 // Rejoined notes that what the process wrote as the writer is reconciled.
 func (m *Member) Rejoined() error {
 	return m.change(func() error {
 		m.memory.Wrote = false
-		m.forfeited = 0
 		return nil
 	})
 }

@@ -44,18 +44,6 @@ type memory struct {
 	Wrote bool `json:"wrote,omitempty"`
 	// WroteIn is the last term in which a process ran as the writer here.
 	WroteIn int64 `json:"wroteIn,omitempty"`
-	// EndedIn is WroteIn once that process has ended as it was told to, so that it left all that it had.
-	EndedIn int64 `json:"endedIn,omitempty"`
-}
-
-// forfeits is the term in which a process was the writer here and died without another member having taken over; 0 for none. A process that is
-// the only member left nothing that another has.
-func (m memory) forfeits(after plan.AfterCrash) int64 {
-	others := max(len(m.State.List.Members), len(m.Record.List.Members)) > 1
-	if after != plan.TakeOver || !m.Wrote || m.EndedIn == m.WroteIn || !others {
-		return 0
-	}
-	return m.WroteIn
 }
 
 // recall reads the file of the folder, or makes one with a new identity when there is none.

@@ -46,14 +46,12 @@ type View struct {
 	Writing bool
 	// Unreachable says that no writer asks, although one should.
 	Unreachable bool
-	// Forfeited as in report.Member.
-	Forfeited int64
 }
 
 // Report is the view as the wire has it.
 func (v View) Report() *agentv1.MemberReport {
 	return &agentv1.MemberReport{Identity: v.Identity, Promised: v.Promised, Term: v.Term, ListVersion: v.ListVersion,
-		Primary: v.Named, Writing: v.Writing, WriterUnreachable: v.Unreachable, Forfeited: v.Forfeited}
+		Primary: v.Named, Writing: v.Writing, WriterUnreachable: v.Unreachable}
 }
 
 // View returns the present view, and a channel that is closed when there is another one.
@@ -64,7 +62,7 @@ func (m *Member) publish() {
 	state := m.kept.State
 	m.view.set(View{
 		Wanted: m.wanted(Boottime()), Identity: m.memory.Identity, Promised: state.Promised, Term: state.Term, ListVersion: m.confirmed(), List: state.List.Version,
-		Named: m.named(), Writing: m.guard.Writing(), Unreachable: m.asked.unreachable, Forfeited: m.forfeited,
+		Named: m.named(), Writing: m.guard.Writing(), Unreachable: m.asked.unreachable,
 	})
 }
 
@@ -92,9 +90,6 @@ func (m *Member) wanted(now time.Duration) Wanted {
 	switch {
 	case m.trouble != nil:
 		w.Why = m.trouble.Error()
-	case m.agent.Named() && m.forfeited == m.agent.State().Term:
-		w.Why = fmt.Sprintf("its process died while it was the writer in term %d, and may have left less than other members have: it writes again when it is named in a later term",
-			m.forfeited)
 	case m.agent.Named() && m.agent.Valid(now):
 		w.Role = Writer
 	case m.agent.Named():

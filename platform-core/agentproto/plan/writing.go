@@ -36,18 +36,4 @@ type Writing struct {
 	// Rejoin is run beside a process that was started as a follower where one ran as the writer before, with the parameter
 	// primary.
 	Rejoin *Action `json:"rejoin,omitempty"`
-	// AfterCrash says what becomes of a writer whose process died; empty for RestartInPlace.
-	AfterCrash AfterCrash `json:"afterCrash,omitempty"`
 }
-
-// AfterCrash says what becomes of a writer whose process died: ended without being told to, or was killed.
-type AfterCrash string
-
-// Values of AfterCrash.
-const (
-	// RestartInPlace: it is started again as the writer, for a process that comes back with all that it acknowledged.
-	RestartInPlace AfterCrash = "Restart"
-	// TakeOver: it does not write again in its term, for a process that may come back with less than other members have. The engine
-	// names the next writer once it has compared them. Where there is no other member it is started again all the same.
-	TakeOver AfterCrash = "TakeOver"
-)

@@ -76,9 +76,6 @@ type Member struct {
 	Primary string `json:"primary,omitempty"`
 	// Writing says that the process runs as the writer, under a valid permission.
 	Writing bool `json:"writing,omitempty"`
-	// Forfeited is the last term in which the process was the writer here and died, where it may have left less than other members have
-	// (plan.TakeOver): it does not write again in that term. 0 when there is none.
-	Forfeited int64 `json:"forfeited,omitempty"`
 }
 
 // Call is one call to the process manager and its outcome.

@@ -1754,10 +1754,7 @@ type MemberReport struct {
 	// writer_unreachable: a writer is named in a list with this member, and did not ask it for 3 s.
 	WriterUnreachable bool `protobuf:"varint,6,opt,name=writer_unreachable,json=writerUnreachable,proto3" json:"writer_unreachable,omitempty"`
 	// primary as in MemberStatus.
-	Primary string `protobuf:"bytes,7,opt,name=primary,proto3" json:"primary,omitempty"`
-	// forfeited is the last term in which the process was the writer here and died, where it may have left less than other members have
-	// (plan.TakeOver): it does not write again in that term. 0 when there is none.
-	Forfeited     int64 `protobuf:"varint,8,opt,name=forfeited,proto3" json:"forfeited,omitempty"`
+	Primary       string `protobuf:"bytes,7,opt,name=primary,proto3" json:"primary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1839,13 +1836,6 @@ func (x *MemberReport) GetPrimary() string {
 		return x.Primary
 	}
 	return ""
-}
-
-func (x *MemberReport) GetForfeited() int64 {
-	if x != nil {
-		return x.Forfeited
-	}
-	return 0
 }
 
 type CapabilitiesRequest struct {
@@ -2806,7 +2796,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"unasked_ms\x18\t \x01(\x03R\tunaskedMs\x12\x18\n" +
 	"\amessage\x18\n" +
 	" \x01(\tR\amessage\x12\x18\n" +
-	"\aprimary\x18\v \x01(\tR\aprimary\"\xfe\x01\n" +
+	"\aprimary\x18\v \x01(\tR\aprimary\"\xe0\x01\n" +
 	"\fMemberReport\x12\x1a\n" +
 	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x1a\n" +
 	"\bpromised\x18\x02 \x01(\x03R\bpromised\x12\x12\n" +
@@ -2814,8 +2804,7 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\flist_version\x18\x04 \x01(\x03R\vlistVersion\x12\x18\n" +
 	"\awriting\x18\x05 \x01(\bR\awriting\x12-\n" +
 	"\x12writer_unreachable\x18\x06 \x01(\bR\x11writerUnreachable\x12\x18\n" +
-	"\aprimary\x18\a \x01(\tR\aprimary\x12\x1c\n" +
-	"\tforfeited\x18\b \x01(\x03R\tforfeited\"\x15\n" +
+	"\aprimary\x18\a \x01(\tR\aprimary\"\x15\n" +
 	"\x13CapabilitiesRequest\"\xa9\x01\n" +
 	"\x14CapabilitiesResponse\x128\n" +
 	"\aactions\x18\x01 \x03(\v2\x1e.zeroinfra.agent.v1.ActionInfoR\aactions\x12\x18\n" +

@@ -10,9 +10,7 @@
 //   - A writer fails when its pod goes, its volume is another one, its node is lost, its process is down or unhealthy for
 //     longer than After (when it never wrote in its term: for half a minute), or when a follower says that it is not asked any
 //     more and the engine does not reach it either. What is down and comes back in time stays the writer.
-//   - One whose process died and may have left less than others have does not write in its term any more: its term ends at once. Then those
-//     that went on come first, the one that died next, and those that began anew last; who cannot be asked is waited for, for half a minute.
-//   - Any other is deposed only when another can take over: a member of every list that counts, alive, healthy, within
+//   - It is deposed only when another can take over: a member of every list that counts, alive, healthy, within
 //     MaxLag. Of several the most advanced, then the first. How far data is counts within one history only: data that goes on
 //     from what another has comes first, and that of the writer's history before any other,
 //     but for one that the writer began later and did not come to tell of. With mode Manual only when a person says so.

@@ -96,9 +96,7 @@ func (e *engine) take(seen stored, s failover.Step) bool {
 		m := failover.Measurement{Problem: "it does not answer"}
 		if p := e.find(s.Pod); e.reaches(p) && p.runs {
 			m = failover.Measurement{Order: p.data}
-			if e.crashes {
-				m = e.sight(p)
-			} else if e.copies.Wanted > 0 {
+			if e.copies.Wanted > 0 {
 				m.History, m.Earlier = fmt.Sprint(p.branch), fmt.Sprint(p.parent)
 			}
 		}

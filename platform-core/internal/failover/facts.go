@@ -188,9 +188,6 @@ type Known struct {
 	Writing     bool
 	// Primary is the pod that it goes by as the writer in term Promised; empty when it knows none.
 	Primary string
-	// Forfeited is the last term in which its process was the writer and died, so that its data may be less than what it acknowledged; it does not
-	// write again in that term. 0 for none.
-	Forfeited int64
 }
 
 // Measurement of a candidate.

@@ -65,8 +65,6 @@ type Memory struct {
 	pause pause
 	// vouched is who had all that the writer had, when that took no more writes.
 	vouched vouched
-	// returned is when a writer that had died was named again, since nobody else could take over; 0 for never.
-	returned time.Duration
 }
 
 // vouched is a member that has all that was acknowledged before a term.
@@ -207,7 +205,7 @@ func (m *Memory) begin(r permission.Record) {
 		return
 	}
 	*m = Memory{term: r.Term, named: named, history: m.history, past: m.past, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled,
-		vouched: m.vouched, returned: m.returned}
+		vouched: m.vouched}
 }
 
 // wrote takes down which history a writer says that its data has.

@@ -75,10 +75,7 @@ func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
 	var former *permission.Member
 	for _, p := range f.Pods {
 		if member, known := p.member(); known && p.Presence == Alive && p.Member.Term == promised && next.Eligible(member) {
-			former = &member
-			if p.Member.Forfeited != promised {
-				next.Primary, next.Previous = &member, nil
-			}
+			next.Primary, next.Previous, former = &member, nil, &member
 		}
 	}
 	change := &Change{Cause: Recovered, Why: fmt.Sprintf("volumes know of term %d", promised)}
@@ -147,13 +144,12 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 		} else {
 			d.State = Starting
 		}
-		died, alone := f.died(writer), f.alone(writer)
-		if alone && !died && !f.takesOver() {
+		if f.alone(writer) && !f.takesOver() {
 			// Nobody could take over: what is wrong with the pod is told by itself.
 			d.Message = ""
 			return d
 		}
-		if f.Mode == Manual && !alone && (f.Order == nil || f.Order.Way == HandOver) {
+		if f.Mode == Manual && (f.Order == nil || f.Order.Way == HandOver) {
 			d.Message += "; failover.mode is Manual, so that another pod takes over only when you say so: " + howToSwitch
 			if f.Order != nil {
 				d.Refused = d.Message
@@ -163,10 +159,6 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 		if f.Now < at && !f.takesOver() {
 			d.wakeAt(at)
 			return d
-		}
-		if died && !f.takesOver() {
-			// Whoever is named next, it is in another term.
-			return f.depose(d, why)
 		}
 		return f.replace(m, d, why)
 	}
@@ -220,8 +212,6 @@ func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at tim
 		return fmt.Sprintf("pod %s, which wrote, has another volume", name), f.Now
 	case writer.Presence == Unreachable:
 		return fmt.Sprintf("pod %s, which writes, is on a node that nobody reaches", name), f.Now
-	case f.died(writer):
-		return fmt.Sprintf("the process of pod %s, which writes, died, and may have left less than others have", name), f.Now
 	case f.accused() && f.unanswered(m, writer, d):
 		return fmt.Sprintf("pod %s, which writes, is reached neither by those that follow it nor by the operator", name), f.Now
 	case !writer.Member.Writing || writer.Health == report.Unhealthy || writer.Health == report.Stopped:

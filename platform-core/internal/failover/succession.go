@@ -139,14 +139,6 @@ func names(members []permission.Member) []string {
 	return all
 }
 
-// former is the writer before, if there was one.
-func (f *Facts) former() []permission.Member {
-	if f.Former == nil {
-		return nil
-	}
-	return []permission.Member{*f.Former}
-}
-
 // returns says whether a pod is the writer before, which may be named again: nobody has newer data.
 func (f *Facts) returns(p *Pod) bool { return f.Former != nil && p.is(*f.Former) }
 
@@ -158,7 +150,11 @@ func (f *Facts) release(m *Memory) {
 
 // choose finds the candidate: the most advanced of those that can; where none can, the last resort.
 func (f *Facts) choose(m *Memory, d *Decision) {
-	best, problem := f.successor(m, d)
+	var former []permission.Member
+	if f.Former != nil {
+		former = append(former, *f.Former)
+	}
+	best, problem := f.candidate(m, d, former...)
 	if best == nil && !d.measuring {
 		best = f.last(m)
 	}
@@ -179,17 +175,12 @@ func (f *Facts) choose(m *Memory, d *Decision) {
 func (f *Facts) last(m *Memory) *Pod {
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		if f.nameable(m, p) && (f.returns(p) || f.remains(p)) {
+		member, known := p.member()
+		if known && p.Presence == Alive && f.Record.Eligible(member) && slices.Contains(f.Wanted, p.Name) && m.misses[p.Name] < tries && (f.returns(p) || f.remains(p)) {
 			return p
 		}
 	}
 	return nil
-}
-
-// nameable says whether a pod can be named, whatever its process does.
-func (f *Facts) nameable(m *Memory, p *Pod) bool {
-	member, known := p.member()
-	return known && p.Presence == Alive && f.Record.Eligible(member) && slices.Contains(f.Wanted, p.Name) && m.misses[p.Name] < tries
 }
 
 // chosenAgain says whether the candidate is still the best now that nobody writes any more. Another one is taken where it is not.
@@ -197,10 +188,13 @@ func (f *Facts) chosenAgain(m *Memory, d *Decision) bool {
 	if f.Measures == FromReports {
 		return true
 	}
-	best, problem := f.successor(m, d)
+	var former []permission.Member
+	if f.Former != nil {
+		former = append(former, *f.Former)
+	}
+	best, _ := f.candidate(m, d, former...)
 	switch {
 	case d.measuring:
-		d.Message = "nobody writes, and no pod can take over yet: " + problem
 		return false
 	case best == nil:
 		// Only the last resort, whose process need not run.
@@ -246,10 +240,6 @@ func (f *Facts) name(m *Memory, d *Decision) {
 		return
 	}
 	why := "its data is the most advanced"
-	if f.returnsAfterCrash(m) {
-		m.returned = f.Now
-		why = "its process died, and no other member went on with more than it left"
-	}
 	if m.deposal.Stopped {
 		why += ", and the writer before has ended"
 	} else if next.Term > 1 {

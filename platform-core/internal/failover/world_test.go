@@ -44,12 +44,8 @@ type world struct {
 	measures failover.Measures
 	maxLag   *int64
 	// copies that others are to have of each write, and acked the last one that had as many.
-	copies failover.Copies
-	acked  position
-	// crashes says that a process that is killed as the writer leaves less than it had, and is not the writer again in its term.
-	crashes bool
-	// waits is for how many other members a client waits by itself.
-	waits   int
+	copies  failover.Copies
+	acked   position
 	log     []string
 	named   map[int64]permission.Member
 	volumes int
@@ -98,11 +94,6 @@ type pod struct {
 	// branch is the term in which the last of it was written, and parent the one that it goes on from.
 	branch, parent int64
 	copied         time.Duration
-	// wrote is the term in which its process is the writer, and forfeited the last one in which such a process was killed; 0 for none.
-	wrote, forfeited int64
-	// anew says that the process was started and has not yet heard of a writer, and heard when it did last.
-	anew  bool
-	heard time.Duration
 	// reported is what the annotation says, and due when the next look at it comes.
 	reported failover.Pod
 	due      time.Duration
@@ -196,8 +187,7 @@ func (w *world) step() {
 func (w *world) acknowledge() {
 	for _, p := range w.pods {
 		list := p.agent.State().List
-		copies := max(list.Copies, w.waits)
-		if !p.there || !p.runs || !p.writer || !p.agent.Valid(w.now) || copies == 0 {
+		if !p.there || !p.runs || !p.writer || !p.agent.Valid(w.now) || list.Copies == 0 {
 			continue
 		}
 		var have []int64
@@ -206,8 +196,8 @@ func (w *world) acknowledge() {
 				have = append(have, q.data)
 			}
 		}
-		if slices.Sort(have); len(have) >= copies {
-			if reached := (position{p.branch, min(p.data, have[len(have)-copies])}); w.acked.before(reached) {
+		if slices.Sort(have); len(have) >= list.Copies {
+			if reached := (position{p.branch, min(p.data, have[len(have)-list.Copies])}); w.acked.before(reached) {
 				w.acked = reached
 			}
 		}
@@ -216,7 +206,6 @@ func (w *world) acknowledge() {
 
 // live is what the agent of a pod does by itself, in one go and in time.
 func (w *world) live(p *pod) {
-	w.crash(p)
 	if p.runs && p.writer && !p.agent.Valid(w.now) {
 		p.runs = false
 	}
@@ -230,7 +219,6 @@ func (w *world) live(p *pod) {
 		if term := p.agent.State().Term; p.branch != term {
 			p.branch, p.parent = term, p.branch
 		}
-		p.wrote, p.anew = p.agent.State().Term, false
 		p.data++
 		p.full = true
 	}
@@ -239,7 +227,6 @@ func (w *world) live(p *pod) {
 		late := w.copies.Wanted > 0 && w.random.IntN(3) == 0
 		if p.copied += tick; (p.full || p.copied >= copyTime) && !late {
 			p.data, p.full, p.branch, p.parent = source.data, true, source.branch, source.parent
-			p.anew, p.heard, p.forfeited = false, w.now, 0
 		}
 	}
 }
@@ -296,7 +283,7 @@ func (w *world) learnt(p *pod, r permission.Record) {
 
 // tend starts the process, and has it be what it should be.
 func (w *world) tend(p *pod) {
-	writer := p.agent.Named() && p.agent.Valid(w.now) && p.forfeited != p.agent.State().Term
+	writer := p.agent.Named() && p.agent.Valid(w.now)
 	switch {
 	case p.breaks:
 		p.runs = false
@@ -309,7 +296,7 @@ func (w *world) tend(p *pod) {
 	case !p.runs && p.starts != 0 && w.now >= p.starts:
 		p.starts = 0
 		if writer || p.leader() != "" {
-			p.runs, p.writer, p.follows, p.anew = true, writer, p.leader(), true
+			p.runs, p.writer, p.follows = true, writer, p.leader()
 		}
 	}
 }
@@ -342,7 +329,7 @@ func (w *world) report(p *pod) {
 	}
 	accuses := !p.agent.Named() && p.primary != "" && w.now-p.asked > 3*time.Second && w.record.List.Has(p.self)
 	next := failover.Pod{Name: p.name, Health: health, Sync: sync, Accuses: accuses, Member: w.known(p, state)}
-	if (w.copies.Wanted > 0 || w.crashes) && p.runs && p.writer {
+	if w.copies.Wanted > 0 && p.runs && p.writer {
 		next.History = fmt.Sprint(p.branch)
 	}
 	if next != p.reported {
@@ -353,7 +340,7 @@ func (w *world) report(p *pod) {
 
 func (w *world) known(p *pod, state permission.State) failover.Known {
 	return failover.Known{Identity: p.self.Identity, Promised: state.Promised, Term: state.Term, ListVersion: state.List.Version,
-		Writing: p.runs && p.writer && p.agent.Valid(w.now), Primary: p.primary, Forfeited: p.forfeited}
+		Writing: p.runs && p.writer && p.agent.Valid(w.now), Primary: p.primary}
 }
 
 // check looks for two writers.
@@ -408,7 +395,7 @@ func (w *world) judge(e *engine, before permission.Record, named permission.Memb
 	if fresh && p != nil && p.self == named && !p.full && slices.ContainsFunc(w.pods, func(q *pod) bool { return q.full }) {
 		w.failed("%s is named, which has no data", named.Name)
 	}
-	if w.copies.Wanted > 0 || w.waits > 0 {
+	if w.copies.Wanted > 0 {
 		if fresh && p != nil && (position{p.branch, p.data}).before(w.acked) {
 			w.failed("%s is named with %d of term %d, and %d of term %d was acknowledged", named.Name, p.data, p.branch, w.acked.data, w.acked.branch)
 		}
@@ -416,7 +403,7 @@ func (w *world) judge(e *engine, before permission.Record, named permission.Memb
 	}
 	for _, q := range w.pods {
 		// What another one has that could be asked for a while must not be more.
-		if fresh && p != nil && p.runs && !p.anew && q.there && q.up && !q.cut && q.runs && !q.breaks && q.reported.Health == report.Healthy &&
+		if fresh && p != nil && p.runs && q.there && q.up && !q.cut && q.runs && !q.breaks && q.reported.Health == report.Healthy &&
 			w.now-q.away > 12*time.Second && w.now-e.away > 12*time.Second && before.Eligible(q.self) && q.data > p.data {
 			w.failed("%s is named with %d, and %s has %d", named.Name, p.data, q.name, q.data)
 		}

@@ -41,8 +41,6 @@ type Failover struct {
 	// InSync is a CEL expression over role and attributes, as the probe reports them, that gives true for a pod that follows and has
 	// the writer's data but for what is on its way. Default true.
 	InSync string `json:"inSync,omitempty"`
-	// AfterCrash says what becomes of a writer whose process died. Default plan.RestartInPlace.
-	AfterCrash plan.AfterCrash `json:"afterCrash,omitempty"`
 	// AfterSeconds that the writer has been gone. Default DefaultFailoverSeconds.
 	AfterSeconds int `json:"afterSeconds,omitempty"`
 	// Copies that other pods have of a write before a client is told of it. Default none.
@@ -164,15 +162,6 @@ func (l *loader) checkFailover(at document.Path, c *Component) {
 				l.wrong(path.With("copies").With(key), "names the parameter %q, which is not in the schema of the component", name)
 			}
 		}
-	}
-	l.checkCandidates(path, c)
-}
-
-// checkCandidates: what candidates are compared by is told by the probe or by measure.
-func (l *loader) checkCandidates(path document.Path, c *Component) {
-	f := c.Failover
-	if f.AfterCrash == plan.TakeOver && (f.HistoryAttribute == "" || f.SilenceAttribute == "") {
-		l.wrong(path.With("afterCrash"), "is for a failover with a historyAttribute and a silenceAttribute: without them a pod that went on cannot be told from one that began anew")
 	}
 	attributes := slices.Collect(maps.Keys(c.Probe.Attributes))
 	if f.InSync != "" {

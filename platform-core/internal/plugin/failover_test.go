@@ -77,8 +77,6 @@ func TestBrokenFailover(t *testing.T) {
 		"sync of text":       {"lagAttribute: lag", "inSync: role", "must give true or false"},
 		"follower's text":    {"lagAttribute: lag", "followerArgs: ['${primary.name}']", "primary.name"},
 		"writer's text":      {"lagAttribute: lag", "writerArgs: ['${primary.fqdn}']", "primary.fqdn"},
-		"after a crash":      {"lagAttribute: lag", "afterCrash: Wait", "afterCrash"},
-		"compared by":        {"lagAttribute: lag", "afterCrash: TakeOver", "is for a failover with a historyAttribute and a silenceAttribute"},
 		"copies":             {"lagAttribute: lag", "copies: {parameter: copies}", "is for a failover with an action enlist"},
 		"copies of nothing":  {"lagAttribute: lag", "enlist: promote\n      copies: {parameter: copies}", `names the parameter "copies", which is not in the schema`},
 		"enlist":             {"lagAttribute: lag", "enlist: lift", `names the action of component "redis" "lift"`},

@@ -74,8 +74,7 @@ func (c *setContext) withWriting(p *plan.Plan) {
 			return found
 		}
 		p.Writing = &plan.Writing{Set: c.name, WriterArgs: f.WriterArgs, FollowerArgs: f.FollowerArgs,
-			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.RejoinAction()), FollowAtStart: f.FollowAtStart, FollowEverySeconds: f.FollowEverySeconds,
-			AfterCrash: f.AfterCrash}
+			Promote: action(f.Promote), Follow: action(f.Follow), Rejoin: action(f.RejoinAction()), FollowAtStart: f.FollowAtStart, FollowEverySeconds: f.FollowEverySeconds}
 		if f.Enlist != "" {
 			p.Writing.Enlist = action(f.Enlist)
 		}

@@ -166,8 +166,7 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 		pod.Presence = failover.Leaving
 	}
 	if m := p.Report.Member; m != nil {
-		pod.Member = failover.Known{Identity: m.Identity, Promised: m.Promised, Term: m.Term, ListVersion: m.ListVersion, Writing: m.Writing, Primary: m.Primary,
-			Forfeited: m.Forfeited}
+		pod.Member = failover.Known{Identity: m.Identity, Promised: m.Promised, Term: m.Term, ListVersion: m.ListVersion, Writing: m.Writing, Primary: m.Primary}
 	}
 	declared := t.set.Spec.Failover
 	pod.History = p.Report.Attributes[declared.HistoryAttribute]

@@ -47,9 +47,6 @@ type simulatedMember struct {
 	// breaks says that the process cannot run, writes that it runs as the writer.
 	breaks, writes bool
 	offset         int64
-	// forfeited is the term in which the process died as the writer; 0 for none. silence is how long ago it heard of one, in seconds.
-	forfeited int64
-	silence   string
 	// promises and lessons count calls.
 	promises, lessons int
 }
@@ -119,7 +116,7 @@ func (m *crew) tell(pod string, r *agentreport.Report) {
 		r.Role = "primary"
 	}
 	r.Member = &agentreport.Member{Identity: member.self.Identity, Promised: state.Promised, Term: state.Term, ListVersion: state.List.Version,
-		Writing: member.writes && !member.breaks, Forfeited: member.forfeited}
+		Writing: member.writes && !member.breaks}
 }
 
 // writers are the pods whose process writes.
@@ -157,7 +154,7 @@ func (c *memberClient) call(do func(*simulatedMember)) (*agentv1.MemberStatus, e
 	do(member)
 	state := member.agent.State()
 	// The agents of these tests have a permission as soon as they are named, and none without.
-	member.writes = member.agent.Named() && member.forfeited != state.Term
+	member.writes = member.agent.Named()
 	status := &agentv1.MemberStatus{Name: c.pod, Identity: member.self.Identity, Promised: state.Promised, Term: state.Term,
 		ListVersion: state.List.Version, Writing: member.writes}
 	c.mu.Unlock()
@@ -191,7 +188,7 @@ func (n *node) measure(pod, key string) (agentclient.ActionCall, error) {
 	if member.silent {
 		return agentclient.ActionCall{}, errors.New("nobody answers")
 	}
-	return agentclient.ActionCall{Call: agentreport.Call{Key: key, Phase: agentreport.CallSucceeded}, Outputs: map[string]string{"offset": fmt.Sprint(member.offset), "silence": member.silence}}, nil
+	return agentclient.ActionCall{Call: agentreport.Call{Key: key, Phase: agentreport.CallSucceeded}, Outputs: map[string]string{"offset": fmt.Sprint(member.offset)}}, nil
 }
 
 // writes waits until a pod is named, writes alone, and alone has the label of the role.
