@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// halfName is the folder on a volume in which a command works: what is there may be half.
-	halfName = ".zeroinfra.restoring"
+	// halfPrefix begins the name of the folder on a volume in which a command works: what is there may be half.
+	halfPrefix = ".zeroinfra.restoring-"
 	// wholePrefix and the ID are its name from when all is there and on disk, until all of it is in place.
 	wholePrefix = ".zeroinfra.restore-"
 	// foundName is what some file systems have by themselves.
@@ -32,11 +32,13 @@ const (
 // target is a volume that is filled once.
 type target struct {
 	mover.Into
+	// half is the folder that this mover's command runs in: one that was forgotten and still runs has another.
+	half string
 }
 
 // restoreInto fills a volume. A mover that is killed leaves what the next one removes, or, where all is there, goes on with.
 func (m *Mover) restoreInto(ctx context.Context, plan *mover.Plan) (mover.Result, error) {
-	t := target{*plan.Into}
+	t := target{Into: *plan.Into}
 	done, err := t.isDone()
 	if err != nil || done {
 		return mover.Result{}, err
@@ -48,7 +50,7 @@ func (m *Mover) restoreInto(ctx context.Context, plan *mover.Plan) (mover.Result
 	if err := t.clear(); err != nil {
 		return mover.Result{}, err
 	}
-	m.dir = t.path(halfName)
+	m.dir = t.half
 	result, err := m.restore(ctx, plan)
 	if err != nil {
 		return mover.Result{}, errors.Join(err, t.failed(os.RemoveAll(m.dir)))
@@ -91,24 +93,29 @@ func (t target) isDone() (bool, error) {
 }
 
 // clear removes what an attempt left half, and makes the folder for another. A volume with anything else is refused.
-func (t target) clear() error {
+func (t *target) clear() error {
 	entries, err := os.ReadDir(t.Folder)
 	if err != nil {
 		return t.failed(err)
 	}
-	others := slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == halfName || e.Name() == foundName })
-	if len(others) > 0 {
-		return fail(mover.ReasonTargetNotEmpty, "the volume at %s is not empty: it has %q", t.Folder, others[0].Name())
+	isHalf := func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), halfPrefix) }
+	if i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return !isHalf(e) && e.Name() != foundName }); i >= 0 {
+		return fail(mover.ReasonTargetNotEmpty, "the volume at %s is not empty: it has %q", t.Folder, entries[i].Name())
 	}
-	if err := os.RemoveAll(t.path(halfName)); err != nil {
-		return t.failed(err)
+	for _, e := range entries {
+		if isHalf(e) {
+			if err := os.RemoveAll(t.path(e.Name())); err != nil {
+				return t.failed(err)
+			}
+		}
 	}
-	return t.failed(os.Mkdir(t.path(halfName), 0o700))
+	t.half, err = os.MkdirTemp(t.Folder, halfPrefix)
+	return t.failed(err)
 }
 
 // seal has all that the command made on disk, under the name that says so.
 func (t target) seal() error {
-	entries, err := os.ReadDir(t.path(halfName))
+	entries, err := os.ReadDir(t.half)
 	if err == nil && len(entries) == 0 {
 		return fail(mover.ReasonCommandFailed, "the command has put nothing on the volume")
 	}
@@ -123,7 +130,7 @@ func (t target) seal() error {
 	if err := unix.Syncfs(int(folder.Fd())); err != nil {
 		return t.failed(fmt.Errorf("cannot be synced: %w", err))
 	}
-	return t.failed(errors.Join(os.Rename(t.path(halfName), t.path(t.whole())), atomicfile.SyncFolder(t.Folder)))
+	return t.failed(errors.Join(os.Rename(t.half, t.path(t.whole())), atomicfile.SyncFolder(t.Folder)))
 }
 
 // settle moves what is whole to its place, and says last that all of it is there.

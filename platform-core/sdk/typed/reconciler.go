@@ -152,6 +152,9 @@ func compile[T Object](kind Kind[T], obj T, domain string) (*platformv1.Applicat
 	return app, nil
 }
 
+// deployers are the prefixes of labels by which tools find, and prune, what they have deployed.
+var deployers = []string{"applyset.kubernetes.io", "addonmanager.kubernetes.io", "kapp.k14s.io", "objectset.rio.cattle.io"}
+
 // carried are the labels of an object that its Application has, too, so that whoever selects instances can go by them. Those of the suite have their own
 // meaning on each, and by those of the tools that deploy the object these would take the Application for theirs.
 func carried(labels map[string]string) map[string]string {
@@ -160,7 +163,7 @@ func carried(labels map[string]string) map[string]string {
 		prefix, _, _ := strings.Cut(key, "/")
 		switch {
 		case strings.HasSuffix(prefix, "zeroinfra.github.com"), strings.HasPrefix(prefix, "argocd."), strings.HasSuffix(prefix, "fluxcd.io"),
-			key == "app.kubernetes.io/instance", key == platformv1.ManagedByLabel:
+			slices.Contains(deployers, prefix), key == "app.kubernetes.io/instance", key == platformv1.ManagedByLabel:
 		default:
 			kept[key] = value
 		}

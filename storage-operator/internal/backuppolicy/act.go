@@ -5,7 +5,9 @@ package backuppolicy
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,19 +19,24 @@ import (
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
-// act edits the first of the instances that are to be edited. What an API server refuses is said of the instance; only what is a fault of the moment is an error.
-func (c *Controller) act(ctx context.Context, f facts, p *plan) error {
+// act edits some of the instances that are to be edited, others in each turn. What an API server refuses is said of the instance; only what is a fault of the
+// moment is an error. It says when the rest follows: soon where something was changed, and later where these would only be tried again.
+func (c *Controller) act(ctx context.Context, f facts, p *plan) (time.Duration, error) {
+	rand.Shuffle(len(p.edits), func(i, j int) { p.edits[i], p.edits[j] = p.edits[j], p.edits[i] })
+	next := later
 	for _, e := range p.edits[:min(len(p.edits), mostEdits)] {
-		err := c.apply(ctx, f, e)
+		changed, err := c.apply(ctx, f, e)
 		switch {
+		case err == nil && changed:
+			next = again
 		case err == nil, apierrors.IsNotFound(err):
 		case apierrors.IsConflict(err), apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
 			p.refused(e, err)
 		default:
-			return fmt.Errorf("cannot edit the schedules of Application %q: %w", client.ObjectKeyFromObject(e.application), err)
+			return 0, fmt.Errorf("cannot edit the schedules of Application %q: %w", client.ObjectKeyFromObject(e.application), err)
 		}
 	}
-	return nil
+	return next, nil
 }
 
 // refused says of an instance why its schedules cannot be edited.
@@ -48,7 +55,8 @@ func (p *plan) refused(e edit, err error) {
 }
 
 // apply brings the schedule of an edit into its Application, or takes it away: what is applied no more by this owner goes.
-func (c *Controller) apply(ctx context.Context, f facts, e edit) error {
+// It says whether that changed anything.
+func (c *Controller) apply(ctx context.Context, f facts, e edit) (bool, error) {
 	// The UID has an Application of that name that is made anew meanwhile refused.
 	metadata := map[string]any{"name": e.application.Name, "namespace": e.application.Namespace, "uid": string(e.application.UID)}
 	object := &unstructured.Unstructured{Object: map[string]any{
@@ -58,14 +66,15 @@ func (c *Controller) apply(ctx context.Context, f facts, e edit) error {
 	if e.schedule != nil {
 		entry, err := runtime.DefaultUnstructuredConverter.ToUnstructured(e.schedule)
 		if err != nil {
-			return err
+			return false, err
 		}
 		metadata["annotations"] = map[string]any{annotationPrefix + f.name: string(f.policy.UID)}
 		object.Object["spec"] = map[string]any{"schedules": []any{entry}}
 	}
-	if _, ours := e.application.Annotations[annotationPrefix+f.name]; ours {
-		// Somebody who edited the entry by hand has no say over it.
+	if by, ours := e.application.Annotations[annotationPrefix+f.name]; ours && e.schedule != nil && by != string(f.policy.UID) {
+		// It was that of a policy of this name that is gone. Whoever else has taken the entry over keeps it: two who insist would never come to an end.
 		options = append(options, client.ForceOwnership)
 	}
-	return c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
+	err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
+	return object.GetResourceVersion() != e.application.ResourceVersion, err
 }

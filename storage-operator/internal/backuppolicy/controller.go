@@ -36,8 +36,8 @@ const owner = "backuppolicy"
 const (
 	// mostEdits is how many instances are edited in one turn: the next one follows at once.
 	mostEdits = 50
-	// again is when that is.
-	again = time.Second
+	// again is when that is, and later where none of the last ones could be.
+	again, later = time.Second, time.Minute
 )
 
 // Kind is the controller of BackupPolicies, for operator.Options.
@@ -118,8 +118,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		// Of a selector that chooses nothing that can be told, nothing is taken away either.
 		f.refusal = err.Error()
 	}
+	next := again
 	if len(p.edits) > 0 && f.refusal == "" {
-		if err := c.act(ctx, f, &p); err != nil {
+		if next, err = c.act(ctx, f, &p); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -129,7 +130,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	if len(p.edits) > mostEdits {
-		return reconcile.Result{RequeueAfter: again}, nil
+		return reconcile.Result{RequeueAfter: next}, nil
 	}
 	return reconcile.Result{RequeueAfter: wake(p, f.now)}, nil
 }

@@ -60,13 +60,17 @@ func (p *plan) spare(inUse map[string]bool, now time.Time) {
 	}
 }
 
-// take decides on one series. Those that cannot be restored are counted by themselves, and the last of them tells what went wrong.
+// take decides on one series. Those that failed are counted by themselves, and the last of them tells what went wrong.
 func (p *plan) take(group []*platformv1.Backup, now time.Time) {
 	slices.SortFunc(group, func(a, b *platformv1.Backup) int { return older(b, a) })
 	// Of each kind, how many there were so far, and how many of them are counted.
 	seen, counted := map[bool]int{}, map[bool]int32{}
 	for _, b := range group {
-		good := restorable(b)
+		if missing(b) {
+			// Whoever looked may have looked at the wrong place: one day it may be the only one.
+			continue
+		}
+		good := b.Status.Phase == platformv1.BackupCompleted
 		last := seen[good] == 0
 		seen[good]++
 		if b.Spec.Retention == nil || b.Spec.DeletionPolicy != platformv1.BackupDelete {
@@ -101,10 +105,10 @@ func (p *plan) judge(b *platformv1.Backup, newer int32, now time.Time) {
 // reprieve is how long a Backup that is in use is left alone before it is looked at again.
 const reprieve = time.Minute
 
-// restorable says whether a Backup that has ended is whole, and is not known to be gone from its repository.
-func restorable(b *platformv1.Backup) bool {
+// missing says whether what is kept of a Backup was not found in its repository. It is neither judged nor counted.
+func missing(b *platformv1.Backup) bool {
 	ready := meta.FindStatusCondition(b.Status.Conditions, platformv1.ReadyCondition)
-	return b.Status.Phase == platformv1.BackupCompleted && (ready == nil || ready.Reason != platformv1.ReasonBackupDataMissing)
+	return b.Status.Phase == platformv1.BackupCompleted && ready != nil && ready.Reason == platformv1.ReasonBackupDataMissing
 }
 
 // older sorts Backups by when they ended.

@@ -90,6 +90,8 @@ func TestDecide(t *testing.T) {
 		"the last good one":            {[]*platformv1.Backup{backup("a", 0, aged(7)), backup("b", 1, aged(7), failed), backup("c", 2, aged(7), failed)}, 99, []string{"b"}, 0},
 		"the last has no retention":    {[]*platformv1.Backup{backup("a", 0, aged(7)), backup("b", 1, pinned)}, 99, []string{"a"}, 0},
 		"the last one's data is gone":  {[]*platformv1.Backup{backup("a", 0, aged(7)), backup("b", 1, aged(7), gone)}, 99, nil, 0},
+		"one that is missing stays":    {[]*platformv1.Backup{backup("a", 0, aged(7), gone), backup("b", 1, aged(7), failed), backup("c", 2, aged(7))}, 99, nil, 0},
+		"missing ones do not count":    {[]*platformv1.Backup{backup("a", 0), backup("b", 1), backup("c", 2, gone), backup("d", 3, gone)}, 9, nil, 0},
 		"each goes by its own rule":    {[]*platformv1.Backup{backup("a", 0, aged(30)), backup("b", 1, aged(7)), backup("c", 2, aged(7))}, 9, []string{"b"}, 30},
 		"at the same moment, by name":  {[]*platformv1.Backup{backup("a", 0), backup("b", 0), backup("c", 0)}, 9, []string{"a"}, 0},
 		"a clock that was set back":    {[]*platformv1.Backup{backup("a", 0, aged(7)), backup("b", 1, aged(7))}, -30, nil, 7},

@@ -52,7 +52,7 @@ func awaitsData(set *platformv1.WorkloadSet, f *facts) bool {
 		set.Status.Writer == nil && len(set.Spec.Ordinals()) > 0
 }
 
-// restore has the volumes of the first pod filled before any pod is made. It returns nil once they are, and where there is nothing to do.
+// restore has the volumes of the first pod filled before any pod is made. It returns nil once that is on record, and where there is nothing to do.
 func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 	if !awaitsData(set, f) {
 		return nil
@@ -68,7 +68,8 @@ func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f
 	}
 	reportRestore(set, o)
 	if o.Kind() == outcome.KindDone {
-		return nil
+		// That it is there is on record before there is a pod, after which nobody would look.
+		o = outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data is on the volume of pod %s, which is about to be made", firstPod(set)))
 	}
 	return &o
 }
