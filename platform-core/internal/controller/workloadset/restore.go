@@ -61,6 +61,10 @@ func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f
 	if state == nil {
 		state = &platformv1.RestoreState{Attempt: 1, StartTime: &metav1.Time{Time: f.now}}
 	}
+	if err := c.noteSize(ctx, set, state); err != nil {
+		o := outcome.Failed(err)
+		return &o
+	}
 	o := c.fill(ctx, set, f, state)
 	set.Status.Restore = state
 	if state.Done() {
@@ -72,6 +76,19 @@ func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f
 		o = outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data is on the volume of pod %s, which is about to be made", firstPod(set)))
 	}
 	return &o
+}
+
+// noteSize notes what is restored, also where the status of the turn that began with it was not written.
+func (c *Controller) noteSize(ctx context.Context, set *platformv1.WorkloadSet, state *platformv1.RestoreState) error {
+	if state.Digest != "" {
+		return nil
+	}
+	backup := &platformv1.Backup{}
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: set.Spec.Restore.From.Backup}, backup)
+	if err == nil && backup.UID == set.Spec.Restore.From.UID {
+		state.Size, state.Digest = backup.Status.RawSize, backup.Status.Digest
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // reportRestore says in a condition how far it is.
@@ -166,7 +183,6 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 	if o := c.provide(ctx, set, f, set.Spec.Ordinals()[0]); o.Kind() != outcome.KindDone {
 		return o
 	}
-	state.Size, state.Digest = backup.Status.RawSize, backup.Status.Digest
 	return c.makeFill(ctx, set, state, backup, repository)
 }
 
