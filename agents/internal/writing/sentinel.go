@@ -28,7 +28,7 @@ const (
 type StartSentinel func(timer *os.File) (Process, error)
 
 // Sentinel is a second process beside PID 1 that ends a writer when PID 1 does not: one that was stopped by a signal or a debugger, or
-// that the kernel holds until a command is loaded from a slow disk. The two share a timer. PID 1 sets it to a little after the end of
+// that the kernel holds. The two share a timer. PID 1 sets it to a little after the end of
 // the permission, and nobody wakes up while it does so in time. When it rings all the same, the sentinel kills whatever else is in the
 // container: it needs no number of a process, which might be somebody else's by then.
 type Sentinel struct {
