@@ -92,3 +92,12 @@ func saidBy(pod *corev1.Pod) string {
 	}
 	return pod.Status.Message
 }
+
+// Tail is the end of what a container said, in one line of so many characters at most.
+func Tail(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		return "…" + string(runes[len(runes)-most:])
+	}
+	return text
+}

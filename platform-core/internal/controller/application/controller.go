@@ -100,30 +100,26 @@ func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcil
 
 // ofBackup wakes the Applications that wait for a Backup to begin with.
 func (c *Controller) ofBackup(ctx context.Context, backup client.Object) []reconcile.Request {
-	var list platformv1.ApplicationList
-	if err := c.client.List(ctx, &list, client.InNamespace(backup.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "cannot list the Applications that wait for a Backup")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		from := list.Items[i].Spec.RestoreFrom
-		if from != nil && from.Backup == backup.GetName() && list.Items[i].Status.RestoredFrom == nil {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return c.those(ctx, func(app *platformv1.Application) bool {
+		from := app.Spec.RestoreFrom
+		return from != nil && from.Backup == backup.GetName() && app.Status.RestoredFrom == nil
+	}, client.InNamespace(backup.GetNamespace()))
 }
 
 func (c *Controller) waitingForClass(ctx context.Context, _ client.Object) []reconcile.Request {
+	return c.those(ctx, waitsForClass)
+}
+
+// those are the Applications that wait for what has changed.
+func (c *Controller) those(ctx context.Context, wait func(*platformv1.Application) bool, where ...client.ListOption) []reconcile.Request {
 	var list platformv1.ApplicationList
-	if err := c.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "cannot list the Applications that wait for a StorageClass")
+	if err := c.client.List(ctx, &list, append(where, client.UnsafeDisableDeepCopy)...); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list the Applications that wait for something")
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if waitsForClass(&list.Items[i]) {
+		if wait(&list.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

@@ -99,11 +99,11 @@ func (t turn) remove() removal {
 func problemOf(job *jobstate.State) string {
 	var result mover.Result
 	if err := json.Unmarshal([]byte(job.Said), &result); err != nil {
-		return cmp.Or(tail(job.Message), "the mover ended without a result")
+		return cmp.Or(jobstate.Tail(job.Message, longestTail), "the mover ended without a result")
 	}
 	switch {
 	case result.Reason == mover.ReasonNotFound, result.Reason == "" && job.Phase == platformv1.OperationSucceeded:
 		return ""
 	}
-	return cmp.Or(result.Message, result.Reason, tail(job.Message))
+	return cmp.Or(result.Message, result.Reason, jobstate.Tail(job.Message, longestTail))
 }

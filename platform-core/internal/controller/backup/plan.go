@@ -165,13 +165,13 @@ func (t turn) carry() decision {
 	case f.mover.Phase == platformv1.OperationSucceeded, f.mover.Phase == platformv1.OperationFailed:
 		return t.ended(resultOf(f.mover))
 	case late:
-		return t.failed(platformv1.ReasonMoverLost, fmt.Sprintf("it was not whole within %s, and its mover does not end: %s", b.Spec.Timeout.Duration, cmp.Or(tail(f.mover.Message), "its node may be lost")))
+		return t.failed(platformv1.ReasonMoverLost, fmt.Sprintf("it was not whole within %s, and its mover does not end: %s", b.Spec.Timeout.Duration, cmp.Or(jobstate.Tail(f.mover.Message, longestTail), "its node may be lost")))
 	case b.Spec.Cancel:
 		d := t.waiting(platformv1.ReasonCancelled, "its mover to end, since it was cancelled")
 		d.effect = stopMover
 		return d
 	case f.mover.Message != "":
-		return t.waiting(platformv1.ReasonProgressing, "its mover: %s", tail(f.mover.Message))
+		return t.waiting(platformv1.ReasonProgressing, "its mover: %s", jobstate.Tail(f.mover.Message, longestTail))
 	}
 	return t.waiting(platformv1.ReasonProgressing, "its mover, which takes the data from pod %s", s.Source.Pod)
 }
@@ -264,18 +264,9 @@ func resultOf(job *jobstate.State) mover.Result {
 	err := json.Unmarshal([]byte(job.Said), &result)
 	switch {
 	case err != nil:
-		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a result: " + cmp.Or(tail(job.Message), "nobody knows why")}
+		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a result: " + cmp.Or(jobstate.Tail(job.Message, longestTail), "nobody knows why")}
 	case result.Reason == "" && (job.Phase != platformv1.OperationSucceeded || result.Digest == ""):
-		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a backup: " + cmp.Or(result.Message, tail(job.Message))}
+		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a backup: " + cmp.Or(result.Message, jobstate.Tail(job.Message, longestTail))}
 	}
 	return result
-}
-
-// tail is the end of a text, in one line.
-func tail(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > longestTail {
-		return "…" + string(runes[len(runes)-longestTail:])
-	}
-	return text
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
 )
 
 const (
@@ -147,9 +148,9 @@ func compared(before *platformv1.RepositoryInventory, f facts) *platformv1.Repos
 	problem := ""
 	var said mover.Result
 	if err := json.Unmarshal([]byte(f.listing.Said), &said); err != nil || said.Reason == "" && f.listing.Phase != platformv1.OperationSucceeded {
-		problem = "the mover that listed what is kept ended without a result: " + cmp.Or(short(f.listing.Message), "nobody knows why")
+		problem = "the mover that listed what is kept ended without a result: " + cmp.Or(jobstate.Tail(f.listing.Message, longestMessage), "nobody knows why")
 	} else if said.Reason != "" {
-		problem = cmp.Or(short(said.Message), said.Reason)
+		problem = cmp.Or(jobstate.Tail(said.Message, longestMessage), said.Reason)
 	}
 	if len(f.backups) > mover.MaxCatalogue {
 		problem = fmt.Sprintf("there are %d Backups, and up to %d can be compared with what is kept: delete some", len(f.backups), mover.MaxCatalogue)

@@ -5,7 +5,6 @@ package repository
 import (
 	"cmp"
 	"encoding/json"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,7 +96,7 @@ func next(r *platformv1.BackupRepository, before *platformv1.RepositoryState, f 
 		if checked {
 			state = *before
 		} else if f.check.Message != "" {
-			state.Message = "it is being checked: " + short(f.check.Message)
+			state.Message = "it is being checked: " + jobstate.Tail(f.check.Message, longestMessage)
 		}
 		return decision{state: state}
 	}
@@ -123,19 +122,10 @@ func again(state *platformv1.RepositoryState, now time.Time) time.Duration {
 func resultOf(job *jobstate.State) mover.Result {
 	var result mover.Result
 	if err := json.Unmarshal([]byte(job.Said), &result); err != nil || result.Reason == "" && job.Phase != platformv1.OperationSucceeded {
-		return mover.Result{Reason: reasonFailed, Message: "the mover that checked it ended without a result: " + cmp.Or(short(job.Message), "nobody knows why")}
+		return mover.Result{Reason: reasonFailed, Message: "the mover that checked it ended without a result: " + cmp.Or(jobstate.Tail(job.Message, longestMessage), "nobody knows why")}
 	}
 	if result.Reason != "" {
-		result.Message = cmp.Or(short(result.Message), result.Reason)
+		result.Message = cmp.Or(jobstate.Tail(result.Message, longestMessage), result.Reason)
 	}
 	return result
-}
-
-// short is the end of a text, in one line.
-func short(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > longestMessage {
-		return "…" + string(runes[len(runes)-longestMessage:])
-	}
-	return text
 }

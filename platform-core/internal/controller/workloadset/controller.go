@@ -90,7 +90,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 }
 
 func setup(mgr ctrl.Manager, c *Controller) error {
-	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(switchoverWentOn), newRendered()
+	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(wentOn), newRendered()
 	made := queue.Made(mgr, &platformv1.WorkloadSet{}, nil)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).

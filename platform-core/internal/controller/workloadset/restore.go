@@ -8,12 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,11 +100,6 @@ func reportRestore(set *platformv1.WorkloadSet, o outcome.Outcome) {
 	conditions.Set(set, condition)
 }
 
-// restoreWentOn says whether another attempt is to begin, or the data is there: the next turn goes by that.
-func restoreWentOn(before, after *platformv1.WorkloadSet) bool {
-	return !equality.Semantic.DeepEqual(before.Status.Restore, after.Status.Restore)
-}
-
 // fill brings a restore on by one step.
 func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState) outcome.Outcome {
 	if filled(set, f) {
@@ -135,7 +128,7 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	case at.Phase == platformv1.OperationRunning:
 		said := ""
 		if at.Message != "" {
-			said = ": " + shortened(at.Message)
+			said = ": " + jobstate.Tail(at.Message, longestReason)
 		}
 		return outcome.WaitingFor(restoreLook, platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is on its way to the volume of pod %s%s",
 			set.Spec.Restore.From.Backup, bytesOf(state.Size), firstPod(set), said))
@@ -207,7 +200,7 @@ func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, 
 
 // retryFill notes that an attempt failed, and when the next one begins.
 func (c *Controller) retryFill(set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState, result mover.Result) outcome.Outcome {
-	state.Message = result.Reason + ": " + shortened(result.Message)
+	state.Message = result.Reason + ": " + jobstate.Tail(result.Message, longestReason)
 	c.events.Warning(set, platformv1.ReasonRestoreFailed, "Attempt %d: %s.", state.Attempt, state.Message)
 	if slices.Contains(finalReasons, result.Reason) {
 		state.Final = true
@@ -271,19 +264,10 @@ func resultOf(job *jobstate.State) mover.Result {
 	if err := json.Unmarshal([]byte(job.Said), &result); err != nil || result.Reason == "" && job.Phase != platformv1.OperationSucceeded {
 		result = mover.Result{}
 		if job.Phase != platformv1.OperationSucceeded {
-			result.Reason, result.Message = platformv1.ReasonMoverLost, "its mover ended without a result: "+cmp.Or(shortened(job.Message), "nobody knows why")
+			result.Reason, result.Message = platformv1.ReasonMoverLost, "its mover ended without a result: "+cmp.Or(jobstate.Tail(job.Message, longestReason), "nobody knows why")
 		}
 	}
 	return result
-}
-
-// shortened is the end of a text, in one line.
-func shortened(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > longestReason {
-		return "…" + string(runes[len(runes)-longestReason:])
-	}
-	return text
 }
 
 func bytesOf(size int64) string {

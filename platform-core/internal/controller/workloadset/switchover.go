@@ -305,7 +305,8 @@ func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f
 	return outcome.Done()
 }
 
-// switchoverWentOn says whether the latest switchover did: the next turn goes by what its status says of it.
-func switchoverWentOn(before, after *platformv1.WorkloadSet) bool {
-	return restoreWentOn(before, after) || !equality.Semantic.DeepEqual(before.Status.Switchover, after.Status.Switchover)
+// wentOn says whether the latest switchover or restore did: the next turn goes by what the status says of it.
+func wentOn(before, after *platformv1.WorkloadSet) bool {
+	was, is := &before.Status, &after.Status
+	return !equality.Semantic.DeepEqual(was.Switchover, is.Switchover) || !equality.Semantic.DeepEqual(was.Restore, is.Restore)
 }
