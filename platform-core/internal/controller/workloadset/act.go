@@ -37,7 +37,10 @@ func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *fa
 	if f.rollout.Mode == rollout.Suspended {
 		return outcome.Done()
 	}
-	if err := c.ensureFinalizer(ctx, set); err != nil {
+	switch err := c.ensureFinalizer(ctx, set); {
+	case apierrors.IsNotFound(err):
+		return outcome.Done()
+	case err != nil:
 		return outcome.Failed(err)
 	}
 	var o outcome.Outcome

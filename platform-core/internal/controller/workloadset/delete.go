@@ -18,7 +18,7 @@ import (
 
 // ensureFinalizer has the set wait for its volumes to be deleted, when the policy
 // asks for that. With Retain there is nothing to do at the end, so no finalizer. It stays when the last volume is no longer
-// mounted: that is still there.
+// mounted: that is still there. A set that is gone meanwhile is NotFound: a volume that is made for it all the same would stay for ever.
 func (c *Controller) ensureFinalizer(ctx context.Context, set *platformv1.WorkloadSet) error {
 	has := controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer)
 	wanted := set.Spec.DeletionPolicy == platformv1.DeletionPolicyDelete && (has || len(set.Spec.Volumes) > 0)
@@ -32,7 +32,7 @@ func (c *Controller) ensureFinalizer(ctx context.Context, set *platformv1.Worklo
 	return c.patchFinalizers(ctx, set, finalizers)
 }
 
-// patchFinalizers replaces the list, provided that nobody changed the object meanwhile.
+// patchFinalizers replaces the list, provided that nobody changed the object meanwhile. The error is NotFound when it is gone.
 func (c *Controller) patchFinalizers(ctx context.Context, set *platformv1.WorkloadSet, finalizers []string) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": set.ResourceVersion,
@@ -43,7 +43,7 @@ func (c *Controller) patchFinalizers(ctx context.Context, set *platformv1.Worklo
 	}
 	patched := set.DeepCopy()
 	if err := c.client.Patch(ctx, patched, client.RawPatch(client.Merge.Type(), body), client.FieldOwner(owner)); err != nil {
-		return client.IgnoreNotFound(err)
+		return err
 	}
 	set.Finalizers, set.ResourceVersion = patched.Finalizers, patched.ResourceVersion
 	return nil
@@ -75,10 +75,7 @@ func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) ou
 		}
 	}
 	remaining := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == platformv1.VolumesFinalizer })
-	if err := c.patchFinalizers(ctx, set, remaining); err != nil {
-		return outcome.Failed(err)
-	}
-	return outcome.Done()
+	return outcome.Failed(client.IgnoreNotFound(c.patchFinalizers(ctx, set, remaining)))
 }
 
 // deletePods has all pods of the set that the reader knows end, and says how many those are.

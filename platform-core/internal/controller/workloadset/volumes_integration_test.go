@@ -251,3 +251,30 @@ func TestNothingOutlivesASetThatIsDeletedAtOnce(t *testing.T) {
 		t.Error("the volume is left")
 	}
 }
+
+// A set that is deleted before it carries the finalizer, with a controller in the middle of its first turn, gets no volume: nobody would
+// come back for it.
+func TestNothingIsMadeForASetThatIsGone(t *testing.T) {
+	h := newHarness(t)
+	set := h.create(1, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicyDelete })
+	c := &Controller{client: env.Client, live: env.Client, apply: apply.NewWithReader(env.Client, env.Client, owner), rendered: newRendered(),
+		Deps: Deps{Now: time.Now, Authority: authority()}}
+	f, err := c.observe(t.Context(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := c.plan(set, f)
+	if len(steps) == 0 {
+		t.Fatal("there is nothing to do for the new set")
+	}
+	if err := env.Client.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	if o := c.act(t.Context(), set, f, steps); o.Err() != nil {
+		t.Errorf("it says %+v", o)
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := env.Client.List(t.Context(), &claims, client.InNamespace(h.namespace)); err != nil || len(claims.Items) != 0 {
+		t.Errorf("%d volumes were made: %v", len(claims.Items), err)
+	}
+}
