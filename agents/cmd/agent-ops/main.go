@@ -59,7 +59,7 @@ func opsCommand() *cobra.Command {
 		Short: "Serve the plan's actions to operators",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return program.Logged(func(log *slog.Logger) error { return ops(o, log) })
+			return program.Logged(os.Stdout, func(log *slog.Logger) error { return ops(o, log) })
 		},
 	}
 	program.AddDirs(cmd, &o.dirs)

@@ -104,7 +104,7 @@ func (p *pod) start() (stop func(syscall.Signal)) {
 	cmd := exec.Command(own, "ops", "--plan-dir", p.path("plan"), "--config-dir", p.path("config"), "--run-dir", p.path("run"),
 		"--secrets-dir", p.path("secrets"), "--tls-dir", p.path("tls"), "--socket", p.path("run", "process.sock"), "--listen", p.listen)
 	cmd.Env = append(os.Environ(), asAgent+"=1", "POD_NAME=etcd-0")
-	cmd.Stderr = &p.said
+	cmd.Stdout = &p.said
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -33,7 +34,7 @@ func metricsCommand() *cobra.Command {
 		Short: "Tell a Prometheus what the middleware answers to the plan's queries",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return program.Logged(func(log *slog.Logger) error { return tellMetrics(o, log) })
+			return program.Logged(os.Stdout, func(log *slog.Logger) error { return tellMetrics(o, log) })
 		},
 	}
 	program.AddDirs(cmd, &o.dirs)

@@ -56,7 +56,7 @@ func (p *pod) metrics(client *http.Client, flags ...string) (read func() string,
 	cmd := exec.Command(own, append([]string{"metrics", "--plan-dir", p.path("plan"), "--config-dir", p.path("config"), "--run-dir", p.path("run"), "--secrets-dir", p.path("secrets"),
 		"--certificates-dir", p.path("certs"), "--socket", p.path("run", "process.sock"), "--listen", address}, flags...)...)
 	cmd.Env = append(os.Environ(), asAgent+"=1", "POD_NAME=redis-0")
-	cmd.Stderr = &said
+	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
 	}

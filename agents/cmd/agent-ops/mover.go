@@ -31,7 +31,7 @@ func moverCommand() *cobra.Command {
 		Short: "Carry a backup between a command and a repository, as a plan says",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return program.Logged(func(log *slog.Logger) error { return move(o, result, log) })
+			return program.Logged(os.Stdout, func(log *slog.Logger) error { return move(o, result, log) })
 		},
 	}
 	flags := cmd.Flags()

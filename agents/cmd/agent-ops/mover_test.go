@@ -115,7 +115,7 @@ func (m *carrier) start(plan protocol.Plan) *moverPod {
 		m.Fatal(err)
 	}
 	defer log.Close()
-	p.process.Stderr = log
+	p.process.Stdout, p.process.Stderr = log, log
 	p.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.process.Start(); err != nil {
 		m.Fatal(err)

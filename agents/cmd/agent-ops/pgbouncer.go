@@ -60,7 +60,7 @@ func atGate(gate *pgbouncer.Gate, within time.Duration, do func(context.Context)
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it took more than %s", within))
 	defer cancel()
-	return program.Logged(func(log *slog.Logger) error {
+	return program.Logged(os.Stderr, func(log *slog.Logger) error {
 		gate.Log = log
 		return do(ctx)
 	})

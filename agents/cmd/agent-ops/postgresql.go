@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/signal"
 	"runtime"
 	"syscall"
@@ -129,7 +130,7 @@ func tend(server *replication.Server, do func(context.Context) error) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 	defer stop()
-	return program.Logged(func(log *slog.Logger) error {
+	return program.Logged(os.Stderr, func(log *slog.Logger) error {
 		server.Log = log
 		return do(ctx)
 	})

@@ -221,7 +221,7 @@ func (o *placeOptions) begin(cmd *cobra.Command, do func(context.Context) error)
 	program.Lean(walMemory)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 	defer stop()
-	return program.Logged(func(log *slog.Logger) error {
+	return program.Logged(os.Stderr, func(log *slog.Logger) error {
 		o.log, o.secrets = log, cmd.Flag("secrets").Value.String()
 		return do(ctx)
 	})

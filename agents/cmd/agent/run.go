@@ -47,7 +47,7 @@ func runCommand() *cobra.Command {
 		Short: "Run the plan's process as PID 1 of the middleware's container",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return program.Logged(func(log *slog.Logger) error { return run(o, log) })
+			return program.Logged(os.Stderr, func(log *slog.Logger) error { return run(o, log) })
 		},
 	}
 	program.AddDirs(cmd, &o.dirs)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -43,7 +44,7 @@ func statusCommand() *cobra.Command {
 		Short: "Probe the middleware and report its role and health",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return program.Logged(func(log *slog.Logger) error { return watchStatus(o, log) })
+			return program.Logged(os.Stdout, func(log *slog.Logger) error { return watchStatus(o, log) })
 		},
 	}
 	program.AddDirs(cmd, &o.dirs)

@@ -6,6 +6,7 @@ package program
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -41,11 +42,12 @@ func Root(name, short, version string, commands ...*cobra.Command) *cobra.Comman
 	return root
 }
 
-// Logged runs a program with a log on standard error, and keeps a broken log pipe from ending it.
-func Logged(run func(log *slog.Logger) error) error {
+// Logged runs a program with a log, and keeps a broken log pipe from ending it. The log of a container is on standard output. On standard error
+// is that of a command, whose output is its answer, and that of whoever passes on the output of another process.
+func Logged(to io.Writer, run func(log *slog.Logger) error) error {
 	// Notify and not Ignore: what is ignored here would be ignored in every process started here.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	log := jsonlog.New(os.Stderr, slog.LevelInfo)
+	log := jsonlog.New(to, slog.LevelInfo)
 	defer log.Flush(flushTimeout)
 	return run(log.Logger)
 }

@@ -145,7 +145,7 @@ func (s *settings) tuned() (tuning.Values, error) {
 
 // logger returns the logger that the flags ask for; its level can be changed.
 func (s *settings) logger(level uberzap.AtomicLevel) (logr.Logger, error) {
-	options := []zap.Opts{zap.Level(level)}
+	options := []zap.Opts{zap.Level(level), zap.WriteTo(os.Stdout)}
 	switch s.logFormat {
 	case "json":
 		options = append(options, zap.UseDevMode(false))

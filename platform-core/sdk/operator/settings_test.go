@@ -4,8 +4,13 @@ package operator
 
 import (
 	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	uberzap "go.uber.org/zap"
 )
 
 // Values that cannot work are refused before anything is started, and the error names the flag.
@@ -58,5 +63,31 @@ func TestVersion(t *testing.T) {
 	command.SetArgs([]string{"--version"})
 	if err := command.Execute(); err != nil || !strings.Contains(out.String(), "1.2.3") {
 		t.Errorf("got %q, %v", out.String(), err)
+	}
+}
+
+// Standard output is where collectors of logs look; standard error is for what ends the program before there is a log.
+func TestTheLogIsOnStandardOutput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	before := os.Stdout
+	t.Cleanup(func() { os.Stdout = before })
+	os.Stdout = file
+	log, err := (&settings{logFormat: "json"}).logger(uberzap.NewAtomicLevel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Info("it works", "object", "a")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := map[string]any{}
+	if err := json.Unmarshal(data, &line); err != nil || line["msg"] != "it works" || line["object"] != "a" {
+		t.Errorf("got %q: %v", data, err)
 	}
 }
