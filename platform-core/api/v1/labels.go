@@ -30,6 +30,10 @@ const (
 	// PluginLabel marks a ConfigMap as a part of the plugin that it names.
 	PluginLabel = "platform.zeroinfra.github.com/plugin"
 
+	// RotateAnnotation on the Secret of the agents' CA, with any value, has another CA follow now and not only after 2/3 of its life. It is
+	// taken off as that begins.
+	RotateAnnotation = "platform.zeroinfra.github.com/rotate"
+
 	// ReportAnnotation is where the status agent of a pod writes its report
 	// (agentproto/v1.Report as JSON), only when something changes.
 	ReportAnnotation = "platform.zeroinfra.github.com/report"

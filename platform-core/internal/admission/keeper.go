@@ -16,19 +16,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/singleton"
 )
 
 // Names of the two controllers.
@@ -63,28 +61,18 @@ func (k *keeper) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // setup has every replica follow the Secret, and the leader keep it and the configuration.
 func (k *keeper) setup(mgr ctrl.Manager) error {
-	// A cache of its own, of two objects by name.
-	own, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(),
-		Scheme:     mgr.GetScheme(),
-		Mapper:     mgr.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: {Namespaces: map[string]cache.Config{k.secret.Namespace: {FieldSelector: named(k.secret.Name)}}},
-			&admissionregistrationv1.ValidatingWebhookConfiguration{}: {Field: named(k.configuration)},
-		},
-		DefaultTransform: cache.TransformStripManagedFields(),
+	own, err := singleton.Cache(mgr, map[client.Object]cache.ByObject{
+		&corev1.Secret{}: singleton.InNamespace(k.secret),
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}: singleton.InCluster(k.configuration),
 	})
 	if err != nil {
-		return fmt.Errorf("cannot make the cache of the webhook's certificate: %w", err)
-	}
-	if err := mgr.Add(everyReplica{own}); err != nil {
-		return err
+		return fmt.Errorf("cannot watch the certificate of the webhook: %w", err)
 	}
 	k.client, k.seen = mgr.GetClient(), own
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(ofReplicas).
-		WatchesRawSource(source.Kind(own, &corev1.Secret{}, one[*corev1.Secret]())).
-		WatchesRawSource(source.Func(first)).
+		WatchesRawSource(source.Kind(own, &corev1.Secret{}, singleton.Any[*corev1.Secret]())).
+		WatchesRawSource(source.Func(singleton.First)).
 		WithOptions(controller.Options{NeedLeaderElection: new(false)}).
 		Complete(reconcile.Func(k.serve))
 	if err != nil {
@@ -92,32 +80,10 @@ func (k *keeper) setup(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ofLeader).
-		WatchesRawSource(source.Kind(own, &corev1.Secret{}, one[*corev1.Secret]())).
-		WatchesRawSource(source.Kind(own, &admissionregistrationv1.ValidatingWebhookConfiguration{}, one[*admissionregistrationv1.ValidatingWebhookConfiguration]())).
-		WatchesRawSource(source.Func(first)).
+		WatchesRawSource(source.Kind(own, &corev1.Secret{}, singleton.Any[*corev1.Secret]())).
+		WatchesRawSource(source.Kind(own, &admissionregistrationv1.ValidatingWebhookConfiguration{}, singleton.Any[*admissionregistrationv1.ValidatingWebhookConfiguration]())).
+		WatchesRawSource(source.Func(singleton.First)).
 		Complete(reconcile.Func(k.publish))
-}
-
-// everyReplica is a cache that runs in replicas that do not lead, too. One of selected objects does not say so itself, and a manager then
-// starts it in the leader alone: the others would never be ready, and an upgrade would wait for ever.
-type everyReplica struct{ cache.Cache }
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (everyReplica) NeedLeaderElection() bool { return false }
-
-func named(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
-
-// theOne is the only request of both controllers.
-var theOne = reconcile.Request{NamespacedName: types.NamespacedName{Name: "certificate"}}
-
-func one[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
-	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return []reconcile.Request{theOne} })
-}
-
-// first wakes a controller once at its start: of what is absent no watch tells.
-func first(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	queue.Add(theOne)
-	return nil
 }
 
 // read returns the Secret; nil when there is none.

@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -113,7 +112,7 @@ func (c *Connections) dial(pod *corev1.Pod, port int) (agent, grpc.ClientConnInt
 
 func (c *Connections) connect(address, serverName string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(credentials.NewTLS(c.authority.ClientTLS(serverName))),
+		grpc.WithTransportCredentials(present{c.authority, serverName}),
 		grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(idleTimeout),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),

@@ -21,6 +21,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/controller/application"
+	authoritycontroller "github.com/zeroinfra/platform-core/internal/controller/authority"
 	"github.com/zeroinfra/platform-core/internal/controller/backup"
 	"github.com/zeroinfra/platform-core/internal/controller/claim"
 	"github.com/zeroinfra/platform-core/internal/controller/component"
@@ -97,6 +98,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("cannot load the CA of the agents: %w", err)
 	}
+	reissue, err := authoritycontroller.Setup(mgr, authoritycontroller.Deps{Authority: authority, Domain: o.Domain, Namespace: o.Namespace, Now: time.Now})
+	if err != nil {
+		return err
+	}
 	dialer, err := newDialer(ctx, mgr, authority)
 	if err != nil {
 		return err
@@ -137,7 +142,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		},
 		func() (err error) {
-			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Dialer: dialer, Ops: dialer, Members: dialer, Turns: taking, Now: time.Now, Options: queue.Options(o.Workers)})
+			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Reissue: reissue, Dialer: dialer, Ops: dialer, Members: dialer, Turns: taking, Now: time.Now, Options: queue.Options(o.Workers)})
 			return err
 		},
 		func() error {

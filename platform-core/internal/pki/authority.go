@@ -3,6 +3,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -13,6 +14,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"sync"
@@ -38,20 +40,26 @@ const (
 	keyBlock         = "EC PRIVATE KEY"
 )
 
-// Authority issues certificates for one domain. It is safe for concurrent use.
+// Authority issues certificates for one domain. It is safe for concurrent use, also while Follow replaces what it holds.
 type Authority struct {
 	domain string
+	now    func() time.Time
+
+	mu     sync.Mutex
+	held   held
+	client *tls.Certificate
+}
+
+// held is what the Secret of an authority has; it never changes.
+type held struct {
+	data map[string][]byte
 	// signing is the certificate that signs; bundle and pool hold all that are trusted.
 	signing *x509.Certificate
 	key     crypto.Signer
 	bundle  []byte
 	pool    *x509.CertPool
-	now     func() time.Time
 	// digestKey is the key of Digest.
 	digestKey []byte
-
-	mu     sync.Mutex
-	client *tls.Certificate
 }
 
 // Option changes how an Authority works.
@@ -83,25 +91,44 @@ func Generate(domain string, now time.Time) (map[string][]byte, error) {
 // signs and all of which are trusted, and tls.key. It fails when the key is not that of the
 // first certificate or when that one has expired.
 func Parse(domain string, data map[string][]byte, options ...Option) (*Authority, error) {
-	a := &Authority{domain: domain, pool: x509.NewCertPool(), now: time.Now}
+	a := &Authority{domain: domain, now: time.Now}
 	for _, option := range options {
 		option(a)
 	}
+	var err error
+	a.held, err = parse(data, a.now())
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func parse(data map[string][]byte, now time.Time) (held, error) {
+	h := held{data: maps.Clone(data), pool: x509.NewCertPool()}
 	certificates, err := parseCertificates(data[corev1.TLSCertKey])
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", corev1.TLSCertKey, err)
+		return held{}, fmt.Errorf("cannot read %s: %w", corev1.TLSCertKey, err)
 	}
 	for _, certificate := range certificates {
 		if !certificate.IsCA {
-			return nil, fmt.Errorf("cannot use certificate %q of %s: it is not an authority's", certificate.Subject, corev1.TLSCertKey)
+			return held{}, fmt.Errorf("cannot use certificate %q of %s: it is not an authority's", certificate.Subject, corev1.TLSCertKey)
 		}
-		a.pool.AddCert(certificate)
-		a.bundle = append(a.bundle, encodeCertificate(certificate.Raw)...)
+		h.pool.AddCert(certificate)
+		h.bundle = append(h.bundle, encodeCertificate(certificate.Raw)...)
 	}
-	a.signing = certificates[0]
-	if now := a.now(); now.After(a.signing.NotAfter) {
-		return nil, fmt.Errorf("cannot use the certificate in %s: it expired on %s", corev1.TLSCertKey, a.signing.NotAfter.Format(time.RFC3339))
+	h.signing = certificates[0]
+	if now.After(h.signing.NotAfter) {
+		return held{}, fmt.Errorf("cannot use the certificate in %s: it expired on %s", corev1.TLSCertKey, h.signing.NotAfter.Format(time.RFC3339))
 	}
+	if h.key, err = parseKey(data, h.signing); err != nil {
+		return held{}, err
+	}
+	h.digestKey, err = parseDigestKey(data)
+	return h, err
+}
+
+// parseKey reads tls.key, which has to be that of the certificate.
+func parseKey(data map[string][]byte, signing *x509.Certificate) (crypto.Signer, error) {
 	block, _ := pem.Decode(data[corev1.TLSPrivateKeyKey])
 	if block == nil {
 		return nil, fmt.Errorf("cannot read %s: there is no PEM block in it", corev1.TLSPrivateKeyKey)
@@ -110,18 +137,40 @@ func Parse(domain string, data map[string][]byte, options ...Option) (*Authority
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", corev1.TLSPrivateKeyKey, err)
 	}
-	if !key.PublicKey.Equal(a.signing.PublicKey) {
+	if !key.PublicKey.Equal(signing.PublicKey) {
 		return nil, fmt.Errorf("cannot use %s: it is not the key of the first certificate in %s", corev1.TLSPrivateKeyKey, corev1.TLSCertKey)
 	}
-	a.key = key
-	if a.digestKey, err = parseDigestKey(data); err != nil {
-		return nil, err
+	return key, nil
+}
+
+// Follow takes up what the Secret has now, and says whether that is something else than before. With data that Parse would refuse
+// everything stays as it is.
+func (a *Authority) Follow(data map[string][]byte) (changed bool, err error) {
+	next, err := parse(data, a.now())
+	if err != nil {
+		return false, err
 	}
-	return a, nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !next.signing.Equal(a.held.signing) {
+		a.client = nil
+	}
+	changed = !bytes.Equal(next.bundle, a.held.bundle)
+	a.held = next
+	return changed, nil
+}
+
+func (a *Authority) holds() held {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held
 }
 
 // Bundle returns the certificates that both sides trust, as PEM.
-func (a *Authority) Bundle() []byte { return slices.Clone(a.bundle) }
+func (a *Authority) Bundle() []byte { return slices.Clone(a.holds().bundle) }
+
+// Data returns what its Secret has.
+func (a *Authority) Data() map[string][]byte { return maps.Clone(a.holds().data) }
 
 // selfSigned makes the key of an authority and its own certificate, valid for a life from now.
 func selfSigned(name string, life time.Duration, now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {

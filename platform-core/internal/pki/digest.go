@@ -34,7 +34,7 @@ func parseDigestKey(data map[string][]byte) ([]byte, error) {
 // HMAC-SHA256 under a key that only the operators of the domain have, cut to 16 hexadecimal
 // digits. Who sees it cannot try passwords against it.
 func (a *Authority) Digest(text string) string {
-	mac := hmac.New(sha256.New, a.digestKey)
+	mac := hmac.New(sha256.New, a.holds().digestKey)
 	mac.Write([]byte(text))
 	return hex.EncodeToString(mac.Sum(nil))[:16]
 }

@@ -36,7 +36,7 @@ func (a *Authority) IssueServer(names []string, now time.Time) (certPEM, keyPEM 
 		DNSNames:    names,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	certificate, key, err := a.issue(template, ServerLife, now)
+	certificate, key, err := a.issue(a.holds(), template, ServerLife, now)
 	if err != nil {
 		return nil, nil, time.Time{}, fmt.Errorf("cannot issue a server certificate for %q: %w", names[0], err)
 	}
@@ -56,7 +56,7 @@ func (a *Authority) VerifyServer(certPEM []byte, name string, now time.Time) err
 	}
 	_, err = certificates[0].Verify(x509.VerifyOptions{
 		DNSName:     name,
-		Roots:       a.pool,
+		Roots:       a.holds().pool,
 		CurrentTime: now,
 		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
@@ -66,14 +66,14 @@ func (a *Authority) VerifyServer(certPEM []byte, name string, now time.Time) err
 	return nil
 }
 
-// ClientTLS returns the configuration of a client that calls the agent with this server
-// name. Its certificate is made in memory, carries the URI OperatorURIPrefix + domain, and is
+// ClientTLS returns the configuration of one connection of a client that calls the agent with this server
+// name: it trusts what is trusted now. Its certificate is made in memory, carries the URI OperatorURIPrefix + domain, and is
 // renewed after 2/3 of its life; connections that are made later use the new one.
 func (a *Authority) ClientTLS(serverName string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ServerName: serverName,
-		RootCAs:    a.pool,
+		RootCAs:    a.holds().pool,
 		Time:       a.now,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return a.clientCertificate()
@@ -123,7 +123,7 @@ func (a *Authority) clientCertificate() (*tls.Certificate, error) {
 		URIs:        []*url.URL{identity},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
-	der, key, err := a.issue(template, ClientLife, now)
+	der, key, err := a.issue(a.held, template, ClientLife, now)
 	if err != nil {
 		return nil, fmt.Errorf("cannot issue the client certificate of domain %q: %w", a.domain, err)
 	}
@@ -136,10 +136,10 @@ func (a *Authority) clientCertificate() (*tls.Certificate, error) {
 }
 
 // issue fills in what all leaf certificates share and signs. A leaf never outlives the authority.
-func (a *Authority) issue(template *x509.Certificate, life time.Duration, now time.Time) ([]byte, *ecdsa.PrivateKey, error) {
-	if now.After(a.signing.NotAfter) {
+func (a *Authority) issue(by held, template *x509.Certificate, life time.Duration, now time.Time) ([]byte, *ecdsa.PrivateKey, error) {
+	if now.After(by.signing.NotAfter) {
 		return nil, nil, fmt.Errorf("the authority of domain %q expired on %s: delete its Secret %q and restart the operator",
-			a.domain, a.signing.NotAfter.Format(time.RFC3339), SecretName(a.domain))
+			a.domain, by.signing.NotAfter.Format(time.RFC3339), SecretName(a.domain))
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -149,10 +149,10 @@ func (a *Authority) issue(template *x509.Certificate, life time.Duration, now ti
 	template.BasicConstraintsValid = true
 	template.NotBefore = now.Add(-backdate)
 	template.NotAfter = now.Add(life)
-	if template.NotAfter.After(a.signing.NotAfter) {
-		template.NotAfter = a.signing.NotAfter
+	if template.NotAfter.After(by.signing.NotAfter) {
+		template.NotAfter = by.signing.NotAfter
 	}
 	template.NotAfter = template.NotAfter.Truncate(time.Second).UTC()
-	der, err := sign(template, a.signing, key.Public(), a.key)
+	der, err := sign(template, by.signing, key.Public(), by.key)
 	return der, key, err
 }

@@ -40,12 +40,9 @@ func Load(ctx context.Context, live client.Reader, c client.Client, namespace, d
 	return authority, nil
 }
 
-func create(ctx context.Context, live client.Reader, c client.Client, key types.NamespacedName, domain string) (*corev1.Secret, error) {
-	data, err := Generate(domain, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	secret := &corev1.Secret{
+// NewSecret returns the Secret of an authority with its data.
+func NewSecret(key types.NamespacedName, domain string, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace,
 			Name:      key.Name,
@@ -57,6 +54,14 @@ func create(ctx context.Context, live client.Reader, c client.Client, key types.
 		Type: corev1.SecretTypeTLS,
 		Data: data,
 	}
+}
+
+func create(ctx context.Context, live client.Reader, c client.Client, key types.NamespacedName, domain string) (*corev1.Secret, error) {
+	data, err := Generate(domain, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	secret := NewSecret(key, domain, data)
 	err = c.Create(ctx, secret)
 	if err == nil || !apierrors.IsAlreadyExists(err) {
 		return secret, err

@@ -97,14 +97,14 @@ func TestServerCertificateIsGoodForAClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	usages := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	if _, err := certificates[0].Verify(x509.VerifyOptions{Roots: authority.pool, CurrentTime: c.t, KeyUsages: usages}); err != nil {
+	if _, err := certificates[0].Verify(x509.VerifyOptions{Roots: authority.holds().pool, CurrentTime: c.t, KeyUsages: usages}); err != nil {
 		t.Error(err)
 	}
 	if at, err := RenewAgentAt(certPEM); err != nil || !at.After(c.t) {
 		t.Errorf("it is renewed at %v, %v", at, err)
 	}
 	template := &x509.Certificate{DNSNames: []string{"before"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	before, _, err := authority.issue(template, ServerLife, c.t)
+	before, _, err := authority.issue(authority.holds(), template, ServerLife, c.t)
 	if err != nil {
 		t.Fatal(err)
 	}

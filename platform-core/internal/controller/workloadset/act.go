@@ -35,7 +35,7 @@ const (
 // hundred milliseconds for it, and an agent that is sooner asks again.
 func (c *Controller) act(ctx context.Context, set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome.Outcome {
 	if f.rollout.Mode == rollout.Suspended {
-		return outcome.Done()
+		return outcome.Failed(c.keepCertificates(ctx, set, f))
 	}
 	switch err := c.ensureFinalizer(ctx, set); {
 	case apierrors.IsNotFound(err):

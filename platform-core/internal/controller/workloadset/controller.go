@@ -14,8 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/frame"
@@ -37,6 +39,8 @@ const owner = "workloadset"
 type Deps struct {
 	// Authority issues the agents' certificates.
 	Authority *pki.Authority
+	// Reissue tells that the authority trusts or signs with something else; nil in tests that have one for ever.
+	Reissue <-chan crevent.GenericEvent
 	// Dialer reaches the process managers.
 	Dialer agentclient.Dialer
 	// Ops reaches the ops agents.
@@ -92,8 +96,11 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 func setup(mgr ctrl.Manager, c *Controller) error {
 	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(wentOn), newRendered()
 	made := queue.Made(mgr, &platformv1.WorkloadSet{}, nil)
-	return ctrl.NewControllerManagedBy(mgr).
-		Named(owner).
+	building := ctrl.NewControllerManagedBy(mgr).Named(owner)
+	if c.Reissue != nil {
+		building = building.WatchesRawSource(source.Channel(c.Reissue, handler.EnqueueRequestsFromMapFunc(c.all)))
+	}
+	return building.
 		For(&platformv1.WorkloadSet{}).
 		Watches(&corev1.Pod{}, queue.Made(mgr, &platformv1.WorkloadSet{}, saysMore)).
 		Watches(&corev1.Secret{}, made).
@@ -107,6 +114,19 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofRequest), builder.WithPredicates(over)).
 		WithOptions(c.Options).
 		Complete(c)
+}
+
+// all are the requests for every set.
+func (c *Controller) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var sets platformv1.WorkloadSetList
+	if err := c.client.List(ctx, &sets); err != nil {
+		return nil // The cache has been started: it does not fail.
+	}
+	requests := make([]reconcile.Request, len(sets.Items))
+	for i := range sets.Items {
+		requests[i].NamespacedName = client.ObjectKeyFromObject(&sets.Items[i])
+	}
+	return requests
 }
 
 // saysMore says whether a pod reported something else, which may be who writes, or is on its way out.

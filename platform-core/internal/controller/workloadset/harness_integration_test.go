@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -157,6 +158,9 @@ type harness struct {
 	// resizable as the server says, unless a test has it otherwise.
 	resizable bool
 	log       logr.Logger
+	// authority of the agents, which tests have in common unless one changes it; reissue tells of that.
+	authority *pki.Authority
+	reissue   chan crevent.GenericEvent
 }
 
 func newHarness(t *testing.T) *harness {
@@ -169,7 +173,7 @@ func newHarness(t *testing.T) *harness {
 		t.Fatal(err)
 	}
 	namespace := env.Namespace(t)
-	return &harness{T: t, namespace: namespace, node: newNode(t, namespace), resizable: resizable, log: logr.Discard()}
+	return &harness{T: t, namespace: namespace, node: newNode(t, namespace), resizable: resizable, log: logr.Discard(), authority: authority(), reissue: make(chan crevent.GenericEvent)}
 }
 
 // start runs a controller that dies right after the given number of writes; done closes at its end.
@@ -199,7 +203,7 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 		h.Fatalf("it takes the server for one that resizes pods: %t, %v", found, err)
 	}
 	err = setup(mgr, &Controller{
-		Deps: Deps{Authority: authority(), Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: queue.Options(queue.NewLimit(2)),
+		Deps: Deps{Authority: h.authority, Reissue: h.reissue, Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: queue.Options(queue.NewLimit(2)),
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),

@@ -3,6 +3,7 @@
 package workloadset
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -107,21 +108,35 @@ func meta(set *platformv1.WorkloadSet, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: set.Namespace, Name: name, Labels: labels}
 }
 
+// keepCertificates looks after what pods of a suspended set have: those go on, and know each other by it.
+func (c *Controller) keepCertificates(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
+	var tasks []func() error
+	for _, ordinal := range f.rollout.Ordinals() {
+		if f.certificates[platformv1.AgentCertificateNameFor(platformv1.PodNameFor(set.Name, ordinal))] != nil {
+			tasks = append(tasks, func() error { return c.ensureCertificate(ctx, set, f, ordinal) })
+		}
+	}
+	return frame.Together(tasks...)
+}
+
 // ensureCertificate issues the server certificate of the agents of one pod, and
-// renews it in time; the agents take a new one over without a restart.
+// renews it in time, or has it trust what is trusted now; the agents take a new one over without a restart.
 func (c *Controller) ensureCertificate(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32) error {
 	pod := platformv1.PodNameFor(set.Name, ordinal)
 	name := platformv1.AgentCertificateNameFor(pod)
 	existing := f.certificates[name]
-	if existing != nil && metav1.IsControlledBy(existing, set) {
-		renewAt, err := pki.RenewAgentAt(existing.Data[corev1.TLSCertKey])
-		if err == nil && f.now.Before(renewAt) && string(existing.Data[corev1.ServiceAccountRootCAKey]) == string(c.Authority.Bundle()) {
+	bundle, of := c.Authority.Bundle(), pki.AgentServerName(pod, set.Namespace)
+	var certificate, key []byte
+	if existing != nil && metav1.IsControlledBy(existing, set) && c.Authority.Keep(existing.Data[corev1.TLSCertKey], of, f.now) {
+		if bytes.Equal(existing.Data[corev1.ServiceAccountRootCAKey], bundle) {
 			return nil
 		}
-	}
-	certificate, key, _, err := c.Authority.IssueServer([]string{pki.AgentServerName(pod, set.Namespace)}, f.now)
-	if err != nil {
-		return fmt.Errorf("cannot issue certificate for pod %q: %w", pod, err)
+		certificate, key = existing.Data[corev1.TLSCertKey], existing.Data[corev1.TLSPrivateKeyKey]
+	} else {
+		var err error
+		if certificate, key, _, err = c.Authority.IssueServer([]string{of}, f.now); err != nil {
+			return fmt.Errorf("cannot issue certificate for pod %q: %w", pod, err)
+		}
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: meta(set, name),
@@ -129,16 +144,16 @@ func (c *Controller) ensureCertificate(ctx context.Context, set *platformv1.Work
 		Data: map[string][]byte{
 			corev1.TLSCertKey:              certificate,
 			corev1.TLSPrivateKeyKey:        key,
-			corev1.ServiceAccountRootCAKey: c.Authority.Bundle(),
+			corev1.ServiceAccountRootCAKey: bundle,
 		},
 	}
 	if err := controllerutil.SetControllerReference(set, secret, c.client.Scheme()); err != nil {
 		return err
 	}
 	if existing == nil {
-		_, err = c.apply.Create(ctx, secret)
+		_, err := c.apply.Create(ctx, secret)
 		return err
 	}
-	_, err = c.apply.Apply(ctx, secret)
+	_, err := c.apply.Apply(ctx, secret)
 	return err
 }
