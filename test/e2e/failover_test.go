@@ -144,7 +144,7 @@ func TestFailoverOfANode(t *testing.T) {
 		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
 			r := r.in(s.in(t))
 			r.awayFrom(s.node(s.clientPod()))
-			r.nodeIsCutOff()
+			r.nodeIsCutOff("node cut off", operatorNamespace, "kube-system")
 		})
 	}
 	r.tellChanges()
@@ -166,12 +166,12 @@ func (r *replicated) awayFrom(node string) {
 	r.Fatalf("all pods are on node %s", node)
 }
 
-// nodeIsCutOff is one trial of that.
-func (r *replicated) nodeIsCutOff() {
+// nodeIsCutOff is one trial of that; the pods of namespaces are moved away before.
+func (r *replicated) nodeIsCutOff(fault string, moved ...string) {
 	r.Helper()
 	primary, before := r.whole()
 	node := r.node(primary)
-	r.vacate(node)
+	r.vacate(node, moved...)
 	trial := r.begin()
 	leave := trial.stay(primary)
 	r.Logf("%s node %s is cut off", time.Now().Format("15:04:05.000"), node)
@@ -182,7 +182,7 @@ func (r *replicated) nodeIsCutOff() {
 	heal()
 	r.whole()
 	leave()
-	_, after := trial.judge("node cut off", before, expiryGap)
+	_, after := trial.judge(fault, before, expiryGap)
 	if r.recorded(before, after) == 0 {
 		r.Error("the failover is not on record")
 	}

@@ -48,7 +48,7 @@ func TestNodeLost(t *testing.T) {
 	e.ready()
 	leader, followers := e.led()
 	node := s.node(leader)
-	s.vacate(node)
+	s.vacate(node, operatorNamespace, "kube-system")
 	t.Run("cut off", func(t *testing.T) { lostAndFound(n.in(t), e.in(t), node, leader, followers) })
 	t.Run("off for good", func(t *testing.T) { outOfService(e.in(t), node) })
 	t.Run("kubelet restarted", func(t *testing.T) { kubeletRestarted(n.in(t), e.in(t), node) })
@@ -62,8 +62,8 @@ func (s *space) node(pod string) string {
 	return found.Spec.NodeName
 }
 
-// vacate moves what the test itself stands on from a node: the operators and the cluster's own services.
-func (s *space) vacate(name string) {
+// vacate moves what the test itself stands on from a node: the pods of namespaces such as those of the operators and of the cluster's own services.
+func (s *space) vacate(name string, namespaces ...string) {
 	s.Helper()
 	cordon := func(on string) {
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":`+on+`}}`))
@@ -73,7 +73,7 @@ func (s *space) vacate(name string) {
 	}
 	cordon("true")
 	defer cordon("false")
-	for _, namespace := range []string{operatorNamespace, "kube-system"} {
+	for _, namespace := range namespaces {
 		s.eventually(settleIn, fmt.Sprintf("the pods of namespace %q are ready on other nodes than %q", namespace, name), func() error {
 			var pods corev1.PodList
 			if err := world.client.List(s.ctx, &pods, client.InNamespace(namespace)); err != nil {

@@ -160,7 +160,7 @@ func TestPostgreSQLFailoverOfANode(t *testing.T) {
 			p.answers("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'")
 			p.sql("postgres", "TRUNCATE ha")
 			r.awayFrom(s.node(postgresqlClient))
-			r.nodeIsCutOff()
+			r.nodeIsCutOff("node cut off", operatorNamespace, "kube-system")
 		})
 	}
 	r.tellChanges()

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// failoverSteps is how many writes of a failover are tried. The last of them are those of status and record, after another one writes.
+const failoverSteps = 8
+
+// TestOperatorKilledDuringFailover kills the operator (SIGKILL from the node) after its 0th, 1st, 2nd … write of a failover, under load. However far it came,
+// another one takes over once, never two take writes, and what was acknowledged with a replica is there.
+func TestOperatorKilledDuringFailover(t *testing.T) {
+	s := newSpace(t, "fokills")
+	// A spare replica, so that a round lasts as long as the Lease and not as a pod's start on top.
+	s.restoreOperator()
+	s.mustInstall(operatorName, "replicas=2")
+	r := s.replicatedRedis("db")
+	r.ready()
+	r.whole()
+	for after := range failoverSteps {
+		t.Run(fmt.Sprintf("after %d writes", after), func(t *testing.T) {
+			s := s.in(t)
+			s.mustLeader()
+			r := r.in(s)
+			r.failsOverWithoutOperator(after)
+		})
+	}
+}
+
+// failsOverWithoutOperator ends the writer for good, and the operator when that has made so many writes for it.
+func (r *replicated) failsOverWithoutOperator(after int) {
+	r.Helper()
+	primary, before := r.whole()
+	trial := r.begin()
+	end := r.aimAtOperator()
+	audit := auditFromNow(r.T)
+	made := func() int { return count(of(r.set().Name, in(r.space.name, audit.writes())), byOperator) }
+	r.kind.killedUntil(r.space, primary, "", "", "", func() {
+		r.eventually(settleIn, fmt.Sprintf("the operator has made %d writes", after), func() error {
+			if n := made(); n < after && r.set().Status.Writer.Term == before {
+				return fmt.Errorf("it has made %d", n)
+			}
+			return nil
+		})
+		end()
+		r.changed(primary, settleIn)
+	})
+	r.whole()
+	_, now := trial.judge("operator killed in a step", before, expiryGap)
+	if n := r.recorded(before, now); n != 1 {
+		r.Errorf("%d failovers are on record", n)
+	}
+	r.Logf("ended after %d writes; term %d is now %d", after, before, now)
+}
+
+// TestFailoverOfANodeWithTheLeader cuts off the node on which both the primary and the operator that leads are: the other operator has to
+// become the leader first.
+func TestFailoverOfANodeWithTheLeader(t *testing.T) {
+	s := newSpace(t, "foleader")
+	s.restoreOperator()
+	s.mustInstall(operatorName, "replicas=2")
+	r := s.replicatedRedis("db")
+	r.ready()
+	r.whole()
+	node := s.leaderAwayFrom(s.node(s.clientPod()))
+	if primary, _ := r.whole(); r.node(primary) != node {
+		for _, pod := range r.pods() {
+			if pod.Spec.NodeName == node {
+				r.switchTo(primary, pod.Name)
+			}
+		}
+	}
+	r.nodeIsCutOff("node with the leader cut off", "kube-system")
+}
+
+// leaderAwayFrom returns the node of the operator that leads, which is another one than the given.
+func (s *space) leaderAwayFrom(node string) string {
+	s.Helper()
+	var found string
+	s.eventually(readyIn, "an operator leads on another node than "+node, func() error {
+		leader := s.mustLeader()
+		pod := &corev1.Pod{}
+		if err := world.client.Get(s.ctx, client.ObjectKey{Namespace: operatorNamespace, Name: leader}, pod); err != nil {
+			return err
+		}
+		if pod.Spec.NodeName == node {
+			return errors.Join(fmt.Errorf("pod %s leads", leader), client.IgnoreNotFound(world.client.Delete(s.ctx, pod)))
+		}
+		found = pod.Spec.NodeName
+		return nil
+	})
+	return found
+}
+
+// of keeps the writes of objects whose names begin so.
+func of(prefix string, all []write) []write {
+	return slices.DeleteFunc(all, func(w write) bool { return !containsWord(w.name, prefix) })
+}
