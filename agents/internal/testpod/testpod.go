@@ -46,7 +46,7 @@ func Eventually(t *testing.T, holds func() error) {
 var shared = sync.OnceValues(func() (*reaper.Reaper, error) { return reaper.New(slog.New(slog.DiscardHandler)) })
 
 // Dirs makes the folders of a pod, and mounts the plan, which gets what every plan must have.
-func Dirs(t *testing.T, pod string, p plan.Plan) planfile.Dirs {
+func Dirs(t testing.TB, pod string, p plan.Plan) planfile.Dirs {
 	t.Helper()
 	root := t.TempDir()
 	dirs := planfile.Dirs{Plan: filepath.Join(root, "plan"), Config: filepath.Join(root, "config"), Run: filepath.Join(root, "run"),
