@@ -3,6 +3,7 @@
 package accept
 
 import (
+	"reflect"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -60,7 +61,7 @@ func TestRestore(t *testing.T) {
 			expect(t, render.Join(refusals), test.refused, test.says)
 			expect(t, waits, test.waits, test.says)
 			from := wanted[0].RestoreFrom
-			if begins := test.refused == "" && test.waits == "" && app.Status.RestoredFrom == nil; begins != (from != nil) || from != nil && *from != (platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}) {
+			if begins := test.refused == "" && test.waits == "" && app.Status.RestoredFrom == nil; begins != (from != nil) || from != nil && !reflect.DeepEqual(*from, platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}) {
 				t.Errorf("the component begins with %+v", from)
 			}
 		})
@@ -72,8 +73,8 @@ func TestRestoreIsKept(t *testing.T) {
 	from := &platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}
 	f := Facts{Components: map[string]*platformv1.Component{"redis": {Spec: platformv1.ComponentSpec{RestoreFrom: from}}, "sentinel": {}}}
 	wanted := []platformv1.ComponentSpec{{Component: "redis"}, {Component: "sentinel", RestoreFrom: from}}
-	keepRestore(f, wanted)
-	if wanted[0].RestoreFrom == nil || *wanted[0].RestoreFrom != *from || wanted[1].RestoreFrom != nil {
+	keepRestore(testApp(), f, wanted)
+	if !reflect.DeepEqual(wanted[0].RestoreFrom, from) || wanted[1].RestoreFrom != nil {
 		t.Errorf("they begin with %+v and %+v", wanted[0].RestoreFrom, wanted[1].RestoreFrom)
 	}
 	app := testApp()

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestRestoreIsRendered(t *testing.T) {
 	}
 	set := output.WorkloadSets[0].Spec
 	r := set.Restore
-	if empty.Spec.Restore != nil || r == nil || r.From != from || r.Container != "redis" || r.Folder != "/data" || !slices.Equal(r.Command, []string{"load", "7.0"}) ||
+	if empty.Spec.Restore != nil || r == nil || !reflect.DeepEqual(r.From, from) || r.Container != "redis" || r.Folder != "/data" || !slices.Equal(r.Command, []string{"load", "7.0"}) ||
 		!slices.Equal(r.Env, []platformv1.RestoreVariable{{Name: "LIMIT", Value: "64mb"}}) {
 		t.Errorf("it is restored by %+v", r)
 	}
