@@ -146,11 +146,11 @@ func begins(b *platformv1.Backup, method *plugin.BackupMethod, of *plugin.Compon
 func sameSets(b *platformv1.Backup, of *plugin.Component, spec *platformv1.ComponentSpec, no func(string, ...any) *render.Refusal) *render.Refusal {
 	has, wants := parts(b), setNames(spec)
 	switch {
-	case len(has) == 0 && !of.InParts(), len(has) > 0 && slices.Equal(has, wants):
+	case len(has) == 0 && of.Single(), len(has) > 0 && slices.Equal(has, wants):
 		return nil
 	case len(has) == 0:
 		return no("its data is in one part, and component %q has its data in a part for each set: it is for another topology", spec.Component)
-	case !of.InParts():
+	case of.Single():
 		return no("its data is in %d parts, one for each set, and component %q has its data in one: it is for another topology", len(has), spec.Component)
 	case len(has) != len(wants):
 		return no("it has the data of %d sets, and component %q is to have %d: ask for %d, and change the number when the condition Restored is True", len(has), spec.Component, len(wants), len(has))

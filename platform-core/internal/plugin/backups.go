@@ -165,12 +165,9 @@ func checkBackupText(path document.Path, text string) error {
 	return nil
 }
 
-// InParts says whether each set of the component has a part of the data of its own.
-func (c *Component) InParts() bool { return c.Sets != nil && c.Sets.Max > 1 }
-
 // checkParts: one set after the other is asked by the same words, and what has one set alone is steady.
 func (l *loader) checkParts(path document.Path, c *Component, m *BackupMethod) {
-	if !c.InParts() {
+	if c.Single() {
 		if len(m.Steady) > 0 {
 			l.wrong(path.With("steady"), "is for a component that can have several sets")
 		}

@@ -138,7 +138,7 @@ func (c *Controller) observeInstance(ctx context.Context, b *platformv1.Backup, 
 		f.refusal = fmt.Sprintf("plugin %q version %q has no backup method %q for topology %q", f.plugin.Name, f.plugin.Version, b.Spec.Method, app.Spec.Topology)
 		return nil
 	}
-	if seen.declared.InParts() {
+	if !seen.declared.Single() {
 		return c.findSources(ctx, b, seen)
 	}
 	return c.findSource(ctx, b, seen)

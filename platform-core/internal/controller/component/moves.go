@@ -49,6 +49,10 @@ var begunOrEnded = predicate.Funcs{
 // ofBackup wakes the Component whose sets a Backup takes the data of.
 func (c *Controller) ofBackup(_ context.Context, obj client.Object) []reconcile.Request {
 	b := obj.(*platformv1.Backup)
+	if len(b.Status.Sources) == 0 {
+		// It had not begun: what has come of it is asked about as well.
+		return nil
+	}
 	name := platformv1.ComponentNameFor(b.Spec.ApplicationRef.Name, b.Status.Sources[0].Component)
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: name}}}
 }
