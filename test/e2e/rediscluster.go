@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,7 +95,9 @@ func (r *redisCluster) update(change func(*databasev1.RedisClusterSpec)) {
 
 func (r *redisCluster) pods() []corev1.Pod {
 	r.Helper()
-	return (&application{space: r.space, name: r.application()}).pods()
+	pods := (&application{space: r.space, name: r.application()}).pods()
+	// Those of Jobs are of no component.
+	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[platformv1.ComponentLabel] == "" })
 }
 
 func (r *redisCluster) uids() map[string]types.UID {

@@ -81,7 +81,7 @@ func (r *redisCluster) podAt(ctx context.Context, address string) (string, error
 	}
 	n, _ := strconv.Atoi(port)
 	for i, pod := range list.Items {
-		if pod.DeletionTimestamp == nil && (pod.Status.PodIP == host || strings.HasPrefix(host, pod.Name+".") || host == "any" && i == n) {
+		if pod.DeletionTimestamp == nil && pod.Labels[platformv1.ComponentLabel] != "" && (pod.Status.PodIP == host || strings.HasPrefix(host, pod.Name+".") || host == "any" && i == n) {
 			return pod.Name, nil
 		}
 	}

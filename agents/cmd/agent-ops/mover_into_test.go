@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -20,29 +21,42 @@ func (m *carrier) into(script string) protocol.Plan {
 	return plan
 }
 
-// wayBack is the plan of a restore into the folder "disk" by what a plugin declares for a method.
-func (m *carrier) wayBack(plugin, method string) protocol.Plan {
-	m.Helper()
-	var declared struct {
+// declaredMethod is what a plugin declares for a method of backups.
+type declaredMethod struct {
+	Name                   string
+	Command, Facts, Steady []string
+	Restore                struct{ Command []string }
+}
+
+// methodOf reads that of a component, as agents get it where it has no placeholder.
+func methodOf(t *testing.T, plugin, component, method string) declaredMethod {
+	t.Helper()
+	var all struct {
 		Components []struct {
-			Backups []struct {
-				Name    string
-				Restore struct{ Command []string }
+			Name    string
+			Backups []declaredMethod
+		}
+	}
+	text := strings.ReplaceAll(string(must(os.ReadFile("../../../database-operator/plugins/"+plugin+"/1.1.0/components.yaml"))), "$${", "${")
+	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all.Components {
+		for _, m := range c.Backups {
+			if c.Name == component && m.Name == method {
+				return m
 			}
 		}
 	}
-	if err := yaml.Unmarshal(must(os.ReadFile("../../../database-operator/plugins/"+plugin+"/1.1.0/components.yaml")), &declared); err != nil {
-		m.Fatal(err)
-	}
+	t.Fatalf("component %s of plugin %s has no method %s", component, plugin, method)
+	return declaredMethod{}
+}
+
+// wayBack is the plan of a restore into the folder "disk" by what a plugin declares for a method of a component.
+func (m *carrier) wayBack(plugin, component, method string) protocol.Plan {
+	m.Helper()
 	plan := m.into("")
-	plan.Command = nil
-	for _, component := range declared.Components {
-		for _, backup := range component.Backups {
-			if backup.Name == method {
-				plan.Command = backup.Restore.Command
-			}
-		}
-	}
+	plan.Command = methodOf(m.T, plugin, component, method).Restore.Command
 	return plan
 }
 

@@ -67,7 +67,7 @@ func TestMoverRedis(t *testing.T) {
 	for _, appendonly := range []string{"no", "yes"} {
 		m.disk()
 		m.env = []string{"REDISCLI_AUTH=hunter22", "APPENDONLY=" + appendonly}
-		m.succeeds(m.wayBack("redis", "rdb"))
+		m.succeeds(m.wayBack("redis", "redis", "rdb"))
 		if has(m.path("disk", "appendonlydir")) != (appendonly == "yes") {
 			t.Errorf("with appendonly %s there is %v", appendonly, m.on())
 		}
@@ -114,7 +114,7 @@ func TestMoverPostgreSQL(t *testing.T) {
 	major := filepath.Base(filepath.Dir(programs))
 	m.disk()
 	m.env = append(m.env, "VERSION="+major)
-	m.succeeds(m.wayBack("postgresql", "base"))
+	m.succeeds(m.wayBack("postgresql", "postgresql", "base"))
 	if said, err := exec.Command(programs+"/pg_verifybackup", m.path("disk", "pgdata")).CombinedOutput(); err != nil {
 		t.Errorf("what is restored is not what was kept: %v: %s", err, said)
 	}
@@ -123,7 +123,7 @@ func TestMoverPostgreSQL(t *testing.T) {
 	}
 	m.disk()
 	m.env[len(m.env)-1] = "VERSION=9"
-	m.fails(m.wayBack("postgresql", "base"), "CommandFailed", "and this is 9")
+	m.fails(m.wayBack("postgresql", "postgresql", "base"), "CommandFailed", "and this is 9")
 	m.succeeds(of("delete"))
 	m.env[0] = "PGPASSWORD=wrong-password"
 	m.fails(plan, "CommandFailed", "password authentication failed")

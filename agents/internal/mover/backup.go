@@ -37,7 +37,7 @@ func (a *attempt) make(ctx context.Context) (*mover.Manifest, string, error) {
 	if err := a.clearRuns(ctx, a.Backup.Key, a.run); err != nil {
 		return nil, "", err
 	}
-	manifest := &mover.Manifest{FormatVersion: mover.FormatVersion, Key: a.Backup.Key, Compression: a.Backup.Compression, StartTime: a.Now().UTC()}
+	manifest := &mover.Manifest{FormatVersion: mover.PlainFormatVersion, Key: a.Backup.Key, Compression: a.Backup.Compression, StartTime: a.Now().UTC()}
 	if manifest.Compression == "" {
 		manifest.Compression = mover.CompressionZstd
 	}
@@ -48,10 +48,11 @@ func (a *attempt) make(ctx context.Context) (*mover.Manifest, string, error) {
 	if manifest.Metadata, err = a.keepMetadata(ctx); err != nil {
 		return nil, "", err
 	}
-	if err := a.carry(ctx, manifest); err != nil {
-		return nil, "", err
+	take := a.takeAll
+	if len(a.Streams) > 0 {
+		take = a.takeStreams
 	}
-	if manifest.Facts, err = a.facts(ctx, a.Facts); err != nil {
+	if err := take(ctx, manifest); err != nil {
 		return nil, "", err
 	}
 	manifest.EndTime = a.Now().UTC()
@@ -59,43 +60,59 @@ func (a *attempt) make(ctx context.Context) (*mover.Manifest, string, error) {
 	return manifest, digest, err
 }
 
-// carry runs the command and keeps what it writes. Only when it has ended well are there parts.
-func (a *attempt) carry(ctx context.Context, manifest *mover.Manifest) error {
-	up := a.uploader(ctx, &pace{perSecond: a.BytesPerSecond})
-	defer up.close()
-	packed, err := pack(up, manifest.Compression, a.passphrase)
+// takeAll takes what one run of the command writes.
+func (a *attempt) takeAll(ctx context.Context, manifest *mover.Manifest) error {
+	all, err := a.carry(ctx, a.Mover, manifest.Compression, 0)
 	if err != nil {
 		return err
+	}
+	manifest.Parts, manifest.RawSize, manifest.RawSHA256 = all.parts, all.rawSize, all.rawSHA256
+	manifest.Facts, err = a.facts(ctx, a.Facts)
+	return err
+}
+
+// taken is what one run of the command has come to.
+type taken struct {
+	parts     []mover.Part
+	rawSize   int64
+	rawSHA256 string
+}
+
+// carry runs the command as a mover does, and keeps what it writes, in parts after some that there are. Only when it has ended well are there parts.
+func (a *attempt) carry(ctx context.Context, its *Mover, compression string, after int) (taken, error) {
+	up := a.uploader(ctx, &pace{perSecond: a.BytesPerSecond})
+	defer up.close()
+	up.after = after
+	packed, err := pack(up, compression, a.passphrase)
+	if err != nil {
+		return taken{}, err
 	}
 	go a.watch(up.ctx, up.cancel)
 	// What ends the upload ends the command, also while that says nothing.
-	t, err := a.Mover.begin(up.ctx, a.Command, fromOutput)
+	t, err := its.begin(up.ctx, a.Command, fromOutput)
 	if err != nil {
-		return err
+		return taken{}, err
 	}
 	defer t.data.Close()
 	sum := sha256.New()
-	manifest.RawSize, err = io.Copy(io.MultiWriter(sum, packed), t.data)
+	size, err := io.Copy(io.MultiWriter(sum, packed), t.data)
 	if err != nil {
 		t.kill()
 	}
 	ended := t.end()
-	if up.ctx.Err() != nil {
-		return context.Cause(up.ctx)
+	switch {
+	case up.ctx.Err() != nil:
+		return taken{}, context.Cause(up.ctx)
+	case err != nil:
+		return taken{}, fmt.Errorf("cannot keep what %s writes: %w", t.name, err)
+	case ended != nil:
+		return taken{}, ended
+	case size == 0:
+		return taken{}, fail(mover.ReasonCommandFailed, "%s ended with exit code 0 and wrote nothing", t.name)
 	}
-	if err != nil {
-		return fmt.Errorf("cannot keep what %s writes: %w", t.name, err)
-	}
-	if ended != nil {
-		return ended
-	}
-	if manifest.RawSize == 0 {
-		return fail(mover.ReasonCommandFailed, "%s ended with exit code 0 and wrote nothing", t.name)
-	}
-	manifest.RawSHA256 = hex.EncodeToString(sum.Sum(nil))
 	if err := packed.Close(); err != nil {
-		return err
+		return taken{}, err
 	}
-	manifest.Parts, err = up.end()
-	return err
+	parts, err := up.end()
+	return taken{parts: parts, rawSize: size, rawSHA256: hex.EncodeToString(sum.Sum(nil))}, err
 }

@@ -53,13 +53,15 @@ func TestManifests(t *testing.T) {
 		"metadata without sum":  func(m *mover.Manifest) { m.Metadata.SHA256 = "x" },
 		"an empty part":         func(m *mover.Manifest) { m.Parts[0].Size = 0 },
 		"a part without sum":    func(m *mover.Manifest) { m.Parts[1].SHA256 = sum + "00" },
+		"a part of a stream":    func(m *mover.Manifest) { m.Parts[0].Stream = "0" },
+		"the newer format":      func(m *mover.Manifest) { m.FormatVersion = mover.FormatVersion },
 		"metadata without size": func(m *mover.Manifest) { m.Metadata.Size = -1 },
 	} {
 		if _, err := readManifest(manifestOf(change), key); err == nil || reasonOf(err) != mover.ReasonDamaged {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	newer := manifestOf(func(m *mover.Manifest) { m.FormatVersion, m.Compression = 2, "Brotli" })
+	newer := manifestOf(func(m *mover.Manifest) { m.FormatVersion, m.Compression = mover.FormatVersion+1, "Brotli" })
 	if _, err := readManifest(newer, key); err == nil || reasonOf(err) != mover.ReasonUnsupported {
 		t.Errorf("a newer one: %v", err)
 	}
@@ -107,7 +109,7 @@ func FuzzFacts(f *testing.F) {
 	f.Add("timeline=3\nlsn=0/3000028\n")
 	f.Add("a=b=c\r\n\n=")
 	f.Fuzz(func(t *testing.T, text string) {
-		facts, err := readFacts(text)
+		facts, err := readFacts(text, factsOfOne)
 		if err != nil {
 			return
 		}

@@ -61,6 +61,8 @@ func checkVerb(plan *mover.Plan) error {
 		return fmt.Errorf("the verb %s has a command of %d words", plan.Verb, len(plan.Command))
 	case len(plan.Facts) > 0 && plan.Verb != mover.VerbBackup:
 		return fmt.Errorf("the verb %s has no facts", plan.Verb)
+	case (len(plan.Streams) > 0 || len(plan.Steady) > 0) && plan.Verb != mover.VerbBackup:
+		return fmt.Errorf("the verb %s takes no streams", plan.Verb)
 	case plan.Into != nil && plan.Verb != mover.VerbRestore:
 		return fmt.Errorf("the verb %s fills no volume", plan.Verb)
 	case plan.Into != nil && (!filepath.IsAbs(plan.Into.Folder) || filepath.Clean(plan.Into.Folder) != plan.Into.Folder || !idForm.MatchString(plan.Into.ID)):
@@ -81,7 +83,7 @@ func checkVerb(plan *mover.Plan) error {
 	case plan.Backup == nil:
 		return fmt.Errorf("the verb %s needs a backup", plan.Verb)
 	}
-	return checkBackup(plan.Verb, plan.Backup)
+	return errors.Join(checkBackup(plan.Verb, plan.Backup), checkStreams(plan))
 }
 
 // checkBackup says whether a backup can be named. What only VerbBackup goes by may be there for every verb: it is of the backup.
@@ -93,6 +95,8 @@ func checkBackup(verb mover.Verb, b *mover.Backup) error {
 		return fmt.Errorf("the verb %s has the attempt %q", verb, b.Attempt)
 	case b.Compression != "" && !slices.Contains(compressions, b.Compression):
 		return fmt.Errorf("the compression %q is none of %v", b.Compression, compressions)
+	case b.Stream != "" && (verb != mover.VerbRestore || !streamForm.MatchString(b.Stream)):
+		return fmt.Errorf("the verb %s has the stream %q", verb, b.Stream)
 	case len(b.Metadata) > maxMetadata:
 		return fmt.Errorf("the metadata has %d bytes, more than %d", len(b.Metadata), maxMetadata)
 	case b.Digest != "" && !digestForm.MatchString(b.Digest):
@@ -144,10 +148,13 @@ func readManifest(text []byte, key string) (*mover.Manifest, error) {
 		return nil, damaged("the manifest has the compression %q", manifest.Compression)
 	case manifest.Encryption != "" && manifest.Encryption != mover.EncryptionAge:
 		return nil, damaged("the manifest has the encryption %q", manifest.Encryption)
-	case manifest.RawSize < 1 || !isSum(manifest.RawSHA256):
-		return nil, damaged("the manifest has no size or no sum of the data")
+	case manifest.RawSize < 1:
+		return nil, damaged("the manifest has no size of the data")
 	}
-	return &manifest, checkParts(&manifest)
+	if err := checkParts(&manifest); err != nil {
+		return &manifest, err
+	}
+	return &manifest, checkManifestStreams(&manifest)
 }
 
 // checkParts says whether the parts are those of one attempt, in their order and without a gap.

@@ -30,6 +30,11 @@ const (
 	maxFacts, maxFact = 16, 128
 )
 
+// factLimits bound what a command for facts may say.
+type factLimits struct{ most, longest int }
+
+var factsOfOne = factLimits{most: maxFacts, longest: maxFact}
+
 var factForm = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9._-]{0,62})=(.*)$`)
 
 // secrets are texts that nobody is told.
@@ -171,33 +176,47 @@ func (m *Mover) facts(ctx context.Context, words []string) (map[string]string, e
 	if len(words) == 0 {
 		return nil, nil
 	}
+	said, result, err := m.tell(ctx, words, factsOfOne)
+	if err == nil && result.Exit != (reaper.Exit{}) {
+		return nil, fail(mover.ReasonCommandFailed, "the command for facts ended with %s: %s", result.Exit, lastOf(result.Stderr))
+	}
+	return said, err
+}
+
+// tell runs a command that tells facts. Where it does not end with 0 there are none, and the result says how it ended.
+func (m *Mover) tell(ctx context.Context, words []string, limits factLimits) (map[string]string, command.Result, error) {
 	result, err := command.Run(ctx, m.Starter, command.Spec{Command: words, Env: m.Env, Timeout: factsTimeout})
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, result, context.Cause(ctx)
+	case err != nil:
+		return nil, result, fail(mover.ReasonCommandFailed, "the command for facts: %v", err)
+	case result.Exit != (reaper.Exit{}):
+		return nil, result, nil
 	}
-	if err != nil {
-		return nil, fail(mover.ReasonCommandFailed, "the command for facts: %v", err)
-	}
-	if result.Exit != (reaper.Exit{}) {
-		said := strings.TrimSpace(result.Stderr)
-		return nil, fail(mover.ReasonCommandFailed, "the command for facts ended with %s: %s", result.Exit, said[max(0, len(said)-maxTail):])
-	}
-	return readFacts(result.Stdout)
+	facts, err := readFacts(result.Stdout, limits)
+	return facts, result, err
+}
+
+// lastOf is the end of what a command said.
+func lastOf(said string) string {
+	said = strings.TrimSpace(said)
+	return said[max(0, len(said)-maxTail):]
 }
 
 // readFacts reads lines of key=value.
-func readFacts(text string) (map[string]string, error) {
+func readFacts(text string, limits factLimits) (map[string]string, error) {
 	facts := map[string]string{}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
 		found := factForm.FindStringSubmatch(line)
-		if found == nil || len(found[2]) > maxFact {
-			return nil, fail(mover.ReasonCommandFailed, "the command for facts wrote the line %q, which is no key=value of %d characters at most", shortened(line, maxFact), maxFact)
+		if found == nil || len(found[2]) > limits.longest {
+			return nil, fail(mover.ReasonCommandFailed, "the command for facts wrote the line %q, which is no key=value of %d characters at most", shortened(line, maxFact), limits.longest)
 		}
-		if facts[found[1]] = found[2]; len(facts) > maxFacts {
-			return nil, fail(mover.ReasonCommandFailed, "the command for facts wrote more than %d", maxFacts)
+		if facts[found[1]] = found[2]; len(facts) > limits.most {
+			return nil, fail(mover.ReasonCommandFailed, "the command for facts wrote more than %d", limits.most)
 		}
 	}
 	return facts, nil

@@ -33,12 +33,15 @@ func (m *Mover) restore(ctx context.Context, plan *mover.Plan) (mover.Result, er
 	if err != nil {
 		return mover.Result{}, err
 	}
+	if manifest, err = streamOf(manifest, plan.Backup.Stream); err != nil {
+		return mover.Result{}, err
+	}
 	data, err := m.contents(ctx, plan, manifest)
 	if err != nil {
 		return mover.Result{}, err
 	}
 	defer data.Close()
-	t, err := m.begin(ctx, plan.Command, toInput)
+	t, err := m.with(told(manifest.Facts)).begin(ctx, plan.Command, toInput)
 	if err != nil {
 		return mover.Result{}, err
 	}
@@ -73,15 +76,23 @@ func (m *Mover) inspect(ctx context.Context, plan *mover.Plan) (mover.Result, er
 	if !plan.Verify {
 		return kept(manifest, digest), nil
 	}
-	data, err := m.contents(ctx, plan, manifest)
-	if err != nil {
-		return mover.Result{}, err
-	}
-	defer data.Close()
-	if _, err := io.Copy(io.Discard, data); err != nil {
-		return mover.Result{}, err
+	for _, one := range streamsOf(manifest) {
+		if err := m.verify(ctx, plan, one); err != nil {
+			return mover.Result{}, err
+		}
 	}
 	return kept(manifest, digest), nil
+}
+
+// verify reads all of the data of a stream.
+func (m *Mover) verify(ctx context.Context, plan *mover.Plan, manifest *mover.Manifest) error {
+	data, err := m.contents(ctx, plan, manifest)
+	if err != nil {
+		return err
+	}
+	defer data.Close()
+	_, err = io.Copy(io.Discard, data)
+	return err
 }
 
 // contents are the data of a backup as its command wrote it, which is checked while it is read.

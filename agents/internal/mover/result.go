@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -61,6 +62,19 @@ func kept(manifest *mover.Manifest, digest string) mover.Result {
 	for _, part := range manifest.Parts {
 		result.Size += part.Size
 	}
+	if len(manifest.Streams) == 0 {
+		return result
+	}
+	result.Streams, result.Facts = map[string]int64{}, maps.Clone(manifest.Facts)
+	if result.Facts == nil {
+		result.Facts = map[string]string{}
+	}
+	for _, s := range manifest.Streams {
+		result.Streams[s.Name] = s.RawSize
+		for key, value := range s.Facts {
+			result.Facts[key+"."+s.Name] = value
+		}
+	}
 	return result
 }
 
@@ -86,6 +100,9 @@ func Encode(result mover.Result) ([]byte, error) {
 			result.Backups = result.Backups[:len(result.Backups)-1-len(result.Backups)/16]
 		case len(result.Leftovers) > 0:
 			result.Leftovers = result.Leftovers[:len(result.Leftovers)-1-len(result.Leftovers)/16]
+		case len(result.Streams) > 0 && len(result.Facts) > 0:
+			// They are in the manifest.
+			result.Facts = nil
 		case len(result.Message) > 16:
 			result.Message = shortened(result.Message, len(result.Message)*3/4)
 		default:

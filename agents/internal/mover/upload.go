@@ -39,6 +39,8 @@ type uploader struct {
 	pieces int
 
 	parts []mover.Part
+	// after is how many parts of the backup come before.
+	after int
 }
 
 // uploader for the attempt's data.
@@ -84,7 +86,7 @@ func (u *uploader) ready() error {
 		if err := u.latest(u.ctx); err != nil {
 			return u.fail(err)
 		}
-		upload, err := u.repository.Begin(u.ctx, u.Backup.Key+"/"+partName(u.run, len(u.parts)+1))
+		upload, err := u.repository.Begin(u.ctx, u.Backup.Key+"/"+u.nextName())
 		if err != nil {
 			return u.fail(err)
 		}
@@ -102,6 +104,9 @@ func (u *uploader) ready() error {
 	}
 	return nil
 }
+
+// nextName is that of the part that is open, or comes next.
+func (u *uploader) nextName() string { return partName(u.run, u.after+len(u.parts)+1) }
 
 func (u *uploader) fail(err error) error {
 	u.cancel(err)
@@ -133,7 +138,7 @@ func (u *uploader) endPart() error {
 	if err := u.upload.Finish(u.ctx); err != nil {
 		return u.fail(err)
 	}
-	u.parts = append(u.parts, mover.Part{Name: partName(u.run, len(u.parts)+1), Size: u.size, SHA256: hex.EncodeToString(u.sum.Sum(nil))})
+	u.parts = append(u.parts, mover.Part{Name: u.nextName(), Size: u.size, SHA256: hex.EncodeToString(u.sum.Sum(nil))})
 	u.upload = nil
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 // RedisClusterSpec describes a Redis Cluster: shards, each with a primary and its replicas, that share the keys by their slots.
 // +kubebuilder:validation:XValidation:rule="!has(self.persistence) || !has(self.persistence.mode) || self.persistence.mode in ['AOF', 'Both']",message="persistence.mode must be AOF or Both: a primary that starts again without its data would empty its replicas too"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxmemory) || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.maxmemory)).compareTo(quantity(string(self.resources.limits['memory']))) <= 0",message="maxmemory cannot be above resources.limits.memory: the kernel would end the process before Redis makes room"
+// +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an object that is made, and immutable: make another one from the other backup"
 type RedisClusterSpec struct {
 	// version of Redis: a release line such as 7.0. The plugin lists those that it
 	// supports: kubectl get plugins -o yaml.
@@ -119,6 +120,10 @@ type RedisClusterSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// restoreFrom has the data begin with that of a Backup of a RedisCluster, of the same namespace, major version and number of shards, which is waited for.
+	// Each shard owns the slots that it had then. Immutable; shards can be changed when the condition Restored is True. Passwords and users are those of this object.
+	// +optional
+	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin redis that runs this cluster. Immutable but through an Operation of template
 	// UpgradeApp. Default 1.1.0.
 	// +optional

@@ -57,6 +57,10 @@ func TestUpdateCluster(t *testing.T) {
 		"size grows":             {`storage: {size: 1Gi}`, `storage: {size: 2Gi}`, ""},
 		"size shrinks":           {`storage: {size: 2Gi}`, `storage: {size: 1Gi}`, "storage.size cannot shrink"},
 		"another class":          {`storage: {storageClassName: a}`, `storage: {storageClassName: b}`, "storage.storageClassName is immutable"},
+		"another backup":         {`restoreFrom: {backup: a}`, `restoreFrom: {backup: b}`, "restoreFrom is for an object that is made, and immutable"},
+		"a backup appears":       {``, `restoreFrom: {backup: b}`, "restoreFrom is for an object that is made, and immutable"},
+		"a backup goes":          {`restoreFrom: {backup: a}`, ``, "restoreFrom is for an object that is made, and immutable"},
+		"a backup stays":         {`restoreFrom: {backup: a}`, `{restoreFrom: {backup: a}, shards: 5}`, ""},
 		"persistence with both":  {`persistence: {mode: AOF}`, `persistence: {mode: Both}`, ""},
 		"persistence of nothing": {`persistence: {mode: AOF}`, `persistence: {mode: None}`, "persistence.mode"},
 	} {

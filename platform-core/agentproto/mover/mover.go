@@ -7,6 +7,8 @@
 // middleware's own tool, compressed, and then encrypted where there is a key, cut into parts), metadata.json (Plan.Backup.Metadata as it is),
 // and last manifest.json, a Manifest. What has no manifest is no backup. Data and metadata are in a folder of their attempt, <run>/, so that
 // two attempts never write under one name; Part.Name is <run>/data-00001. attempt.json says which attempt is the latest, a Mark.
+//
+// A backup of several sets, each of which has a part of the data, has a Stream for each: a stream of its own, in parts that no other has any of.
 package mover
 
 import (
@@ -25,8 +27,10 @@ const (
 	KeyPath = "/zeroinfra/repository/key/passphrase"
 	// VolumePath is where a repository that is a volume is mounted.
 	VolumePath = "/zeroinfra/repository/volume"
-	// FormatVersion of Manifest that is written; a reader refuses a higher one.
-	FormatVersion = 1
+	// FormatVersion of Manifest that is written where there are streams; a reader refuses a higher one. One without streams has PlainFormatVersion,
+	// so that older readers know it.
+	FormatVersion      = 2
+	PlainFormatVersion = 1
 	// MinPassphrase is how many bytes the passphrase of an encrypted repository has at least: its key is derived at a cost that fits into a pod.
 	MinPassphrase = 16
 	// MaxResult is how many bytes a termination message may have.
@@ -61,6 +65,11 @@ type Plan struct {
 	// Facts is run after Command of a backup has ended well: lines "key=value" of its standard output become Result.Facts, such as the
 	// timeline and the position in the log.
 	Facts []string `json:"facts,omitempty"`
+	// Streams of VerbBackup are what Command is run for, one after the other, and Facts after each; without them Command is run once.
+	Streams []Stream `json:"streams,omitempty"`
+	// Steady, of VerbBackup with Streams, is run before the first and after the last of them. It refuses by an exit code that is not 0, and what it writes
+	// must be the same both times: lines "key=value" or "key.<name of a stream>=value", which become facts of the backup or of that stream.
+	Steady []string `json:"steady,omitempty"`
 	// Into is the volume that VerbRestore fills; without it the command alone knows where the data goes.
 	Into *Into `json:"into,omitempty"`
 	// Verify has VerbInspect read all of the data.
@@ -70,6 +79,18 @@ type Plan struct {
 	// BytesPerSecond bounds what is sent or read; 0 is no bound.
 	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
 }
+
+// Stream is one of several that a backup is made of.
+type Stream struct {
+	// Name of it, unique in the backup: letters, digits and dashes.
+	Name string `json:"name"`
+	// Env are variables of Command and Facts beside those of the container, as NAME=value.
+	Env []string `json:"env,omitempty"`
+}
+
+// FactPrefix begins the names of the variables by which the command of VerbRestore is told the facts of the backup, those of its stream above all.
+// What in the name of a fact is no letter and no digit is an underscore there.
+const FactPrefix = "FACT_"
 
 // Into is a volume that is filled once. The command runs in an empty folder on it, and all that it leaves there is moved into Folder when it has ended
 // well and the data was what the manifest says; RestoredName comes last.
@@ -133,6 +154,8 @@ type Backup struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 	// Digest, of VerbRestore and VerbInspect, is what the manifest's own must be; empty takes any.
 	Digest string `json:"digest,omitempty"`
+	// Stream, of VerbRestore, is the one that is given to the command; empty where the backup has none.
+	Stream string `json:"stream,omitempty"`
 }
 
 // The compressions.
@@ -168,10 +191,23 @@ type Manifest struct {
 	Parts         []Part    `json:"parts"`
 	StartTime     time.Time `json:"startTime"`
 	EndTime       time.Time `json:"endTime"`
+	// RawSize is how many bytes the command wrote, and RawSHA256 their hash, in hex; with Streams RawSize is of all of them, and there is no hash.
+	RawSize   int64             `json:"rawSize"`
+	RawSHA256 string            `json:"rawSha256,omitempty"`
+	Metadata  Part              `json:"metadata"`
+	Facts     map[string]string `json:"facts,omitempty"`
+	// Streams in the order in which they were taken, which is that of their parts; none where the data is one stream.
+	Streams []StreamManifest `json:"streams,omitempty"`
+}
+
+// StreamManifest is what one stream is.
+type StreamManifest struct {
+	Name string `json:"name"`
 	// RawSize is how many bytes the command wrote, and RawSHA256 their hash, in hex.
 	RawSize   int64             `json:"rawSize"`
 	RawSHA256 string            `json:"rawSha256"`
-	Metadata  Part              `json:"metadata"`
+	StartTime time.Time         `json:"startTime"`
+	EndTime   time.Time         `json:"endTime"`
 	Facts     map[string]string `json:"facts,omitempty"`
 }
 
@@ -180,6 +216,8 @@ type Part struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
+	// Stream that it is of; empty where there are none.
+	Stream string `json:"stream,omitempty"`
 }
 
 // Result is what came of it.
@@ -188,10 +226,13 @@ type Result struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Digest is the SHA-256 of the manifest, as sha256:<hex>. Size is how many bytes are kept, and RawSize how many the command wrote.
-	Digest  string            `json:"digest,omitempty"`
-	Size    int64             `json:"size,omitempty"`
-	RawSize int64             `json:"rawSize,omitempty"`
-	Facts   map[string]string `json:"facts,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	Size    int64  `json:"size,omitempty"`
+	RawSize int64  `json:"rawSize,omitempty"`
+	// Facts of the backup, and those of its streams as <key>.<stream>; none where those of so many streams do not fit.
+	Facts map[string]string `json:"facts,omitempty"`
+	// Streams are how many bytes the command wrote for each.
+	Streams map[string]int64 `json:"streams,omitempty"`
 	// FreeBytes of a volume, for VerbCheck; nil for S3.
 	FreeBytes *int64 `json:"freeBytes,omitempty"`
 	// Backups are the keys that VerbList found, and Leftovers the folders without a manifest; as many of each as fit. Count tells how many backups there are.
@@ -216,6 +257,8 @@ const (
 	ReasonNoRoom = "RepositoryFull"
 	// ReasonCommandFailed: the command of the middleware ended with an error, or said nothing.
 	ReasonCommandFailed = "CommandFailed"
+	// ReasonUnsteady: what must not change while the data is taken is changing, or has changed.
+	ReasonUnsteady = "Unsteady"
 	// ReasonNotFound: there is no such backup.
 	ReasonNotFound = "BackupNotFound"
 	// ReasonDamaged: the data is not what the manifest says.

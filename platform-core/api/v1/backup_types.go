@@ -134,9 +134,15 @@ type BackupStatus struct {
 	// message says why it failed, or what is waited for.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// source is the pod that the data was taken from.
+	// source is the pod that the data was taken from; absent where each set has a part of the data, see sources.
 	// +optional
 	Source *BackupSource `json:"source,omitempty"`
+	// sources are the pods that the data of each set was taken from, where each set has a part of the data.
+	// +optional
+	// +listType=map
+	// +listMapKey=set
+	// +kubebuilder:validation:MaxItems=256
+	Sources []BackupSource `json:"sources,omitempty"`
 	// plugin that the method is of.
 	// +optional
 	Plugin *PluginReference `json:"plugin,omitempty"`
@@ -174,6 +180,17 @@ type BackupSource struct {
 	// role that the pod had.
 	// +optional
 	Role string `json:"role,omitempty"`
+	// rawSize of what was taken from it, before it was compressed, in bytes; for one of several sources, once the backup is whole.
+	// +optional
+	RawSize int64 `json:"rawSize,omitempty"`
+}
+
+// From are the pods that the data is taken from, whether it is in one part or in several.
+func (s *BackupStatus) From() []BackupSource {
+	if s.Source != nil {
+		return []BackupSource{*s.Source}
+	}
+	return s.Sources
 }
 
 // Backup is one point that an Application can be restored to.

@@ -28,6 +28,12 @@ type ComponentRestore struct {
 	// method that the data was taken by.
 	// +required
 	Method string `json:"method"`
+	// sets are those that have a part of the data each; empty where it is in one part. It goes when all of the data is there: a set that is made
+	// later begins without.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	Sets []string `json:"sets,omitempty"`
 }
 
 // SetRestore says how the volumes of the first pod of a set are filled.
@@ -35,6 +41,9 @@ type SetRestore struct {
 	// from is the Backup.
 	// +required
 	From ComponentRestore `json:"from"`
+	// part of the data, by the set that it was of; empty where it is in one part.
+	// +optional
+	Part string `json:"part,omitempty"`
 	// container that the command runs like: in its image, as its user.
 	// +required
 	Container string `json:"container"`

@@ -56,7 +56,7 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), tlsChanges(f, wanted), windows(app), schedules(app, f)); len(refusals) > 0 {
 		return nil, refusals
 	}
-	keepRestore(f, wanted)
+	keepRestore(app, f, wanted)
 	return wanted, nil
 }
 

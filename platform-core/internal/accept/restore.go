@@ -3,6 +3,7 @@
 package accept
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,10 +15,16 @@ import (
 )
 
 // keepRestore leaves a component that is there with the Backup that it was made to begin with, and one without as it is: data comes first or never.
-func keepRestore(f Facts, wanted []platformv1.ComponentSpec) {
+// One whose sets begin with a part of the data each has it no more when all of them have begun: a set that is made later is to have none.
+func keepRestore(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) {
 	for i := range wanted {
-		if existing := f.Components[wanted[i].Component]; existing != nil {
-			wanted[i].RestoreFrom = existing.Spec.RestoreFrom.DeepCopy()
+		existing := f.Components[wanted[i].Component]
+		if existing == nil {
+			continue
+		}
+		wanted[i].RestoreFrom = existing.Spec.RestoreFrom.DeepCopy()
+		if from := wanted[i].RestoreFrom; from != nil && len(from.Sets) > 0 && app.Status.RestoredFrom != nil {
+			wanted[i].RestoreFrom = nil
 		}
 	}
 }
@@ -31,7 +38,7 @@ func Restore(app *platformv1.Application, f Facts, wanted []platformv1.Component
 	}
 	for i := range wanted {
 		if wanted[i].RestoreFrom != nil {
-			return nil, nil
+			return stillWanted(&wanted[i]), nil
 		}
 	}
 	switch b := f.Backup; {
@@ -48,6 +55,36 @@ func Restore(app *platformv1.Application, f Facts, wanted []platformv1.Component
 		return []*render.Refusal{refusal}, nil
 	}
 	return nil, nil
+}
+
+// stillWanted refuses to have other sets while the parts of the data are on their way: what goes would take its part with it.
+func stillWanted(spec *platformv1.ComponentSpec) []*render.Refusal {
+	from := spec.RestoreFrom
+	if len(from.Sets) == 0 || slices.Equal(from.Sets, setNames(spec)) {
+		return nil
+	}
+	return []*render.Refusal{refuse(platformv1.ReasonRestoreRefused, "component %q is being filled with the data of Backup %q, which is of the %d sets %s: keep these until the condition Restored is True, and change their number then",
+		spec.Component, from.Backup, len(from.Sets), strings.Join(from.Sets, ", "))}
+}
+
+// setNames are those of the sets of a component, in order.
+func setNames(spec *platformv1.ComponentSpec) []string {
+	var names []string
+	for _, set := range spec.Sets {
+		names = append(names, set.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// parts are the sets that a Backup has a part of the data of, in order; none where it is in one part.
+func parts(b *platformv1.Backup) []string {
+	var names []string
+	for _, source := range b.Status.Sources {
+		names = append(names, source.Set)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // fits gives the component the Backup when it can begin with that, or says why it cannot.
@@ -94,12 +131,43 @@ func begins(b *platformv1.Backup, method *plugin.BackupMethod, of *plugin.Compon
 		if spec.Storage == nil || spec.Pods() == 0 {
 			return no("component %q has no volume, or no pods", spec.Component)
 		}
-		if size := spec.Storage.Size; size.CmpInt64(b.Status.RawSize) < 0 {
-			return no("its data has %s, and the volumes of component %q have %s: ask for more storage", resource.NewQuantity(b.Status.RawSize, resource.BinarySI), spec.Component, size.String())
+		if refusal := sameSets(b, of, spec, no); refusal != nil {
+			return refusal
 		}
-		spec.RestoreFrom = &platformv1.ComponentRestore{Backup: b.Name, UID: b.UID, Method: method.Name}
+		if size, needs := spec.Storage.Size, largest(b); size.CmpInt64(needs) < 0 {
+			return no("its data has %s, and the volumes of component %q have %s: ask for more storage", resource.NewQuantity(needs, resource.BinarySI), spec.Component, size.String())
+		}
+		spec.RestoreFrom = &platformv1.ComponentRestore{Backup: b.Name, UID: b.UID, Method: method.Name, Sets: parts(b)}
 	}
 	return nil
+}
+
+// sameSets refuses sets other than those that the Backup has the data of.
+func sameSets(b *platformv1.Backup, of *plugin.Component, spec *platformv1.ComponentSpec, no func(string, ...any) *render.Refusal) *render.Refusal {
+	has, wants := parts(b), setNames(spec)
+	switch {
+	case len(has) == 0 && of.Single(), len(has) > 0 && slices.Equal(has, wants):
+		return nil
+	case len(has) == 0:
+		return no("its data is in one part, and component %q has its data in a part for each set: it is for another topology", spec.Component)
+	case of.Single():
+		return no("its data is in %d parts, one for each set, and component %q has its data in one: it is for another topology", len(has), spec.Component)
+	case len(has) != len(wants):
+		return no("it has the data of %d sets, and component %q is to have %d: ask for %d, and change the number when the condition Restored is True", len(has), spec.Component, len(wants), len(has))
+	}
+	return no("it has the data of the sets %s, and component %q is to have %s: name them like those", strings.Join(has, ", "), spec.Component, strings.Join(wants, ", "))
+}
+
+// largest is how many bytes one volume needs at most.
+func largest(b *platformv1.Backup) int64 {
+	if len(b.Status.Sources) == 0 {
+		return b.Status.RawSize
+	}
+	var most int64
+	for _, source := range b.Status.Sources {
+		most = max(most, source.RawSize)
+	}
+	return most
 }
 
 func majorVersion(version string) string {

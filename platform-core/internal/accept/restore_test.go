@@ -3,6 +3,8 @@
 package accept
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -60,8 +62,75 @@ func TestRestore(t *testing.T) {
 			expect(t, render.Join(refusals), test.refused, test.says)
 			expect(t, waits, test.waits, test.says)
 			from := wanted[0].RestoreFrom
-			if begins := test.refused == "" && test.waits == "" && app.Status.RestoredFrom == nil; begins != (from != nil) || from != nil && *from != (platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}) {
+			if begins := test.refused == "" && test.waits == "" && app.Status.RestoredFrom == nil; begins != (from != nil) || from != nil && !reflect.DeepEqual(*from, platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}) {
 				t.Errorf("the component begins with %+v", from)
+			}
+		})
+	}
+}
+
+// inSets is a bundle whose component has a part of the data in each of its sets.
+func inSets() *plugin.Bundle {
+	b := wayBack()
+	b.Components.Components[0].Sets = &plugin.Range{Default: 3, Min: 1, Max: 9}
+	return b
+}
+
+// The sets that begin with the data are those that it is of.
+func TestRestoreOfSets(t *testing.T) {
+	sources := func(sizes ...int64) (all []platformv1.BackupSource) {
+		for i, size := range sizes {
+			all = append(all, platformv1.BackupSource{Set: []string{"0", "1", "2"}[i], RawSize: size})
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		bundle  *plugin.Bundle
+		sources []platformv1.BackupSource
+		sets    []string
+		says    string
+	}{
+		"the same":                {inSets(), sources(1<<30, 1<<20), []string{"1", "0"}, ""},
+		"more sets":               {inSets(), sources(1, 1), []string{"0", "1", "2"}, `it has the data of 2 sets, and component "redis" is to have 3: ask for 2`},
+		"fewer sets":              {inSets(), sources(1, 1, 1), []string{"0", "1"}, "ask for 3"},
+		"other names":             {inSets(), sources(1, 1), []string{"0", "b"}, "it has the data of the sets 0, 1, and component \"redis\" is to have 0, b"},
+		"one set is too large":    {inSets(), sources(1, 1<<30+1), []string{"0", "1"}, "ask for more storage"},
+		"of one part":             {inSets(), nil, []string{"0"}, "its data is in one part"},
+		"into one part":           {wayBack(), sources(1, 1), []string{"main"}, "its data is in 2 parts, one for each set"},
+		"of one set among others": {inSets(), sources(1), []string{"0"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := testApp()
+			app.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "nightly"}
+			b := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "uid"}, Spec: platformv1.BackupSpec{Method: "rdb"}, Status: platformv1.BackupStatus{
+				Phase: platformv1.BackupCompleted, Version: "7.0", RawSize: 1 << 40, Sources: test.sources, Plugin: &platformv1.PluginReference{Name: "redis"}}}
+			if test.sources == nil {
+				b.Status.RawSize = 1
+			}
+			wanted := []platformv1.ComponentSpec{{Component: "redis", Replicas: 1, Storage: &platformv1.Storage{Size: resource.MustParse("1Gi")}}}
+			for _, set := range test.sets {
+				wanted[0].Sets = append(wanted[0].Sets, platformv1.ComponentSet{Name: set, Replicas: new(int32(1))})
+			}
+			refusals, _ := Restore(app, Facts{State: plugin.State{Bundle: test.bundle}, Backup: b}, wanted)
+			if test.says != "" {
+				expect(t, render.Join(refusals), platformv1.ReasonRestoreRefused, test.says)
+				return
+			}
+			expect(t, render.Join(refusals), "", "")
+			if from := wanted[0].RestoreFrom; from == nil || !slices.IsSorted(from.Sets) || len(from.Sets) != len(test.sets) {
+				t.Fatalf("the component begins with %+v", from)
+			}
+			// While the data is on its way the sets stay; afterwards a new one is to begin without.
+			f := Facts{Components: map[string]*platformv1.Component{"redis": {Spec: *wanted[0].DeepCopy()}}}
+			keepRestore(app, f, wanted)
+			wanted[0].Sets = append(wanted[0].Sets, platformv1.ComponentSet{Name: "9"})
+			refusals, _ = Restore(app, f, wanted)
+			expect(t, render.Join(refusals), platformv1.ReasonRestoreRefused, "keep these until the condition Restored is True")
+			app.Status.RestoredFrom = &platformv1.RestoredFrom{Backup: "nightly"}
+			keepRestore(app, f, wanted)
+			refusals, _ = Restore(app, f, wanted)
+			if expect(t, render.Join(refusals), "", ""); wanted[0].RestoreFrom != nil {
+				t.Errorf("a later set begins with %+v", wanted[0].RestoreFrom)
 			}
 		})
 	}
@@ -72,8 +141,8 @@ func TestRestoreIsKept(t *testing.T) {
 	from := &platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}
 	f := Facts{Components: map[string]*platformv1.Component{"redis": {Spec: platformv1.ComponentSpec{RestoreFrom: from}}, "sentinel": {}}}
 	wanted := []platformv1.ComponentSpec{{Component: "redis"}, {Component: "sentinel", RestoreFrom: from}}
-	keepRestore(f, wanted)
-	if wanted[0].RestoreFrom == nil || *wanted[0].RestoreFrom != *from || wanted[1].RestoreFrom != nil {
+	keepRestore(testApp(), f, wanted)
+	if !reflect.DeepEqual(wanted[0].RestoreFrom, from) || wanted[1].RestoreFrom != nil {
 		t.Errorf("they begin with %+v and %+v", wanted[0].RestoreFrom, wanted[1].RestoreFrom)
 	}
 	app := testApp()

@@ -23,27 +23,34 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// kept makes an instance that serves in a namespace that has no pod that is not restricted, with a repository on a volume.
+// kept makes an instance that serves in a namespace with a repository.
 func kept(t *testing.T) (*platformv1.Application, *jobs) {
+	t.Helper()
+	namespace, played := keeping(t)
+	app := application(namespace)
+	create(t, app)
+	return app, played
+}
+
+// keeping makes a namespace that has no pod that is not restricted, with a repository on a volume.
+func keeping(t *testing.T) (namespace string, played *jobs) {
 	t.Helper()
 	if err := prepare(); err != nil {
 		t.Fatal(err)
 	}
-	namespace := env.Namespace(t)
+	namespace = env.Namespace(t)
 	label := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
 	if err := env.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch(types.MergePatchType, label)); err != nil {
 		t.Fatal(err)
 	}
-	played := playJobs(t, namespace)
+	played = playJobs(t, namespace)
 	node(t, namespace)
 	create(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "disk"}, Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 	}})
 	repository(t, namespace, "store", platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}})
-	app := application(namespace)
-	create(t, app)
-	return app, played
+	return namespace, played
 }
 
 func repository(t *testing.T, namespace, name string, spec platformv1.BackupRepositorySpec) *platformv1.BackupRepository {

@@ -215,6 +215,17 @@ func TestRestoreSurvivesTheEngine(t *testing.T) {
 	backup := backupIs(t, app.Namespace, "nightly-backup", platformv1.BackupCompleted)
 	stop()
 	b := begins(t, app.Namespace, "redis-b", backup.Name)
+	survives(t, b)
+	run(t, -1)
+	begun(t, b, backup)
+	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 1 {
+		t.Errorf("there were %d movers", len(movers))
+	}
+}
+
+// survives has one engine after another bring an instance on, each until it dies at some write, until it is ready.
+func survives(t *testing.T, b *platformv1.Application) {
+	t.Helper()
 	ready := func() bool {
 		refresh(t, b)
 		return meta.IsStatusConditionTrue(b.Status.Conditions, platformv1.ReadyCondition)
@@ -233,10 +244,5 @@ func TestRestoreSurvivesTheEngine(t *testing.T) {
 		}
 		cancel()
 		stop()
-	}
-	run(t, -1)
-	begun(t, b, backup)
-	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 1 {
-		t.Errorf("there were %d movers", len(movers))
 	}
 }

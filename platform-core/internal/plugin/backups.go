@@ -13,7 +13,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// BackupMethod is a way to back up the data of a component: a command that writes all of it to its standard output, in a pod of its own.
+// BackupMethod is a way to back up the data of a component: a command that writes all of it to its standard output, in a pod of its own. Of a component
+// that can have several sets each has a part of the data: there the command is run for each set, one after the other, in the one pod.
 type BackupMethod struct {
 	// Name of it; no other component of a topology has one of the same name.
 	Name        string `json:"name"`
@@ -27,7 +28,11 @@ type BackupMethod struct {
 	Command []string `json:"command"`
 	// Facts is a command that is run after it, in the same container: lines "key=value" of its standard output are kept with the backup.
 	Facts []string `json:"facts,omitempty"`
-	// Env of both.
+	// Steady is for a component that can have several sets: a command that is run before the first and after the last of them. An exit code that is not 0
+	// refuses, with the reason on its standard error; what it writes must be the same both times. Its lines "key=value" are kept with the backup, and
+	// "key.set=value" with what is of that set.
+	Steady []string `json:"steady,omitempty"`
+	// Env of all of them. Where there can be several sets, its values alone may say which pod is the source.
 	Env []JobEnv `json:"env,omitempty"`
 	// Restore is the way back; without it no instance can begin with such a backup.
 	Restore *RestoreMethod `json:"restore,omitempty"`
@@ -39,6 +44,7 @@ type RestoreMethod struct {
 	Folder string `json:"folder"`
 	// Command and arguments, with placeholders over app, component, set and params; never through a shell. It reads the data from its standard
 	// input, to the end, and leaves in the folder that it runs in what Folder is to have. It runs as the middleware does, and has no network of it.
+	// The facts of the backup are variables of its environment: FACT_timeline.
 	Command []string `json:"command"`
 	// Env of it: values with placeholders.
 	Env []platformv1.RestoreVariable `json:"env,omitempty"`
@@ -93,9 +99,9 @@ func (s BackupSource) Fits(role string, attributes map[string]string) (bool, err
 // Expand returns the method with its placeholders filled in.
 func (m BackupMethod) Expand(o placeholder.Origin) (BackupMethod, error) {
 	filled := m
-	filled.Command, filled.Facts, filled.Env = slices.Clone(m.Command), slices.Clone(m.Facts), slices.Clone(m.Env)
+	filled.Command, filled.Facts, filled.Steady, filled.Env = slices.Clone(m.Command), slices.Clone(m.Facts), slices.Clone(m.Steady), slices.Clone(m.Env)
 	var texts []*string
-	for _, words := range [][]string{filled.Command, filled.Facts} {
+	for _, words := range [][]string{filled.Command, filled.Facts, filled.Steady} {
 		for i := range words {
 			texts = append(texts, &words[i])
 		}
@@ -132,7 +138,7 @@ func ofBackup(path document.Path) bool {
 	if len(path) < 6 || path[0] != "components" || path[2] != "backups" {
 		return false
 	}
-	return path[4] == "command" || path[4] == "facts" || path[4] == "env" && path[len(path)-1] == "value" || ofRestore(path)
+	return path[4] == "command" || path[4] == "facts" || path[4] == "steady" || path[4] == "env" && path[len(path)-1] == "value" || ofRestore(path)
 }
 
 // ofRestore says whether a path of a method of backups leads to such a text of the way back.
@@ -159,10 +165,24 @@ func checkBackupText(path document.Path, text string) error {
 	return nil
 }
 
-func (l *loader) checkBackups(path document.Path, c *Component) {
-	if len(c.Backups) > 0 && c.Sets != nil && c.Sets.Max > 1 {
-		l.wrong(path, "are for a component with one set: several have different data")
+// checkParts: one set after the other is asked by the same words, and what has one set alone is steady.
+func (l *loader) checkParts(path document.Path, c *Component, m *BackupMethod) {
+	if c.Single() {
+		if len(m.Steady) > 0 {
+			l.wrong(path.With("steady"), "is for a component that can have several sets")
+		}
+		return
 	}
+	for key, words := range map[string][]string{"command": m.Command, "facts": m.Facts, "steady": m.Steady} {
+		for i, text := range words {
+			if template, err := placeholder.Compile(text, placeholder.Backup); err == nil && template.UsesSource() {
+				l.wrong(path.With(key).Index(i), "uses source, which is another pod for each set: give it to the command by a variable in env")
+			}
+		}
+	}
+}
+
+func (l *loader) checkBackups(path document.Path, c *Component) {
 	unique(l, path, c.Backups, func(m BackupMethod) string { return m.Name })
 	var attributes []string
 	for name := range c.Probe.Attributes {
@@ -183,6 +203,7 @@ func (l *loader) checkBackups(path document.Path, c *Component) {
 			}
 			l.checkSecret(at.With("env").Index(j).With("secret"), c, env.Secret)
 		}
+		l.checkParts(at, c, m)
 		if m.Restore != nil {
 			l.checkRestore(at.With("restore"), c, m.Restore)
 		}

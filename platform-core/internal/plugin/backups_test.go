@@ -46,11 +46,33 @@ func TestBrokenBackups(t *testing.T) {
 		"two of a name":         c("      - name: rdb", "      - {name: rdb, from: [{role: primary}], command: [x]}\n      - name: rdb", "- name: rdb", "names must differ"),
 		"no default of two":     c("      - name: rdb", "      - {name: keys, from: [{role: primary}], command: [x]}\n      - name: rdb", "components:", "none is the default"),
 		"two defaults":          c("      - name: rdb", "      - {name: keys, default: true, from: [{role: primary}], command: [x]}\n      - name: rdb\n        default: true", "default: true\n        from", "there can be one"),
+		"steady of one set":     c("        facts:", "        steady: [tell]\n        facts:", "steady: [tell]", "is for a component that can have several sets"),
 		"no folder":             c("          folder: /data\n", "", "restore:", "folder"),
 		"folder of the root":    c("folder: /data", "folder: data", "folder: data", "the path of a folder"),
 		"way back sees no pod":  c("[load, \"${app.version}\"]", "[load, \"${source.fqdn}\"]", "command: [load", "known here: app, component, set, params"),
 		"way back has a secret": c("{name: APPENDONLY, value: \"${params['appendonly']}\"}", "{name: APPENDONLY, secret: {credential: default}}", "- {name: APPENDONLY", "secret"),
 	})
+}
+
+// Where each set has a part of the data, one set after the other is asked by the same words.
+func TestBrokenBackupsOfSets(t *testing.T) {
+	const membership, says = "    membership:\n      check: look", "uses source, which is another pod for each set"
+	inSets := strings.NewReplacer("${source.fqdn}", "$SOURCE", "        facts:", "        steady: [tell, \"${app.name}\"]\n        facts:").Replace(backedUp)
+	for name, test := range map[string]struct{ old, new, says string }{
+		"as it is to be":      {},
+		"command of a source": {`--rdb, "-"`, `--rdb, "${source.name}"`, says},
+		"facts of a source":   {`"$SOURCE", INFO`, `"${source.role == 'x' ? 'a' : 'b'}", INFO`, says},
+		"steady of a source":  {"${app.name}", "${source.fqdn}", says},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sources := clusterSources(t)
+			edit(t, sources, PartComponents, componentsKey, membership, strings.Replace(inSets, test.old, test.new, 1)+membership)
+			_, errs := Load(sources)
+			if test.says == "" && len(errs) > 0 || test.says != "" && (len(errs) != 1 || !strings.Contains(errs[0].Error(), test.says)) {
+				t.Errorf("got %v, want one that says %q", errs, test.says)
+			}
+		})
+	}
 }
 
 func TestRestoreMethod(t *testing.T) {

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,7 +23,7 @@ type Membership struct {
 	Check string `json:"check"`
 	// Action takes steps, for as long as its time allows.
 	Action string `json:"action"`
-	// Parameters of both by name. Placeholders see app, component, members and leaving.
+	// Parameters of both by name. Placeholders see app, component, members, leaving and moves.
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
@@ -51,7 +52,19 @@ const (
 type Members struct {
 	Sets    [][]string
 	Leaving []string
+	// Moves says whether parts of the data may go from one set to another. Default MovesAllowed.
+	Moves Moves
 }
+
+// Moves says whether parts of the data may go from one set to another.
+type Moves string
+
+// Values of Moves.
+const (
+	MovesAllowed Moves = "Allowed"
+	// MovesHeld: a backup takes the data of one set after the other. What is without an owner gets one all the same.
+	MovesHeld Moves = "Held"
+)
 
 // MembershipParameters are those of the actions. Values gives app and component.
 func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, members Members) (map[string]string, error) {
@@ -64,7 +77,7 @@ func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, m
 		return nil, err
 	}
 	variables := map[string]any{
-		"members": string(sets), "leaving": string(leaving),
+		"members": string(sets), "leaving": string(leaving), "moves": string(cmp.Or(members.Moves, MovesAllowed)),
 		"app":       map[string]any{"name": values.App.Name, "namespace": values.App.Namespace, "version": values.App.Version, "topology": values.App.Topology, "tls": values.App.TLS},
 		"component": map[string]any{"name": values.Component.Name, "headless": values.Component.Headless, "memoryLimit": values.Component.MemoryLimit},
 	}
@@ -83,7 +96,7 @@ func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, m
 
 var membershipLanguage = sync.OnceValues(func() (*placeholder.Language, error) {
 	return placeholder.NewLanguage(map[string]placeholder.Shape{
-		"members": placeholder.TextShape, "leaving": placeholder.TextShape,
+		"members": placeholder.TextShape, "leaving": placeholder.TextShape, "moves": placeholder.TextShape,
 		"app": placeholder.Fields(map[string]placeholder.Shape{
 			"name": placeholder.TextShape, "namespace": placeholder.TextShape, "version": placeholder.TextShape, "topology": placeholder.TextShape, "tls": placeholder.AnyShape,
 		}),

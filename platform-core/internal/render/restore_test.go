@@ -3,6 +3,7 @@
 package render
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,14 +40,25 @@ func TestRestoreIsRendered(t *testing.T) {
 	}
 	set := output.WorkloadSets[0].Spec
 	r := set.Restore
-	if empty.Spec.Restore != nil || r == nil || r.From != from || r.Container != "redis" || r.Folder != "/data" || !slices.Equal(r.Command, []string{"load", "7.0"}) ||
+	if empty.Spec.Restore != nil || r == nil || !reflect.DeepEqual(r.From, from) || r.Container != "redis" || r.Folder != "/data" || !slices.Equal(r.Command, []string{"load", "7.0"}) ||
 		!slices.Equal(r.Env, []platformv1.RestoreVariable{{Name: "LIMIT", Value: "64mb"}}) {
 		t.Errorf("it is restored by %+v", r)
 	}
 	if set.Revision != empty.Spec.Revision {
 		t.Error("where the data comes from is another pod")
 	}
-	specs[0].RestoreFrom.Method = "keys"
+	// Of several parts a set gets its own, and one that has none begins without.
+	for sets, part := range map[string]string{"main": "main", "other": ""} {
+		specs[0].RestoreFrom.Sets = []string{sets, "more"}
+		output, refusal := Component(b, settings, owner, &specs[0])
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		if r := output.WorkloadSets[0].Spec.Restore; (r != nil) != (part != "") || r != nil && (r.Part != part || len(r.From.Sets) > 0) {
+			t.Errorf("of the sets %q it is restored by %+v", sets, r)
+		}
+	}
+	specs[0].RestoreFrom.Sets, specs[0].RestoreFrom.Method = nil, "keys"
 	if _, refusal := Component(b, settings, owner, &specs[0]); refusal == nil || !strings.Contains(refusal.Message, `restores nothing of method "keys"`) {
 		t.Errorf("a method without a way back: %v", refusal)
 	}

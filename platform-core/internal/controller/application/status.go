@@ -63,12 +63,29 @@ func reportRestored(app *platformv1.Application, f *facts) {
 		if from == nil || app.Status.RestoredFrom != nil {
 			continue
 		}
-		for _, set := range component.Status.Sets {
-			if state := set.Restore; state.Done() {
-				app.Status.RestoredFrom = &platformv1.RestoredFrom{Backup: from.Backup, UID: from.UID, Digest: state.Digest, Size: state.Size, CompletionTime: *state.CompletionTime}
-			}
+		app.Status.RestoredFrom = restoredFrom(from, component.Status.Sets)
+	}
+}
+
+// restoredFrom is what a component began with, once each set that was to begin with data has it; nil before.
+func restoredFrom(from *platformv1.ComponentRestore, sets []platformv1.SetState) *platformv1.RestoredFrom {
+	all := &platformv1.RestoredFrom{Backup: from.Backup, UID: from.UID}
+	done := 0
+	for _, set := range sets {
+		state := set.Restore
+		if !state.Done() || len(from.Sets) > 0 && !slices.Contains(from.Sets, set.Name) {
+			continue
+		}
+		done++
+		all.Digest, all.Size = state.Digest, all.Size+state.Size
+		if all.CompletionTime.Before(state.CompletionTime) {
+			all.CompletionTime = *state.CompletionTime
 		}
 	}
+	if done < max(1, len(from.Sets)) {
+		return nil
+	}
+	return all
 }
 
 // takenUp returns the generation that the instance was driven to before this turn, and says so in the status until this turn has taken up the

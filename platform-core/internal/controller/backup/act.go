@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -62,7 +63,7 @@ func (c *Controller) tell(before, after *platformv1.Backup) {
 	switch was, is := before.Status.Phase, after.Status.Phase; {
 	case was == is:
 	case is == platformv1.BackupRunning:
-		c.events.Normal(after, "Started", "The data is taken from pod %s into %s.", after.Status.Source.Pod, after.Status.Key)
+		c.events.Normal(after, "Started", "The data is taken from %s into %s.", podsOf(&after.Status), after.Status.Key)
 	case is == platformv1.BackupCompleted:
 		c.events.Normal(after, "Completed", "The backup is whole: %d bytes, digest %s.", after.Status.Size, after.Status.Digest)
 	case is == platformv1.BackupFailed:
@@ -128,12 +129,12 @@ func (c *Controller) stop(ctx context.Context, b *platformv1.Backup, name string
 
 // makeMover makes the Job that carries the data from the pod that the status names.
 func (c *Controller) makeMover(ctx context.Context, b *platformv1.Backup, seen *observation) error {
-	if seen.repository == nil || seen.application == nil || seen.method.Name == "" {
+	if seen.repository == nil || seen.application == nil || seen.method.Name == "" || len(b.Status.From()) == 0 {
 		return c.refuse(ctx, b, cmp.Or(seen.facts.vanished, seen.facts.refusal, "what it needs is gone"))
 	}
-	source, app := b.Status.Source, seen.application
+	sources, app := b.Status.From(), seen.application
 	set := &platformv1.WorkloadSet{}
-	name := platformv1.WorkloadSetNameFor(app.Name, source.Component, source.Set)
+	name := platformv1.WorkloadSetNameFor(app.Name, sources[0].Component, sources[0].Set)
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, set)
 	if apierrors.IsNotFound(err) {
 		return c.refuse(ctx, b, fmt.Sprintf("WorkloadSet %q, from which the data was to be taken, is gone", name))
@@ -142,7 +143,11 @@ func (c *Controller) makeMover(ctx context.Context, b *platformv1.Backup, seen *
 		return fmt.Errorf("cannot read WorkloadSet %q: %w", name, err)
 	}
 	settings := c.Settings.Get()
-	method, err := seen.method.Expand(origin(app, source, settings))
+	method, err := seen.method.Expand(origin(app, &sources[0], settings))
+	if err != nil {
+		return c.refuse(ctx, b, err.Error())
+	}
+	streams, err := streamsOf(b, seen.method, app, settings)
 	if err != nil {
 		return c.refuse(ctx, b, err.Error())
 	}
@@ -150,10 +155,10 @@ func (c *Controller) makeMover(ctx context.Context, b *platformv1.Backup, seen *
 	if err != nil {
 		return c.refuse(ctx, b, err.Error())
 	}
-	job, err := render.MoverBeside(set, seen.container, settings, render.Mover{
+	job, err := render.MoverBeside(set, seen.declared.Container, settings, render.Mover{
 		Namespace: b.Namespace, Name: moverName(b), Domain: c.Domain, For: b.UID, Owner: ownerOf(b), Repository: seen.repository,
 		Deadline: b.Deadline().Sub(c.Now()),
-		Plan: mover.Plan{Verb: mover.VerbBackup, Command: method.Command, Facts: method.Facts, Backup: &mover.Backup{
+		Plan: mover.Plan{Verb: mover.VerbBackup, Command: method.Command, Facts: method.Facts, Steady: method.Steady, Streams: streams, Backup: &mover.Backup{
 			Key: b.Status.Key, Attempt: c.Now().UTC().Format(attemptFormat), Compression: mover.CompressionZstd, Metadata: metadata,
 		}},
 	}, method.Env)
@@ -221,13 +226,41 @@ func origin(app *platformv1.Application, source *platformv1.BackupSource, s rend
 	}
 }
 
+// streamsOf are the parts of a Backup whose data is in several, each with what its source makes of the variables of the method; none where it is in one.
+func streamsOf(b *platformv1.Backup, method plugin.BackupMethod, app *platformv1.Application, s render.Settings) ([]mover.Stream, error) {
+	var streams []mover.Stream
+	var first plugin.BackupMethod
+	for i := range b.Status.Sources {
+		source := &b.Status.Sources[i]
+		filled, err := method.Expand(origin(app, source, s))
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			first = filled
+		}
+		if !slices.Equal(filled.Command, first.Command) || !slices.Equal(filled.Facts, first.Facts) || !slices.Equal(filled.Steady, first.Steady) {
+			return nil, fmt.Errorf("method %q has another command for each set: only values of its env may differ", method.Name)
+		}
+		stream := mover.Stream{Name: source.Set}
+		for _, env := range filled.Env {
+			if env.Secret == nil {
+				stream.Env = append(stream.Env, env.Name+"="+env.Value)
+			}
+		}
+		streams = append(streams, stream)
+	}
+	return streams, nil
+}
+
 // metadata is kept beside the data: what it is a backup of. It has no secrets: a spec names them.
 type metadata struct {
 	Backup      string                      `json:"backup"`
 	Method      string                      `json:"method"`
 	Plugin      *platformv1.PluginReference `json:"plugin"`
 	Version     string                      `json:"version"`
-	Source      *platformv1.BackupSource    `json:"source"`
+	Source      *platformv1.BackupSource    `json:"source,omitempty"`
+	Sources     []platformv1.BackupSource   `json:"sources,omitempty"`
 	StartTime   *metav1.Time                `json:"startTime"`
 	Application struct {
 		Namespace string                     `json:"namespace"`
@@ -238,7 +271,7 @@ type metadata struct {
 }
 
 func metadataOf(b *platformv1.Backup, app *platformv1.Application) (json.RawMessage, error) {
-	m := metadata{Backup: b.Name, Method: b.Spec.Method, Plugin: b.Status.Plugin, Version: b.Status.Version, Source: b.Status.Source, StartTime: b.Status.StartTime}
+	m := metadata{Backup: b.Name, Method: b.Spec.Method, Plugin: b.Status.Plugin, Version: b.Status.Version, Source: b.Status.Source, Sources: b.Status.Sources, StartTime: b.Status.StartTime}
 	m.Application.Namespace, m.Application.Name, m.Application.UID, m.Application.Spec = app.Namespace, app.Name, string(app.UID), app.Spec
 	return json.Marshal(m)
 }

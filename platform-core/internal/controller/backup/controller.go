@@ -63,6 +63,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.behind)).
 		Watches(&platformv1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(c.keptIn), builder.WithPredicates(looked)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofPod)).
+		Watches(&platformv1.Component{}, handler.EnqueueRequestsFromMapFunc(c.ofComponent), builder.WithPredicates(settled)).
 		WithOptions(deps.Options).
 		Complete(deps.Gate(c))
 }

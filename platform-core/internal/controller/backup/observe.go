@@ -33,8 +33,8 @@ type observation struct {
 	application *platformv1.Application
 	// method of the plugin.
 	method plugin.BackupMethod
-	// container of the component that runs the middleware.
-	container string
+	// declared is the component that has the method.
+	declared *plugin.Component
 }
 
 func moverName(b *platformv1.Backup) string { return "mover-" + string(b.UID) }
@@ -71,7 +71,7 @@ func (c *Controller) observe(ctx context.Context, b *platformv1.Backup) (*observ
 		return seen, err
 	}
 	f.refusal = cmp.Or(f.vanished, f.refusal, f.store)
-	if f.refusal != "" || f.source == nil {
+	if f.refusal != "" || f.source == nil && len(f.sources) == 0 {
 		return seen, nil
 	}
 	f.limit = int(cmp.Or(seen.repository.Spec.MaxConcurrentBackups, stores.DefaultConcurrency))
@@ -138,6 +138,9 @@ func (c *Controller) observeInstance(ctx context.Context, b *platformv1.Backup, 
 		f.refusal = fmt.Sprintf("plugin %q version %q has no backup method %q for topology %q", f.plugin.Name, f.plugin.Version, b.Spec.Method, app.Spec.Topology)
 		return nil
 	}
+	if !seen.declared.Single() {
+		return c.findSources(ctx, b, seen)
+	}
 	return c.findSource(ctx, b, seen)
 }
 
@@ -155,25 +158,41 @@ func (seen *observation) findMethod(b *platformv1.Backup, bundle *plugin.Bundle)
 	if i < 0 {
 		return false
 	}
-	seen.method, seen.facts.component, seen.container = methods[i], of[i].Name, of[i].Container
+	seen.method, seen.facts.component, seen.declared = methods[i], of[i].Name, of[i]
 	return true
 }
 
 // findSource chooses the pod: of the first choice of the method that any fits, by name.
 func (c *Controller) findSource(ctx context.Context, b *platformv1.Backup, seen *observation) error {
+	pods, err := c.podsOf(ctx, b, seen)
+	if err != nil {
+		return err
+	}
 	f := &seen.facts
+	f.source, f.waits = chosen(seen, pods)
+	return nil
+}
+
+// podsOf are the pods of the component, by name.
+func (c *Controller) podsOf(ctx context.Context, b *platformv1.Backup, seen *observation) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	err := c.client.List(ctx, &pods, client.InNamespace(b.Namespace), client.MatchingLabels{
-		platformv1.ApplicationLabel: b.Spec.ApplicationRef.Name, platformv1.ComponentLabel: f.component,
+		platformv1.ApplicationLabel: b.Spec.ApplicationRef.Name, platformv1.ComponentLabel: seen.facts.component,
 	})
 	if err != nil {
-		return fmt.Errorf("cannot list the pods of Application %q: %w", b.Spec.ApplicationRef.Name, err)
+		return nil, fmt.Errorf("cannot list the pods of Application %q: %w", b.Spec.ApplicationRef.Name, err)
 	}
 	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods.Items, nil
+}
+
+// chosen is one of these pods, or what is waited for.
+func chosen(seen *observation, pods []corev1.Pod) (source *platformv1.BackupSource, waits string) {
 	var problems []error
+	component := seen.facts.component
 	for _, choice := range seen.method.From {
-		for i := range pods.Items {
-			pod := &pods.Items[i]
+		for i := range pods {
+			pod := &pods[i]
 			if !serves(pod) {
 				continue
 			}
@@ -183,16 +202,15 @@ func (c *Controller) findSource(ctx context.Context, b *platformv1.Backup, seen 
 				problems = append(problems, fmt.Errorf("pod %s: %w", pod.Name, err))
 			}
 			if fits {
-				f.source = &platformv1.BackupSource{Pod: pod.Name, Component: f.component, Set: pod.Labels[platformv1.SetLabel], Role: role}
-				return nil
+				return &platformv1.BackupSource{Pod: pod.Name, Component: component, Set: pod.Labels[platformv1.SetLabel], Role: role}, ""
 			}
 		}
 	}
-	f.waits = fmt.Sprintf("a pod of component %q to take the data from: none is ready, in a role and up to date as method %q asks", f.component, b.Spec.Method)
+	waits = fmt.Sprintf("a pod of component %q to take the data from: none is ready, in a role and up to date as method %q asks", component, seen.method.Name)
 	if err := errors.Join(problems...); err != nil {
-		f.waits += ": " + err.Error()
+		waits += ": " + err.Error()
 	}
-	return nil
+	return nil, waits
 }
 
 // serves says whether a pod is ready and stays.

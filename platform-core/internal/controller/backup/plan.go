@@ -51,9 +51,10 @@ type facts struct {
 	plugin    platformv1.PluginReference
 	version   string
 	component string
-	// source to take the data from; nil while there is none, and waits says what is waited for.
-	source *platformv1.BackupSource
-	waits  string
+	// source to take the data from, or one of each set where each has a part of the data; none while not all are there, and waits says what is waited for.
+	source  *platformv1.BackupSource
+	sources []platformv1.BackupSource
+	waits   string
 	// mover and remover are the Jobs; nil for those that are not there.
 	mover, remover *jobstate.State
 	// vanished says that there is no such repository any more; store what keeps movers from it, empty for nothing.
@@ -127,7 +128,7 @@ func (t turn) begin() decision {
 		return t.failed(platformv1.ReasonBackupRefused, f.refusal)
 	case late:
 		return t.failed(platformv1.ReasonBackupLate, fmt.Sprintf("it had not begun within %s: it waited for %s", b.Spec.Timeout.Duration, cmp.Or(f.waits, "its turn")))
-	case f.source == nil:
+	case f.source == nil && len(f.sources) == 0:
 		return t.waiting(platformv1.ReasonNoBackupSource, "%s", f.waits)
 	case len(f.ahead) >= f.limit:
 		d := t.waiting(platformv1.ReasonBackupQueued, "its turn behind %s: of BackupRepository %q at most %d run at a time", named(f.ahead), b.Spec.RepositoryRef.Name, f.limit)
@@ -135,7 +136,8 @@ func (t turn) begin() decision {
 		return d
 	}
 	at := metav1.NewTime(f.now)
-	s.Phase, s.Key, s.Source, s.StartTime = platformv1.BackupRunning, platformv1.BackupKeyFor(b), f.source, &at
+	s.Phase, s.Key, s.StartTime = platformv1.BackupRunning, platformv1.BackupKeyFor(b), &at
+	s.Source, s.Sources = f.source, f.sources
 	s.Plugin, s.Version = &f.plugin, f.version
 	d := t.waiting(platformv1.ReasonProgressing, "its mover to be made")
 	d.effect = makeMover
@@ -173,7 +175,7 @@ func (t turn) carry() decision {
 	case f.mover.Message != "":
 		return t.waiting(platformv1.ReasonProgressing, "its mover: %s", jobstate.Tail(f.mover.Message, longestTail))
 	}
-	return t.waiting(platformv1.ReasonProgressing, "its mover, which takes the data from pod %s", s.Source.Pod)
+	return t.waiting(platformv1.ReasonProgressing, "its mover, which takes the data from %s", podsOf(s))
 }
 
 // ended goes by what the mover says.
@@ -187,6 +189,9 @@ func (t turn) ended(result mover.Result) decision {
 	}
 	s.Phase, s.CompletionTime = platformv1.BackupCompleted, &at
 	s.Digest, s.Size, s.RawSize, s.Facts = result.Digest, result.Size, result.RawSize, result.Facts
+	for i := range s.Sources {
+		s.Sources[i].RawSize = result.Streams[s.Sources[i].Set]
+	}
 	kept := t.keep()
 	// The Job goes once it is on record what it did.
 	kept.effect = ""
@@ -225,12 +230,24 @@ func (t turn) keep() decision {
 // mostNamed is how many of those that come before are named.
 const mostNamed = 5
 
-// named lists the first of some Backups.
-func named(backups []string) string {
-	if more := len(backups) - mostNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(backups[:mostNamed], ", "), more)
+// named lists the first of some names.
+func named(names []string) string {
+	if more := len(names) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNamed], ", "), more)
 	}
-	return strings.Join(backups, ", ")
+	return strings.Join(names, ", ")
+}
+
+// podsOf names the pods that the data is taken from.
+func podsOf(s *platformv1.BackupStatus) string {
+	var pods []string
+	for _, source := range s.From() {
+		pods = append(pods, source.Pod)
+	}
+	if len(pods) == 1 {
+		return "pod " + pods[0]
+	}
+	return "pods " + named(pods)
 }
 
 // tidy removes what a Backup that failed may have left in the repository. The Job of its mover stays, with its log, unless somebody cancelled.

@@ -96,6 +96,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Watches(&platformv1.WorkloadSet{}, queue.OwnerOf(mgr, &platformv1.Component{})).
 		Watches(&corev1.Service{}, made).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofMember), builder.WithPredicates(memberMoved)).
+		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.ofBackup), builder.WithPredicates(begunOrEnded)).
 		Watches(&policyv1.PodDisruptionBudget{}, made, builder.WithPredicates(specChanged)).
 		Watches(&networkingv1.NetworkPolicy{}, made).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(specChanged)).

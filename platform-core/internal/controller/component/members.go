@@ -54,6 +54,9 @@ func (c *Controller) observeMembers(ctx context.Context, component *platformv1.C
 	m.declared = declared
 	settings := c.Settings.Get()
 	var err error
+	if m.Moves, err = c.moves(ctx, component); err != nil {
+		return nil, err
+	}
 	if m.parameters, err = render.MembershipParameters(f.state.Bundle, settings, ownerOf(component), &component.Spec, m.Members); err != nil {
 		return nil, err
 	}

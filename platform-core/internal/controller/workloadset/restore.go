@@ -85,6 +85,11 @@ func (c *Controller) noteSize(ctx context.Context, set *platformv1.WorkloadSet, 
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: set.Spec.Restore.From.Backup}, backup)
 	if err == nil && backup.UID == set.Spec.Restore.From.UID {
 		state.Size, state.Digest = backup.Status.RawSize, backup.Status.Digest
+		for _, source := range backup.Status.Sources {
+			if source.Set == set.Spec.Restore.Part {
+				state.Size = source.RawSize
+			}
+		}
 	}
 	return client.IgnoreNotFound(err)
 }
@@ -183,7 +188,7 @@ func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, 
 	job, err := render.MoverInto(set, render.Mover{
 		Namespace: set.Namespace, Name: restoreName(set, state), Domain: set.Labels[platformv1.DomainLabel], For: backup.UID, Repository: repository, Deadline: restoreTimeout,
 		Owner: *metav1.NewControllerRef(set, platformv1.GroupVersion.WithKind("WorkloadSet")),
-		Plan:  mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: backup.Status.Key, Digest: backup.Status.Digest}},
+		Plan:  mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: backup.Status.Key, Digest: backup.Status.Digest, Stream: set.Spec.Restore.Part}},
 	})
 	if err != nil {
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())

@@ -34,6 +34,8 @@ type Template struct {
 	segments []segment
 	kind     Kind
 	usesFQDN bool
+	// usesSource: see UsesSource.
+	usesSource bool
 	// params is what the expressions look at among the parameters.
 	params paramsUse
 }
@@ -112,6 +114,9 @@ func (t *Template) Parameters() ([]string, bool) {
 // UsesFQDN says whether the text needs the pod's DNS name.
 func (t *Template) UsesFQDN() bool { return t.usesFQDN }
 
+// UsesSource says whether the text is another one for each pod that data is taken from.
+func (t *Template) UsesSource() bool { return t.usesSource }
+
 func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 	if len(source) > maxTextLength {
 		return segment{}, "", fmt.Errorf("the expression has %d characters: at most %d are allowed", len(source), maxTextLength)
@@ -140,6 +145,7 @@ func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 		return segment{}, "", errors.New("a pod template cannot use component.replicas or set.replicas: scaling would replace every pod")
 	}
 	t.usesFQDN = t.usesFQDN || uses.pod && uses.fqdn
+	t.usesSource = t.usesSource || uses.source
 	t.params.names = append(t.params.names, uses.params.names...)
 	t.params.all = t.params.all || uses.params.all
 	if scope == PodTemplate && uses.pod {

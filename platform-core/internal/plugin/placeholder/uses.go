@@ -16,8 +16,8 @@ type paramsUse struct {
 
 // uses says what an expression looks at.
 type uses struct {
-	pod, fqdn, replicas, peers bool
-	params                     paramsUse
+	pod, fqdn, replicas, peers, source bool
+	params                             paramsUse
 }
 
 func usesOf(checked *cel.Ast) uses {
@@ -27,6 +27,7 @@ func usesOf(checked *cel.Ast) uses {
 		case ast.IdentKind:
 			u.pod = u.pod || e.AsIdent() == "pod"
 			u.peers = u.peers || e.AsIdent() == "peers"
+			u.source = u.source || e.AsIdent() == "source"
 		case ast.SelectKind:
 			field := e.AsSelect().FieldName()
 			u.fqdn = u.fqdn || field == "fqdn"

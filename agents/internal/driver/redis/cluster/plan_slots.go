@@ -182,6 +182,9 @@ func (p *picture) moves() *Plan {
 	if left == 0 {
 		return nil
 	}
+	if p.shape.Moves == MovesHeld {
+		return waiting("%d slots have to move, and do not while a backup takes their keys", left)
+	}
 	if problem := p.memory(); problem != "" {
 		return refused("%s", problem)
 	}

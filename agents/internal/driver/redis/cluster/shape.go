@@ -38,6 +38,8 @@ type Shape struct {
 	Domain string `json:"domain,omitempty"`
 	// Port of members that are given without one. Default 6379.
 	Port int `json:"port,omitempty"`
+	// Moves says whether slots may go from one shard to another. Default MovesAllowed.
+	Moves Moves `json:"moves,omitempty"`
 	// Memory is how many bytes a member may use where its maxmemory does not say. 0 for no limit.
 	Memory int64 `json:"memory,omitempty"`
 }
@@ -51,6 +53,17 @@ const (
 	Converge Goal = "Converge"
 	// GiveUp has the nodes of Abandon be dropped, and nothing else: their slots are without an owner then.
 	GiveUp Goal = "GiveUp"
+)
+
+// Moves says whether slots may go from one shard to another.
+type Moves string
+
+// Values of Moves.
+const (
+	MovesAllowed Moves = "Allowed"
+	// MovesHeld: a backup takes the keys of one shard after the other. What nobody owns gets an owner, and what is open is closed, all the same: neither
+	// can be where a backup has begun.
+	MovesHeld Moves = "Held"
 )
 
 // ParseShape reads a shape from JSON, and refuses one that cannot be.
@@ -77,6 +90,12 @@ func (s *Shape) complete() error {
 	}
 	if s.Goal != Converge && s.Goal != GiveUp {
 		return fmt.Errorf("the goal is %q: it must be %s or %s", s.Goal, Converge, GiveUp)
+	}
+	if s.Moves == "" {
+		s.Moves = MovesAllowed
+	}
+	if s.Moves != MovesAllowed && s.Moves != MovesHeld {
+		return fmt.Errorf("moves is %q: it must be %s or %s", s.Moves, MovesAllowed, MovesHeld)
 	}
 	if s.Memory < 0 || s.Port < 0 || s.Port > 65535 {
 		return fmt.Errorf("the shape has memory %d and port %d: a size and a port are wanted", s.Memory, s.Port)

@@ -77,6 +77,22 @@ var stories = map[string]func(*story){
 		s.shape = simulatedShape([]int{1, 2, 3}, []int{0})
 		s.play()
 	},
+	"slots-are-held": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		s.fresh("m3-0")
+		s.fresh("m3-1")
+		s.say("A backup takes the keys.")
+		s.shape = simulatedShape([]int{0, 1, 2, 3}, nil)
+		s.shape.Moves = MovesHeld
+		s.play()
+		s.say("A primary loses its volume meanwhile.")
+		s.lose(s.members["m1-0"])
+		s.play()
+		s.say("The backup has ended.")
+		s.shape.Moves = MovesAllowed
+		s.play()
+	},
 	"everybody-has-moved": func(s *story) {
 		s.begin()
 		s.told.Reset()
