@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -42,6 +43,14 @@ func (m *carrier) wayBack(plugin, method string) protocol.Plan {
 				plan.Command = backup.Restore.Command
 			}
 		}
+	}
+	own, err := os.Executable()
+	if err != nil {
+		m.Fatal(err)
+	}
+	for i := range plan.Command {
+		// The program of the pod, at another place.
+		plan.Command[i] = strings.ReplaceAll(plan.Command[i], "/zeroinfra/bin/agent-ops", own)
 	}
 	return plan
 }
