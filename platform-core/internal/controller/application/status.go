@@ -66,6 +66,9 @@ func reportRestored(app *platformv1.Application, f *facts) {
 		for _, set := range component.Status.Sets {
 			if state := set.Restore; state.Done() {
 				app.Status.RestoredFrom = &platformv1.RestoredFrom{Backup: from.Backup, UID: from.UID, Digest: state.Digest, Size: state.Size, CompletionTime: *state.CompletionTime}
+				if from.Target != nil {
+					app.Status.RestoredFrom.Time = from.Target.Time
+				}
 			}
 		}
 	}
