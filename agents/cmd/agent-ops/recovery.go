@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -144,5 +145,7 @@ func (o *recoveryOptions) towards(cmd *cobra.Command, do func(context.Context, m
 	if err := os.WriteFile(o.config, file, 0o600); err != nil {
 		return err
 	}
+	// The server that it runs ends with the thread that started it.
+	runtime.LockOSThread()
 	return o.begin(cmd, func(ctx context.Context) error { return do(ctx, target, p) })
 }

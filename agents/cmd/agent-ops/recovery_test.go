@@ -51,7 +51,7 @@ func (f *flock) recovered(ordinal int, s snapshot, at time.Time, verb string) (n
 		f.Fatalf("cp: %v: %s", err, out)
 	}
 	s.target.Time = at
-	cmd := n.command(verb, "--data", n.path("data/pgdata"), "--work", n.path("data/.recovery"), "--give-up", "10s")
+	cmd := n.command(verb, "--data", n.path("data/pgdata"), "--work", n.path("data/.recovery"), "--give-up", "10s", "--secrets", members[0].path("secrets"))
 	cmd.Env = append(cmd.Env, mover.TargetEnv+"="+string(must(json.Marshal(s.target))))
 	out, err := cmd.CombinedOutput()
 	if exited := (*exec.ExitError)(nil); errors.As(err, &exited) {

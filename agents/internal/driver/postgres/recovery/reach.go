@@ -108,7 +108,7 @@ func (r *Reach) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if last.IsZero() {
+	if !last.After(t.Since) {
 		return outOfRange("%s cannot be reached: the archive at %s has no transaction after the backup, which was whole at %s", inWords(t.Time), r.Archive.Store, inWords(t.Since))
 	}
 	if !t.Time.Before(last) {
