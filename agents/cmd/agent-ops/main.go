@@ -38,7 +38,7 @@ func main() { os.Exit(execute()) }
 func execute() int {
 	root := program.Root("agent-ops", "Run the actions that a plugin declares, and tell its metrics", version, opsCommand(), metricsCommand(), postgresqlCommand(), pgbouncerCommand(), moverCommand())
 	if err := root.Execute(); err != nil {
-		fmt.Fprintf(os.Stderr, "agent-ops: %v\n", err)
+		fmt.Fprintln(os.Stderr, told(err))
 		return exitCode(err, os.Args)
 	}
 	return 0

@@ -57,6 +57,14 @@ func (m *carrier) wayBack(plugin, component, method string) protocol.Plan {
 	m.Helper()
 	plan := m.into("")
 	plan.Command = methodOf(m.T, plugin, component, method).Restore.Command
+	own, err := os.Executable()
+	if err != nil {
+		m.Fatal(err)
+	}
+	for i := range plan.Command {
+		// The program of the pod, at another place.
+		plan.Command[i] = strings.ReplaceAll(plan.Command[i], "/zeroinfra/bin/agent-ops", own)
+	}
 	return plan
 }
 

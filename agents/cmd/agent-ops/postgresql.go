@@ -39,6 +39,7 @@ func postgresqlCommand() *cobra.Command {
 	flags.DurationVar(&patience, "patience", 25*time.Second, "after which promote, follow, reload and enlist give up")
 
 	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server), archiveCommand(), restoreCommand(),
+		reachCommand(server), recoverCommand(server),
 		&cobra.Command{Use: "promote", Short: "Have the server become the writer", Args: cobra.NoArgs,
 			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Promote(ctx) })},
 		&cobra.Command{Use: "follow PRIMARY", Short: "Have the server follow the writer", Args: cobra.ExactArgs(1),

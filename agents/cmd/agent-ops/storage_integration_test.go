@@ -9,10 +9,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
 	"github.com/zeroinfra/agents/internal/store"
 	"github.com/zeroinfra/agents/internal/teststorage"
+	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
 // TestAnArchiveInABucket: a server archives with what its pod mounts, through a storage that is killed and a key that is wrong, and what is there is
@@ -36,7 +38,9 @@ func TestAnArchiveInABucket(t *testing.T) {
 	a, _ := f.begin(0)
 	a.archives()
 	backup := a.backup()
+	copied := time.Now()
 	a.sql("INSERT INTO t VALUES (1)")
+	first := time.Now()
 
 	s.Kill()
 	a.sql("SELECT pg_switch_wal()")
@@ -67,4 +71,17 @@ func TestAnArchiveInABucket(t *testing.T) {
 	if got := r.sql("SELECT string_agg(n::text, ' ' ORDER BY n) FROM t"); got != "1 2" {
 		t.Errorf("what is restored is %q", got)
 	}
+	// To a time, as the mover of a new instance does it.
+	whole := snapshot{folder: backup, target: mover.Target{Since: copied, Place: "default/shop", Parameters: map[string]string{"archive.endpoint": s.Endpoint(),
+		"archive.bucket": teststorage.Bucket, "archive.region": teststorage.Region, "archive.accessKey": teststorage.Account}}}
+	p, said, code := f.recovered(2, whole, first, "recover")
+	if code != 0 || strings.Contains(said, teststorage.SecretKey) {
+		t.Fatalf("the recovery ends with %d: %s", code, said)
+	}
+	p.start()
+	p.answers()
+	if got := p.sql("SELECT string_agg(n::text, ' ' ORDER BY n) FROM t"); got != "1" {
+		t.Errorf("what is recovered is %q", got)
+	}
+	f.outOfRange(whole, time.Now().Add(time.Minute), "when the last transaction ended that is archived")
 }

@@ -22,9 +22,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroinfra/agents/internal/driver/postgres/recovery"
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
 	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/store"
+	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
 const (
@@ -38,8 +40,19 @@ const (
 	defaultParallel, defaultAlarm = 2, 25
 )
 
+// told is what is said of an error. That a target cannot be reached is a sentence for whoever asked for it.
+func told(err error) string {
+	if refused := (recovery.OutOfRange{}); errors.As(err, &refused) {
+		return refused.Why
+	}
+	return "agent-ops: " + err.Error()
+}
+
 // exitCode of a program that failed. A server that recovers takes 1 for the end of the archive, and nothing else may be taken for that.
 func exitCode(err error, args []string) int {
+	if errors.As(err, new(recovery.OutOfRange)) {
+		return mover.ExitOutOfRange
+	}
 	if slices.Contains(args, restoreName) && !errors.Is(err, wal.ErrEnd) {
 		return stopsRecovery
 	}
@@ -91,6 +104,11 @@ func (o *placeOptions) archive(p place, data wal.Data) (*wal.Archive, error) {
 	if err != nil {
 		return nil, err
 	}
+	return o.archiveIn(p, below)
+}
+
+// archiveIn a folder below the place that the file names; empty for the place itself.
+func (o *placeOptions) archiveIn(p place, below string) (*wal.Archive, error) {
 	if folder := p["archive.folder"]; folder != "" {
 		s, err := store.NewFolder(filepath.Join(folder, below))
 		return &wal.Archive{Store: s}, err
@@ -182,11 +200,11 @@ func restoreCommand() *cobra.Command {
 
 func lineageFor(ctx context.Context, archive *wal.Archive, data wal.Data, keep, timeline string) (*wal.Lineage, error) {
 	return wal.Kept(filepath.Join(keep, "lineage.json"), func() (*wal.Lineage, error) {
-		system, err := data.System()
+		whose, err := data.Identity()
 		if err != nil {
 			return nil, err
 		}
-		if err := archive.Belongs(ctx, system); err != nil {
+		if err := archive.Belongs(ctx, whose); err != nil {
 			return nil, err
 		}
 		if timeline == "" {

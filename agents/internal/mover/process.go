@@ -72,6 +72,8 @@ type tool struct {
 	data *os.File
 	said *tail
 	name string
+	// restores says that it is the command of a restore.
+	restores bool
 }
 
 // direction is what of a command is the data.
@@ -109,7 +111,7 @@ func (m *Mover) begin(ctx context.Context, words []string, which direction) (*to
 		own.Close()
 		return nil, fail(mover.ReasonCommandFailed, "%v", err)
 	}
-	t := &tool{process: process, data: own, said: follow(said, m), name: words[0]}
+	t := &tool{process: process, data: own, said: follow(said, m), name: words[0], restores: which == toInput}
 	stop := context.AfterFunc(ctx, t.kill)
 	go func() { <-process.Done(); stop() }()
 	return t, nil
@@ -124,6 +126,10 @@ func (t *tool) end() error {
 	said := t.said.end()
 	if exit == (reaper.Exit{}) {
 		return nil
+	}
+	if t.restores && exit.Code == mover.ExitOutOfRange && said != "" {
+		// What the programs that it runs say comes before.
+		return fail(mover.ReasonOutOfRange, "%s", said[strings.LastIndexByte(said, '\n')+1:])
 	}
 	return fail(mover.ReasonCommandFailed, "%s ended with %s: %s", t.name, exit, cmp.Or(said, "it said nothing"))
 }

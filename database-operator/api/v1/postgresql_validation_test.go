@@ -27,6 +27,12 @@ func TestCreatePostgreSQL(t *testing.T) {
 	for title, c := range map[string]struct{ name, spec, want string }{
 		"smallest":                       {"a", ``, ""},
 		"name of 27":                     {strings.Repeat("a", 27), ``, ""},
+		"point in time":                  {"p", `restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00.123456+01:00", parameters: {archive.bucket: logs, archive.prefix: a/b}, credentials: [{name: archive, passwordFrom: {name: x, key: k}}]}}`, ""},
+		"no point in time":               {"b", `restoreFrom: {backup: b, target: {time: "yesterday"}}`, "spec.restoreFrom.target.time"},
+		"a second of seven digits":       {"b", `restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00.1234567Z"}}`, "spec.restoreFrom.target.time"},
+		"target without a time":          {"b", `restoreFrom: {backup: b, target: {parameters: {archive.bucket: logs}}}`, "spec.restoreFrom.target.time"},
+		"the archive that it comes from": {"b", `{archive: {endpoint: "http://s3:9000", bucket: logs, prefix: a/b, accessKey: app, secretKeyFrom: {name: x}}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", parameters: {archive.endpoint: "http://s3:9000", archive.bucket: logs, archive.prefix: a/b}}}}`, "give this one another prefix"},
+		"another archive":                {"q", `{archive: {endpoint: "http://s3:9000", bucket: logs, prefix: a/c, accessKey: app, secretKeyFrom: {name: x}}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", parameters: {archive.endpoint: "http://s3:9000", archive.bucket: logs, archive.prefix: a/b}}}}`, ""},
 		"name of 28":                     {strings.Repeat("a", 28), ``, "at most 27 characters"},
 		"name with a dot":                {"a.b", ``, "cannot hold a dot"},
 		"no major version":               {"b", `version: "17.2"`, "spec.version"},

@@ -131,6 +131,7 @@ type RedisSpec struct {
 	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// restoreFrom has the data begin with that of a Backup, of the same namespace and major version, which is waited for. Immutable. Passwords and users are those of this object. The Backup can be of a server alone or with replicas.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.target)",message="restoreFrom.target is a point in time, which is reached by an archived log, and Redis has none: leave it out"
 	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin redis that runs this server. Immutable but through an Operation of template
 	// UpgradeApp. Default 1.1.0.

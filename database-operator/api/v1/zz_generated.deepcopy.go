@@ -388,7 +388,7 @@ func (in *PostgreSQLSpec) DeepCopyInto(out *PostgreSQLSpec) {
 	if in.RestoreFrom != nil {
 		in, out := &in.RestoreFrom, &out.RestoreFrom
 		*out = new(apiv1.RestoreFrom)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 }
 
@@ -910,7 +910,7 @@ func (in *RedisSpec) DeepCopyInto(out *RedisSpec) {
 	if in.RestoreFrom != nil {
 		in, out := &in.RestoreFrom, &out.RestoreFrom
 		*out = new(apiv1.RestoreFrom)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 }
 

@@ -69,6 +69,8 @@ const (
 	ReasonRestoring = "Restoring"
 	// ReasonRestoreFailed: it did not get there; the message says why, and whether it is tried again.
 	ReasonRestoreFailed = "RestoreFailed"
+	// ReasonTargetOutOfRange: the logs that are kept do not lead from the Backup to the point in time that is asked for, or not yet.
+	ReasonTargetOutOfRange = "TargetOutOfRange"
 	// ReasonRestored: it is there.
 	ReasonRestored = "Restored"
 	// ReasonPluginNotFound: no loaded bundle has this plugin name and version.

@@ -3,6 +3,8 @@
 package v1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -15,7 +17,36 @@ type RestoreFrom struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Backup string `json:"backup"`
+	// target has the instance begin at a later time than that of the Backup, by logs that were archived since. The data is as the Backup has it when
+	// left out.
+	// +optional
+	Target *RestoreTarget `json:"target,omitempty"`
 }
+
+// RestoreTarget is a point in time, and where the logs are that lead to it.
+type RestoreTarget struct {
+	// time up to which all that was committed is there, and nothing that was committed later: after RFC 3339, with up to six digits of a second. Not
+	// before the Backup was whole, and before the last transaction that is archived.
+	// +required
+	// +kubebuilder:validation:Format=date-time
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$`
+	// +kubebuilder:validation:MaxLength=40
+	Time string `json:"time"`
+	// parameters say where the logs are of the instance that was backed up, by the names that the method of the plugin has. Those of the instance
+	// itself say where its own go.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+	// credentials open that place, by the names that the method has. They are needed until the data is there.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Credentials []Credential `json:"credentials,omitempty"`
+}
+
+// Moment is the time that is meant.
+func (t *RestoreTarget) Moment() (time.Time, error) { return time.Parse(time.RFC3339Nano, t.Time) }
 
 // ComponentRestore is the Backup whose data a component begins with.
 type ComponentRestore struct {
@@ -34,6 +65,9 @@ type ComponentRestore struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	Sets []string `json:"sets,omitempty"`
+	// target is the point in time that it begins at; that of the Backup when left out.
+	// +optional
+	Target *RestoreTarget `json:"target,omitempty"`
 }
 
 // SetRestore says how the volumes of the first pod of a set are filled.
@@ -96,6 +130,9 @@ type RestoreState struct {
 	// message says what the last attempt that failed came to.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// reason of it, where it is one of its own.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }
 
 // RestoredFrom is the Backup whose data an instance began with.
@@ -110,6 +147,9 @@ type RestoredFrom struct {
 	// size of the data, in bytes.
 	// +optional
 	Size int64 `json:"size,omitempty"`
+	// time that the data is of, where a target was asked for.
+	// +optional
+	Time string `json:"time,omitempty"`
 	// completionTime is when all of the data was there.
 	CompletionTime metav1.Time `json:"completionTime"`
 }

@@ -3,8 +3,10 @@
 package accept
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -113,15 +115,19 @@ func fits(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpe
 	methods, of := f.State.Bundle.In(app.Spec.Topology).BackupMethodsOf(components)
 	for i, method := range methods {
 		if method.Name == b.Spec.Method {
-			return begins(b, &method, of[i], wanted, no)
+			return begins(b, app.Spec.RestoreFrom.Target, &method, of[i], wanted, no)
 		}
 	}
 	return no("topology %q of plugin %s version %s knows no backup method %q", app.Spec.Topology, app.Spec.Plugin, app.Spec.PluginVersion, b.Spec.Method)
 }
 
-func begins(b *platformv1.Backup, method *plugin.BackupMethod, of *plugin.Component, wanted []platformv1.ComponentSpec, no func(string, ...any) *render.Refusal) *render.Refusal {
+func begins(b *platformv1.Backup, target *platformv1.RestoreTarget, method *plugin.BackupMethod, of *plugin.Component, wanted []platformv1.ComponentSpec,
+	no func(string, ...any) *render.Refusal) *render.Refusal {
 	if method.Restore == nil {
 		return no("this version of the plugin restores nothing of method %q: take a later one", method.Name)
+	}
+	if why := unreachable(b, method, target); why != "" {
+		return no("%s", why)
 	}
 	for i := range wanted {
 		spec := &wanted[i]
@@ -137,7 +143,7 @@ func begins(b *platformv1.Backup, method *plugin.BackupMethod, of *plugin.Compon
 		if size, needs := spec.Storage.Size, largest(b); size.CmpInt64(needs) < 0 {
 			return no("its data has %s, and the volumes of component %q have %s: ask for more storage", resource.NewQuantity(needs, resource.BinarySI), spec.Component, size.String())
 		}
-		spec.RestoreFrom = &platformv1.ComponentRestore{Backup: b.Name, UID: b.UID, Method: method.Name, Sets: parts(b)}
+		spec.RestoreFrom = &platformv1.ComponentRestore{Backup: b.Name, UID: b.UID, Method: method.Name, Sets: parts(b), Target: target.DeepCopy()}
 	}
 	return nil
 }
@@ -168,6 +174,27 @@ func largest(b *platformv1.Backup) int64 {
 		most = max(most, source.RawSize)
 	}
 	return most
+}
+
+// unreachable says why a point in time cannot be reached from a Backup, as far as that is known without the logs.
+func unreachable(b *platformv1.Backup, method *plugin.BackupMethod, target *platformv1.RestoreTarget) string {
+	if target == nil {
+		return ""
+	}
+	if method.Restore.Target == nil {
+		return fmt.Sprintf("this version of the plugin reaches no point in time with method %q: leave target out", method.Name)
+	}
+	at, err := target.Moment()
+	if err != nil {
+		return fmt.Sprintf("target.time is %q, which is no time: write one such as 2026-01-31T12:30:00Z", target.Time)
+	}
+	if since := b.Status.CompletionTime; since != nil && at.Before(since.Time) {
+		return fmt.Sprintf("target.time is %s, and the Backup was whole at %s: name an earlier Backup, or a later time", target.Time, since.UTC().Format(time.RFC3339))
+	}
+	if err := method.Restore.Target.Check(target); err != nil {
+		return "target: " + err.Error()
+	}
+	return ""
 }
 
 func majorVersion(version string) string {

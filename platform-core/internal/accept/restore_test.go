@@ -6,7 +6,9 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,6 +21,10 @@ import (
 func wayBack() *plugin.Bundle {
 	return &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{
 		{Name: "keys"}, {Name: "rdb", Restore: &plugin.RestoreMethod{Folder: "/data"}},
+		{Name: "base", Restore: &plugin.RestoreMethod{Folder: "/data", Target: &plugin.TargetMethod{
+			Parameters:  map[string]plugin.TargetParameter{"bucket": {Schema: `=~"^[a-z]+$" @allowed("small letters")`, Description: "where the log is"}, "prefix": {Schema: "string", Optional: true}},
+			Credentials: []plugin.TargetCredential{{Name: "log", Description: "key of the account"}, {Name: "ca", Optional: true}},
+		}}},
 	}}}}}
 }
 
@@ -149,5 +155,51 @@ func TestRestoreIsKept(t *testing.T) {
 	app.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "nightly"}
 	if refusals, waits := Restore(app, f, wanted); len(refusals) > 0 || waits != nil {
 		t.Errorf("once it is made, the Backup is asked for: %v, %v", refusals, waits)
+	}
+}
+
+// What is wrong with a point in time is said before anything is made, and with what it can be.
+func TestRestoreToAPointInTime(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(target *platformv1.RestoreTarget, b *platformv1.Backup)
+		says   string
+	}{
+		"at once": {},
+		"later": {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) {
+			target.Time = "2026-02-03T12:00:00.123456+01:00"
+		}},
+		"before": {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) {
+			target.Time = "2026-02-03T04:59:59.999999Z"
+		}, says: "the Backup was whole at 2026-02-03T05:00:00Z: name an earlier Backup"},
+		"no time":            {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) { target.Time = "2026-02-30T05:00:00Z" }, says: "which is no time"},
+		"method without":     {change: func(_ *platformv1.RestoreTarget, b *platformv1.Backup) { b.Spec.Method = "rdb" }, says: `reaches no point in time with method "rdb": leave target out`},
+		"parameter missing":  {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) { delete(target.Parameters, "bucket") }, says: `parameter "bucket" is missing: where the log is`},
+		"parameter unknown":  {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) { target.Parameters["colour"] = "red" }, says: `there is no parameter "colour": there are bucket, prefix`},
+		"parameter wrong":    {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) { target.Parameters["bucket"] = "1" }, says: `parameter "bucket" `},
+		"credential missing": {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) { target.Credentials = nil }, says: `credential "log" is missing: key of the account`},
+		"credential unknown": {change: func(target *platformv1.RestoreTarget, _ *platformv1.Backup) { target.Credentials[0].Name = "logs" }, says: `there is no credential "logs": there are log, ca`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := testApp()
+			target := &platformv1.RestoreTarget{Time: "2026-02-03T05:00:00Z", Parameters: map[string]platformv1.ParameterValue{"bucket": "log"}, Credentials: []platformv1.Credential{{Name: "log"}}}
+			app.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "nightly", Target: target}
+			b := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "uid"}, Spec: platformv1.BackupSpec{Method: "base"}, Status: platformv1.BackupStatus{
+				Phase: platformv1.BackupCompleted, Version: "7.0", RawSize: 1 << 30, Plugin: &platformv1.PluginReference{Name: "redis", Version: "1.0.0"},
+				CompletionTime: new(metav1.Date(2026, 2, 3, 5, 0, 0, 0, time.UTC))}}
+			if test.change != nil {
+				test.change(target, b)
+			}
+			wanted := []platformv1.ComponentSpec{{Component: "redis", Replicas: 1, Storage: &platformv1.Storage{Size: resource.MustParse("1Gi")}, Sets: []platformv1.ComponentSet{{Name: "main"}}}}
+			refusals, waits := Restore(app, Facts{State: plugin.State{Bundle: wayBack()}, Backup: b}, wanted)
+			reason := ""
+			if test.says != "" {
+				reason = platformv1.ReasonRestoreRefused
+			}
+			expect(t, render.Join(refusals), reason, test.says)
+			expect(t, waits, "", "")
+			if from := wanted[0].RestoreFrom; (from != nil) != (reason == "") || from != nil && !equality.Semantic.DeepEqual(from.Target, target) {
+				t.Errorf("the component begins with %+v", from)
+			}
+		})
 	}
 }

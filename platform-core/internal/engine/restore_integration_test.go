@@ -36,6 +36,10 @@ func wayBack(t *testing.T) (*platformv1.Application, *jobs) {
           command: [sh, -c, "cat >dump.rdb"]
           env:
             - {name: APPENDONLY, value: "${'appendonly' in params ? params['appendonly'] : 'no'} ${app.version}"}
+          target:
+            parameters:
+              log: {schema: string, description: where the log is}
+            credentials: [{name: keys}]
         facts:
 `)
 	})
@@ -176,6 +180,54 @@ func TestRestoreIsRefused(t *testing.T) {
 	}
 	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 0 {
 		t.Errorf("there were movers: %v", movers)
+	}
+}
+
+// towards has an instance begin at a point in time.
+func towards(at time.Time) func(*platformv1.ApplicationSpec) {
+	return func(s *platformv1.ApplicationSpec) {
+		s.RestoreFrom.Target = &platformv1.RestoreTarget{Time: at.UTC().Format(time.RFC3339), Parameters: map[string]platformv1.ParameterValue{"log": "there"},
+			Credentials: []platformv1.Credential{{Name: "keys", PasswordFrom: platformv1.SecretKeyReference{Name: "log-keys", Key: "secret"}}}}
+	}
+}
+
+// A point in time is refused at once where that is known, waited for while the logs do not lead there, and never passed over.
+func TestRestoreToAPointInTime(t *testing.T) {
+	app, played := wayBack(t)
+	run(t, -1)
+	testkit.WaitForReady(t, env.Client, app)
+	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
+	backup := backupIs(t, app.Namespace, "nightly-backup", platformv1.BackupCompleted)
+	later := backup.Status.CompletionTime.Add(time.Minute)
+	held(t, begins(t, app.Namespace, "early", backup.Name, towards(later.Add(-time.Hour))), platformv1.ReasonRestoreRefused, "and the Backup was whole at")
+	held(t, begins(t, app.Namespace, "elsewhere", backup.Name, towards(later), func(s *platformv1.ApplicationSpec) { s.RestoreFrom.Target.Parameters = nil }),
+		platformv1.ReasonRestoreRefused, `parameter "log" is missing: where the log is`)
+	held(t, begins(t, app.Namespace, "keyless", backup.Name, towards(later)), platformv1.ReasonRestoreFailed, `names Secret "log-keys" for the credential "keys", which is not there`)
+	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 0 {
+		t.Errorf("there were movers: %v", movers)
+	}
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "log-keys"}, StringData: map[string]string{"secret": "x"}})
+	attempts := 0
+	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
+		if attempts++; attempts == 1 {
+			return mover.Result{Reason: mover.ReasonOutOfRange, Message: "it can be from here to there"}, platformv1.OperationFailed
+		}
+		return mover.Result{}, platformv1.OperationSucceeded
+	}
+	b := begins(t, app.Namespace, "redis-b", backup.Name, towards(later))
+	held(t, b, platformv1.ReasonTargetOutOfRange, "it can be from here to there. Attempt 2 follows")
+	if c := meta.FindStatusCondition(b.Status.Conditions, platformv1.RestoredCondition); c == nil || c.Reason != platformv1.ReasonTargetOutOfRange {
+		t.Errorf("it says %+v", b.Status.Conditions)
+	}
+	begun(t, b, backup)
+	if b.Status.RestoredFrom.Time != later.UTC().Format(time.RFC3339) {
+		t.Errorf("it says that it began with %+v", b.Status.RestoredFrom)
+	}
+	container := played.verbs(t, mover.VerbRestore)[0].Spec.Template.Spec.Containers[0]
+	if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
+		return e.Name == mover.TargetEnv && strings.Contains(e.Value, later.UTC().Format(time.RFC3339)) && strings.Contains(e.Value, `"log":"there"`)
+	}) {
+		t.Errorf("its environment is %+v", container.Env)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
@@ -48,6 +49,8 @@ type RestoreMethod struct {
 	Command []string `json:"command"`
 	// Env of it: values with placeholders.
 	Env []platformv1.RestoreVariable `json:"env,omitempty"`
+	// Target says what Command takes to go on from the data to a point in time; without it none can be asked for.
+	Target *TargetMethod `json:"target,omitempty"`
 }
 
 // Expand returns the method with its placeholders filled in.
@@ -216,6 +219,12 @@ func (l *loader) checkRestore(path document.Path, c *Component, m *RestoreMethod
 		l.wrong(path.With("folder"), "is of a volume, and the component has none")
 	}
 	unique(l, path.With("env"), m.Env, func(e platformv1.RestoreVariable) string { return e.Name })
+	for i, e := range m.Env {
+		if e.Name == mover.TargetEnv {
+			l.wrong(path.With("env").Index(i).With("name"), "is taken by the engine: name it otherwise")
+		}
+	}
+	l.checkTarget(path.With("target"), m.Target)
 }
 
 // checkBackupNames: a user names a method, and not the component that it is of.

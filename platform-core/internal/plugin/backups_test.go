@@ -25,6 +25,10 @@ const backedUp = `    backups:
           command: [load, "${app.version}"]
           env:
             - {name: APPENDONLY, value: "${params['appendonly']}"}
+          target:
+            parameters:
+              log.bucket: {schema: '=~"^[a-z]+$" @allowed("small letters")', description: a bucket}
+            credentials: [{name: log}]
 `
 
 func TestBrokenBackups(t *testing.T) {
@@ -32,25 +36,28 @@ func TestBrokenBackups(t *testing.T) {
 		return broken{part: PartComponents, key: components, old: probeLine, new: strings.Replace(backedUp, old, new, 1) + probeLine, at: at, says: says}
 	}
 	run(t, map[string]broken{
-		"no command":            c(`[redis-cli, -h, "${source.fqdn}", --rdb, "-"]`, "[]", "command: []", "at least one"),
-		"no source":             c(`[{role: replica, when: "role != ''"}, {role: primary}]`, "[]", "from: []", "at least one role"),
-		"role unknown":          c("{role: primary}", "{role: leader}", "from: [", `names the role "leader"`),
-		"when is no truth":      c("role != ''", "role", "from: [", "must give true or false"),
-		"when sees no app":      c("role != ''", "app.tls", "from: [", "known here: role, attributes"),
-		"attribute unknown":     c("role != ''", "attributes['colour'] != ''", "from: [", `names the attribute "colour"`),
-		"command sees no set":   c("${source.fqdn}", "${set.name}", "command: [redis-cli, -h", "known here: app, source"),
-		"a list of words":       c(`"${app.tls ? '--tls' : ''}"`, `"${['--tls']}"`, "- {name: TLS", "gives a list of texts"),
-		"secret of another":     c("credential: default", "credential: admin", "- {name: REDISCLI_AUTH", `names the credential of this component "admin"`),
-		"value and secret":      c("- {name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, value: x,", "- {name: REDISCLI_AUTH", "has a value and a secret"),
-		"variable twice":        c("{name: TLS,", "{name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, secret", "names must differ"),
-		"two of a name":         c("      - name: rdb", "      - {name: rdb, from: [{role: primary}], command: [x]}\n      - name: rdb", "- name: rdb", "names must differ"),
-		"no default of two":     c("      - name: rdb", "      - {name: keys, from: [{role: primary}], command: [x]}\n      - name: rdb", "components:", "none is the default"),
-		"two defaults":          c("      - name: rdb", "      - {name: keys, default: true, from: [{role: primary}], command: [x]}\n      - name: rdb\n        default: true", "default: true\n        from", "there can be one"),
-		"steady of one set":     c("        facts:", "        steady: [tell]\n        facts:", "steady: [tell]", "is for a component that can have several sets"),
-		"no folder":             c("          folder: /data\n", "", "restore:", "folder"),
-		"folder of the root":    c("folder: /data", "folder: data", "folder: data", "the path of a folder"),
-		"way back sees no pod":  c("[load, \"${app.version}\"]", "[load, \"${source.fqdn}\"]", "command: [load", "known here: app, component, set, params"),
-		"way back has a secret": c("{name: APPENDONLY, value: \"${params['appendonly']}\"}", "{name: APPENDONLY, secret: {credential: default}}", "- {name: APPENDONLY", "secret"),
+		"no command":             c(`[redis-cli, -h, "${source.fqdn}", --rdb, "-"]`, "[]", "command: []", "at least one"),
+		"no source":              c(`[{role: replica, when: "role != ''"}, {role: primary}]`, "[]", "from: []", "at least one role"),
+		"role unknown":           c("{role: primary}", "{role: leader}", "from: [", `names the role "leader"`),
+		"when is no truth":       c("role != ''", "role", "from: [", "must give true or false"),
+		"when sees no app":       c("role != ''", "app.tls", "from: [", "known here: role, attributes"),
+		"attribute unknown":      c("role != ''", "attributes['colour'] != ''", "from: [", `names the attribute "colour"`),
+		"command sees no set":    c("${source.fqdn}", "${set.name}", "command: [redis-cli, -h", "known here: app, source"),
+		"a list of words":        c(`"${app.tls ? '--tls' : ''}"`, `"${['--tls']}"`, "- {name: TLS", "gives a list of texts"),
+		"secret of another":      c("credential: default", "credential: admin", "- {name: REDISCLI_AUTH", `names the credential of this component "admin"`),
+		"value and secret":       c("- {name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, value: x,", "- {name: REDISCLI_AUTH", "has a value and a secret"),
+		"variable twice":         c("{name: TLS,", "{name: REDISCLI_AUTH,", "- {name: REDISCLI_AUTH, secret", "names must differ"),
+		"two of a name":          c("      - name: rdb", "      - {name: rdb, from: [{role: primary}], command: [x]}\n      - name: rdb", "- name: rdb", "names must differ"),
+		"no default of two":      c("      - name: rdb", "      - {name: keys, from: [{role: primary}], command: [x]}\n      - name: rdb", "components:", "none is the default"),
+		"two defaults":           c("      - name: rdb", "      - {name: keys, default: true, from: [{role: primary}], command: [x]}\n      - name: rdb\n        default: true", "default: true\n        from", "there can be one"),
+		"no folder":              c("          folder: /data\n", "", "restore:", "folder"),
+		"folder of the root":     c("folder: /data", "folder: data", "folder: data", "the path of a folder"),
+		"way back sees no pod":   c("[load, \"${app.version}\"]", "[load, \"${source.fqdn}\"]", "command: [load", "known here: app, component, set, params"),
+		"variable of the target": c("{name: APPENDONLY, value", "{name: RESTORE_TARGET, value", "- {name: RESTORE_TARGET", "is taken by the engine"),
+		"schema of a target":     c(`'=~"^[a-z]+$" @allowed("small letters")'`, `"colour"`, "log.bucket", "colour"),
+		"credential twice":       c("[{name: log}]", "[{name: log}, {name: log}]", "credentials", "names must differ"),
+		"way back has a secret":  c("{name: APPENDONLY, value: \"${params['appendonly']}\"}", "{name: APPENDONLY, secret: {credential: default}}", "- {name: APPENDONLY", "secret"),
+		"steady of one set":      c("        facts:", "        steady: [tell]\n        facts:", "steady: [tell]", "is for a component that can have several sets"),
 	})
 }
 

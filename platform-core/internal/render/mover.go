@@ -35,6 +35,8 @@ const (
 	volumeStoreKeys  = plugin.VolumePrefix + "store-keys"
 	volumeStorePass  = plugin.VolumePrefix + "store-pass"
 	volumeRepository = plugin.VolumePrefix + "repository"
+	// volumeTarget begins the names of volumes with the credentials of a target.
+	volumeTarget = plugin.VolumePrefix + "target-"
 )
 
 // Keys of the Secret of an S3 repository.
@@ -58,6 +60,8 @@ type Mover struct {
 	Repository *platformv1.BackupRepository
 	// Deadline until it is ended.
 	Deadline time.Duration
+	// From is the Backup whose data it puts somewhere; nil where it does not.
+	From *platformv1.Backup
 }
 
 // MoverBeside returns the Job of a mover that takes the data of an instance: in the image of a container of a set, whose pods let it in, with the
@@ -104,6 +108,9 @@ func MoverInto(set *platformv1.WorkloadSet, m Mover) (*batchv1.Job, error) {
 	}
 	own.SupplementalGroups = append(own.SupplementalGroups, moverUser)
 	spec.SecurityContext = own
+	if err := withTarget(spec, restore.From.Target, m.From); err != nil {
+		return nil, err
+	}
 	job.Spec.TTLSecondsAfterFinished = new(int32(restoreKept / time.Second))
 	for i := range spec.Volumes {
 		if claim := spec.Volumes[i].PersistentVolumeClaim; claim != nil && spec.Volumes[i].Name == volumeRepository {

@@ -126,6 +126,44 @@ func TestMoverInto(t *testing.T) {
 	}
 }
 
+// A mover that goes on to a point in time is told of it, and has the keys of the place with the logs.
+func TestMoverToAPointInTime(t *testing.T) {
+	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
+	set := spec.DeepCopy()
+	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
+	target := &platformv1.RestoreTarget{Time: "2026-02-03T12:00:00.5+01:00", Parameters: map[string]platformv1.ParameterValue{"bucket": "log"},
+		Credentials: []platformv1.Credential{{Name: "log", PasswordFrom: platformv1.SecretKeyReference{Name: "keys"}}, {Name: "ca", PasswordFrom: platformv1.SecretKeyReference{Name: "keys", Key: "ca.crt"}}}}
+	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "rdb", Target: target}, Container: "redis", Folder: "/data", Command: []string{"load"}}
+	from := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x"}, Spec: platformv1.BackupSpec{ApplicationRef: platformv1.ApplicationReference{Name: "cache"}},
+		Status: platformv1.BackupStatus{Facts: map[string]string{"timeline": "3"}}}
+	m := Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}, From: from,
+		Repository: &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk"}}}}
+	if _, err := MoverInto(set, m); err == nil {
+		t.Error("nobody knows when the Backup was whole, and there is a mover")
+	}
+	from.Status.CompletionTime = new(metav1.Date(2026, 2, 3, 5, 0, 0, 0, time.UTC))
+	job, err := MoverInto(set, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := job.Spec.Template.Spec.Containers[0]
+	i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == mover.TargetEnv })
+	if want := `{"time":"2026-02-03T11:00:00.5Z","since":"2026-02-03T05:00:00Z","place":"shop/cache","parameters":{"bucket":"log"},"facts":{"timeline":"3"}}`; i < 0 || container.Env[i].Value != want {
+		t.Errorf("its environment is %+v, want %s", container.Env, want)
+	}
+	mounts := mounted(job)
+	for credential, key := range map[string]string{"log": "password", "ca": "ca.crt"} {
+		mount := mounts[plan.SecretsDir+"/"+credential]
+		j := slices.IndexFunc(job.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+		if j < 0 || !mount.ReadOnly {
+			t.Fatalf("what is mounted is %+v", mounts)
+		}
+		if source := job.Spec.Template.Spec.Volumes[j].Secret; source.SecretName != "keys" || source.Items[0] != (corev1.KeyToPath{Key: key, Path: "password"}) {
+			t.Errorf("the key %s is %+v", credential, source)
+		}
+	}
+}
+
 // A mover alone has the agents' own image, and writes to a volume.
 func TestMoverAlone(t *testing.T) {
 	repository := &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}

@@ -70,6 +70,9 @@ func reportRestored(app *platformv1.Application, f *facts) {
 // restoredFrom is what a component began with, once each set that was to begin with data has it; nil before.
 func restoredFrom(from *platformv1.ComponentRestore, sets []platformv1.SetState) *platformv1.RestoredFrom {
 	all := &platformv1.RestoredFrom{Backup: from.Backup, UID: from.UID}
+	if from.Target != nil {
+		all.Time = from.Target.Time
+	}
 	done := 0
 	for _, set := range sets {
 		state := set.Restore

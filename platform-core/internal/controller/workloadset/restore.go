@@ -101,6 +101,9 @@ func reportRestore(set *platformv1.WorkloadSet, o outcome.Outcome) {
 	if state.Done() {
 		condition.Status, condition.Reason = metav1.ConditionTrue, platformv1.ReasonRestored
 		condition.Message = fmt.Sprintf("it began with the %s of Backup %q", bytesOf(state.Size), set.Spec.Restore.From.Backup)
+		if target := set.Spec.Restore.From.Target; target != nil {
+			condition.Message += ", and what was committed since until " + target.Time
+		}
 	}
 	conditions.Set(set, condition)
 }
@@ -143,7 +146,7 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	if err := c.noteFilled(ctx, set, f); err != nil {
 		return outcome.Failed(err)
 	}
-	state.CompletionTime, state.RetryTime, state.Message = &metav1.Time{Time: f.now}, nil, ""
+	state.CompletionTime, state.RetryTime, state.Message, state.Reason = &metav1.Time{Time: f.now}, nil, "", ""
 	return outcome.Done()
 }
 
@@ -178,6 +181,12 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 	if missing.Message != "" {
 		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed, missing.Message)
 	}
+	if lacks, err := c.lacksForTarget(ctx, set); err != nil || lacks != "" {
+		if err != nil {
+			return outcome.Failed(err)
+		}
+		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed, lacks)
+	}
 	if o := c.provide(ctx, set, f, set.Spec.Ordinals()[0]); o.Kind() != outcome.KindDone {
 		return o
 	}
@@ -186,7 +195,7 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 
 func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, state *platformv1.RestoreState, backup *platformv1.Backup, repository *platformv1.BackupRepository) outcome.Outcome {
 	job, err := render.MoverInto(set, render.Mover{
-		Namespace: set.Namespace, Name: restoreName(set, state), Domain: set.Labels[platformv1.DomainLabel], For: backup.UID, Repository: repository, Deadline: restoreTimeout,
+		Namespace: set.Namespace, Name: restoreName(set, state), Domain: set.Labels[platformv1.DomainLabel], For: backup.UID, From: backup, Repository: repository, Deadline: restoreTimeout,
 		Owner: *metav1.NewControllerRef(set, platformv1.GroupVersion.WithKind("WorkloadSet")),
 		Plan:  mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: backup.Status.Key, Digest: backup.Status.Digest, Stream: set.Spec.Restore.Part}},
 	})
@@ -205,7 +214,10 @@ func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, 
 
 // retryFill notes that an attempt failed, and when the next one begins.
 func (c *Controller) retryFill(set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState, result mover.Result) outcome.Outcome {
-	state.Message = result.Reason + ": " + jobstate.Tail(result.Message, longestReason)
+	state.Message, state.Reason = result.Reason+": "+jobstate.Tail(result.Message, longestReason), ""
+	if result.Reason == mover.ReasonOutOfRange {
+		state.Reason = platformv1.ReasonTargetOutOfRange
+	}
 	c.events.Warning(set, platformv1.ReasonRestoreFailed, "Attempt %d: %s.", state.Attempt, state.Message)
 	if slices.Contains(finalReasons, result.Reason) {
 		state.Final = true
@@ -225,7 +237,7 @@ func failedFor(set *platformv1.WorkloadSet, state *platformv1.RestoreState) outc
 	if state.Final {
 		return outcome.Stalled(platformv1.ReasonRestoreFailed, text+". It is not tried again: delete this object, and make it anew from another backup")
 	}
-	return outcome.Waiting(platformv1.ReasonRestoreFailed, fmt.Sprintf("%s. Attempt %d follows", text, state.Attempt))
+	return outcome.Waiting(cmp.Or(state.Reason, platformv1.ReasonRestoreFailed), fmt.Sprintf("%s. Attempt %d follows", text, state.Attempt))
 }
 
 // filled says whether a claim of the first pod is marked as having the data: the mark comes last, and outlives the set.

@@ -24,23 +24,38 @@ type Archive struct {
 type mark struct {
 	// Format of the archive: 1.
 	Format int `json:"format"`
-	// System is the number that initdb gave.
-	System string `json:"system"`
+	Identity
 }
 
-// Claim makes the archive that of a system, or says whose it is.
-func (a *Archive) Claim(ctx context.Context, system string) error {
+// Identity tells data apart from other data, and log that goes on from it.
+type Identity struct {
+	// System is the number that initdb gave.
+	System string `json:"system"`
+	// Restore is what the restore was given that made the data of a copy of another server's, which has the same number; empty where none did.
+	Restore string `json:"restore,omitempty"`
+}
+
+// String names it, for people.
+func (i Identity) String() string {
+	if i.Restore == "" {
+		return "system " + i.System
+	}
+	return "system " + i.System + ", restored as " + i.Restore
+}
+
+// Claim makes the archive that of a server's data, or says whose it is.
+func (a *Archive) Claim(ctx context.Context, whose Identity) error {
 	for range 2 {
 		has, err := a.mark(ctx)
 		switch {
-		case err == nil && has.System == system:
+		case err == nil && has.Identity == whose:
 			return nil
 		case err == nil:
-			return store.Refused{Why: fmt.Sprintf("the archive at %s is of system %s, and this is system %s: give this one a place of its own", a.Store, has.System, system)}
+			return store.Refused{Why: fmt.Sprintf("the archive at %s is of %s, and this is %s: give this one a place of its own", a.Store, has.Identity, whose)}
 		case !errors.Is(err, store.ErrAbsent):
 			return err
 		}
-		text, err := json.Marshal(mark{Format: 1, System: system})
+		text, err := json.Marshal(mark{Format: 1, Identity: whose})
 		if err != nil {
 			return err
 		}
@@ -51,14 +66,14 @@ func (a *Archive) Claim(ctx context.Context, system string) error {
 	return fmt.Errorf("the mark of the archive at %s comes and goes", a.Store)
 }
 
-// Belongs refuses an archive of another system.
-func (a *Archive) Belongs(ctx context.Context, system string) error {
+// Belongs refuses an archive of other data.
+func (a *Archive) Belongs(ctx context.Context, whose Identity) error {
 	has, err := a.mark(ctx)
 	switch {
 	case errors.Is(err, store.ErrAbsent):
 		return store.Refused{Why: fmt.Sprintf("there is no archive at %s", a.Store)}
-	case err == nil && has.System != system:
-		return store.Refused{Why: fmt.Sprintf("the archive at %s is of system %s, and this is system %s", a.Store, has.System, system)}
+	case err == nil && has.Identity != whose:
+		return store.Refused{Why: fmt.Sprintf("the archive at %s is of %s, and this is %s", a.Store, has.Identity, whose)}
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,11 +70,11 @@ func (a *Archiver) Failed(name string, why error) {
 var errStops = errors.New("the server stops, and the store does not answer")
 
 func (a *Archiver) keep(ctx context.Context, f File, state *State) error {
-	system, err := a.Data.System()
+	whose, err := a.Data.Identity()
 	if err != nil {
 		return err
 	}
-	if done, err := a.isNoted(system, f); done || err != nil {
+	if done, err := a.isNoted(whose, f); done || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.Patience, fmt.Errorf("%s does not answer within %s", a.Archive.Store, a.Patience))
@@ -87,7 +88,7 @@ func (a *Archiver) keep(ctx context.Context, f File, state *State) error {
 		a.conclude(state, time.Now().UTC())
 	}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := a.attempt(ctx, system, f, state)
+		err := a.attempt(ctx, whose, f, state)
 		if err == nil || errors.As(err, new(store.Refused)) || errors.As(err, new(store.Full)) {
 			return err
 		}
@@ -130,9 +131,9 @@ func (a *Archiver) watch(ctx context.Context, stop context.CancelCauseFunc) {
 }
 
 // attempt keeps the file and those that are next.
-func (a *Archiver) attempt(ctx context.Context, system string, f File, state *State) error {
-	if claim := a.claim(system); state.Claim != claim {
-		if err := a.Archive.Claim(ctx, system); err != nil {
+func (a *Archiver) attempt(ctx context.Context, whose Identity, f File, state *State) error {
+	if claim := a.claim(whose); state.Claim != claim {
+		if err := a.Archive.Claim(ctx, whose); err != nil {
 			return err
 		}
 		state.Claim = claim
@@ -169,7 +170,7 @@ func (a *Archiver) attempt(ctx context.Context, system string, f File, state *St
 				return
 			}
 			if err == nil {
-				a.noteKept(system, next, sum)
+				a.noteKept(whose, next, sum)
 			}
 		})
 	}
@@ -209,7 +210,7 @@ func (a *Archiver) batch(f File) ([]File, error) {
 	return files, nil
 }
 
-// claim names an archive and a system.
-func (a *Archiver) claim(system string) string {
-	return system + " " + cmp.Or(a.Archive.Store.String(), "nowhere")
+// claim names an archive and whose it is.
+func (a *Archiver) claim(whose Identity) string {
+	return strings.TrimSpace(whose.System+" "+whose.Restore) + " " + cmp.Or(a.Archive.Store.String(), "nowhere")
 }

@@ -21,10 +21,10 @@ type kept struct {
 }
 
 // noteKept notes a file. Without the note it is compared with the store's once more, and that is all.
-func (a *Archiver) noteKept(system string, f File, sum Sum) {
+func (a *Archiver) noteKept(whose Identity, f File, sum Sum) {
 	err := os.MkdirAll(filepath.Join(a.Notes, notesFolder), 0o700)
 	if err == nil {
-		err = a.write(filepath.Join(notesFolder, f.Name), kept{a.claim(system), sum})
+		err = a.write(filepath.Join(notesFolder, f.Name), kept{a.claim(whose), sum})
 	}
 	if err != nil {
 		a.Log.Warn("cannot note what is archived", "file", f.Name, "problem", err.Error())
@@ -32,13 +32,13 @@ func (a *Archiver) noteKept(system string, f File, sum Sum) {
 }
 
 // isNoted says whether a file is in the store as it is here.
-func (a *Archiver) isNoted(system string, f File) (bool, error) {
+func (a *Archiver) isNoted(whose Identity, f File) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(a.Notes, notesFolder, f.Name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	var k kept
-	if err != nil || json.Unmarshal(text, &k) != nil || k.Claim != a.claim(system) {
+	if err != nil || json.Unmarshal(text, &k) != nil || k.Claim != a.claim(whose) {
 		return false, nil
 	}
 	file, err := os.Open(a.Data.path("pg_wal", f.Name))

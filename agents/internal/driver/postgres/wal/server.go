@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,31 @@ func (d Data) System() (string, error) {
 		return "", fmt.Errorf("cannot read %s: %w", file.Name(), err)
 	}
 	return strconv.FormatUint(system, 10), nil
+}
+
+// RestoredFile is in data that a restore made of a copy of another server's, and has what tells the two apart.
+const RestoredFile = "zeroinfra.restored"
+
+var restoredForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// Identity of the data.
+func (d Data) Identity() (Identity, error) {
+	system, err := d.System()
+	if err != nil {
+		return Identity{}, err
+	}
+	text, err := os.ReadFile(d.path(RestoredFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Identity{System: system}, nil
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	restore := strings.TrimSpace(string(text))
+	if !restoredForm.MatchString(restore) {
+		return Identity{}, fmt.Errorf("%s has %q, which is none of the numbers that a restore gives", d.path(RestoredFile), restore)
+	}
+	return Identity{system, restore}, nil
 }
 
 // Place is where the log is kept below that of the instance: nowhere else, or in a folder of its own after an upgrade to another major version, whose log

@@ -226,7 +226,7 @@ func TestAnArchive(t *testing.T) {
 	if err := other.archiver.Keep(t.Context(), name); err == nil || !strings.Contains(err.Error(), "is of system 7000000000000000001, and this is system 7000000000000000002") {
 		t.Errorf("it says %v", err)
 	}
-	if err := archiveAt(t, place).Belongs(t.Context(), "7000000000000000002"); err == nil {
+	if err := archiveAt(t, place).Belongs(t.Context(), Identity{System: "7000000000000000002"}); err == nil {
 		t.Error("the archive of another system is restored")
 	}
 	// Half a segment.

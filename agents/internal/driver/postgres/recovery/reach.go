@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/driver/postgres/replication"
+	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
+	"github.com/zeroinfra/platform-core/agentproto/mover"
+)
+
+const (
+	// lookedAt is how many segments, from the last one back, are looked through for a transaction.
+	lookedAt = 64
+	// timeForm is how times are written for people, in UTC.
+	timeForm = "2006-01-02T15:04:05.999999Z"
+)
+
+// OutOfRange says that a target cannot be reached, and what can be. What is archived later may change that.
+type OutOfRange struct{ Why string }
+
+// Error implements error.
+func (o OutOfRange) Error() string { return o.Why }
+
+func outOfRange(format string, args ...any) error { return OutOfRange{fmt.Sprintf(format, args...)} }
+
+// Reach is what a recovery has to go by.
+type Reach struct {
+	Archive *wal.Archive
+	Target  mover.Target
+	// Programs is the folder of the server's programs, and Work one for what is looked at, a segment at a time.
+	Programs, Work string
+	Log            *slog.Logger
+}
+
+// copied is where a copy of the data begins and was whole; its timeline is 0 where nobody knows.
+type copied struct {
+	timeline, segment int64
+}
+
+func (r *Reach) copied() (copied, error) {
+	facts := r.Target.Facts
+	if facts["timeline"] == "" || facts["stopLSN"] == "" {
+		return copied{}, nil
+	}
+	timeline, err := strconv.ParseInt(facts["timeline"], 10, 64)
+	if err != nil {
+		return copied{}, fmt.Errorf("the backup says that its timeline is %q", facts["timeline"])
+	}
+	end, err := replication.ParseLSN(facts["stopLSN"])
+	if err != nil {
+		return copied{}, fmt.Errorf("the backup says that it ended at %q", facts["stopLSN"])
+	}
+	// A position at the beginning of a segment is the end of the one before.
+	return copied{timeline, int64(uint64(max(end, 1)-1) / wal.SegmentBytes)}, nil
+}
+
+// Has says whether the archive has the log that the backup was whole with. One that has not may have it elsewhere, as the data says.
+func (r *Reach) Has(ctx context.Context) (bool, error) {
+	c, err := r.copied()
+	if err != nil || c.timeline == 0 {
+		return false, err
+	}
+	lineage, err := r.Archive.LineageOf(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	t, found := timelineOf(lineage, c.timeline)
+	if !found {
+		return false, nil
+	}
+	next, err := r.Archive.After(ctx, t, c.segment-1, 1)
+	return err == nil && len(next) > 0 && next[0] == c.segment, err
+}
+
+// Check refuses a target that cannot be reached. It is an OutOfRange then.
+func (r *Reach) Check(ctx context.Context) error {
+	t := r.Target
+	if t.Time.Before(t.Since) {
+		return outOfRange("%s is before %s, when the backup was whole: take an earlier backup", inWords(t.Time), inWords(t.Since))
+	}
+	lineage, err := r.Archive.LineageOf(ctx, nil)
+	if err != nil {
+		return err
+	}
+	c, err := r.copied()
+	if err != nil {
+		return err
+	}
+	if c.timeline > 0 {
+		if err := r.descends(ctx, lineage, c); err != nil {
+			return err
+		}
+	}
+	last, err := r.last(ctx, lineage)
+	if err != nil {
+		return err
+	}
+	if !last.After(t.Since) {
+		return outOfRange("%s cannot be reached: the archive at %s has no transaction after the backup, which was whole at %s", inWords(t.Time), r.Archive.Store, inWords(t.Since))
+	}
+	if !t.Time.Before(last) {
+		return outOfRange("%s cannot be reached: with this backup and the archive at %s it can be from %s to before %s, when the last transaction ended that is archived",
+			inWords(t.Time), r.Archive.Store, inWords(t.Since), inWords(last))
+	}
+	r.Log.Info("the target can be reached", "time", inWords(t.Time), "since", inWords(t.Since), "last", inWords(last))
+	return nil
+}
+
+// descends refuses an archive whose latest timeline does not go through the end of the backup.
+func (r *Reach) descends(ctx context.Context, lineage *wal.Lineage, c copied) error {
+	last := lineage.Timelines[len(lineage.Timelines)-1]
+	t, found := timelineOf(lineage, c.timeline)
+	if !found {
+		return outOfRange("the backup is on timeline %d, and timeline %s, the latest of the archive at %s, does not descend from it: take a backup that was made later", c.timeline, last, r.Archive.Store)
+	}
+	if end, ends := lineage.Ends[c.timeline]; ends && end < c.segment {
+		return outOfRange("timeline %d of the backup was left before the backup was whole, and timeline %s of the archive at %s goes on from there: take a backup that was made later", c.timeline, last, r.Archive.Store)
+	}
+	next, err := r.Archive.After(ctx, t, c.segment-1, 1)
+	if err != nil {
+		return err
+	}
+	if len(next) == 0 || next[0] != c.segment {
+		return outOfRange("the archive at %s has no %s, with which the backup was whole: nothing that came after can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
+	}
+	return nil
+}
+
+// last is when the last transaction ended that the archive has of a lineage; zero for none.
+func (r *Reach) last(ctx context.Context, lineage *wal.Lineage) (time.Time, error) {
+	left := lookedAt
+	for _, t := range slices.Backward(lineage.Timelines) {
+		numbers, err := r.Archive.After(ctx, t, -1, math.MaxInt)
+		if err != nil {
+			return time.Time{}, err
+		}
+		for _, number := range slices.Backward(numbers) {
+			if end, ends := lineage.Ends[t.Number]; ends && number > end {
+				continue
+			}
+			if left--; left < 0 {
+				return time.Time{}, nil
+			}
+			at, err := r.lastOf(ctx, t, wal.SegmentOf(t.Number, number))
+			if err != nil || !at.IsZero() {
+				return at, err
+			}
+		}
+	}
+	return time.Time{}, nil
+}
+
+// ended is what pg_waldump says of the end of a transaction.
+var ended = regexp.MustCompile(`desc: (?:COMMIT|ABORT)(?:_PREPARED [0-9]+:)? ([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?) UTC`)
+
+// lastOf is when the last transaction of a segment ended; zero where it has none.
+func (r *Reach) lastOf(ctx context.Context, t wal.Timeline, f wal.File) (time.Time, error) {
+	path := filepath.Join(r.Work, f.Name)
+	if err := r.Archive.Fetch(ctx, t, f, path); err != nil {
+		return time.Time{}, fmt.Errorf("%s of the archive at %s: %w", f.Name, r.Archive.Store, err)
+	}
+	defer os.Remove(path)
+	dump := exec.CommandContext(ctx, filepath.Join(r.Programs, "pg_waldump"), "--rmgr=Transaction", path)
+	dump.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C")
+	// It ends with an error where the segment does, since it looks for the next one.
+	said, err := dump.Output()
+	if ctx.Err() != nil {
+		return time.Time{}, context.Cause(ctx)
+	}
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		return time.Time{}, err
+	}
+	var last time.Time
+	for _, found := range ended.FindAllSubmatch(said, -1) {
+		at, err := time.Parse("2006-01-02 15:04:05.999999", string(found[1]))
+		if err != nil {
+			return time.Time{}, err
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	return last, nil
+}
+
+func timelineOf(lineage *wal.Lineage, number int64) (wal.Timeline, bool) {
+	i := slices.IndexFunc(lineage.Timelines, func(t wal.Timeline) bool { return t.Number == number })
+	if i < 0 {
+		return wal.Timeline{}, false
+	}
+	return lineage.Timelines[i], true
+}
+
+func inWords(t time.Time) string {
+	return t.UTC().Format(timeForm)
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// lacksForTarget says which Secret of a target is not there, so that no mover waits for one that nobody makes; empty where none is missing.
+func (c *Controller) lacksForTarget(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
+	target := set.Spec.Restore.From.Target
+	if target == nil {
+		return "", nil
+	}
+	for _, credential := range target.Credentials {
+		from, secret := credential.PasswordFrom, &corev1.Secret{}
+		err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: from.Name}, secret)
+		if apierrors.IsNotFound(err) {
+			return fmt.Sprintf("restoreFrom.target names Secret %q for the credential %q, which is not there: create it in namespace %q", from.Name, credential.Name, set.Namespace), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("cannot read Secret %q of a target: %w", from.Name, err)
+		}
+		if key := cmp.Or(from.Key, plugin.SecretKeyPassword); len(secret.Data[key]) == 0 {
+			return fmt.Sprintf("Secret %q of restoreFrom.target has no key %q: add it", from.Name, key), nil
+		}
+	}
+	return "", nil
+}

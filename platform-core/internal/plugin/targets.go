@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
+)
+
+// TargetMethod says what a RestoreMethod takes to go on to a point in time. Its command finds the target, with the parameters, in the variable
+// RESTORE_TARGET (mover.Target), and each credential as /zeroinfra/secrets/<name>/password. It ends with mover.ExitOutOfRange, after a sentence that
+// says what can be reached, where the target cannot be.
+type TargetMethod struct {
+	// Parameters that say where the logs are, by name.
+	Parameters map[string]TargetParameter `json:"parameters,omitempty"`
+	// Credentials that open that place.
+	Credentials []TargetCredential `json:"credentials,omitempty"`
+}
+
+// TargetParameter is one parameter of a target.
+type TargetParameter struct {
+	// Schema is the CUE constraint of its text.
+	Schema string `json:"schema"`
+	// Description in one line.
+	Description string `json:"description,omitempty"`
+	// Optional says that it can be left out.
+	Optional bool `json:"optional,omitempty"`
+}
+
+// TargetCredential is one credential of a target.
+type TargetCredential struct {
+	// Name of it.
+	Name string `json:"name"`
+	// Description in one line.
+	Description string `json:"description,omitempty"`
+	// Optional says that it can be left out.
+	Optional bool `json:"optional,omitempty"`
+}
+
+// Check says whether a target has what the method takes, and nothing else; the error is a sentence.
+func (m *TargetMethod) Check(target *platformv1.RestoreTarget) error {
+	for _, name := range slices.Sorted(maps.Keys(target.Parameters)) {
+		p, known := m.Parameters[name]
+		if !known {
+			return fmt.Errorf("there is no parameter %q: there are %s", name, cmpNone(strings.Join(slices.Sorted(maps.Keys(m.Parameters)), ", ")))
+		}
+		if err := constraint.CheckText(p.Schema, string(target.Parameters[name])); err != nil {
+			return fmt.Errorf("parameter %q %w", name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Parameters)) {
+		if _, given := target.Parameters[name]; !given && !m.Parameters[name].Optional {
+			return fmt.Errorf("parameter %q is missing: %s", name, m.Parameters[name].Description)
+		}
+	}
+	known := names(m.Credentials, func(c TargetCredential) string { return c.Name })
+	given := names(target.Credentials, func(c platformv1.Credential) string { return c.Name })
+	for _, name := range given {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("there is no credential %q: there are %s", name, cmpNone(strings.Join(known, ", ")))
+		}
+	}
+	for _, c := range m.Credentials {
+		if !c.Optional && !slices.Contains(given, c.Name) {
+			return fmt.Errorf("credential %q is missing: %s", c.Name, c.Description)
+		}
+	}
+	return nil
+}
+
+func (l *loader) checkTarget(path document.Path, m *TargetMethod) {
+	if m == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Parameters)) {
+		if err := constraint.CheckTextConstraint(m.Parameters[name].Schema); err != nil {
+			l.wrong(path.With("parameters").With(name).With("schema"), "%v", err)
+		}
+	}
+	unique(l, path.With("credentials"), m.Credentials, func(c TargetCredential) string { return c.Name })
+}
