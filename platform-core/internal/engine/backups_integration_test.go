@@ -23,8 +23,8 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// kept makes an instance that serves in a namespace that has no pod that is not restricted, with a repository on a volume.
-func kept(t *testing.T) (*platformv1.Application, *jobs) {
+// kept makes an instance, as changed, that serves in a namespace that has no pod that is not restricted, with a repository on a volume.
+func kept(t *testing.T, changes ...func(*platformv1.ApplicationSpec)) (*platformv1.Application, *jobs) {
 	t.Helper()
 	if err := prepare(); err != nil {
 		t.Fatal(err)
@@ -42,6 +42,9 @@ func kept(t *testing.T) (*platformv1.Application, *jobs) {
 	}})
 	repository(t, namespace, "store", platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}})
 	app := application(namespace)
+	for _, change := range changes {
+		change(&app.Spec)
+	}
 	create(t, app)
 	return app, played
 }

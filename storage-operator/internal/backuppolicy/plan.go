@@ -221,6 +221,10 @@ func selectorOf(selector *storagev1.BackupSelector) (func(*platformv1.Applicatio
 		}
 	}
 	return func(app *platformv1.Application) bool {
+		if _, drill := app.Labels[platformv1.DrillLabel]; drill {
+			// It is a copy that is removed at once.
+			return false
+		}
 		return (len(selector.Namespaces) == 0 || slices.Contains(selector.Namespaces, app.Namespace)) &&
 			(len(selector.Kinds) == 0 || slices.Contains(selector.Kinds, kindOf(app))) && among.Matches(labels.Set(app.Labels))
 	}, nil
