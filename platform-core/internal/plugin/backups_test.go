@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ const backedUp = `    backups:
           command: [load, "${app.version}"]
           env:
             - {name: APPENDONLY, value: "${params['appendonly']}"}
+        verify: {topology: standalone, operation: Restart}
 `
 
 func TestBrokenBackups(t *testing.T) {
@@ -49,8 +51,30 @@ func TestBrokenBackups(t *testing.T) {
 		"no folder":             c("          folder: /data\n", "", "restore:", "folder"),
 		"folder of the root":    c("folder: /data", "folder: data", "folder: data", "the path of a folder"),
 		"way back sees no pod":  c("[load, \"${app.version}\"]", "[load, \"${source.fqdn}\"]", "command: [load", "known here: app, component, set, params"),
+		"verify of nowhere":     c("topology: standalone", "topology: alone", "verify:", `names the topology "alone"`),
+		"verify by nobody":      c("operation: Restart", "operation: Ask", "verify:", `"Ask"`),
+		"verify no way back":    c(backedUp[strings.Index(backedUp, "        restore:"):strings.Index(backedUp, "        verify:")], "", "verify:", "the method has no restore"),
 		"way back has a secret": c("{name: APPENDONLY, value: \"${params['appendonly']}\"}", "{name: APPENDONLY, secret: {credential: default}}", "- {name: APPENDONLY", "secret"),
 	})
+}
+
+// A drill makes one pod: a topology is none for it that asks for more, or that has no such component.
+func TestVerifyTakesATopologyOfOnePod(t *testing.T) {
+	for topology, says := range map[string]string{
+		"standalone": "", "replication": "",
+		"sentinel": `component "redis" has 2 pods at least: a drill makes one`,
+		"cluster":  `which has no component "redis", or not always`,
+	} {
+		sources, errs := LoadFolder(os.DirFS(redisFolder), "redis")
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		added := "        restore: {folder: /data, command: [load]}\n        verify: {topology: " + topology + ", operation: Restart}\n"
+		edit(t, sources, PartComponents, components, "        facts:\n", added+"        facts:\n")
+		if _, errs := Load(sources); (len(errs) > 0) != (says != "") || says != "" && !strings.Contains(list(errs), says) {
+			t.Errorf("%s: it says %s, want %q", topology, list(errs), says)
+		}
+	}
 }
 
 func TestRestoreMethod(t *testing.T) {
