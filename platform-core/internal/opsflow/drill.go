@@ -4,6 +4,7 @@ package opsflow
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -107,6 +108,7 @@ func drilled(name string, source *platformv1.Application, backup, version string
 	i := slices.IndexFunc(source.Spec.Components, func(c platformv1.ApplicationComponent) bool { return c.Name == method.Component })
 	if i >= 0 {
 		like := source.Spec.Components[i].DeepCopy()
+		maps.DeleteFunc(like.Parameters, func(name string, _ platformv1.ParameterValue) bool { return !method.Verify.Takes(name) })
 		part.Resources, part.Storage, part.Parameters, part.Scheduling = like.Resources, like.Storage, like.Parameters, like.Scheduling
 	}
 	itself := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{platformv1.ApplicationLabel: name}}}

@@ -36,14 +36,14 @@ func drilling(parameters map[string]platformv1.ParameterValue) *stage {
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "redis-a"}, Spec: platformv1.ApplicationSpec{
 		Plugin: "redis", PluginVersion: "1.1.0", Version: "8.0", Topology: "sentinel", DeletionProtection: true, Schedules: []platformv1.Schedule{{Name: "nightly"}},
 		Components: []platformv1.ApplicationComponent{{Name: "sentinel"}, {
-			Name: "redis", Replicas: new(int32(3)), Storage: &platformv1.Storage{Size: resource.MustParse("3Gi")}, Parameters: platformv1.Parameters{"hz": "10"},
+			Name: "redis", Replicas: new(int32(3)), Storage: &platformv1.Storage{Size: resource.MustParse("3Gi")}, Parameters: platformv1.Parameters{"hz": "10", "min-replicas-to-write": "1"},
 			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
 		}},
 	}}
 	s := &stage{
 		op: &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "weekly", UID: "op-uid"}, Spec: platformv1.OperationSpec{TemplateRef: "VerifyBackup", Parameters: parameters}},
 		facts: Facts{Now: epoch, Template: Defaults()["VerifyBackup"], Target: `Redis "a"`, Application: app,
-			BackupMethods: []BackupMethod{{Name: "rdb", Component: "redis", Default: true, Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify"}}}},
+			BackupMethods: []BackupMethod{{Name: "rdb", Component: "redis", Default: true, Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify", Except: []string{"min-replicas-*"}}}}},
 		backup: &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly-1", UID: "backup-uid"}, Spec: platformv1.BackupSpec{Method: "rdb"},
 			Status: platformv1.BackupStatus{Phase: platformv1.BackupCompleted, Version: "7.0"}},
 	}
@@ -139,7 +139,7 @@ func TestDrillMakesOneSmallInstance(t *testing.T) {
 		spec.RestoreFrom.Backup != "nightly-1" || spec.DeletionProtection || len(spec.Schedules) > 0 || len(spec.NetworkPolicy.From) != 1 || len(spec.Components) != 1 {
 		t.Errorf("its spec is %+v", spec)
 	}
-	if c := spec.Components[0]; c.Name != "redis" || *c.Replicas != 1 || c.Storage.Size.String() != "3Gi" || c.Parameters["hz"] != "10" || c.Resources.Limits.Memory().String() != "1Gi" {
+	if c := spec.Components[0]; c.Name != "redis" || *c.Replicas != 1 || c.Storage.Size.String() != "3Gi" || c.Parameters["hz"] != "10" || len(c.Parameters) != 1 || c.Resources.Limits.Memory().String() != "1Gi" {
 		t.Errorf("its component is %+v", c)
 	}
 }

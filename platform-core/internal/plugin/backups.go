@@ -42,7 +42,12 @@ type VerifyMethod struct {
 	Topology string `json:"topology"`
 	// Operation is the template of the plugin that reads all of the data and fails when something is wrong with it. Each of its parameters has a default.
 	Operation string `json:"operation"`
+	// Except are the parameters, or beginnings and *, that the instance of a drill does not have from the source: those for replicas, for example.
+	Except []string `json:"except,omitempty"`
 }
+
+// Takes says whether the instance of a drill has a parameter of the source.
+func (m *VerifyMethod) Takes(parameter string) bool { return !matchesAny(m.Except, parameter) }
 
 // RestoreMethod makes of what a BackupMethod wrote the files that the middleware starts with.
 type RestoreMethod struct {
@@ -228,6 +233,9 @@ func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) 
 		if sets, replicas := c.limits(part); sets.Min > 1 || replicas.Min > 1 {
 			l.wrong(at, "names %q, in which component %q has %d pods at least: a drill makes one", all[i].Name, c.Name, max(sets.Min, 1)*replicas.Min)
 		}
+	}
+	if len(m.Verify.Except) > 0 {
+		l.checkFileParameters(path, c, FileParameters{Except: m.Verify.Except})
 	}
 	file, known := l.operations[m.Verify.Operation]
 	if !known {

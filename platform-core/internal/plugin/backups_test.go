@@ -26,7 +26,7 @@ const backedUp = `    backups:
           command: [load, "${app.version}"]
           env:
             - {name: APPENDONLY, value: "${params['appendonly']}"}
-        verify: {topology: standalone, operation: Restart}
+        verify: {topology: standalone, operation: Restart, except: [min-replicas-*]}
 `
 
 func TestBrokenBackups(t *testing.T) {
@@ -53,6 +53,7 @@ func TestBrokenBackups(t *testing.T) {
 		"way back sees no pod":  c("[load, \"${app.version}\"]", "[load, \"${source.fqdn}\"]", "command: [load", "known here: app, component, set, params"),
 		"verify of nowhere":     c("topology: standalone", "topology: alone", "verify:", `names the topology "alone"`),
 		"verify by nobody":      c("operation: Restart", "operation: Ask", "verify:", `"Ask"`),
+		"verify without":        c("min-replicas-*", "min-slaves-*", "verify:", `no parameter of the schema is called so`),
 		"verify no way back":    c(backedUp[strings.Index(backedUp, "        restore:"):strings.Index(backedUp, "        verify:")], "", "verify:", "the method has no restore"),
 		"way back has a secret": c("{name: APPENDONLY, value: \"${params['appendonly']}\"}", "{name: APPENDONLY, secret: {credential: default}}", "- {name: APPENDONLY", "secret"),
 	})
