@@ -86,6 +86,15 @@ func (s *space) onShelf(key string) (files string, found bool) {
 	return out, strings.TrimSpace(out) != ""
 }
 
+// damage changes some bytes of what is on the shelf of a Backup.
+func (s *space) damage(b *platformv1.Backup) {
+	s.Helper()
+	const breaks = `cd "$0" && for f in */data-*; do printf damaged | dd of="$f" bs=1 seek=100 conv=notrunc 2>/dev/null || exit 1; done`
+	if _, err := run(s.ctx, s.name, shelfName, shelfName, "", "sh", "-c", breaks, mover.VolumePath+"/kept/"+b.Status.Key); err != nil {
+		s.Fatal(err)
+	}
+}
+
 // judged gives a Backup to a script's standard input, in the image of a container of a pod, and has the test fail where the data is not as its
 // manifest says or the script does not end well.
 func (s *space) judged(name string, b *platformv1.Backup, like *corev1.Pod, container, script string, arguments ...string) {

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
-	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
@@ -181,11 +180,7 @@ func (i *instance) checkBadRestores() {
 // checkDamagedRestore: data that is not what was kept starts nothing.
 func (i *instance) checkDamagedRestore() {
 	i.create(backupOf("damaged", "store", i.reference()))
-	b := i.whole("damaged")
-	const breaks = `cd "$0" && for f in */data-*; do printf damaged | dd of="$f" bs=1 seek=100 conv=notrunc 2>/dev/null || exit 1; done`
-	if _, err := run(i.ctx, i.space.name, shelfName, shelfName, "", "sh", "-c", breaks, mover.VolumePath+"/kept/"+b.Status.Key); err != nil {
-		i.Fatal(err)
-	}
+	i.damage(i.whole("damaged"))
 	i.redis("broken", restoredFrom("damaged-backup"), safe()).held(platformv1.ReasonRestoreFailed, "It is not tried again")
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // BackupSpec says what a Backup is of, and where it is kept. Operations make it; of a Backup that is there only deletionPolicy, retention and cancel change.
@@ -158,7 +159,39 @@ type BackupStatus struct {
 	// removals is how often its removal from the repository was tried and failed.
 	// +optional
 	Removals int32 `json:"removals,omitempty"`
+	// verified is what the last restore drill came to; absent when there was none.
+	// +optional
+	Verified *BackupVerification `json:"verified,omitempty"`
 }
+
+// BackupVerification is what a restore drill came to.
+type BackupVerification struct {
+	// outcome: Passed, Failed or Unfinished.
+	Outcome VerificationOutcome `json:"outcome"`
+	// time at which that was known.
+	Time metav1.Time `json:"time"`
+	// message says what was found, or why it is not known whether the data is good.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// operation is the name of the Operation that was the drill, and operationUID its UID.
+	Operation string `json:"operation"`
+	// operationUID tells it from another Operation of this name.
+	OperationUID types.UID `json:"operationUID"`
+}
+
+// VerificationOutcome says what a restore drill came to.
+// +kubebuilder:validation:Enum=Passed;Failed;Unfinished
+type VerificationOutcome string
+
+// Values of VerificationOutcome.
+const (
+	// VerificationPassed: an instance began with the data, and the verification of its plugin found it good.
+	VerificationPassed VerificationOutcome = "Passed"
+	// VerificationFailed: the data cannot be restored, or is not good.
+	VerificationFailed VerificationOutcome = "Failed"
+	// VerificationUnfinished: the drill came to no end, so that nobody knows.
+	VerificationUnfinished VerificationOutcome = "Unfinished"
+)
 
 // BackupLeftovers says whether a Backup that failed may have left data in the repository.
 type BackupLeftovers string
@@ -203,6 +236,7 @@ func (s *BackupStatus) From() []BackupSource {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Completed",type=date,JSONPath=`.status.completionTime`
+// +kubebuilder:printcolumn:name="Verified",type=string,JSONPath=`.status.verified.outcome`
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiryTime`,priority=1
 // +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.status.source.pod`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1

@@ -18,6 +18,8 @@ const (
 	MonitoredCondition = "Monitored"
 	// RestoredCondition says whether the data of the Backup is there that an instance begins with; absent where it begins with none.
 	RestoredCondition = "Restored"
+	// BackupsVerifiedCondition says what the last restore drill of an instance's Backups came to; absent when there was none.
+	BackupsVerifiedCondition = "BackupsVerified"
 	// PointOfNoReturnCondition is True once an Operation has passed the point from which on there is no way back, False before; absent for one
 	// whose template has none.
 	PointOfNoReturnCondition = "PointOfNoReturn"
@@ -30,7 +32,7 @@ const (
 
 // EngineConditions are the types that the engine has itself: no plugin declares one of them.
 var EngineConditions = []string{ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition, MonitoredCondition,
-	RestoredCondition, PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
+	RestoredCondition, BackupsVerifiedCondition, PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
 
 // Reasons of the conditions above. A reason is stable and for machines; the
 // message beside it says what to do.
@@ -73,6 +75,12 @@ const (
 	ReasonTargetOutOfRange = "TargetOutOfRange"
 	// ReasonRestored: it is there.
 	ReasonRestored = "Restored"
+	// ReasonVerified: an instance began with the data of a Backup in a restore drill, and it was good.
+	ReasonVerified = "Verified"
+	// ReasonVerificationFailed: the data of a Backup could not be restored in a drill, or was not good.
+	ReasonVerificationFailed = "VerificationFailed"
+	// ReasonDrillUnfinished: a restore drill came to no end, so that nobody knows whether the data is good.
+	ReasonDrillUnfinished = "DrillUnfinished"
 	// ReasonPluginNotFound: no loaded bundle has this plugin name and version.
 	ReasonPluginNotFound = "PluginNotFound"
 	// ReasonPluginInvalid: a bundle is there and was refused.

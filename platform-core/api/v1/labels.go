@@ -86,6 +86,8 @@ const (
 
 	// BackupLabel is on the Job of a mover and on its pod, and is the UID of the Backup, or the BackupRepository, that it works for.
 	BackupLabel = "platform.zeroinfra.github.com/backup"
+	// DrillLabel is on an Application that a restore drill made and removes, and names the one whose Backup it begins with.
+	DrillLabel = "platform.zeroinfra.github.com/drill-of"
 	// MoverPlanAnnotation has what a mover is to do; the kubelet gives it to the container as a file.
 	MoverPlanAnnotation = "platform.zeroinfra.github.com/mover-plan"
 	// ShareFinalizer is on a BackupRepository on NFS, whose PersistentVolume is to go with it.

@@ -23,11 +23,14 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// kept makes an instance that serves in a namespace with a repository.
-func kept(t *testing.T) (*platformv1.Application, *jobs) {
+// kept makes an instance, as changed, that serves in a namespace with a repository.
+func kept(t *testing.T, changes ...func(*platformv1.ApplicationSpec)) (*platformv1.Application, *jobs) {
 	t.Helper()
 	namespace, played := keeping(t)
 	app := application(namespace)
+	for _, change := range changes {
+		change(&app.Spec)
+	}
 	create(t, app)
 	return app, played
 }

@@ -60,6 +60,8 @@ type BackupMethod struct {
 	Component string
 	// Default says whether it is the one where nobody names one.
 	Default bool
+	// Verify says how a drill judges what is restored of it; nil when nobody can.
+	Verify *plugin.VerifyMethod
 }
 
 // backupStep makes a Backup, whose controller does the work, and waits until it has ended.

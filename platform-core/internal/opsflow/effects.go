@@ -34,6 +34,8 @@ type Effect struct {
 	Life *Life
 	// Backup is one to be made, or to look at.
 	Backup *Backup
+	// Drill is what is to be done about a restore drill.
+	Drill *Drill
 }
 
 // Call is a call to an agent of one pod.
@@ -53,6 +55,8 @@ type Call struct {
 type Child struct {
 	// Name in the namespace of the Operation, which owns it.
 	Name string
+	// Application that it acts on; that of the Operation when empty.
+	Application string
 	// Spec of it.
 	Spec platformv1.OperationSpec
 }
@@ -152,6 +156,9 @@ type Answer struct {
 	Job JobState
 	// Backup as it is; nil when it is absent.
 	Backup *platformv1.Backup
+	// Instance of a drill as it is; nil when it is absent. Remains are what is left of one that is being removed, in words.
+	Instance *platformv1.Application
+	Remains  []string
 }
 
 // Failure says how an effect failed.

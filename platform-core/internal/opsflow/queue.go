@@ -21,6 +21,8 @@ type Queue struct {
 	Operations []*platformv1.Operation
 	// Urgent says whether the template of an Operation pre-empts others.
 	Urgent func(*platformv1.Operation) bool
+	// Apart says whether the template of an Operation touches nothing of the Application: such ones wait for each other only, and nobody else for them.
+	Apart func(*platformv1.Operation) bool
 }
 
 // Ahead returns the Operation that has to end before op can start; nil when it is op's turn. One that runs comes before all others, then
@@ -35,6 +37,9 @@ func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 	var first *platformv1.Operation
 	above := ancestors(op, q.Operations)
 	for _, other := range q.Operations {
+		if q.apart(op) != q.apart(other) {
+			continue
+		}
 		if other.UID == op.UID || RecordsFailover(other) || Finished(other) || StandsAside(other) && (Held(other) || !decided(other)) || !other.DeletionTimestamp.IsZero() || q.before(op, other) < 0 {
 			continue
 		}
@@ -55,7 +60,7 @@ func (q Queue) Ahead(op *platformv1.Operation) *platformv1.Operation {
 // Preempts returns the Operation for which one that runs has to end at its next safe point; nil for none. What pre-empts is itself ended by
 // nobody, and neither is what its steps run, nor what has passed its point of no return, nor what keeps nobody waiting since it waits for a maintenance window.
 func (q Queue) Preempts(op *platformv1.Operation) *platformv1.Operation {
-	if Records(op) || q.urgent(op) || Passed(op) || Held(op) {
+	if Records(op) || q.urgent(op) || Passed(op) || Held(op) || q.apart(op) {
 		return nil
 	}
 	for _, other := range q.Operations {
@@ -105,6 +110,10 @@ func (q Queue) preempts(op *platformv1.Operation) bool {
 		return false
 	}
 	return q.Urgent != nil && !op.Spec.DryRun && q.Urgent(op)
+}
+
+func (q Queue) apart(op *platformv1.Operation) bool {
+	return q.Apart != nil && !Records(op) && q.Apart(op)
 }
 
 // ancestors are the Operations whose steps run this one, directly or not.

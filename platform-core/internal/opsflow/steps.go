@@ -49,6 +49,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return applyStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineBackup:
 		return backupStep{}
+	case step.Engine != nil && step.Engine.Do == plugin.EngineDrill:
+		return drillStep{}
 	case step.Engine != nil:
 		return engineStep{}
 	case step.Approval != nil:
@@ -274,24 +276,7 @@ func (r *run) compensate() {
 		if !r.passed() {
 			wanted = append(wanted, t.Compensate...)
 		}
-		if t.Job != nil {
-			if v := r.withdrawJobs(t, step); !v.done() {
-				v.step = t.Name
-				r.waits = append(r.waits, v)
-				return
-			}
-		}
-		if does(*t, plugin.EngineBackup) {
-			if v := r.withdrawBackup(step); !v.done() {
-				v.step = t.Name
-				r.waits = append(r.waits, v)
-				return
-			}
-		}
-		if !asksForWriter(t) {
-			continue
-		}
-		if v := withdraw(r, step); !v.done() {
+		if v := r.withdrawn(t, step); !v.done() {
 			v.step = t.Name
 			r.waits = append(r.waits, v)
 			return
@@ -316,6 +301,21 @@ func (r *run) compensate() {
 			return
 		}
 	}
+}
+
+// withdrawn is done when nothing goes on any more that a step began.
+func (r *run) withdrawn(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
+	switch {
+	case t.Job != nil:
+		return r.withdrawJobs(t, step)
+	case does(*t, plugin.EngineBackup):
+		return r.withdrawBackup(step)
+	case does(*t, plugin.EngineDrill):
+		return r.withdrawDrill(step)
+	case asksForWriter(t):
+		return withdraw(r, step)
+	}
+	return verdict{}
 }
 
 // asksForWriter says whether a step may ask a set for another writer.

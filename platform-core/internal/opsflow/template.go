@@ -155,12 +155,22 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 		if failover && !names {
 			return refuse(ReasonNotSupported, "plugin %q declares no failover for %s: its members elect a writer themselves, or there is none", bundle.Manifest.Name, list(components))
 		}
+		if does(step, plugin.EngineDrill) && !verifies(bundle, components) {
+			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s that was restored is verified: bring the instance to a later version of it, where there is one",
+				bundle.Manifest.Name, bundle.Manifest.Version, list(components))
+		}
 		if rebuild && !names && !own {
 			return refuse(ReasonNotSupported, "plugin %q does not say how a member of %s is made anew: its members elect a writer themselves, and what they know of each other is not the engine's; "+
 				"a plugin that can brings a template %s of its own", bundle.Manifest.Name, list(components), template.Name)
 		}
 	}
 	return nil
+}
+
+// verifies says whether a method of some component can be verified.
+func verifies(bundle *plugin.Bundle, components []string) bool {
+	methods, _ := bundle.BackupMethodsOf(components)
+	return slices.ContainsFunc(methods, func(m plugin.BackupMethod) bool { return m.Verify != nil })
 }
 
 func does(step plugin.OperationStep, verb plugin.EngineVerb) bool {

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,7 @@ const backedUp = `    backups:
             parameters:
               log.bucket: {schema: '=~"^[a-z]+$" @allowed("small letters")', description: a bucket}
             credentials: [{name: log}]
+        verify: {topology: standalone, operation: Restart, except: [min-replicas-*]}
 `
 
 func TestBrokenBackups(t *testing.T) {
@@ -58,6 +60,10 @@ func TestBrokenBackups(t *testing.T) {
 		"credential twice":       c("[{name: log}]", "[{name: log}, {name: log}]", "credentials", "names must differ"),
 		"way back has a secret":  c("{name: APPENDONLY, value: \"${params['appendonly']}\"}", "{name: APPENDONLY, secret: {credential: default}}", "- {name: APPENDONLY", "secret"),
 		"steady of one set":      c("        facts:", "        steady: [tell]\n        facts:", "steady: [tell]", "is for a component that can have several sets"),
+		"verify of nowhere":      c("topology: standalone", "topology: alone", "verify:", `names the topology "alone"`),
+		"verify by nobody":       c("operation: Restart", "operation: Ask", "verify:", `"Ask"`),
+		"verify without":         c("min-replicas-*", "min-slaves-*", "verify:", `no parameter of the schema is called so`),
+		"verify no way back":     c(backedUp[strings.Index(backedUp, "        restore:"):strings.Index(backedUp, "        verify:")], "", "verify:", "the method has no restore"),
 	})
 }
 
@@ -79,6 +85,25 @@ func TestBrokenBackupsOfSets(t *testing.T) {
 				t.Errorf("got %v, want one that says %q", errs, test.says)
 			}
 		})
+	}
+}
+
+// A drill makes one pod: a topology is none for it that asks for more, or that has no such component.
+func TestVerifyTakesATopologyOfOnePod(t *testing.T) {
+	for topology, says := range map[string]string{
+		"standalone": "", "replication": "",
+		"sentinel": `component "redis" has 2 pods at least: a drill makes one`,
+		"cluster":  `which has no component "redis", or not always`,
+	} {
+		sources, errs := LoadFolder(os.DirFS(redisFolder), "redis")
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		added := "        restore: {folder: /data, command: [load]}\n        verify: {topology: " + topology + ", operation: Restart}\n"
+		edit(t, sources, PartComponents, components, "        facts:\n", added+"        facts:\n")
+		if _, errs := Load(sources); (len(errs) > 0) != (says != "") || says != "" && !strings.Contains(list(errs), says) {
+			t.Errorf("%s: it says %s, want %q", topology, list(errs), says)
+		}
 	}
 }
 

@@ -188,6 +188,8 @@ const (
 	EngineApply EngineVerb = "Apply"
 	// EngineBackup makes a Backup and waits until it is whole: repository, method, deletionPolicy, maxCount, maxAge.
 	EngineBackup EngineVerb = "Backup"
+	// EngineDrill restores a Backup into an instance of its own, verifies that and removes it: backup, repository, schedule.
+	EngineDrill EngineVerb = "Drill"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
@@ -196,6 +198,9 @@ const (
 func (v EngineVerb) OnPods() bool {
 	return v == EngineSwitchover || v == EngineFailover || v == EngineRebuild
 }
+
+// OnCopies says whether the verb leaves the target as it is, spec and pods: it is about Backups of it.
+func (v EngineVerb) OnCopies() bool { return v == EngineBackup || v == EngineDrill }
 
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
@@ -211,6 +216,7 @@ var EngineValues = map[EngineVerb][]string{
 	EngineFailover:      {"component", "term", "to"},
 	EngineRebuild:       {"pod"},
 	EngineBackup:        {"deletionPolicy", "maxAge", "maxCount", "method", "repository"},
+	EngineDrill:         {"backup", "repository", "schedule"},
 }
 
 // ObjectReference names an object in the namespace of the target, with placeholders in its name.

@@ -31,7 +31,7 @@ const recheck = time.Second
 // mirrored are the conditions that a typed object has from its Application.
 var mirrored = []string{
 	platformv1.AcceptedCondition, platformv1.ReadyCondition,
-	platformv1.ReconcilingCondition, platformv1.StalledCondition, platformv1.RestoredCondition,
+	platformv1.ReconcilingCondition, platformv1.StalledCondition, platformv1.RestoredCondition, platformv1.BackupsVerifiedCondition,
 }
 
 // reconciler is the controller of one typed kind.

@@ -42,6 +42,24 @@ type BackupPolicySpec struct {
 	// suspend lets the times pass. They are not made up for afterwards.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// drill has the newest backup of each instance verified at set times, in an instance of its own that is removed at once. Not at all when left out.
+	// +optional
+	Drill *BackupDrill `json:"drill,omitempty"`
+}
+
+// BackupDrill says when backups are verified.
+type BackupDrill struct {
+	// schedule is when the newest backup of each instance is restored and verified, as a cron line of five fields, for example "0 4 * * 0".
+	// +required
+	Schedule platformv1.CronLine `json:"schedule"`
+	// timeZone of the schedule by its IANA name; that of the backups when left out.
+	// +optional
+	TimeZone platformv1.TimeZone `json:"timeZone,omitempty"`
+	// timeout of one drill. Default 6h.
+	// +optional
+	// +kubebuilder:default="6h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="timeout must be greater than 0"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
 
 // BackupSelector chooses instances. What is left out chooses nothing off.
@@ -66,7 +84,8 @@ type BackupPolicyStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (every instance is covered, and its last backup is whole), Reconciling and Stalled.
+	// conditions: Ready (every instance is covered, and its last backup is whole), Reconciling and Stalled; with drill BackupsVerified (the last drill of each
+	// instance found its backup good).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -80,6 +99,9 @@ type BackupPolicyStatus struct {
 	// failing is how many of them are covered and have no backup of the last time.
 	// +optional
 	Failing int32 `json:"failing"`
+	// unverified is how many of them had a last drill, or were to have it, that did not find the backup good.
+	// +optional
+	Unverified int32 `json:"unverified,omitempty"`
 	// nextTime is when the first of them is backed up next.
 	// +optional
 	NextTime *metav1.Time `json:"nextTime,omitempty"`
@@ -131,6 +153,19 @@ type BackupPolicySource struct {
 	// message says why it is not covered, or fails.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// nextDrillTime is when its newest backup is verified next.
+	// +optional
+	NextDrillTime *metav1.Time `json:"nextDrillTime,omitempty"`
+	// verifiedTime is when a drill came to something last, verified is what, and verifiedBackup the name of the Backup.
+	// +optional
+	VerifiedTime *metav1.Time `json:"verifiedTime,omitempty"`
+	// +optional
+	Verified platformv1.VerificationOutcome `json:"verified,omitempty"`
+	// +optional
+	VerifiedBackup string `json:"verifiedBackup,omitempty"`
+	// drillMessage says why the last drill did not find the backup good.
+	// +optional
+	DrillMessage string `json:"drillMessage,omitempty"`
 }
 
 // BackupPolicy has instances of all domains backed up at set times.
@@ -143,12 +178,14 @@ type BackupPolicySource struct {
 // +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.selected`
 // +kubebuilder:printcolumn:name="Uncovered",type=integer,JSONPath=`.status.uncovered`
 // +kubebuilder:printcolumn:name="Failing",type=integer,JSONPath=`.status.failing`
+// +kubebuilder:printcolumn:name="Unverified",type=integer,JSONPath=`.status.unverified`,priority=1
 // +kubebuilder:printcolumn:name="Last-Success",type=date,JSONPath=`.status.lastSuccessTime`
 // +kubebuilder:printcolumn:name="Next",type=string,JSONPath=`.status.nextTime`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Time-Zone",type=string,JSONPath=`.spec.timeZone`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.drill) || size(self.metadata.name) <= 18",message="the name of a BackupPolicy with a drill has at most 18 characters: it has a second schedule, with -drill after its name"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,22}[a-z0-9])?$')",message="the name of a BackupPolicy is that of a schedule: at most 24 lower-case letters, digits and hyphens, with a letter first"
 type BackupPolicy struct {
 	metav1.TypeMeta   `json:",inline"`

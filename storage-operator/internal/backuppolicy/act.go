@@ -47,14 +47,14 @@ func (p *plan) refused(e edit, err error) {
 	if i < 0 {
 		return
 	}
-	if e.schedule != nil && p.sources[i].State == storagev1.SourceUncovered {
+	if len(e.schedules) > 0 && p.sources[i].State == storagev1.SourceUncovered {
 		p.pending = max(0, p.pending-1)
 	}
 	p.sources[i].State, p.sources[i].NextTime = storagev1.SourceUncovered, nil
 	p.sources[i].Message = fmt.Sprintf("its schedules cannot be edited: %v", err)
 }
 
-// apply brings the schedule of an edit into its Application, or takes it away: what is applied no more by this owner goes.
+// apply brings the schedules of an edit into its Application, or takes them away: what is applied no more by this owner goes.
 // It says whether that changed anything.
 func (c *Controller) apply(ctx context.Context, f facts, e edit) (bool, error) {
 	// The UID has an Application of that name that is made anew meanwhile refused.
@@ -63,15 +63,23 @@ func (c *Controller) apply(ctx context.Context, f facts, e edit) (bool, error) {
 		"apiVersion": platformv1.GroupVersion.String(), "kind": applicationKind, "metadata": metadata,
 	}}
 	options := []client.ApplyOption{client.FieldOwner(owner + "/" + f.name)}
-	if e.schedule != nil {
-		entry, err := runtime.DefaultUnstructuredConverter.ToUnstructured(e.schedule)
-		if err != nil {
-			return false, err
+	if len(e.schedules) > 0 {
+		var entries []any
+		for i := range e.schedules {
+			entry, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&e.schedules[i])
+			if err != nil {
+				return false, err
+			}
+			entries = append(entries, entry)
 		}
-		metadata["annotations"] = map[string]any{annotationPrefix + f.name: string(f.policy.UID)}
-		object.Object["spec"] = map[string]any{"schedules": []any{entry}}
+		annotations := map[string]any{annotationPrefix + f.name: string(f.policy.UID)}
+		if f.policy.Spec.Drill != nil {
+			annotations[drillPrefix+f.name] = string(f.policy.UID)
+		}
+		metadata["annotations"] = annotations
+		object.Object["spec"] = map[string]any{"schedules": entries}
 	}
-	if by, ours := e.application.Annotations[annotationPrefix+f.name]; ours && e.schedule != nil && by != string(f.policy.UID) {
+	if by, ours := e.application.Annotations[annotationPrefix+f.name]; ours && len(e.schedules) > 0 && by != string(f.policy.UID) {
 		// It was that of a policy of this name that is gone. Whoever else has taken the entry over keeps it: two who insist would never come to an end.
 		options = append(options, client.ForceOwnership)
 	}

@@ -152,8 +152,10 @@ func (c *Controller) observe(ctx context.Context, name string) (facts, error) {
 	if f.policy == nil {
 		return f, nil
 	}
-	if err := c.check(f.policy.Spec.Schedule, f.policy.Spec.TimeZone); err != nil {
-		f.refusal = err.Error()
+	for _, schedule := range schedulesOf(f.policy) {
+		if err := c.check(schedule.Schedule, schedule.TimeZone); err != nil {
+			f.refusal = err.Error()
+		}
 	}
 	var backups platformv1.BackupList
 	if err := c.instances.List(ctx, &backups, client.MatchingLabels{platformv1.ScheduleLabel: name}, client.UnsafeDisableDeepCopy); err != nil {

@@ -54,7 +54,7 @@ func trimApplication(obj any) (any, error) {
 	}
 	kept := &platformv1.Application{TypeMeta: app.TypeMeta, ObjectMeta: trimmed(app.ObjectMeta)}
 	for key, value := range app.Annotations {
-		if strings.HasPrefix(key, annotationPrefix) {
+		if strings.HasPrefix(key, annotationPrefix) || strings.HasPrefix(key, drillPrefix) {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
 		}
 	}
@@ -74,6 +74,7 @@ func trimBackup(obj any) (any, error) {
 	if b.Ended() {
 		kept.Status.Message = b.Status.Message
 	}
+	kept.Status.Verified = b.Status.Verified
 	return kept, nil
 }
 

@@ -23,8 +23,13 @@ import (
 const (
 	// annotationPrefix is that of the annotation of an Application whose schedule of the name that follows is that of a policy; the value is the policy's UID.
 	annotationPrefix = "backup-policy.storage.zeroinfra.github.com/"
-	// template that is run.
-	template = "Backup"
+	// drillPrefix is that of the annotation of one that has the schedule of the policy's drill, too; the value is the same.
+	drillPrefix = "backup-drill.storage.zeroinfra.github.com/"
+	// template that is run, and drillTemplate for a drill.
+	template      = "Backup"
+	drillTemplate = "VerifyBackup"
+	// drillSuffix follows the name of the policy in that of the schedule of its drill.
+	drillSuffix = "-drill"
 	// backupSuffix follows the name of an Operation of that template in the name of its Backup.
 	backupSuffix = "-backup"
 	// grace is how long after its time an Operation may take to make its Backup before that counts as a failure.
@@ -51,8 +56,8 @@ type facts struct {
 // edit is a schedule to bring into an Application, or to take away.
 type edit struct {
 	application *platformv1.Application
-	// schedule; nil to take it away.
-	schedule *platformv1.Schedule
+	// schedules; none to take them away.
+	schedules []platformv1.Schedule
 }
 
 // plan is what comes of a policy.
@@ -69,13 +74,13 @@ type plan struct {
 func decide(f facts) (plan, error) {
 	var p plan
 	chosen := func(*platformv1.Application) bool { return false }
-	var wanted *platformv1.Schedule
+	var wanted []platformv1.Schedule
 	if f.policy != nil && f.policy.DeletionTimestamp.IsZero() {
 		selector, err := selectorOf(&f.policy.Spec.Selector)
 		if err != nil {
 			return p, err
 		}
-		chosen, wanted = selector, scheduleOf(f.policy)
+		chosen, wanted = selector, schedulesOf(f.policy)
 	}
 	of := map[types.NamespacedName][]*platformv1.Backup{}
 	for i := range f.backups {
@@ -100,27 +105,28 @@ func decide(f facts) (plan, error) {
 }
 
 // take decides on an instance that the policy chooses.
-func (p *plan) take(f facts, app *platformv1.Application, wanted *platformv1.Schedule, backups []*platformv1.Backup) {
+func (p *plan) take(f facts, app *platformv1.Application, wanted []platformv1.Schedule, backups []*platformv1.Backup) {
 	source := storagev1.BackupPolicySource{Namespace: app.Namespace, Application: app.Name, Kind: kindOf(app), State: storagev1.SourceUncovered}
 	succeeded(&source, backups)
 	_, ours := app.Annotations[annotationPrefix+f.name]
-	there := scheduleIn(app, f.name)
+	taken := slices.IndexFunc(wanted, func(s platformv1.Schedule) bool { return scheduleIn(app, s.Name) != nil })
 	_, kept := f.repositories[app.Namespace]
 	switch {
 	case f.refusal != "":
 		source.Message = f.refusal
-	case there != nil && !ours:
-		source.Message = fmt.Sprintf("it has a schedule %q of its own: give one of the two another name", f.name)
+	case taken >= 0 && !ours:
+		source.Message = fmt.Sprintf("it has a schedule %q of its own: give one of the two another name", wanted[taken].Name)
 	case !kept:
 		source.Message = fmt.Sprintf("there is no BackupRepository %q in namespace %q: create it", f.policy.Spec.RepositoryRef.Name, app.Namespace)
 		if ours {
 			p.edits = append(p.edits, edit{application: app})
 		}
 	default:
-		if !ours || app.Annotations[annotationPrefix+f.name] != string(f.policy.UID) || !equality.Semantic.DeepEqual(there, wanted) {
+		if !ours || app.Annotations[annotationPrefix+f.name] != string(f.policy.UID) || !placedIn(app, f.policy, wanted) {
 			p.edits = append(p.edits, edit{app, wanted})
 		}
 		p.judge(f, app, &source, backups)
+		p.judgeDrill(f, app, &source, backups)
 	}
 	p.sources = append(p.sources, source)
 }
@@ -183,8 +189,33 @@ func succeeded(source *storagev1.BackupPolicySource, backups []*platformv1.Backu
 	}
 }
 
-// scheduleOf is the schedule that a policy compiles to.
-func scheduleOf(policy *storagev1.BackupPolicy) *platformv1.Schedule {
+// placedIn says whether an instance has the schedules of a policy, and none of a drill that the policy has no more.
+func placedIn(app *platformv1.Application, policy *storagev1.BackupPolicy, wanted []platformv1.Schedule) bool {
+	for i := range wanted {
+		if there := scheduleIn(app, wanted[i].Name); there == nil || !equality.Semantic.DeepEqual(*there, wanted[i]) {
+			return false
+		}
+	}
+	_, drills := app.Annotations[drillPrefix+policy.Name]
+	return drills == (policy.Spec.Drill != nil)
+}
+
+// schedulesOf are the schedules that a policy compiles to.
+func schedulesOf(policy *storagev1.BackupPolicy) []platformv1.Schedule {
+	schedules := []platformv1.Schedule{scheduleOf(policy)}
+	if drill := policy.Spec.Drill; drill != nil {
+		schedules = append(schedules, platformv1.Schedule{
+			Name: policy.Name + drillSuffix, Schedule: drill.Schedule, TimeZone: cmp.Or(drill.TimeZone, policy.Spec.TimeZone), Suspend: policy.Spec.Suspend,
+			MissedRuns: platformv1.MissedLatest, Concurrency: platformv1.ConcurrencySkip,
+			Operation: platformv1.ScheduledOperation{TemplateRef: drillTemplate, Parameters: platformv1.Parameters{"schedule": platformv1.ParameterValue(policy.Name)},
+				Timeout: drill.Timeout, TTLSecondsAfterFinished: policy.Spec.TTLSecondsAfterFinished},
+		})
+	}
+	return schedules
+}
+
+// scheduleOf is the schedule of the backups of a policy.
+func scheduleOf(policy *storagev1.BackupPolicy) platformv1.Schedule {
 	spec := policy.Spec.DeepCopy()
 	parameters := platformv1.Parameters{"repository": platformv1.ParameterValue(spec.RepositoryRef.Name)}
 	if spec.Method != "" {
@@ -196,7 +227,7 @@ func scheduleOf(policy *storagev1.BackupPolicy) *platformv1.Schedule {
 	if r := spec.Retention; r != nil && r.MaxAge != nil {
 		parameters["maxAge"] = platformv1.ParameterValue(r.MaxAge.Duration.String())
 	}
-	return &platformv1.Schedule{
+	return platformv1.Schedule{
 		Name: policy.Name, Schedule: spec.Schedule, TimeZone: spec.TimeZone, Suspend: spec.Suspend,
 		MissedRuns: platformv1.MissedLatest, Concurrency: platformv1.ConcurrencySkip,
 		Operation: platformv1.ScheduledOperation{TemplateRef: template, Parameters: parameters, Timeout: spec.Timeout, TTLSecondsAfterFinished: spec.TTLSecondsAfterFinished},
@@ -221,6 +252,10 @@ func selectorOf(selector *storagev1.BackupSelector) (func(*platformv1.Applicatio
 		}
 	}
 	return func(app *platformv1.Application) bool {
+		if _, drill := app.Labels[platformv1.DrillLabel]; drill {
+			// It is a copy that is removed at once.
+			return false
+		}
 		return (len(selector.Namespaces) == 0 || slices.Contains(selector.Namespaces, app.Namespace)) &&
 			(len(selector.Kinds) == 0 || slices.Contains(selector.Kinds, kindOf(app))) && among.Matches(labels.Set(app.Labels))
 	}, nil

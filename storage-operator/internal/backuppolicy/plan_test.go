@@ -45,7 +45,7 @@ func instance(changes ...func(*platformv1.Application)) platformv1.Application {
 func placed(p *storagev1.BackupPolicy) func(*platformv1.Application) {
 	return func(app *platformv1.Application) {
 		app.Annotations[annotationPrefix+p.Name] = string(p.UID)
-		app.Spec.Schedules = append(app.Spec.Schedules, *scheduleOf(p))
+		app.Spec.Schedules = append(app.Spec.Schedules, schedulesOf(p)...)
 		app.Status.Schedules = []platformv1.ScheduleStatus{{Name: p.Name, NextTime: at(24 * time.Hour), LastTime: at(0), LastOperation: "op"}}
 	}
 }
@@ -111,8 +111,8 @@ func TestDecide(t *testing.T) {
 			if err != nil || len(got.edits) != tc.edits {
 				t.Fatalf("it edits %+v: %v", got.edits, err)
 			}
-			if (tc.policy == nil || strings.HasPrefix(name, "no repository any")) && tc.edits > 0 && got.edits[0].schedule != nil {
-				t.Errorf("it brings %+v", got.edits[0].schedule)
+			if (tc.policy == nil || strings.HasPrefix(name, "no repository any")) && tc.edits > 0 && len(got.edits[0].schedules) > 0 {
+				t.Errorf("it brings %+v", got.edits[0].schedules)
 			}
 			if tc.state == "" {
 				if len(got.sources) > 0 {

@@ -48,6 +48,7 @@ func report(policy *storagev1.BackupPolicy, p plan, refusal string) {
 	}
 	s.Sources = sources[:min(len(sources), mostSources)]
 	policy.Status = s
+	reportVerified(policy, sources)
 	conditions.Report(policy, outcomeOf(policy, p, refusal), fmt.Sprintf("all of %d instances are covered", s.Selected))
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
@@ -98,12 +99,16 @@ func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcil
 	return madefrom.Requests(madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj))
 }
 
-// ofBackup wakes the Applications that wait for a Backup to begin with.
+// ofBackup wakes the Applications that wait for a Backup to begin with, and the one that it is of when a drill has judged it.
 func (c *Controller) ofBackup(ctx context.Context, backup client.Object) []reconcile.Request {
-	return c.those(ctx, func(app *platformv1.Application) bool {
+	var source []reconcile.Request
+	if b := backup.(*platformv1.Backup); b.Status.Verified != nil {
+		source = []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ApplicationRef.Name}}}
+	}
+	return append(source, c.those(ctx, func(app *platformv1.Application) bool {
 		from := app.Spec.RestoreFrom
 		return from != nil && from.Backup == backup.GetName() && app.Status.RestoredFrom == nil
-	}, client.InNamespace(backup.GetNamespace()))
+	}, client.InNamespace(backup.GetNamespace()))...)
 }
 
 func (c *Controller) waitingForClass(ctx context.Context, _ client.Object) []reconcile.Request {
@@ -136,11 +141,12 @@ func (c *Controller) work(ctx context.Context, app *platformv1.Application) outc
 		c.Secrets.Release(client.ObjectKeyFromObject(app))
 		return outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed")
 	}
-	taken := takenUp(app)
+	taken, before := takenUp(app), conditions.Get(app, platformv1.BackupsVerifiedCondition)
 	f, err := c.observe(ctx, app)
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	defer c.tellVerified(app, before)
 	if app.Spec.Suspend {
 		report(app, f)
 		return c.hold(ctx, app, f)

@@ -11,7 +11,8 @@
 // Field owner: application.
 //
 // Conditions: Ready, Reconciling, Stalled, Accepted, which says whether the
-// inputs are usable, and CertificateServed, Monitored and what the plugin declares as its Components have them. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
+// inputs are usable, and BackupsVerified, which says what the
+// last restore drill came to, and CertificateServed, Monitored and what the plugin declares as its Components have them. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
 // PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
 // InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound, CertManagerNotFound,
 // NameTaken, NeedNotReady, Stopped, Suspended, and the reasons of its Components.

@@ -36,6 +36,8 @@ type facts struct {
 	classes map[string]bool
 	// backup is the one that the instance is to begin with; nil when it is not there, and once its data is.
 	backup *platformv1.Backup
+	// judged is the Backup of the instance that a drill judged last; nil for none.
+	judged *platformv1.Backup
 	// tls is what is known of TLS.
 	tls tlsFacts
 	// written are the components that this turn wrote: what components says of them is older than that.
@@ -57,6 +59,9 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 		return nil, err
 	}
 	if err := c.observeBackup(ctx, app, f); err != nil {
+		return nil, err
+	}
+	if err := c.observeDrills(ctx, app, f); err != nil {
 		return nil, err
 	}
 	if err := c.observeClasses(ctx, f); err != nil {

@@ -48,6 +48,7 @@ func report(app *platformv1.Application, f *facts) {
 	conditions.Sum(app, platformv1.RestoredCondition, parts)
 	conditions.SumDeclared(app, parts)
 	reportRestored(app, f)
+	reportVerified(app, f)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	s.Schedules = scheduling.Status(app, func(template string) bool { return opsflow.DisruptsByName(template, f.state.Bundle) })
 	if f.state.Bundle != nil && f.state.Bundle.Binding(app.Spec.Topology) != nil && len(s.Endpoints) > 0 {

@@ -60,6 +60,9 @@ func readyMessage(b *platformv1.Backup) string {
 
 // tell publishes what came of a Backup.
 func (c *Controller) tell(before, after *platformv1.Backup) {
+	if v := after.Status.Verified; !equality.Semantic.DeepEqual(before.Status.Verified, v) {
+		c.tellVerified(after, v)
+	}
 	switch was, is := before.Status.Phase, after.Status.Phase; {
 	case was == is:
 	case is == platformv1.BackupRunning:
@@ -68,6 +71,18 @@ func (c *Controller) tell(before, after *platformv1.Backup) {
 		c.events.Normal(after, "Completed", "The backup is whole: %d bytes, digest %s.", after.Status.Size, after.Status.Digest)
 	case is == platformv1.BackupFailed:
 		c.events.Warning(after, "Failed", "There is no backup: %s.", after.Status.Message)
+	}
+}
+
+// tellVerified publishes what came of a restore drill.
+func (c *Controller) tellVerified(b *platformv1.Backup, v *platformv1.BackupVerification) {
+	switch v.Outcome {
+	case platformv1.VerificationPassed:
+		c.events.Normal(b, platformv1.ReasonVerified, "Restore drill %s: %s.", v.Operation, v.Message)
+	case platformv1.VerificationFailed:
+		c.events.Warning(b, platformv1.ReasonVerificationFailed, "Restore drill %s: %s.", v.Operation, v.Message)
+	default:
+		c.events.Warning(b, platformv1.ReasonDrillUnfinished, "Restore drill %s came to no end: %s.", v.Operation, v.Message)
 	}
 }
 

@@ -4,6 +4,7 @@ package backup
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -56,12 +57,16 @@ type Controller struct {
 // Setup registers the controller with a manager.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	c := &Controller{Deps: deps, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: event.New(mgr.GetEventRecorder(owner))}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, verdictField, verdictOn); err != nil {
+		return fmt.Errorf("cannot index Operations: %w", err)
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.Backup{}).
 		Owns(&batchv1.Job{}).
 		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.behind)).
 		Watches(&platformv1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(c.keptIn), builder.WithPredicates(looked)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofVerdict), builder.WithPredicates(judged, arrived)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.ofPod)).
 		Watches(&platformv1.Component{}, handler.EnqueueRequestsFromMapFunc(c.ofComponent), builder.WithPredicates(settled)).
 		WithOptions(deps.Options).

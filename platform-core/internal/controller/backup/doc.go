@@ -3,7 +3,7 @@
 // Package backup carries out Backups, which Operations make, and removes what is kept when they are deleted.
 //
 // Inputs: Backups of its domain; the Application that one names, its plugin, sets and pods with the reports of their agents; the
-// BackupRepository that it names and the Secrets or the claim of that; the Jobs that it made.
+// BackupRepository that it names and the Secrets or the claim of that; the Jobs that it made; Operations that are drills of it.
 //
 // Effects: one Job that carries the data (mover-<UID>), made once, under a name that follows from the Backup, after the status says from which pod and to
 // which folder; Jobs that remove what is kept (remove-<UID>-<number>). Nothing is ever tried again: whoever asked makes another Backup.
@@ -13,6 +13,8 @@
 //
 // Turns: of the Backups of a repository at most maxConcurrentBackups run. One begins when fewer than that run or were made before it and wait for
 // their turn too; one that waits for a pod to take the data from keeps nobody waiting. It says behind whom it waits.
+//
+// What a restore drill has come to is in the outputs of its Operation, which does not end before the Backup says it, too (status.verified).
 //
 // One that is whole stalls as DataMissing when the inventory of its repository (package repository) has found nothing of it.
 //

@@ -58,6 +58,9 @@ func (c *Controller) observe(ctx context.Context, b *platformv1.Backup) (*observ
 		}
 	}
 	if b.Ended() && !going && b.Status.Leftovers != platformv1.LeftoversPossible {
+		if f.verified, err = c.verified(ctx, b); err != nil {
+			return nil, err
+		}
 		f.missing, err = c.missing(ctx, b)
 		return seen, err
 	}

@@ -60,6 +60,8 @@ type facts struct {
 	// vanished says that there is no such repository any more; store what keeps movers from it, empty for nothing.
 	vanished string
 	store    string
+	// verified is what a drill has come to that waits for the Backup to say so; nil for none.
+	verified *platformv1.BackupVerification
 	// missing says that it was whole, and that nothing of it is in the repository any more.
 	missing missing
 }
@@ -215,6 +217,9 @@ func (t turn) keep() decision {
 	s.ExpiryTime = nil
 	if r := b.Spec.Retention; r != nil && r.MaxAge != nil && s.CompletionTime != nil && b.Spec.DeletionPolicy == platformv1.BackupDelete {
 		s.ExpiryTime = new(metav1.NewTime(s.CompletionTime.Add(r.MaxAge.Duration)))
+	}
+	if f.verified != nil {
+		s.Verified = f.verified
 	}
 	result, do := outcome.Done(), effect("")
 	if f.missing != "" {

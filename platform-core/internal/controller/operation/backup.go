@@ -21,7 +21,7 @@ func backupMethods(bundle *plugin.Bundle, components []string) []opsflow.BackupM
 	var methods []opsflow.BackupMethod
 	declared, of := bundle.BackupMethodsOf(components)
 	for i, method := range declared {
-		methods = append(methods, opsflow.BackupMethod{Name: method.Name, Component: of[i].Name, Default: method.Default})
+		methods = append(methods, opsflow.BackupMethod{Name: method.Name, Component: of[i].Name, Default: method.Default, Verify: method.Verify})
 	}
 	return methods
 }

@@ -117,6 +117,17 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	return build.WithOptions(queue.Options(deps.Workers)).Complete(reconciler)
 }
 
+// giveUp ends an Operation that can never run, or not go on.
+func (c *Controller) giveUp(ctx context.Context, op *platformv1.Operation, seen *observation, refusal *opsflow.Refusal) (reconcile.Result, error) {
+	if err := c.leaveNothing(ctx, op); err != nil {
+		return reconcile.Result{}, err
+	}
+	if refusal.Reason == platformv1.ReasonTargetNotFound && opsflow.Running(op) {
+		return c.carryOut(ctx, op, seen, opsflow.Abandon(op, c.Now()))
+	}
+	return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
+}
+
 // trace tells of an Operation that has ended. The cache leaves out of it what happened in its steps.
 func (c *Controller) trace(ctx context.Context, op *platformv1.Operation) error {
 	if !c.Traces.Wants(op) {
@@ -155,10 +166,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: unclaimedRetry}, nil
 	case err != nil:
 		return reconcile.Result{}, err
-	case refusal != nil && refusal.Reason == platformv1.ReasonTargetNotFound && opsflow.Running(op):
-		return c.carryOut(ctx, op, seen, opsflow.Abandon(op, c.Now()))
 	case refusal != nil:
-		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
+		return c.giveUp(ctx, op, seen, refusal)
 	case !opsflow.TakesTurn(op, seen.facts):
 		return c.carryOut(ctx, op, seen, opsflow.Next(op, seen.facts))
 	}

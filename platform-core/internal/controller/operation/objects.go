@@ -3,6 +3,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,9 +29,10 @@ const objectOwner = owner + "-step"
 
 // child makes the Operation of a step, or looks how it stands when it is there.
 func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wanted *opsflow.Child) (*opsflow.Answer, error) {
+	application := cmp.Or(wanted.Application, parent.Status.Application)
 	child := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{
 		Namespace: parent.Namespace, Name: wanted.Name, Labels: map[string]string{
-			platformv1.DomainLabel: c.Domain, platformv1.ApplicationLabel: parent.Status.Application},
+			platformv1.DomainLabel: c.Domain, platformv1.ApplicationLabel: application},
 	}, Spec: wanted.Spec}
 	if trigger := parent.Labels[platformv1.TriggerLabel]; trigger != "" {
 		child.Labels[platformv1.TriggerLabel] = trigger

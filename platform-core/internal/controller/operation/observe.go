@@ -130,7 +130,7 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 		d.Object = fmt.Sprintf("%s %q", above.Kind, above.Name)
 	}
 	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool {
-		return s.Engine != nil && !s.Engine.Do.OnPods() && s.Engine.Do != plugin.EngineBackup
+		return s.Engine != nil && !s.Engine.Do.OnPods() && !s.Engine.Do.OnCopies()
 	}) {
 		return nil, nil
 	}

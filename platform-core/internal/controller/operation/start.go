@@ -17,6 +17,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -85,8 +86,8 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 	d.Status = op.Status
 	key := types.NamespacedName{Namespace: op.Namespace, Name: seen.application}
 	switch {
-	case first != nil || opsflow.ParentOf(op) != "" || opsflow.Records(op):
-		// What a step runs is covered by the Operation that it is a step of, and records keep nobody from running beside them.
+	case first != nil || opsflow.ParentOf(op) != "" || opsflow.Records(op) || opsflow.Apart(seen.facts.Template):
+		// What a step runs is covered by the Operation that it is a step of, and records and drills keep nobody from running beside them.
 	case err != nil:
 		// It may have been written all the same: the next one asks for all of the Application.
 		c.started.forget(key)
@@ -145,10 +146,17 @@ func (c *Controller) ahead(ctx context.Context, op *platformv1.Operation, seen *
 
 // queueOf is the queue of an Application, whose plugin says which templates pre-empt others.
 func (c *Controller) queueOf(operations []*platformv1.Operation, seen *observation) opsflow.Queue {
-	return opsflow.Queue{Operations: operations, Urgent: func(op *platformv1.Operation) bool {
+	of := func(op *platformv1.Operation, is func(plugin.OperationTemplate) bool) bool {
 		template, refusal := opsflow.FindTemplate(op.Spec, seen.bundle)
-		return refusal == nil && opsflow.Urgent(op, template)
-	}}
+		return refusal == nil && is(template)
+	}
+	return opsflow.Queue{
+		Operations: operations,
+		Urgent: func(op *platformv1.Operation) bool {
+			return of(op, func(t plugin.OperationTemplate) bool { return opsflow.Urgent(op, t) })
+		},
+		Apart: func(op *platformv1.Operation) bool { return of(op, opsflow.Apart) },
+	}
 }
 
 // preempted says in words for what a run has to end; empty for nothing.
@@ -188,6 +196,8 @@ func (c *Controller) aheadForSure(ctx context.Context, op *platformv1.Operation,
 	}
 	var live []*platformv1.Operation
 	last, known := c.started.last(types.NamespacedName{Namespace: op.Namespace, Name: application})
+	// Which drill was started last is not remembered.
+	known = known && !opsflow.Apart(seen.facts.Template)
 	switch {
 	case known && last != op.Name:
 		live = []*platformv1.Operation{{}}

@@ -66,10 +66,11 @@ func (c *Controller) parentOf(_ context.Context, obj client.Object) []reconcile.
 // ofApplication wakes the Operations that run on the Application that an object is or is part of.
 func (c *Controller) ofApplication(ctx context.Context, obj client.Object) []reconcile.Request {
 	application := obj.GetLabels()[platformv1.ApplicationLabel]
+	var drills []reconcile.Request
 	if app, is := obj.(*platformv1.Application); is {
-		application = app.Name
+		application, drills = app.Name, ofDrill(app)
 	}
-	return c.unfinished(ctx, obj.GetNamespace(), application, opsflow.Running)
+	return append(drills, c.unfinished(ctx, obj.GetNamespace(), application, opsflow.Running)...)
 }
 
 // ofDeclared wakes the Operations that run on the Application that an object of a kind declares.
@@ -163,7 +164,8 @@ var backupMoved = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*platformv1.Backup), e.ObjectNew.(*platformv1.Backup)
-		return was.Status.Phase != is.Status.Phase || was.Status.Message != is.Status.Message
+		return was.Status.Phase != is.Status.Phase || was.Status.Message != is.Status.Message ||
+			!equality.Semantic.DeepEqual(was.Status.Verified, is.Status.Verified)
 	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	GenericFunc: func(event.GenericEvent) bool { return false },
