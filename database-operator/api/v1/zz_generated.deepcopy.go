@@ -675,7 +675,7 @@ func (in *RedisClusterSpec) DeepCopyInto(out *RedisClusterSpec) {
 	if in.RestoreFrom != nil {
 		in, out := &in.RestoreFrom, &out.RestoreFrom
 		*out = new(apiv1.RestoreFrom)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 }
 
