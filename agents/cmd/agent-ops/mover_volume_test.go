@@ -190,7 +190,7 @@ func TestMoverRefusesDamage(t *testing.T) {
 		"other metadata":  {func() { edit(m.kept(manifest.Metadata.Name), sets("redis", "mysql")) }, protocol.ReasonDamaged, "metadata.json is not what it was"},
 		"no manifest":     {func() { _ = os.Remove(m.kept(protocol.ManifestName)) }, protocol.ReasonNotFound, "there is no backup"},
 		"half a manifest": {func() { edit(m.kept(protocol.ManifestName), func(b []byte) []byte { return b[:len(b)/2] }) }, protocol.ReasonDamaged, "the manifest cannot be read"},
-		"newer":           {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 2`)) }, protocol.ReasonUnsupported, "use a newer one"},
+		"newer":           {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 3`)) }, protocol.ReasonUnsupported, "use a newer one"},
 		"another's":       {func() { edit(m.kept(protocol.ManifestName), sets(shopKey, "production/other/x")) }, protocol.ReasonDamaged, `of the backup "production/other/x"`},
 		"another path":    {func() { edit(m.kept(protocol.ManifestName), sets(manifest.Parts[0].Name, "../../other/data-00001")) }, protocol.ReasonDamaged, "as part 1"},
 	} {

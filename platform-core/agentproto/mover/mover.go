@@ -27,9 +27,9 @@ const (
 	KeyPath = "/zeroinfra/repository/key/passphrase"
 	// VolumePath is where a repository that is a volume is mounted.
 	VolumePath = "/zeroinfra/repository/volume"
-	// FormatVersion of Manifest that is written where there are streams; a reader refuses a higher one. One without streams has PlainFormatVersion,
-	// so that older readers know it.
-	FormatVersion      = 2
+	// FormatVersion of Manifest that is written where there are streams; a reader refuses a higher one.
+	FormatVersion = 2
+	// PlainFormatVersion is that of a Manifest without streams, so that older readers know it.
 	PlainFormatVersion = 1
 	// MinPassphrase is how many bytes the passphrase of an encrypted repository has at least: its key is derived at a cost that fits into a pod.
 	MinPassphrase = 16
