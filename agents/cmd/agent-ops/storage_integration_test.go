@@ -83,5 +83,7 @@ func TestAnArchiveInABucket(t *testing.T) {
 	if got := p.sql("SELECT string_agg(n::text, ' ' ORDER BY n) FROM t"); got != "1" {
 		t.Errorf("what is recovered is %q", got)
 	}
-	f.outOfRange(whole, time.Now().Add(time.Minute), "when the last transaction ended that is archived")
+	if _, said, code := f.recovered(3, whole, time.Now().Add(time.Minute), "recover"); code != mover.ExitOutOfRange || !strings.Contains(said, "when the last transaction ended that is archived") {
+		t.Errorf("after the end of the log it ends with %d: %s", code, said)
+	}
 }
