@@ -14,7 +14,9 @@
 // Conditions: Ready (True once succeeded), Reconciling (while pending or running)
 // and Stalled (once failed). A finished Operation is never written again.
 //
-// One Operation of an Application runs at a time. Who starts is decided under a
+// A restore drill makes an Application, which the Operation owns, and deletes it again. It ends without a turn of its own only once that is being deleted.
+//
+// One Operation of an Application runs at a time, and beside it one drill. Who starts is decided under a
 // lock of this process (there is one leader) on a live list, so that neither
 // parallel workers nor a cache that lags can start two. Nothing waits in a
 // reconcile: pods and Operations wake it, a clock serves timeouts, times to live,
