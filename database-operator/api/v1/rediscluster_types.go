@@ -118,7 +118,8 @@ type RedisClusterSpec struct {
 	// Delete deletes them with all that is on them. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
-	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	platformv1.Keeping `json:",inline"`
 	// pluginVersion is the version of the plugin redis that runs this cluster. Immutable but through an Operation of template
 	// UpgradeApp. Default 1.1.0.
 	// +optional
