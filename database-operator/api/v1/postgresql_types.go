@@ -14,6 +14,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || !has(self.synchronous.replicas) || self.synchronous.replicas <= (has(self.replicas) ? self.replicas : 0)",message="synchronous.replicas cannot be above replicas: nobody would be there to have the copies. Raise replicas, or lower synchronous.replicas"
 // +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an object that is made, and immutable: make another one from the other backup"
 // +kubebuilder:validation:XValidation:rule="!has(self.archive) || !has(self.archive.prefix) || !has(self.restoreFrom) || !has(self.restoreFrom.target) || !has(self.restoreFrom.target.parameters) || !('archive.endpoint' in self.restoreFrom.target.parameters) || !('archive.bucket' in self.restoreFrom.target.parameters) || !('archive.prefix' in self.restoreFrom.target.parameters) || self.restoreFrom.target.parameters['archive.endpoint'] != self.archive.endpoint || self.restoreFrom.target.parameters['archive.bucket'] != self.archive.bucket || self.restoreFrom.target.parameters['archive.prefix'] != self.archive.prefix",message="archive and restoreFrom.target name one place: an archive is of one PostgreSQL, so give this one another prefix"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.adoptVolumes) || size(self.adoptVolumes) == 0",message="restoreFrom and adoptVolumes say both where the data comes from: take one of them out"
 type PostgreSQLSpec struct {
 	// version of PostgreSQL: 15 or 17, of which the plugin has the latest minor release. It changes by an Operation UpgradePaaS, which upgrades the
 	// data, and by RollBackUpgrade: a server cannot read the data of another major version. By hand it cannot change while running is true.
@@ -126,7 +127,8 @@ type PostgreSQLSpec struct {
 	// all that is on them. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
-	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	platformv1.Keeping `json:",inline"`
 	// restoreFrom has the data begin with that of a Backup, of the same namespace and major version, which is waited for. Immutable. The password of the superuser and those of roles with passwordFrom are those of this object; roles and databases that the Backup has and this object lists are taken over as with adopt.
 	// With target it goes on from there to a point in time, by the archive of the PostgreSQL that was backed up: its parameters archive.endpoint, archive.bucket, archive.prefix (default <namespace>/<Application> of the Backup), archive.region, archive.addressing and archive.accessKey, and its credentials archive, the secret key, and archive-ca. An archive of this object's own needs another place.
 	// +optional

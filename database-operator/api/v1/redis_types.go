@@ -20,6 +20,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.durability) || has(self.replicas) && self.durability.minReplicas <= self.replicas",message="durability.minReplicas cannot be above replicas: no write would ever be taken"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxmemory) || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.maxmemory)).compareTo(quantity(string(self.resources.limits['memory']))) <= 0",message="maxmemory cannot be above resources.limits.memory: the kernel would end the process before Redis makes room"
 // +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an object that is made, and immutable: make another one from the other backup"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.adoptVolumes) || size(self.adoptVolumes) == 0",message="restoreFrom and adoptVolumes say both where the data comes from: take one of them out"
 type RedisSpec struct {
 	// version of Redis: a release line such as 7.0. The plugin lists those that it
 	// supports: kubectl get plugins -o yaml.
@@ -128,7 +129,8 @@ type RedisSpec struct {
 	// Delete deletes it with all that is on it. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
-	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	platformv1.Keeping `json:",inline"`
 	// restoreFrom has the data begin with that of a Backup, of the same namespace and major version, which is waited for. Immutable. Passwords and users are those of this object. The Backup can be of a server alone or with replicas.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.target)",message="restoreFrom.target is a point in time, which is reached by an archived log, and Redis has none: leave it out"

@@ -14,6 +14,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.persistence) || !has(self.persistence.mode) || self.persistence.mode in ['AOF', 'Both']",message="persistence.mode must be AOF or Both: a primary that starts again without its data would empty its replicas too"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxmemory) || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || quantity(string(self.maxmemory)).compareTo(quantity(string(self.resources.limits['memory']))) <= 0",message="maxmemory cannot be above resources.limits.memory: the kernel would end the process before Redis makes room"
 // +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an object that is made, and immutable: make another one from the other backup"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.adoptVolumes) || size(self.adoptVolumes) == 0",message="restoreFrom and adoptVolumes say both where the data comes from: take one of them out"
 type RedisClusterSpec struct {
 	// version of Redis: a release line such as 7.0. The plugin lists those that it
 	// supports: kubectl get plugins -o yaml.
@@ -119,7 +120,8 @@ type RedisClusterSpec struct {
 	// Delete deletes them with all that is on them. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
-	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	platformv1.Keeping `json:",inline"`
 	// restoreFrom has the data begin with that of a Backup of a RedisCluster, of the same namespace, major version and number of shards, which is waited for.
 	// Each shard owns the slots that it had then. Immutable; shards can be changed when the condition Restored is True. Passwords and users are those of this object.
 	// +optional

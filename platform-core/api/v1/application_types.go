@@ -80,17 +80,10 @@ type ApplicationSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// deletionProtection has the API server refuse to delete this object.
-	// +optional
-	DeletionProtection bool `json:"deletionProtection,omitempty"`
+	Keeping        `json:",inline"`
 	// operationHistory says how long the records of Operations on this instance are kept; for ever when left out.
 	// +optional
 	OperationHistory *OperationHistory `json:"operationHistory,omitempty"`
-	// adoptVolumes is the UID of an earlier Application of this name whose retained volumes this one takes over. Plugin, major
-	// version and topology have to be the same.
-	// +optional
-	// +kubebuilder:validation:MaxLength=36
-	AdoptVolumes string `json:"adoptVolumes,omitempty"`
 	// restoreFrom has the instance begin with the data of a Backup. Immutable.
 	// +optional
 	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
@@ -212,6 +205,14 @@ type ApplicationStatus struct {
 	// durability says whether a write that was acknowledged can be lost with the primary, where the engine decides who writes.
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
+	// lossWindowSeconds is of how many seconds the writes that were acknowledged can be lost when another pod takes over: 0 while durability is
+	// Synchronous. Absent where nothing bounds it.
+	// +optional
+	LossWindowSeconds *int64 `json:"lossWindowSeconds,omitempty"`
+	// activeOperation names the Operation that runs: one that was asked for before the record of what the engine does by itself, and one that
+	// works before one that waits for an approval or a maintenance window. Empty while none does.
+	// +optional
+	ActiveOperation string `json:"activeOperation,omitempty"`
 	// endpoints that clients use.
 	// +optional
 	// +listType=map
@@ -274,6 +275,7 @@ type ComponentState struct {
 // +kubebuilder:printcolumn:name="Topology",type=string,JSONPath=`.spec.topology`
 // +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Operation",type=string,JSONPath=`.status.activeOperation`,priority=1
 // +kubebuilder:printcolumn:name="Next-Run",type=string,JSONPath=`.status.schedules[0].nextTime`,priority=1
 // +kubebuilder:printcolumn:name="Last-Run",type=string,JSONPath=`.status.schedules[0].lastTime`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1

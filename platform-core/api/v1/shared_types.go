@@ -50,6 +50,19 @@ func (p *ParameterValue) UnmarshalJSON(data []byte) error {
 // +kubebuilder:validation:MaxProperties=512
 type Parameters map[string]ParameterValue
 
+// Keeping is how an instance and its data are kept from getting lost. A typed kind has it in its spec, and passes it on as it is: an Application
+// is protected as long as the object that declares it is.
+type Keeping struct {
+	// deletionProtection has the API server refuse to delete this object, and what it is made into. Default false.
+	// +optional
+	DeletionProtection bool `json:"deletionProtection,omitempty"`
+	// adoptVolumes is the UID of an earlier Application of the same name whose retained volumes are taken over; the condition Stalled, with reason
+	// RetainedVolumesExist, says which. Plugin, major version and topology have to be the same.
+	// +optional
+	// +kubebuilder:validation:MaxLength=36
+	AdoptVolumes string `json:"adoptVolumes,omitempty"`
+}
+
 // Storage is the volume that each pod of a component keeps its data on.
 type Storage struct {
 	// size of each volume. It can grow, never shrink.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,6 +115,39 @@ func (q Queue) preempts(op *platformv1.Operation) bool {
 
 func (q Queue) apart(op *platformv1.Operation) bool {
 	return q.Apart != nil && !Records(op) && q.Apart(op)
+}
+
+// Active is the Operation that an Application is in, out of all of its that have not ended; nil while no run has begun. What a step of
+// another one runs is part of that. Of several it is one that works before one that stands aside, one that was asked for before the record of
+// what the engine does by itself, and then the one that began first.
+func Active(operations []*platformv1.Operation) *platformv1.Operation {
+	order := func(op *platformv1.Operation) int {
+		switch {
+		case StandsAside(op):
+			return 2
+		case Records(op):
+			return 1
+		}
+		return 0
+	}
+	var active *platformv1.Operation
+	for _, op := range operations {
+		if !Running(op) || ParentOf(op) != "" {
+			continue
+		}
+		if active == nil || cmp.Or(cmp.Compare(order(op), order(active)), began(op).Compare(began(active)), cmp.Compare(op.Name, active.Name)) < 0 {
+			active = op
+		}
+	}
+	return active
+}
+
+// began is when a run did; the zero time for one that does not say.
+func began(op *platformv1.Operation) time.Time {
+	if op.Status.StartTime == nil {
+		return time.Time{}
+	}
+	return op.Status.StartTime.Time
 }
 
 // ancestors are the Operations whose steps run this one, directly or not.

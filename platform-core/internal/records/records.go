@@ -4,6 +4,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,6 +15,46 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 )
+
+// unfinishedField indexes Operations that have not ended by the name of their Application, as far as it is known, and by everyone, so that
+// nobody goes through those that have long ended.
+const unfinishedField = "unfinishedOfApplication"
+
+// everyone is the key of all that have not ended. No Application has this name.
+const everyone = "*"
+
+// IndexUnfinished has a cache find Operations that have not ended.
+func IndexUnfinished(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &platformv1.Operation{}, unfinishedField, unfinishedOf); err != nil {
+		return fmt.Errorf("cannot index Operations that have not ended: %w", err)
+	}
+	return nil
+}
+
+func unfinishedOf(obj client.Object) []string {
+	op := obj.(*platformv1.Operation)
+	switch {
+	case opsflow.Finished(op):
+		return nil
+	case op.Status.Application == "":
+		return []string{everyone}
+	}
+	return []string{everyone, op.Status.Application}
+}
+
+// Unfinished returns the Operations of an Application that have not ended, as far as it is known of them whose they are; those of the whole
+// namespace for an application without a name. The cache has to be indexed by IndexUnfinished.
+func Unfinished(ctx context.Context, cached client.Reader, namespace, application string) ([]*platformv1.Operation, error) {
+	var list platformv1.OperationList
+	if err := cached.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{unfinishedField: cmp.Or(application, everyone)}); err != nil {
+		return nil, fmt.Errorf("cannot list the Operations in namespace %q that have not ended: %w", namespace, err)
+	}
+	operations := make([]*platformv1.Operation, len(list.Items))
+	for i := range list.Items {
+		operations[i] = &list.Items[i]
+	}
+	return operations, nil
+}
 
 // page is how many are listed at a time.
 const page = 500

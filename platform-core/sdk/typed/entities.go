@@ -53,7 +53,7 @@ func (r registration[T]) makesEntities() bool {
 }
 
 // keepEntities brings the Entities of an object to what it declares, and returns how it stands with them.
-func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, app string) (outcome.Outcome, error) {
+func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, app *platformv1.Application) (outcome.Outcome, error) {
 	maker, ok := r.kind.(EntityMaker[T])
 	if !ok {
 		return outcome.Done(), nil
@@ -69,9 +69,11 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, app string) (ou
 	}
 	worst := outcome.Done()
 	for _, spec := range maker.Entities(obj) {
-		spec.ApplicationRef.Name = app
+		spec.ApplicationRef.Name = app.Name
+		// What volumes have from earlier was there before anybody could have made it beside this object.
+		spec.Adopt = spec.Adopt || app.Spec.AdoptVolumes != ""
 		entity := &platformv1.Entity{Spec: spec}
-		entity.Name, entity.Namespace = platformv1.EntityNameFor(app, spec.Type, spec.Name), obj.GetNamespace()
+		entity.Name, entity.Namespace = platformv1.EntityNameFor(app.Name, spec.Type, spec.Name), obj.GetNamespace()
 		entity.Labels = map[string]string{platformv1.DomainLabel: r.domain, platformv1.ManagedByLabel: platformv1.ManagedBy}
 		if err := controllerutil.SetControllerReference(obj, entity, r.client.Scheme()); err != nil {
 			return worst, err

@@ -91,7 +91,7 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		o := apply.Outcome(err)
 		return report(obj, phaseOf(o), o)
 	}
-	entities, err := r.keepEntities(ctx, obj, wanted.Name)
+	entities, err := r.keepEntities(ctx, obj, wanted)
 	if err != nil {
 		o := apply.Outcome(err)
 		return report(obj, phaseOf(o), o)

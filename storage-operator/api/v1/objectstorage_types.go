@@ -109,7 +109,8 @@ type ObjectStorageSpec struct {
 	// them. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
-	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	platformv1.Keeping `json:",inline"`
 	// pluginVersion is the version of the plugin that runs this storage. Immutable but through an Operation of template UpgradeApp. Default 1.0.0.
 	// +optional
 	// +kubebuilder:default="1.0.0"

@@ -60,6 +60,7 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*platformv1.Application, error) {
 			Running:        kindparts.Running(spec.Running),
 			Suspend:        spec.Suspend,
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
+			Keeping:        spec.Keeping,
 			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
 		},
 	}, nil

@@ -26,10 +26,7 @@ func (Kind) Report(p *databasev1.PostgreSQL, app *platformv1.Application) {
 	if app.Status.Binding != nil {
 		s.BindingName = app.Status.Binding.Name
 	}
-	s.Durability, s.LossWindowSeconds = app.Status.Durability, nil
-	if s.Durability == platformv1.DurabilitySynchronous {
-		s.LossWindowSeconds = new(int64(0))
-	}
+	s.Durability, s.LossWindowSeconds = app.Status.Durability, app.DeepCopy().Status.LossWindowSeconds
 	s.Members, s.Replicas, s.Poolers, s.PoolerEndpoint = kindparts.Members(app), "", "", ""
 	s.Changes = nil
 	for _, c := range app.Status.Components {

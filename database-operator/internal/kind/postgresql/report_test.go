@@ -31,6 +31,7 @@ func TestReport(t *testing.T) {
 	}
 	replicated := alone.DeepCopy()
 	replicated.Status.Ready, replicated.Status.Term, replicated.Status.Durability = "2/4", 7, platformv1.DurabilitySynchronous
+	replicated.Status.LossWindowSeconds = new(int64(0))
 	replicated.Status.Components = []platformv1.ComponentState{{Name: "postgresql", Replicas: 4, Pods: []platformv1.PodState{
 		{Name: "m-0", Role: "primary", Health: "Healthy"}, {Name: "m-1", Role: "replica", Health: "Healthy"},
 		{Name: "m-2", Role: "joining", Health: "Healthy"}, {Name: "m-3", Health: "Starting"},

@@ -63,6 +63,7 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 			Schedules:      spec.DeepCopy().Schedules,
 			Running:        kindparts.Running(spec.Running),
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
+			Keeping:        spec.Keeping,
 			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
 		},
 	}, nil

@@ -52,6 +52,7 @@ func (Kind) Compile(r *databasev1.RedisCluster) (*platformv1.Application, error)
 			Running:        kindparts.Running(spec.Running),
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
+			Keeping:        spec.Keeping,
 		},
 	}, nil
 }

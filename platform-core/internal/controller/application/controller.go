@@ -86,6 +86,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.waitingForClass), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		// What an instance waits for that is to begin with the data of one.
 		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.ofBackup)).
+		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofOperation), builder.WithPredicates(startsOrEnds)).
 		WatchesRawSource(deps.Secrets.Source()).
 		// The CA of an issued certificate is part of the binding.
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
@@ -137,6 +138,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (c *Controller) work(ctx context.Context, app *platformv1.Application) outcome.Outcome {
+	if err := c.reportOperation(ctx, app); err != nil {
+		return outcome.Failed(err)
+	}
 	if !app.DeletionTimestamp.IsZero() {
 		c.Secrets.Release(client.ObjectKeyFromObject(app))
 		return outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed")

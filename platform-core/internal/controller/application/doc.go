@@ -6,7 +6,7 @@
 // password that nobody supplies is generated once); Components, each started when what it needs is ready and stopped before it;
 // the CA of an instance that speaks TLS; the binding Secret; the status that users read.
 //
-// Inputs: the Application, the loaded plugin, the Secrets that it names, its Components.
+// Inputs: the Application, the loaded plugin, the Secrets that it names, its Components, and which Operation of it runs.
 //
 // Field owner: application.
 //

@@ -14,7 +14,9 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/instance"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/internal/sure"
 )
 
@@ -106,6 +108,19 @@ func (c *Controller) observeClasses(ctx context.Context, f *facts) error {
 		return err
 	}
 	f.classes = accept.Classes(classes.Items)
+	return nil
+}
+
+// reportOperation says which Operation runs, as the cache knows them: the watch brings what is newer.
+func (c *Controller) reportOperation(ctx context.Context, app *platformv1.Application) error {
+	unfinished, err := records.Unfinished(ctx, c.client, app.Namespace, app.Name)
+	if err != nil {
+		return err
+	}
+	app.Status.ActiveOperation = ""
+	if active := opsflow.Active(unfinished); active != nil {
+		app.Status.ActiveOperation = active.Name
+	}
 	return nil
 }
 

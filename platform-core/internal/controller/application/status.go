@@ -104,7 +104,7 @@ func takenUp(app *platformv1.Application) int64 {
 
 // reportWriter says in which term the one writer is, and what it means for a write that it is lost, where the engine decides who writes.
 func reportWriter(app *platformv1.Application, f *facts) {
-	app.Status.Term, app.Status.Durability = 0, ""
+	app.Status.Term, app.Status.Durability, app.Status.LossWindowSeconds = 0, "", nil
 	sets := 0
 	for _, name := range slices.Sorted(maps.Keys(f.components)) {
 		component := f.components[name]
@@ -125,6 +125,9 @@ func reportWriter(app *platformv1.Application, f *facts) {
 	}
 	if sets != 1 {
 		app.Status.Term = 0
+	}
+	if app.Status.Durability == platformv1.DurabilitySynchronous {
+		app.Status.LossWindowSeconds = new(int64(0))
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -89,10 +90,11 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		events: event.New(mgr.GetEventRecorder(owner)),
 		pace:   frame.NewPace(deps.Now),
 	}
-	for field, of := range map[string]client.IndexerFunc{unfinishedField: unfinishedOf, finishedField: finishedOf} {
-		if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, field, of); err != nil {
-			return fmt.Errorf("cannot index Operations: %w", err)
-		}
+	if err := records.IndexUnfinished(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Operation{}, finishedField, finishedOf); err != nil {
+		return fmt.Errorf("cannot index Operations that have ended: %w", err)
 	}
 	var reconciler reconcile.Reconciler = c
 	if deps.Gate != nil {

@@ -172,17 +172,12 @@ func (c *Controller) preempted(ctx context.Context, op *platformv1.Operation, se
 }
 
 func (c *Controller) unfinishedBeside(ctx context.Context, op *platformv1.Operation, application string) ([]*platformv1.Operation, error) {
-	var list platformv1.OperationList
-	if err := c.client.List(ctx, &list, client.InNamespace(op.Namespace), client.MatchingFields{unfinishedField: everyone}); err != nil {
-		return nil, fmt.Errorf("cannot list the Operations beside %q: %w", op.Name, err)
+	// Of some it has yet to be found out whose they are.
+	all, err := records.Unfinished(ctx, c.client, op.Namespace, "")
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell what there is beside Operation %q: %w", op.Name, err)
 	}
-	var others []*platformv1.Operation
-	for i := range list.Items {
-		if c.applicationOf(ctx, &list.Items[i]) == application {
-			others = append(others, &list.Items[i])
-		}
-	}
-	return others, nil
+	return slices.DeleteFunc(all, func(other *platformv1.Operation) bool { return c.applicationOf(ctx, other) != application }), nil
 }
 
 // aheadForSure is ahead beyond doubt: the cache may not yet know of an Operation that was started a moment ago. Only this process starts

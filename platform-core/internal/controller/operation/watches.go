@@ -17,28 +17,11 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/records"
 )
 
-// Indexes of Operations, so that nobody goes through those that have long ended.
-const (
-	// unfinishedField is for those that have not ended: the name of their Application, as far as it is known, and everyone.
-	unfinishedField = "unfinishedOfApplication"
-	// finishedField is for those that have: who keeps their record, see keeperOf.
-	finishedField = "finishedOfApplication"
-	// everyone is the key of all that have not ended. No Application has this name.
-	everyone = "*"
-)
-
-func unfinishedOf(obj client.Object) []string {
-	op := obj.(*platformv1.Operation)
-	switch {
-	case opsflow.Finished(op):
-		return nil
-	case op.Status.Application == "":
-		return []string{everyone}
-	}
-	return []string{everyone, op.Status.Application}
-}
+// finishedField indexes Operations that have ended by who keeps their record, see keeperOf.
+const finishedField = "finishedOfApplication"
 
 func finishedOf(obj client.Object) []string {
 	op := obj.(*platformv1.Operation)
@@ -84,16 +67,15 @@ func (c *Controller) unfinished(ctx context.Context, namespace, application stri
 	if application == "" {
 		return nil
 	}
-	var list platformv1.OperationList
-	err := c.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{unfinishedField: application})
+	operations, err := records.Unfinished(ctx, c.client, namespace, application)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot list Operations", "application", application)
 		return nil
 	}
 	var requests []reconcile.Request
-	for i := range list.Items {
-		if which(&list.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	for _, op := range operations {
+		if which(op) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(op)})
 		}
 	}
 	return requests

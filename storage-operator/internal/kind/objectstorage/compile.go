@@ -59,6 +59,7 @@ func (Kind) Compile(o *storagev1.ObjectStorage) (*platformv1.Application, error)
 			Maintenance:    spec.Maintenance.DeepCopy(),
 			Schedules:      spec.DeepCopy().Schedules,
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
+			Keeping:        spec.Keeping,
 		},
 	}
 	if spec.Running != nil && !*spec.Running {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package kind_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+	"github.com/zeroinfra/platform-core/sdk/testkit/kindtest"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	"github.com/zeroinfra/database-operator/config/crd"
+	"github.com/zeroinfra/database-operator/internal/kind"
+)
+
+var env *testkit.Env
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, &env, testkit.EnvOptions{
+		AddToScheme: []func(*runtime.Scheme) error{databasev1.AddToScheme},
+		CRDs:        []fs.FS{os.DirFS("../../../platform-core/config/crd/bases"), crd.FS},
+	})
+}
+
+func TestKeeping(t *testing.T) {
+	const users = `{"version":"7.0","users":[{"name":"app","passwordFrom":{"name":"users"}}]}`
+	specs := map[string]string{"*v1.Redis": users, "*v1.RedisCluster": users, "*v1.PostgreSQL": `{"version":"17","roles":[{"name":"app","login":false}]}`}
+	for _, registered := range kind.All() {
+		name := fmt.Sprintf("%T", registered.Object())
+		t.Run(name, func(t *testing.T) { kindtest.Keeping(t, env, kindtest.Kept{Kind: registered, Spec: specs[name]}) })
+	}
+}
