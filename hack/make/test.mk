@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The levels of tests. `make test` runs all of them, cheapest first. A level tells of all its modules, also after one that failed.
-# What would make it longer than people wait for has targets of its own: `test-long`, `test-fault`, `test-api-versions`.
+# What would make it longer than people wait for has targets of its own: `test-long`, `test-fault`, `test-api-versions`, `test-devcluster`.
 
 .PHONY: test
 test: deps verify-generated lint test-unit test-integration test-e2e ## All levels of tests
@@ -35,6 +35,12 @@ test-api-versions: $(DEVCLUSTER) tool-helm ## Controllers, definitions and chart
 	@failed=0; for s in oldest newest; do $(DEVCLUSTER) build --api-server $$s; \
 	  export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin --api-server $$s); $(foreach m,$(VERSIONED),$(call versioned,$(m))) \
 	done; exit $$failed
+
+# No part of `make test` either: it makes clusters of its own, and ends and starts machines in them.
+.PHONY: test-devcluster
+test-devcluster: deps ## The dev cluster itself: its driver, clusters of its own, their volumes and add-ons, what ends and comes back (root)
+	@failed=0; for m in hack/csi hack/devcluster; do echo "=== devcluster: $$m"; \
+	  (cd $$m && GOWORK=off go test -tags devcluster -count=1 -timeout 60m -v .) || failed=1; done; exit $$failed
 
 # What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, and undoing and killing within what takes minutes.
 LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
