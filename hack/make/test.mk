@@ -12,12 +12,13 @@ test-unit: ## Unit and golden tests: nothing but Go is needed
 	echo "=== unit: test"; (cd test && GOWORK=off go test ./unit/... ./bench/... ./cmd/...) || failed=1; exit $$failed
 
 .PHONY: test-integration
-test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio ## Controllers and charts against a real API server and etcd, and agents against an object storage
+test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio ## Controllers and charts against a real API server and etcd, agents against an object storage, the dev cluster's driver (root)
 	@$(DEVCLUSTER) build
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); failed=0; \
 	for m in platform-core $(OPERATORS); do echo "=== integration: $$m"; \
 	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 30m ./...) || failed=1; done; \
 	echo "=== integration: agents"; (cd agents && GOWORK=off go test -tags integration -count=1 -run "S3|Storage|Bucket" ./internal/store ./internal/driver/minio ./cmd/agent-ops) || failed=1; \
+	echo "=== integration: hack/csi"; (cd hack/csi && GOWORK=off go test -tags integration -count=1 -run "^TestSanity$$" .) || failed=1; \
 	echo "=== integration: test"; (cd test && GOWORK=off go test -tags integration -count=1 ./chart/...) || failed=1; exit $$failed
 
 # No part of `make test`: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
@@ -38,9 +39,8 @@ test-api-versions: $(DEVCLUSTER) tool-helm ## Controllers, definitions and chart
 
 # No part of `make test` either: it makes clusters of its own, and ends and starts machines in them.
 .PHONY: test-devcluster
-test-devcluster: deps ## The dev cluster itself: its driver, clusters of its own, their volumes and add-ons, what ends and comes back (root)
-	@failed=0; for m in hack/csi hack/devcluster; do echo "=== devcluster: $$m"; \
-	  (cd $$m && GOWORK=off go test -tags devcluster -count=1 -timeout 60m -v .) || failed=1; done; exit $$failed
+test-devcluster: deps ## The dev cluster itself: clusters of its own, their volumes and add-ons, what ends and comes back (root)
+	@cd hack/devcluster && GOWORK=off go test -tags devcluster -count=1 -timeout 60m -v .
 
 # What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, and undoing and killing within what takes minutes.
 LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
