@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build devcluster && linux
+//go:build integration && linux
 
 package main
 

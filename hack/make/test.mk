@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The levels of tests. `make test` runs all of them, cheapest first. A level tells of all its modules, also after one that failed.
-# What would make it longer than people wait for has targets of its own: `test-long`, `test-fault`, `test-api-versions`.
+# What would make it longer than people wait for has targets of its own: `test-long`, `test-fault`, `test-api-versions`, `test-devcluster`.
 
 .PHONY: test
 test: deps verify-generated lint test-unit test-integration test-e2e ## All levels of tests
@@ -12,24 +12,35 @@ test-unit: ## Unit and golden tests: nothing but Go is needed
 	echo "=== unit: test"; (cd test && GOWORK=off go test ./unit/... ./bench/... ./cmd/...) || failed=1; exit $$failed
 
 .PHONY: test-integration
-test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio ## Controllers and charts against a real API server and etcd, and agents against an object storage
+test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio ## Controllers and charts against a real API server and etcd, agents against an object storage, the dev cluster's driver (root)
 	@$(DEVCLUSTER) build
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); failed=0; \
 	for m in platform-core $(OPERATORS); do echo "=== integration: $$m"; \
 	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 30m ./...) || failed=1; done; \
 	echo "=== integration: agents"; (cd agents && GOWORK=off go test -tags integration -count=1 -run "S3|Storage|Bucket" ./internal/store ./internal/driver/minio ./cmd/agent-ops) || failed=1; \
+	echo "=== integration: hack/csi"; (cd hack/csi && GOWORK=off go test -tags integration -count=1 -run "^TestSanity$$" .) || failed=1; \
 	echo "=== integration: test"; (cd test && GOWORK=off go test -tags integration -count=1 ./chart/...) || failed=1; exit $$failed
 
 # No part of `make test`: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
-# tests then take three times as long. The packages are those whose work depends on the server.
-VERSIONED := ./internal/engine ./internal/controller/... ./sdk/...
+# tests then take three times as long. The packages, by module, are those whose work depends on the server: controllers,
+# webhooks, watches, and the rules of definitions, policies and charts.
+VERSIONED := platform-core database-operator storage-operator test
+VERSIONED_platform-core := ./internal/engine ./internal/admission ./internal/pki ./internal/secretwatch ./internal/controller/... ./sdk/...
+VERSIONED_database-operator := ./api/...
+VERSIONED_storage-operator := ./api/... ./internal/...
+VERSIONED_test := ./chart/...
+versioned = echo "=== integration: $(1), $$s API server"; (cd $(1) && GOWORK=off go test -tags integration -count=1 -timeout 40m $(VERSIONED_$(1))) || failed=1;
 
 .PHONY: test-api-versions
-test-api-versions: $(DEVCLUSTER) ## Controllers against the oldest and the newest API server
-	@for s in oldest newest; do $(DEVCLUSTER) build --api-server $$s; \
-	  echo "=== integration: platform-core, $$s API server"; \
-	  (cd platform-core && KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin --api-server $$s) GOWORK=off \
-	    go test -tags integration -count=1 -timeout 40m $(VERSIONED)) || exit 1; done
+test-api-versions: $(DEVCLUSTER) tool-helm ## Controllers, definitions and charts against the oldest and the newest API server
+	@failed=0; for s in oldest newest; do $(DEVCLUSTER) build --api-server $$s; \
+	  export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin --api-server $$s); $(foreach m,$(VERSIONED),$(call versioned,$(m))) \
+	done; exit $$failed
+
+# No part of `make test` either: it makes clusters of its own, and ends and starts machines in them.
+.PHONY: test-devcluster
+test-devcluster: deps ## The dev cluster itself: clusters of its own, their volumes and add-ons, what ends and comes back (root)
+	@cd hack/devcluster && GOWORK=off go test -tags devcluster -count=1 -timeout 60m -v .
 
 # What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, and undoing and killing within what takes minutes.
 LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$

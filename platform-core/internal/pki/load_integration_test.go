@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
@@ -19,7 +20,17 @@ import (
 
 var env *testkit.Env
 
-func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{}) }
+func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{System: "zeroinfra-system"}) }
+
+// load does as the operator.
+func load(t *testing.T, namespace, domain string) (*Authority, error) {
+	t.Helper()
+	own, err := client.New(env.System.Config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		return nil, err
+	}
+	return Load(t.Context(), own, own, namespace, domain)
+}
 
 func TestReplicasThatRaceEndWithTheSameAuthority(t *testing.T) {
 	for range 5 {
@@ -31,7 +42,7 @@ func TestReplicasThatRaceEndWithTheSameAuthority(t *testing.T) {
 		for i := range replicas {
 			all.Go(func() {
 				<-begin
-				authority, err := Load(t.Context(), env.Client, env.Client, namespace, "database")
+				authority, err := load(t, namespace, "database")
 				if err != nil {
 					t.Error(err)
 					return
@@ -51,15 +62,15 @@ func TestReplicasThatRaceEndWithTheSameAuthority(t *testing.T) {
 
 func TestLoadKeepsWhatIsThere(t *testing.T) {
 	namespace := env.Namespace(t)
-	first, err := Load(t.Context(), env.Client, env.Client, namespace, "database")
+	first, err := load(t, namespace, "database")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Load(t.Context(), env.Client, env.Client, namespace, "database")
+	second, err := load(t, namespace, "database")
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := Load(t.Context(), env.Client, env.Client, namespace, "message")
+	other, err := load(t, namespace, "message")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +93,7 @@ func TestASecretThatCannotBeUsedIsNeverReplaced(t *testing.T) {
 	if err := env.Client.Create(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load(t.Context(), env.Client, env.Client, namespace, "database")
+	_, err := load(t, namespace, "database")
 	if err == nil || !strings.Contains(err.Error(), "delete it and restart the operator") || !strings.Contains(err.Error(), "database-agent-ca") {
 		t.Errorf("error is %v", err)
 	}

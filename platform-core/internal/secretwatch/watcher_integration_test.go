@@ -26,7 +26,7 @@ import (
 
 var env *testkit.Env
 
-func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{}) }
+func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{System: "zeroinfra-system"}) }
 
 // fixture is a Watcher of a real API server, and the queue that it feeds.
 type fixture struct {
@@ -37,7 +37,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	watcher, err := New(env.Config)
+	watcher, err := New(env.System.Config)
 	if err != nil {
 		t.Fatal(err)
 	}

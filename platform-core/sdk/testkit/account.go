@@ -39,21 +39,32 @@ type Operator struct {
 }
 
 // Operator applies platform-core/config/rbac in a namespace, as kustomize and the charts do, and
-// further roles of that shape, and returns the account that has those rights. It may be called
+// further roles of that shape, each with its binding, and returns the account once it has those rights. It may be called
 // again for the same namespace; names of cluster-wide objects bear that of the namespace.
 func (e *Env) Operator(ctx context.Context, namespace string, roles ...fs.FS) (*Operator, error) {
+	var rights []*unstructured.Unstructured
 	for _, source := range append([]fs.FS{rbac.FS}, roles...) {
 		objects, err := readObjects(source)
 		if err != nil {
 			return nil, err
 		}
-		for _, obj := range objects {
-			if err := e.applyRight(ctx, obj, namespace); err != nil {
-				return nil, err
-			}
+		rights = append(rights, objects...)
+	}
+	for _, obj := range rights {
+		if err := e.applyRight(ctx, obj, namespace); err != nil {
+			return nil, err
 		}
 	}
-	return e.Account(ctx, namespace, managerAccount, nil)
+	account, err := e.Account(ctx, namespace, managerAccount, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range rights {
+		if err := e.awaitRole(ctx, account.User, obj); err != nil {
+			return nil, err
+		}
+	}
+	return account, nil
 }
 
 // Account returns the account of that name, with a token that is bound to an object when one is given.

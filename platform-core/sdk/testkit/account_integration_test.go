@@ -7,6 +7,7 @@ package testkit_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -56,6 +58,32 @@ func TestOperatorAccount(t *testing.T) {
 		if found[want] != 1 {
 			t.Errorf("the audit log has no %+v: %v", want, found)
 		}
+	}
+}
+
+// Who may patch and not create is denied to apply what is not there, which the audit log tells as well.
+func TestApplyWithoutTheRightToCreate(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "patcher"}
+	for _, obj := range []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: meta},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: meta.Namespace, Name: meta.Name}}},
+	} {
+		if err := env.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patcher, err := env.Account(t.Context(), meta.Namespace, meta.Name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := corev1apply.ConfigMap("absent", meta.Namespace).WithData(map[string]string{"a": "b"})
+	if err := clientOf(t, patcher).Apply(t.Context(), wanted, client.FieldOwner("test")); !apierrors.IsForbidden(err) {
+		t.Errorf("applying what is not there was not forbidden: %v", err)
+	}
+	if err := env.Denied(patcher.User); err == nil || !strings.Contains(err.Error(), "denied to patch configmaps") {
+		t.Errorf("the audit log tells of %v", err)
 	}
 }
 

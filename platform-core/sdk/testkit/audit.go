@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
@@ -48,6 +49,21 @@ func audit(environment *envtest.Environment) (string, error) {
 	return dir, nil
 }
 
+// response is how the server answered a request.
+type response struct {
+	Code    int
+	Message string
+}
+
+// isDenial says whether the answer was no for want of a right, unlike that of an admission. decision is about the request itself; an apply
+// that would make the object is let in for the right to patch, and then denied for want of that to create, for which older servers give no reason.
+func (r response) isDenial(decision string) bool {
+	if r.Code != http.StatusForbidden {
+		return false
+	}
+	return decision == "forbid" || strings.Contains(r.Message, " cannot create resource ") || strings.HasSuffix(r.Message, "is forbidden: ")
+}
+
 // Denied returns an error that names what a user was denied since the API server started; nil when that is nothing.
 func (e *Env) Denied(user string) error {
 	found, err := e.Accesses(user)
@@ -81,7 +97,7 @@ func (e *Env) Accesses(user string) (map[Access]int, error) {
 			// Impersonated is whom the user acted as, with the rights of that one.
 			Impersonated *struct{ Username string }                                  `json:"impersonatedUser"`
 			Ref          struct{ Resource, Subresource, APIGroup, Namespace string } `json:"objectRef"`
-			Code         struct{ Code int }                                          `json:"responseStatus"`
+			Status       response                                                    `json:"responseStatus"`
 			// Annotations say how the server decided.
 			Annotations map[string]string
 		}
@@ -99,7 +115,7 @@ func (e *Env) Accesses(user string) (map[Access]int, error) {
 		if entry.Ref.Subresource != "" {
 			resource += "/" + entry.Ref.Subresource
 		}
-		refused := entry.Code.Code == http.StatusForbidden && entry.Annotations["authorization.k8s.io/decision"] == "forbid"
+		refused := entry.Status.isDenial(entry.Annotations["authorization.k8s.io/decision"])
 		found[Access{entry.Verb, entry.Ref.APIGroup, resource, entry.Ref.Namespace, refused}]++
 	}
 	return found, lines.Err()

@@ -42,6 +42,10 @@ type EnvOptions struct {
 	AddToScheme []func(*runtime.Scheme) error
 	// CRDs are installed before the first test, from their .yaml files. None are by default.
 	CRDs []fs.FS
+	// System is the namespace of an operator, which is made, with its account: Env.System. There is none by default.
+	System string
+	// Roles are what that operator may do beside platform-core/config/rbac.
+	Roles []fs.FS
 	// After looks at what all tests have left behind; its error fails them. Main calls it.
 	After func(*Env) error
 }
@@ -54,6 +58,8 @@ type Env struct {
 	Client client.Client
 	// Scheme knows the types of Kubernetes, of the core API and of the options.
 	Scheme *runtime.Scheme
+	// System is the account of the operator whose controllers the tests run; nil unless the options name its namespace.
+	System *Operator
 
 	environment *envtest.Environment
 	// auditDir holds the audit log of the API server.
@@ -61,7 +67,7 @@ type Env struct {
 }
 
 // Main runs the tests of a package with one Env, which it puts into *env, and ends
-// the process. It is the body of TestMain.
+// the process. It is the body of TestMain. The tests fail when Env.System was denied anything.
 func Main(m *testing.M, env **Env, o EnvOptions) {
 	started, err := Start(o)
 	if err != nil {
@@ -70,11 +76,9 @@ func Main(m *testing.M, env **Env, o EnvOptions) {
 	}
 	*env = started
 	code := m.Run()
-	if o.After != nil {
-		if err := o.After(started); err != nil {
-			fmt.Fprintln(os.Stderr, "FAIL:", err)
-			code = max(code, 1)
-		}
+	if err := started.check(o.After); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL:", err)
+		code = max(code, 1)
 	}
 	if err := started.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot stop the API server:", err)
@@ -124,7 +128,37 @@ func Start(o EnvOptions) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", errors.Join(err, environment.Stop()))
 	}
-	return &Env{Config: cfg, Client: c, Scheme: scheme, environment: environment, auditDir: auditDir}, nil
+	started := &Env{Config: cfg, Client: c, Scheme: scheme, environment: environment, auditDir: auditDir}
+	if o.System == "" {
+		return started, nil
+	}
+	if err := started.makeSystem(o); err != nil {
+		return nil, errors.Join(err, started.Stop())
+	}
+	return started, nil
+}
+
+// makeSystem makes the namespace of the operator and its account.
+func (e *Env) makeSystem(o EnvOptions) error {
+	ctx := context.Background()
+	err := e.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.System}})
+	if err != nil {
+		return fmt.Errorf("cannot make the namespace of the operator: %w", err)
+	}
+	e.System, err = e.Operator(ctx, o.System, o.Roles...)
+	return err
+}
+
+// check returns what is wrong once all tests have run: the operator was denied something, or what after finds.
+func (e *Env) check(after func(*Env) error) error {
+	var denied, found error
+	if e.System != nil {
+		denied = e.Denied(e.System.User)
+	}
+	if after != nil {
+		found = after(e)
+	}
+	return errors.Join(denied, found)
 }
 
 // Stop ends the API server and etcd.

@@ -37,13 +37,14 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{
 		AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme},
 		CRDs:        []fs.FS{crd.FS, example.CRDs},
+		System:      "zeroinfra-system", Roles: []fs.FS{example.Role()},
 	})
 }
 
 // start runs the frame for Sample until the test, or stop, ends it.
 func start(t *testing.T) (stop func()) {
 	t.Helper()
-	mgr, err := ctrl.NewManager(env.Config, manager.Options{
+	mgr, err := ctrl.NewManager(env.System.Config, manager.Options{
 		Scheme:     env.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},

@@ -35,13 +35,14 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{
 		AddToScheme: []func(*runtime.Scheme) error{storagev1.AddToScheme},
 		CRDs:        []fs.FS{os.DirFS("../../../platform-core/config/crd/bases"), crd.FS},
+		System:      "zeroinfra-system", Roles: []fs.FS{os.DirFS("../../config/rbac")},
 	})
 }
 
 // serve runs the controller until the test ends, or it is told to stop.
 func serve(t *testing.T) (stop func()) {
 	t.Helper()
-	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+	mgr, err := ctrl.NewManager(env.System.Config, ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)}})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@
 package result
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -168,6 +169,14 @@ type Verdict struct {
 	What, Budget, Figure string
 	// Missed budgets are said so.
 	Met Met
+	// Firm budgets hold on every machine, however fast and busy it is: the bench fails when one is missed.
+	Firm bool
+}
+
+// firm is the same verdict of a budget that holds on every machine.
+func (v Verdict) firm() Verdict {
+	v.Firm = true
+	return v
 }
 
 // Met says whether a budget was kept.
@@ -206,23 +215,38 @@ const (
 // writesBudget is what the design grants operator and agents for the creation of an Application of so many pods.
 func writesBudget(pods int) int { return perPod*pods + perOwner*(componentsOf+setsOf) + perInstanceOf }
 
-// Judge puts the figures of a run beside the budgets.
+// Judge puts the figures of a run beside the budgets. Firm are those of requests and of pods, which are counted, and the ratio of two times
+// that the operator itself takes in one run. Seconds and memory depend on the machine, and so does how the operator compares with a program
+// that asks for less: the fewer the cores, the more of the time is the API server's.
 func (r Run) Judge() []Verdict {
 	apps := float64(r.Applications)
 	return []Verdict{
 		verdict("time until all are Ready, as a multiple of StatefulSets", " ×", r.Ratio(), slowest),
 		verdict("operator, most memory resident", " MiB", max(r.Memory.Peak, r.Memory.RestartedPeak), residentMiB),
 		verdict("operator, memory per Application at rest", " MiB", r.PerApplication(), perInstance),
-		verdict("API writes per Application until Ready and quiet, operator and agents", "", float64(r.Create.product())/apps, float64(writesBudget(r.Pods/r.Applications))),
-		verdict("conflicts while they are made", "", float64(r.Create.conflicts()), 0),
-		verdict("API writes while idle", "", float64(r.Idle.product()), 0),
-		verdict("API writes after an annotation that changes nothing", "", float64(r.Annotation.product()), 0),
-		verdict("pods replaced by the change of a parameter", "", float64(r.PodsReplaced), 0),
+		verdict("API writes per Application until Ready and quiet, operator and agents", "", float64(r.Create.product())/apps, float64(writesBudget(r.Pods/r.Applications))).firm(),
+		verdict("conflicts while they are made", "", float64(r.Create.conflicts()), 0).firm(),
+		verdict("API writes while idle", "", float64(r.Idle.product()), 0).firm(),
+		verdict("API writes after an annotation that changes nothing", "", float64(r.Annotation.product()), 0).firm(),
+		verdict("pods replaced by the change of a parameter", "", float64(r.PodsReplaced), 0).firm(),
 		verdict("operator restarted: time until caught up", " s", r.Restart.Seconds, caughtUp),
-		verdict("operator restarted: API writes", "", float64(r.Restart.product()), 0),
-		verdict("operator restarted: pods touched", "", float64(r.PodsTouched), 0),
-		verdict("time until Ready beside 3 that cannot be made, as a multiple of that without", " ×", r.Poisoned.Ratio(), measurable),
+		verdict("operator restarted: API writes", "", float64(r.Restart.product()), 0).firm(),
+		verdict("operator restarted: pods touched", "", float64(r.PodsTouched), 0).firm(),
+		verdict("time until Ready beside 3 that cannot be made, as a multiple of that without", " ×", r.Poisoned.Ratio(), measurable).firm(),
 	}
+}
+
+// Failed returns an error that names each firm budget that a run has missed; nil when there is none.
+func (r Report) Failed() error {
+	var missed []error
+	for _, run := range r.Runs {
+		for _, v := range run.Judge() {
+			if v.Firm && v.Met != Kept {
+				missed = append(missed, fmt.Errorf("%d Applications: %s is %s, budget %s", run.Applications, v.What, v.Figure, v.Budget))
+			}
+		}
+	}
+	return errors.Join(missed...)
 }
 
 // number writes a figure with the digits that mean something.

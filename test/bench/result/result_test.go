@@ -83,6 +83,42 @@ func TestEachBudgetCanBeMissed(t *testing.T) {
 	}
 }
 
+// The bench fails for what is counted and for the ratio of one run, whatever the machine, and never for seconds or memory.
+func TestFirmBudgetsFailTheBench(t *testing.T) {
+	if err := (Report{Runs: []Run{sample(), sample()}}).Failed(); err != nil {
+		t.Errorf("it fails with all budgets kept: %v", err)
+	}
+	for what, spoil := range map[string]func(*Run){
+		"API writes while idle is 1, budget ≤ 0":              func(r *Run) { r.Idle.Requests = map[string]*audit.Tally{Agents: {Writes: 1}} },
+		"API writes after an annotation":                      func(r *Run) { r.Annotation.Requests[Operator] = &audit.Tally{Writes: 1} },
+		"API writes per Application until Ready":              func(r *Run) { r.Create.Requests[Agents].Writes++ },
+		"conflicts while they are made is 1":                  func(r *Run) { r.Create.Requests[Operator].Conflicts = 1 },
+		"pods replaced":                                       func(r *Run) { r.PodsReplaced = 1 },
+		"operator restarted: API writes":                      func(r *Run) { r.Restart.Requests[Operator].Writes = 1 },
+		"operator restarted: pods touched":                    func(r *Run) { r.PodsTouched = 1 },
+		"beside 3 that cannot be made, as a multiple of that": func(r *Run) { r.Poisoned.Beside = 12.1 },
+	} {
+		run := sample()
+		spoil(&run)
+		if err := (Report{Runs: []Run{sample(), run}}).Failed(); err == nil || !strings.Contains(err.Error(), "10 Applications: ") || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: it says %v", what, err)
+		}
+	}
+	slow := sample()
+	slow.Create.Seconds, slow.Restart.Seconds, slow.Memory.Peak, slow.Memory.Rest = 100, 100, 1000, 1000
+	if got := missed(slow); len(got) != 4 {
+		t.Errorf("missed are %q", got)
+	}
+	if err := (Report{Runs: []Run{slow}}).Failed(); err != nil {
+		t.Errorf("it fails for what depends on the machine: %v", err)
+	}
+	unmeasured := sample()
+	unmeasured.Poisoned = Poisoned{}
+	if err := (Report{Runs: []Run{unmeasured}}).Failed(); err == nil {
+		t.Error("it does not fail without a figure")
+	}
+}
+
 func TestNoFigureIsNoSuccess(t *testing.T) {
 	run := sample()
 	run.StatefulSets.Seconds, run.Create.Seconds = 0, 0

@@ -112,7 +112,7 @@ func parseSizes(text string) ([]int, error) {
 	return slices.Compact(sizes), nil
 }
 
-// measure runs the scenario for each size and writes what it found.
+// measure runs the scenario for each size and writes what it found. Its error names what firm budgets were missed, once all is written.
 func measure(ctx context.Context, s settings, sizes []int) (err error) {
 	report := result.Report{}
 	if report.Machine, err = machine.Facts(ctx, machine.Programs{
@@ -152,7 +152,13 @@ func measure(ctx context.Context, s settings, sizes []int) (err error) {
 		}
 		report.Runs = append(report.Runs, run)
 	}
-	return write(s.out, report)
+	if err := write(s.out, report); err != nil {
+		return err
+	}
+	if err := report.Failed(); err != nil {
+		return fmt.Errorf("budgets that hold on every machine were missed (the results are in %s, logs in %s):\n%w", s.out, s.workDir, err)
+	}
+	return nil
 }
 
 // write writes data, page and plot.

@@ -79,11 +79,12 @@ func runAll(m *testing.M) (code int, err error) {
 	if agentPath, err = testagents.Build(dir, "agent-ops"); err != nil {
 		return 1, err
 	}
-	if env, err = testkit.Start(testkit.EnvOptions{CRDs: []fs.FS{crd.FS}}); err != nil {
+	if env, err = testkit.Start(testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: "zeroinfra-system"}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, env.Stop()) }()
-	return m.Run(), nil
+	code = m.Run()
+	return code, env.Denied(env.System.User)
 }
 
 // fixture is one Application with one pod in a namespace of its own. There is no kubelet: the pod is a real Redis and a real
@@ -318,7 +319,7 @@ func (f *fixture) run(effects int) (stop func(), done <-chan struct{}) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	blown := &fuse{left: effects, blow: cancel}
-	cfg := rest.CopyConfig(env.Config)
+	cfg := rest.CopyConfig(env.System.Config)
 	cfg.QPS, cfg.Burst = 500, 1000
 	cfg.Wrap(blown.wrap)
 	on := true

@@ -71,7 +71,7 @@ var agentPath string
 func newFixture(t testing.TB, replicas int) *fixture {
 	t.Helper()
 	f := &fixture{t: t, namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), port: testagents.FreePort(t),
-		index: plugin.NewIndex(), config: env.Config, settings: settings.New(render.Settings{}), agents: map[string][]func(){}}
+		index: plugin.NewIndex(), config: env.System.Config, settings: settings.New(render.Settings{}), agents: map[string][]func(){}}
 	f.index.Set("redis", "1.0.0", testBundle(), nil)
 	f.token = f.serviceAccount()
 	f.createApplication(replicas)
@@ -113,9 +113,44 @@ func parsed(text string) plugin.OperationTemplate {
 
 func (f *fixture) create(obj client.Object) {
 	f.t.Helper()
-	if err := env.Client.Create(f.t.Context(), obj); err != nil {
+	f.createAs(env.Client, obj)
+}
+
+func (f *fixture) createAs(c client.Client, obj client.Object) {
+	f.t.Helper()
+	if err := c.Create(f.t.Context(), obj); err != nil {
 		f.t.Fatalf("cannot create %T %q: %v", obj, obj.GetName(), err)
 	}
+}
+
+// client returns one with these credentials.
+func (f *fixture) client(config *rest.Config) client.Client {
+	f.t.Helper()
+	c, err := client.New(config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// person is a client of somebody who may do everything, under a name: the policy on Operations asks who authors and approvers are.
+func (f *fixture) person(name string) client.Client {
+	f.t.Helper()
+	config := rest.CopyConfig(env.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:masters"}}
+	return f.client(config)
+}
+
+// asker is a client of whoever creates an Operation: its author, or the operator when it is a step of another.
+func (f *fixture) asker(op *platformv1.Operation) client.Client {
+	f.t.Helper()
+	switch {
+	case metav1.GetControllerOf(op) != nil:
+		return f.client(env.System.Config)
+	case op.Spec.Author != "":
+		return f.person(op.Spec.Author)
+	}
+	return env.Client
 }
 
 // serviceAccount makes the account of the status agents and returns a token of it.
@@ -333,7 +368,7 @@ func (f *fixture) operation(name, template string, change func(*platformv1.Opera
 	if change != nil {
 		change(op)
 	}
-	f.create(op)
+	f.createAs(f.asker(op), op)
 	return op
 }
 

@@ -18,7 +18,7 @@ import (
 func TestVolumesOfAPodThatMayRunAreNotGivenToAJob(t *testing.T) {
 	f := newFixture(t, 1)
 	f.stopAgents(0)
-	c := &Controller{live: env.Client}
+	c := &Controller{live: f.client(env.System.Config)}
 	says := func(want string) {
 		t.Helper()
 		answer, err := c.mayHaveVolumes(t.Context(), f.namespace, podName(0))

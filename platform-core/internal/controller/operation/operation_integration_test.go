@@ -51,11 +51,12 @@ func runAll(m *testing.M) (code int, err error) {
 	if agentPath, err = testagents.Build(dir, "agent"); err != nil {
 		return 1, err
 	}
-	if env, err = testkit.Start(testkit.EnvOptions{CRDs: []fs.FS{crd.FS}}); err != nil {
+	if env, err = testkit.Start(testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: "zeroinfra-system"}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, env.Stop()) }()
-	return m.Run(), nil
+	code = m.Run()
+	return code, env.Denied(env.System.User)
 }
 
 func TestRestartGoesRoundThePodsWriterLast(t *testing.T) {

@@ -143,7 +143,7 @@ func TestRecordsCostNothing(t *testing.T) {
 	f := newFixture(t, 1)
 	f.healthy(0)
 	f.recorded(records)
-	config, counting := counted(env.Config)
+	config, counting := counted(env.System.Config)
 	f.config = config
 	turns := reconciles(t, owner)
 	f.controller(nil)
@@ -169,7 +169,7 @@ func BenchmarkRecords(b *testing.B) {
 			f.recorded(records)
 			heap := heapInUse()
 			for i := range b.N {
-				config, counting := counted(env.Config)
+				config, counting := counted(env.System.Config)
 				f.config = config
 				begin, turns := time.Now(), reconciles(b, owner)
 				stop := f.controller(nil)

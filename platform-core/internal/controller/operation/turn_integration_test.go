@@ -22,7 +22,12 @@ import (
 
 func (f *fixture) patch(obj client.Object, body string) {
 	f.t.Helper()
-	if err := env.Client.Patch(f.t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+	f.patchAs(env.Client, obj, body)
+}
+
+func (f *fixture) patchAs(c client.Client, obj client.Object, body string) {
+	f.t.Helper()
+	if err := c.Patch(f.t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -45,7 +50,7 @@ func TestOthersRunWhileAnApprovalIsAwaited(t *testing.T) {
 	f.stopAgents(0)
 	third := f.operation("third", "Restart", nil)
 	f.waitPhase(third, platformv1.OperationRunning)
-	f.patch(ask, `{"spec":{"approval":{"by":"bob","decision":"Approved"}}}`)
+	f.patchAs(f.person("bob"), ask, `{"spec":{"approval":{"by":"bob","decision":"Approved"}}}`)
 	f.waitPhase(ask, platformv1.OperationPending)
 	f.startAgents(0)
 	f.waitPhase(third, platformv1.OperationSucceeded)

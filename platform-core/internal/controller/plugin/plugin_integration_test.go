@@ -37,9 +37,12 @@ import (
 
 var env *testkit.Env
 
+// system is the namespace of the operators' account. Their plugins are in that of each test.
+const system = "zeroinfra-system"
+
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}})
+	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: system})
 }
 
 // written lists the writes of one controller, but those of events.
@@ -91,14 +94,14 @@ func start(t *testing.T, namespace, domain, lease string) (*plugin.Index, *writt
 	t.Helper()
 	mine := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: domain})}
 	w := &written{}
-	cfg := rest.CopyConfig(env.Config)
+	cfg := rest.CopyConfig(env.System.Config)
 	cfg.Wrap(w.RoundTrip)
 	skip := true
 	manager, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:  env.Scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// A Lease that somebody else holds.
-		LeaderElection: lease != "", LeaderElectionID: lease, LeaderElectionNamespace: namespace,
+		LeaderElection: lease != "", LeaderElectionID: lease, LeaderElectionNamespace: system,
 		Controller: config.Controller{SkipNameValidation: &skip},
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&platformv1.Application{}: mine, &platformv1.Plugin{}: mine,
@@ -362,7 +365,7 @@ func TestOperatorsShareANamespace(t *testing.T) {
 func TestStandbyFollows(t *testing.T) {
 	namespace := env.Namespace(t)
 	holder, seconds, now := "somebody", int32(3600), metav1.NowMicro()
-	create(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "held"}, Spec: coordinationv1.LeaseSpec{
+	create(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "held"}, Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,
 	}})
 	index, w, _ := start(t, namespace, "common", "held")
