@@ -7,10 +7,6 @@ package chart_test
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,30 +16,6 @@ import (
 
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
-
-// aggregate runs the controller that puts roles together, as every cluster has it.
-func aggregate(t *testing.T) {
-	t.Helper()
-	_, port, err := net.SplitHostPort(freeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := &output{}
-	command := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"),
-		"--kubeconfig="+env.Kubeconfig(t), "--controllers=clusterrole-aggregation-controller", "--leader-elect=false",
-		"--bind-address=127.0.0.1", "--secure-port="+port, "--cert-dir="+t.TempDir())
-	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill() // It may have ended.
-		_ = command.Wait()         // It was killed.
-		if t.Failed() {
-			t.Logf("the controller said:\n%s", log)
-		}
-	})
-}
 
 // may says whether a user may do something with objects in a namespace, by the word of the API server.
 func may(ctx context.Context, user, namespace, verb, group, resource, subresource string) (bool, error) {
@@ -61,7 +33,8 @@ func may(ctx context.Context, user, namespace, verb, group, resource, subresourc
 // what the suite has there, and gain nothing beyond.
 func TestUserRoles(t *testing.T) {
 	install(t)
-	aggregate(t)
+	// Every cluster has the controller that puts roles together.
+	env.Controllers(t, testkit.RoleAggregation)
 	namespace := env.Namespace(t)
 	for _, role := range []string{"view", "edit", "admin"} {
 		binding := &rbacv1.RoleBinding{

@@ -209,9 +209,10 @@ type RepositoryInventory struct {
 	// kept is how many backups there are in the repository.
 	// +optional
 	Kept int32 `json:"kept,omitempty"`
-	// orphans is how many of them no Backup speaks of, and orphanKeys are the folders of the first.
+	// orphans is how many of them no Backup speaks of.
 	// +optional
 	Orphans int32 `json:"orphans,omitempty"`
+	// orphanKeys are the folders of the first 50 of the orphans.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
@@ -219,9 +220,10 @@ type RepositoryInventory struct {
 	// leftovers is how many folders there are that have no manifest, so that nothing can be restored from them, and that no Backup speaks of.
 	// +optional
 	Leftovers int32 `json:"leftovers,omitempty"`
-	// missing is how many Backups are Completed and have nothing in the repository, and missingBackups are the names of the first.
+	// missing is how many Backups are Completed and have nothing in the repository.
 	// +optional
 	Missing int32 `json:"missing,omitempty"`
+	// missingBackups are the names of the first 100 of those.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100

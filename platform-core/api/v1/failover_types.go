@@ -71,10 +71,10 @@ type SetFailover struct {
 	// lagAttribute is how many bytes a pod is behind the one that writes.
 	// +optional
 	LagAttribute string `json:"lagAttribute,omitempty"`
-	// historyAttribute names the stream of writes that order counts in, earlierAttribute the one that it goes on from: what is ordered
-	// in another stream is no less and no more.
+	// historyAttribute names the stream of writes that order counts in: what is ordered in another stream is no less and no more.
 	// +optional
 	HistoryAttribute string `json:"historyAttribute,omitempty"`
+	// earlierAttribute names the stream that the one of historyAttribute goes on from.
 	// +optional
 	EarlierAttribute string `json:"earlierAttribute,omitempty"`
 	// silenceAttribute is how many seconds ago a pod last heard of the one that writes: of streams that follow one another in that, who heard

@@ -145,9 +145,10 @@ type BackupPolicySource struct {
 	// lastTime is the time of the schedule that it was last to be backed up for.
 	// +optional
 	LastTime *metav1.Time `json:"lastTime,omitempty"`
-	// lastSuccessTime is when its last backup was whole, and lastBackup is the name of that.
+	// lastSuccessTime is when its last backup was whole.
 	// +optional
 	LastSuccessTime *metav1.Time `json:"lastSuccessTime,omitempty"`
+	// lastBackup is the name of the Backup that was whole then.
 	// +optional
 	LastBackup string `json:"lastBackup,omitempty"`
 	// message says why it is not covered, or fails.

@@ -164,6 +164,15 @@ func create(t *testing.T, objects ...client.Object) {
 	}
 }
 
+// objectsOf are the parts of a bundle as objects to create.
+func objectsOf(parts []*corev1.ConfigMap) []client.Object {
+	var objects []client.Object
+	for _, part := range parts {
+		objects = append(objects, part)
+	}
+	return objects
+}
+
 func published(version string) *platformv1.Plugin {
 	return &platformv1.Plugin{ObjectMeta: metav1.ObjectMeta{Name: "relay-" + version}}
 }
@@ -183,29 +192,31 @@ func waitPlugin(t *testing.T, version, what string, wanted func(*platformv1.Plug
 
 func accepted(p *platformv1.Plugin) bool { return conditions.IsTrue(p, platformv1.AcceptedCondition) }
 
+// The budget is for a machine that has nothing else to do. One that is busy for a while has it in one of a few tries; an engine that takes
+// longer has it in none.
 func TestPluginIsUsableWithinTwoSecondsWithoutARestart(t *testing.T) {
+	const budget, tries = 2 * time.Second, 5
 	namespace := env.Namespace(t)
 	index, _, _ := operator(t, namespace)
 	// Another plugin is there first: the operator is up.
-	for _, cm := range relay(t, namespace, "1.1.0") {
-		create(t, cm)
-	}
+	create(t, objectsOf(relay(t, namespace, "1.1.0"))...)
 	waitPlugin(t, "1.1.0", "accepted", accepted)
 
-	parts := relay(t, namespace, "1.1.1")
-	for _, cm := range parts {
-		create(t, cm)
-	}
-	complete := time.Now()
-	testkit.Eventually(t, "the bundle is in the index", func(context.Context) error {
-		if state, ok := index.Get("relay", "1.1.1"); !ok || state.Bundle == nil {
-			return fmt.Errorf("the index has %+v, %v", state.Errors, ok)
+	var took []time.Duration
+	version := ""
+	for len(took) < tries {
+		version = fmt.Sprintf("1.1.%d", len(took)+1)
+		create(t, objectsOf(relay(t, namespace, version))...)
+		took = append(took, usableAfter(t, index, version))
+		if took[len(took)-1] <= budget {
+			break
 		}
-		return nil
-	})
-	// The budget is 2 s on a machine that has nothing else to do.
-	t.Logf("the plugin was usable after %s", time.Since(complete))
-	p := waitPlugin(t, "1.1.1", "accepted", accepted)
+	}
+	t.Logf("plugins were usable after %v", took)
+	if slices.Min(took) > budget {
+		t.Errorf("plugins were usable after %v, want one within %v", took, budget)
+	}
+	p := waitPlugin(t, version, "accepted", accepted)
 	if p.Spec.Domain != "common" || len(p.Status.ShortDigest) != 12 || !strings.HasPrefix(p.Status.Digest, "sha256:"+p.Status.ShortDigest) ||
 		!slices.Equal(p.Status.SupportedVersions, []string{"1", "2"}) || p.Status.Instances != 0 {
 		t.Errorf("the Plugin object is %+v, %+v", p.Spec, p.Status)
@@ -213,6 +224,19 @@ func TestPluginIsUsableWithinTwoSecondsWithoutARestart(t *testing.T) {
 	if err := testkit.StatusLint(p); err != nil {
 		t.Error(err)
 	}
+}
+
+// usableAfter says how long it takes from now until the index has the bundle of a version.
+func usableAfter(t *testing.T, index *plugin.Index, version string) time.Duration {
+	t.Helper()
+	complete := time.Now()
+	testkit.Eventually(t, "bundle "+version+" in the index", func(context.Context) error {
+		if state, ok := index.Get("relay", version); !ok || state.Bundle == nil {
+			return fmt.Errorf("the index has %+v, %v", state.Errors, ok)
+		}
+		return nil
+	})
+	return time.Since(complete)
 }
 
 func TestBrokenPluginIsRefusedAndHarmsNothing(t *testing.T) {
