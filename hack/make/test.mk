@@ -45,6 +45,7 @@ test-devcluster: deps ## The dev cluster itself: clusters of its own, their volu
 # What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, and undoing and killing within what takes minutes.
 LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
 LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover|RedisSentinel|AgentsAtRest|ObjectStoragePools|OperatorKilledDuringFailover|FailoverOfANodeWithTheLeader)$$
+LONG := $(LONG)|^Test(RedisClusterRestore|PostgreSQLPointInTime|RestoreDrill)$$
 LONG := $(LONG)|^TestRedisParameters$$/^(alone|tls|sentinel)$$
 
 .PHONY: test-e2e

@@ -33,7 +33,6 @@ func may(ctx context.Context, user, namespace, verb, group, resource, subresourc
 // what the suite has there, and gain nothing beyond.
 func TestUserRoles(t *testing.T) {
 	install(t)
-	// Every cluster has the controller that puts roles together.
 	env.Controllers(t, testkit.RoleAggregation)
 	namespace := env.Namespace(t)
 	for _, role := range []string{"view", "edit", "admin"} {

@@ -74,8 +74,17 @@ func expect(t *testing.T, err error, want string) {
 	}
 }
 
-func TestCreate(t *testing.T) {
+// creation makes each Redis in one namespace, or sees it refused.
+func creation(t *testing.T) func(t *testing.T, name, spec, want string) {
 	namespace := env.Namespace(t)
+	return func(t *testing.T, name, spec, want string) {
+		t.Helper()
+		expect(t, env.Client.Create(t.Context(), redis(t, namespace, name, spec), strict), want)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	create := creation(t)
 	for title, c := range map[string]struct{ name, spec, want string }{
 		"smallest":                      {"a", ``, ""},
 		"name of 32":                    {strings.Repeat("a", 32), ``, ""},
@@ -150,9 +159,7 @@ func TestCreate(t *testing.T) {
 		"parameter of lag":              {"b", `parameters: {min-replicas-max-lag: 1}`, "set spec.durability.maxLagSeconds in place"},
 		"storage class, size by itself": {"f", `storage: {storageClassName: fast}`, ""},
 	} {
-		t.Run(title, func(t *testing.T) {
-			expect(t, env.Client.Create(t.Context(), redis(t, namespace, c.name, c.spec), strict), c.want)
-		})
+		t.Run(title, func(t *testing.T) { create(t, c.name, c.spec, c.want) })
 	}
 }
 

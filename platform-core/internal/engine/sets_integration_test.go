@@ -6,6 +6,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
@@ -61,6 +63,7 @@ func TestSetsComeAndGo(t *testing.T) {
 	node(t, namespace)
 	app := shop(namespace, "a", "tiers")
 	app.Spec.AdoptVolumes = "0f928171-5692-4971-9003-6e8c0ab7108c"
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Parameters: platformv1.Parameters{"depth": "4", "level": "2"}, Resources: cpu("100m")}}
 	create(t, app)
 	wait(t, app, &platformv1.WorkloadSetList{}, "a-db-0", "a-db-1", "a-web-main")
 	wait(t, app, &policyv1.PodDisruptionBudgetList{}, "a-db-0", "a-db-1")
@@ -70,9 +73,10 @@ func TestSetsComeAndGo(t *testing.T) {
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Components = []platformv1.ApplicationComponent{{
 			Name: "db", Replicas: new(int32(2)), PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: intstr.FromString("50%")},
+			Parameters: app.Spec.Components[0].Parameters, Resources: app.Spec.Components[0].Resources,
 			Sets: []platformv1.ComponentSet{
 				{Name: "0", Replicas: new(int32(1)), ExcludedOrdinals: []int32{0}},
-				{Name: "big", StorageSize: new(resource.MustParse("3Gi")), Scheduling: &platformv1.Scheduling{
+				{Name: "big", Parameters: platformv1.Parameters{"level": "7"}, Resources: cpu("250m"), StorageSize: new(resource.MustParse("3Gi")), Scheduling: &platformv1.Scheduling{
 					Tolerations: []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists}},
 				}},
 			},
@@ -102,6 +106,12 @@ func TestSetsComeAndGo(t *testing.T) {
 	if len(pod.Spec.TopologySpreadConstraints) != 1 || !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "db" }) {
 		t.Errorf("pod %+v", pod.Spec)
 	}
+	// What a set names counts for it alone; what it leaves out it has from the component.
+	for name, want := range map[string]ownSettings{"a-db-0": {"depth=4\nlevel=2\n", "100m"}, "a-db-big": {"depth=4\nlevel=7\n", "250m"}} {
+		if got := settingsOf(t, namespace, name); got != want {
+			t.Errorf("set %s has %+v, want %+v", name, got, want)
+		}
+	}
 	testkit.WaitFor(t, env.Client, app, "the sets in the status", func() error {
 		db := app.Status.Components[0]
 		if app.Status.Ready != "4/4" || db.Replicas != 3 || db.Version != "7.0.15" || len(db.Sets) != 2 || db.Sets[1].Name != "big" || db.Sets[1].ReadyReplicas != 2 || db.Sets[1].UpdatedReplicas != 2 || db.Pods[0].Set != "0" || db.Pods[1].Role != "primary" {
@@ -112,6 +122,37 @@ func TestSetsComeAndGo(t *testing.T) {
 	if err := testkit.StatusLint(app); err != nil {
 		t.Error(err)
 	}
+}
+
+func cpu(request string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}}
+}
+
+// ownSettings are what can differ between the sets of a component and reaches the process: the lines of its file, and what its container requests.
+type ownSettings struct{ file, cpu string }
+
+// settingsOf reads the file from the plan that the agents have, and the resources from the set's second pod.
+func settingsOf(t *testing.T, namespace, set string) ownSettings {
+	t.Helper()
+	stored := &corev1.ConfigMap{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.PlanNameFor(set)}, stored); err != nil {
+		t.Fatal(err)
+	}
+	read := &plan.Plan{}
+	if err := json.Unmarshal([]byte(stored.Data[plan.PlanFile]), read); err != nil || len(read.Files) != 1 {
+		t.Fatalf("the plan of set %s is %v, %v; want one with a file", set, stored.Data, err)
+	}
+	settings := ownSettings{}
+	for _, entry := range read.Files[0].Entries {
+		settings.file += entry.Key + "=" + strings.Join(entry.Args, " ") + "\n"
+	}
+	pod := &corev1.Pod{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: platformv1.PodNameFor(set, 1)}, pod); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "main" })
+	settings.cpu = pod.Spec.Containers[i].Resources.Requests.Cpu().String()
+	return settings
 }
 
 // An instance that asks for it is closed to all but its clients, its own pods and the operator.

@@ -70,7 +70,7 @@ func TestBrokenBackups(t *testing.T) {
 // Where each set has a part of the data, one set after the other is asked by the same words.
 func TestBrokenBackupsOfSets(t *testing.T) {
 	const membership, says = "    membership:\n      check: look", "uses source, which is another pod for each set"
-	inSets := strings.NewReplacer("${source.fqdn}", "$SOURCE", "        facts:", "        steady: [tell, \"${app.name}\"]\n        facts:").Replace(backedUp)
+	inSets := strings.NewReplacer("${source.fqdn}", "$SOURCE", "        verify: {topology: standalone, operation: Restart, except: [min-replicas-*]}\n", "", "        facts:", "        steady: [tell, \"${app.name}\"]\n        facts:").Replace(backedUp)
 	for name, test := range map[string]struct{ old, new, says string }{
 		"as it is to be":      {},
 		"command of a source": {`--rdb, "-"`, `--rdb, "${source.name}"`, says},

@@ -129,14 +129,21 @@ func (r *Reach) descends(ctx context.Context, lineage *wal.Lineage, c copied) er
 	if end, ends := lineage.Ends[c.timeline]; ends && end < c.segment {
 		return outOfRange("timeline %d of the backup was left before the backup was whole, and timeline %s of the archive at %s goes on from there: take a backup that was made later", c.timeline, last, r.Archive.Store)
 	}
-	next, err := r.Archive.After(ctx, t, c.segment-1, 1)
-	if err != nil {
-		return err
+	from := slices.Index(lineage.Timelines, t)
+	for _, t := range lineage.Timelines[from:] {
+		next, err := r.Archive.After(ctx, t, c.segment-1, 1)
+		if err != nil {
+			return err
+		}
+		if len(next) > 0 && next[0] == c.segment {
+			return nil
+		}
+		// What a timeline was left in, the next one has from its beginning; the former is not whole and archived by nobody.
+		if end, ends := lineage.Ends[t.Number]; !ends || end != c.segment {
+			break
+		}
 	}
-	if len(next) == 0 || next[0] != c.segment {
-		return outOfRange("the archive at %s has no %s, with which the backup was whole: nothing that came after can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
-	}
-	return nil
+	return outOfRange("the archive at %s has no %s, with which the backup was whole: nothing that came after can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
 }
 
 // last is when the last transaction ended that the archive has of a lineage; zero for none.
