@@ -157,11 +157,13 @@ type BackupPolicySource struct {
 	// nextDrillTime is when its newest backup is verified next.
 	// +optional
 	NextDrillTime *metav1.Time `json:"nextDrillTime,omitempty"`
-	// verifiedTime is when a drill came to something last, verified is what, and verifiedBackup the name of the Backup.
+	// verifiedTime is when a drill came to something last.
 	// +optional
 	VerifiedTime *metav1.Time `json:"verifiedTime,omitempty"`
+	// verified is what that drill came to.
 	// +optional
 	Verified platformv1.VerificationOutcome `json:"verified,omitempty"`
+	// verifiedBackup is the name of the Backup that it was of.
 	// +optional
 	VerifiedBackup string `json:"verifiedBackup,omitempty"`
 	// drillMessage says why the last drill did not find the backup good.
