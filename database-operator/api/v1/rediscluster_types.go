@@ -125,6 +125,7 @@ type RedisClusterSpec struct {
 	// restoreFrom has the data begin with that of a Backup of a RedisCluster, of the same namespace, major version and number of shards, which is waited for.
 	// Each shard owns the slots that it had then. Immutable; shards can be changed when the condition Restored is True. Passwords and users are those of this object.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.target)",message="restoreFrom.target is a point in time, which is reached by an archived log, and Redis has none: leave it out"
 	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin redis that runs this cluster. Immutable but through an Operation of template
 	// UpgradeApp. Default 1.1.0.

@@ -111,6 +111,12 @@ func drilled(name string, source *platformv1.Application, backup, version string
 		maps.DeleteFunc(like.Parameters, func(name string, _ platformv1.ParameterValue) bool { return !method.Verify.Takes(name) })
 		part.Resources, part.Storage, part.Parameters, part.Scheduling = like.Resources, like.Storage, like.Parameters, like.Scheduling
 	}
+	for name, value := range method.Verify.With {
+		if part.Parameters == nil {
+			part.Parameters = platformv1.Parameters{}
+		}
+		part.Parameters[name] = platformv1.ParameterValue(value)
+	}
 	itself := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{platformv1.ApplicationLabel: name}}}
 	return &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Namespace: source.Namespace, Name: name, Labels: map[string]string{platformv1.DrillLabel: source.Name}},

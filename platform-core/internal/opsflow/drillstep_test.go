@@ -43,7 +43,7 @@ func drilling(parameters map[string]platformv1.ParameterValue) *stage {
 	s := &stage{
 		op: &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "weekly", UID: "op-uid"}, Spec: platformv1.OperationSpec{TemplateRef: "VerifyBackup", Parameters: parameters}},
 		facts: Facts{Now: epoch, Template: Defaults()["VerifyBackup"], Target: `Redis "a"`, Application: app,
-			BackupMethods: []BackupMethod{{Name: "rdb", Component: "redis", Default: true, Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify", Except: []string{"min-replicas-*"}}}}},
+			BackupMethods: []BackupMethod{{Name: "rdb", Component: "redis", Default: true, Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify", Except: []string{"min-replicas-*"}, With: map[string]string{"maxclients": "10"}}}}},
 		backup: &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly-1", UID: "backup-uid"}, Spec: platformv1.BackupSpec{Method: "rdb"},
 			Status: platformv1.BackupStatus{Phase: platformv1.BackupCompleted, Version: "7.0"}},
 	}
@@ -139,7 +139,7 @@ func TestDrillMakesOneSmallInstance(t *testing.T) {
 		spec.RestoreFrom.Backup != "nightly-1" || spec.DeletionProtection || len(spec.Schedules) > 0 || len(spec.NetworkPolicy.From) != 1 || len(spec.Components) != 1 {
 		t.Errorf("its spec is %+v", spec)
 	}
-	if c := spec.Components[0]; c.Name != "redis" || *c.Replicas != 1 || c.Storage.Size.String() != "3Gi" || c.Parameters["hz"] != "10" || len(c.Parameters) != 1 || c.Resources.Limits.Memory().String() != "1Gi" {
+	if c := spec.Components[0]; c.Name != "redis" || *c.Replicas != 1 || c.Storage.Size.String() != "3Gi" || c.Parameters["hz"] != "10" || c.Parameters["maxclients"] != "10" || len(c.Parameters) != 2 || c.Resources.Limits.Memory().String() != "1Gi" {
 		t.Errorf("its component is %+v", c)
 	}
 }

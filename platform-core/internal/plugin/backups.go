@@ -50,6 +50,8 @@ type VerifyMethod struct {
 	Operation string `json:"operation"`
 	// Except are the parameters, or beginnings and *, that the instance of a drill does not have from the source: those for replicas, for example.
 	Except []string `json:"except,omitempty"`
+	// With are parameters that it has whatever the source's are: what keeps it from doing anything to others.
+	With map[string]string `json:"with,omitempty"`
 }
 
 // Takes says whether the instance of a drill has a parameter of the source.
@@ -267,6 +269,7 @@ func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) 
 	if len(m.Verify.Except) > 0 {
 		l.checkFileParameters(path, c, FileParameters{Except: m.Verify.Except})
 	}
+	l.checkNamed(path.With("with"), c, m.Verify.With)
 	file, known := l.operations[m.Verify.Operation]
 	if !known {
 		l.oneOf(path.With("operation"), m.Verify.Operation, "template of this plugin", slices.Sorted(maps.Keys(l.operations)))

@@ -63,6 +63,7 @@ func TestBrokenBackups(t *testing.T) {
 		"verify of nowhere":      c("topology: standalone", "topology: alone", "verify:", `names the topology "alone"`),
 		"verify by nobody":       c("operation: Restart", "operation: Ask", "verify:", `"Ask"`),
 		"verify without":         c("min-replicas-*", "min-slaves-*", "verify:", `no parameter of the schema is called so`),
+		"verify with what":       c("except: [min-replicas-*]", "with: {min-slaves: '1'}", "verify:", `is of "min-slaves": no parameter of the schema is called so`),
 		"verify no way back":     c(backedUp[strings.Index(backedUp, "        restore:"):strings.Index(backedUp, "        verify:")], "", "verify:", "the method has no restore"),
 	})
 }

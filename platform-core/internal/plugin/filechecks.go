@@ -75,6 +75,23 @@ func (l *loader) checkFileParameters(path document.Path, c *Component, selected 
 	}
 }
 
+// checkNamed: values are of parameters that the component has.
+func (l *loader) checkNamed(path document.Path, c *Component, values map[string]string) {
+	file := l.parameters[c.Parameters]
+	if len(values) == 0 || c.Parameters != "" && file == nil {
+		return
+	}
+	var known []string
+	if file != nil {
+		known = l.parameterNames(file)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(known, name) {
+			l.wrong(path.With(name), "is of %q: no parameter of the schema is called so%s", name, nearest(name, known))
+		}
+	}
+}
+
 // checkWritten: each parameter goes to one file, or a placeholder looks at it. One that changes nothing would be set in vain.
 func (l *loader) checkWritten(path document.Path, c *Component) {
 	set := l.parameters[c.Parameters]

@@ -91,7 +91,8 @@ func (s *Server) prepared(ctx context.Context) (string, error) {
 	return string(found[1]), nil
 }
 
-// configure has the server recover alone. What becomes of the data is synced as a whole by whoever takes it over.
+// configure has the server recover alone: once promoted it must not go on with subscriptions, of which the publishers have one slot for it and the
+// server that was backed up. Commit timestamps that the log has are kept; a server that does not track them drops them when it starts. What becomes of the data is synced as a whole by whoever takes it over.
 func (s *Server) configure(to time.Time, socket, prepared string) error {
 	config := fmt.Sprintf(`data_directory = '%[1]s'
 hba_file = '%[2]s/pg_hba.conf'
@@ -110,6 +111,8 @@ max_prepared_transactions = %[5]s
 hot_standby = off
 archive_mode = off
 autovacuum = off
+track_commit_timestamp = on
+max_logical_replication_workers = 0
 fsync = off
 jit = off
 restore_command = '%[6]s'
