@@ -45,7 +45,9 @@ func audit(environment *envtest.Environment) (string, error) {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
 	environment.ControlPlane.GetAPIServer().Configure().
-		Set("audit-policy-file", policy).Set("audit-log-path", filepath.Join(dir, "audit.log"))
+		Set("audit-policy-file", policy).Set("audit-log-path", filepath.Join(dir, "audit.log")).
+		// In MiB. By itself the server begins another file after 100, and what is in the former would not be read.
+		Set("audit-log-maxsize", "100000")
 	return dir, nil
 }
 
