@@ -130,6 +130,9 @@ type WriterRecord struct {
 	// since when the record names its primary, or nobody.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
+	// data is the generation of the volumes that the members have; empty for those that the set was made with.
+	// +optional
+	Data string `json:"data,omitempty"`
 	// changes are the latest terms, the last one last: how each began and who was named in it.
 	// +optional
 	// +listType=atomic

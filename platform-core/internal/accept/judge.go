@@ -147,10 +147,23 @@ func eachClaim(f Facts, output *render.ComponentOutput, visit func(*platformv1.W
 		set := &output.WorkloadSets[i]
 		for _, ordinal := range set.Spec.Ordinals() {
 			for _, volume := range set.Spec.Volumes {
-				if claim := f.Claims[platformv1.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal))]; claim != nil {
+				if claim := f.claim(platformv1.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal))); claim != nil {
 					visit(&set.Spec, ordinal, volume, claim)
 				}
 			}
 		}
 	}
+}
+
+// claim is the one of a name, or the one that took its place in a later generation of the volumes; nil for none.
+func (f Facts) claim(name string) *corev1.PersistentVolumeClaim {
+	if claim := f.Claims[name]; claim != nil {
+		return claim
+	}
+	for _, claim := range f.Claims {
+		if generation := claim.Labels[platformv1.GenerationLabel]; generation != "" && claim.Name == name+"-"+generation {
+			return claim
+		}
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ import (
 // Plan decides what to do now.
 func Plan(f Facts, m *Memory) Decision {
 	m.begin(f.Record)
-	if f.Record.Term == 0 {
+	if f.Record.Founding() {
 		return f.bootstrap()
 	}
 	if promised := f.promised(); promised > f.Record.Term {
@@ -29,7 +29,7 @@ func Plan(f Facts, m *Memory) Decision {
 	return f.reign(m)
 }
 
-// bootstrap gives the set its first record.
+// bootstrap gives the set its first record, or the first one of other volumes.
 func (f *Facts) bootstrap() Decision {
 	d := Decision{State: Starting}
 	var members []permission.Member
@@ -46,13 +46,14 @@ func (f *Facts) bootstrap() Decision {
 		return d
 	}
 	d.Message = "the first writer is being named"
-	promised := f.promised()
-	if promised == 0 {
+	// What members know of a record that names nobody is no writer's term.
+	promised, known := f.promised(), f.Record.Term
+	if promised <= known {
 		// The others are members once they have its data.
 		members = members[:1]
 	}
 	first, err := f.Record.Bootstrap(members)
-	if err == nil && promised > 0 {
+	if err == nil && promised > known {
 		f.resume(&d, first, promised)
 		return d
 	}
@@ -70,7 +71,7 @@ func (f *Facts) bootstrap() Decision {
 // resume goes on where volumes know of a later term than the record. The pod that was named in it goes on as the writer, if it
 // is there: its data is the latest, and with its term nobody else can have a permission.
 func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
-	next.Term, next.Primary = promised+1, nil
+	next.Term, next.Primary = max(promised+1, next.Term), nil
 	// Who was named in between is not known: none that is promised the term proves then that nobody writes.
 	var former *permission.Member
 	for _, p := range f.Pods {

@@ -82,6 +82,8 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		return r.describeWriting(t)
 	case does(*t, plugin.EngineBackup):
 		return r.describeBackup(t)
+	case onData(*t):
+		return r.describeData(t)
 	case t.Engine != nil && t.Engine.Do == plugin.EngineApply:
 		return []string{"waits until the instance is as its spec asks"}, ""
 	case t.Engine != nil:

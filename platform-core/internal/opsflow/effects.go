@@ -34,6 +34,8 @@ type Effect struct {
 	Life *Life
 	// Backup is one to be made, or to look at.
 	Backup *Backup
+	// Data is what is to be done about the volumes of a set.
+	Data *Data
 }
 
 // Call is a call to an agent of one pod.

@@ -53,6 +53,8 @@ type Facts struct {
 	Sets []string
 	// Writing has those of them whose writer the engine names, by name.
 	Writing map[string]Writing
+	// Data has on which volumes the pods of each of them are, by name, for a template that changes that.
+	Data map[string]DataState
 	// Yielding are those of them whose writer hands over by a declared action, by name.
 	Yielding map[string]bool
 	// Pods that those sets are to have now, those that are absent included, in any order.

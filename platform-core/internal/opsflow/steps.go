@@ -49,6 +49,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return applyStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineBackup:
 		return backupStep{}
+	case onData(*step):
+		return dataStep{}
 	case step.Engine != nil:
 		return engineStep{}
 	case step.Approval != nil:
@@ -274,7 +276,7 @@ func (r *run) compensate() {
 		if !r.passed() {
 			wanted = append(wanted, t.Compensate...)
 		}
-		if t.Job != nil {
+		if t.Job != nil || does(*t, plugin.EnginePrepareData) {
 			if v := r.withdrawJobs(t, step); !v.done() {
 				v.step = t.Name
 				r.waits = append(r.waits, v)

@@ -306,8 +306,8 @@ func (c operationCheck) action(path document.Path, step *AgentStep, component *C
 }
 
 func (c operationCheck) engine(path document.Path, step *EngineStep) {
-	if (step.Do == EngineCreate || step.Do == EngineDelete) && len(c.components) > 0 {
-		c.fail(path.With("do"), "is %s, which is for the engine's own template of that name: a template of a plugin acts on an instance that is there", step.Do)
+	if step.Do.OnlyEngine() && len(c.components) > 0 {
+		c.fail(path.With("do"), "is %s, which is for the engine's own templates: a template of a plugin acts on an instance that is there, with the volumes that it has", step.Do)
 	}
 	known := EngineValues[step.Do]
 	for _, name := range slices.Sorted(maps.Keys(step.With)) {
@@ -333,6 +333,8 @@ func (c operationCheck) outputs(step *OperationStep) []string {
 		return []string{"operation"}
 	case step.Approval != nil:
 		return []string{"by"}
+	case step.Engine != nil && step.Engine.Do == EnginePrepareData:
+		return []string{"method", "repository"}
 	case step.Engine != nil:
 		return []string{"changed", "generation"}
 	case step.Job != nil:

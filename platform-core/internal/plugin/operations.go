@@ -186,8 +186,18 @@ const (
 	EngineRebuild EngineVerb = "Rebuild"
 	// EngineApply changes nothing, and waits until the instance is as its spec asks.
 	EngineApply EngineVerb = "Apply"
-	// EngineBackup makes a Backup and waits until it is whole: repository, method, deletionPolicy, maxCount, maxAge.
+	// EngineBackup makes a Backup and waits until it is whole: repository, method, deletionPolicy, maxCount, maxAge, and the series that it is
+	// counted in, as that of a schedule.
 	EngineBackup EngineVerb = "Backup"
+	// EnginePrepareData has the data of a Backup put on volumes beside those that the pods have: backup. EngineSwapData has the pods begin on these,
+	// EngineOpenData leads clients there, EngineDropData deletes the volumes of before. EngineReturnData and EngineDiscardData undo what the
+	// first two did. They are for templates of the engine only.
+	EnginePrepareData EngineVerb = "PrepareData"
+	EngineSwapData    EngineVerb = "SwapData"
+	EngineOpenData    EngineVerb = "OpenData"
+	EngineDropData    EngineVerb = "DropData"
+	EngineReturnData  EngineVerb = "ReturnData"
+	EngineDiscardData EngineVerb = "DiscardData"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
@@ -197,9 +207,20 @@ func (v EngineVerb) OnPods() bool {
 	return v == EngineSwitchover || v == EngineFailover || v == EngineRebuild
 }
 
+// OnlyEngine says whether the verb is for templates of the engine alone.
+func (v EngineVerb) OnlyEngine() bool {
+	switch v {
+	case EngineCreate, EngineDelete, EnginePrepareData, EngineSwapData, EngineOpenData, EngineDropData, EngineReturnData, EngineDiscardData:
+		return true
+	}
+	return false
+}
+
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
 	EngineStop: nil, EngineStart: nil, EngineApply: nil, EnginePlan: nil, EngineCreate: nil, EngineDelete: nil,
+	EngineSwapData: nil, EngineOpenData: nil, EngineDropData: nil, EngineReturnData: nil, EngineDiscardData: nil,
+	EnginePrepareData:   {"backup"},
 	EngineScale:         {"component", "replicas", "set"},
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},
@@ -210,7 +231,7 @@ var EngineValues = map[EngineVerb][]string{
 	EngineSwitchover:    {"component", "to"},
 	EngineFailover:      {"component", "term", "to"},
 	EngineRebuild:       {"pod"},
-	EngineBackup:        {"deletionPolicy", "maxAge", "maxCount", "method", "repository"},
+	EngineBackup:        {"deletionPolicy", "maxAge", "maxCount", "method", "repository", "series"},
 }
 
 // ObjectReference names an object in the namespace of the target, with placeholders in its name.

@@ -126,7 +126,8 @@ func (c *Controller) hold(ctx context.Context, component *platformv1.Component, 
 			continue
 		}
 		held := workloadSet(component, render.WorkloadSetOutput{Name: set.Name, Spec: *set.Spec.DeepCopy()})
-		held.Spec.Suspend = true
+		// Which volumes it has is for the Operation to say that gave it those.
+		held.Spec.Suspend, held.Spec.Data = true, nil
 		if _, err := c.applyWanted(ctx, component, f, held); err != nil {
 			return apply.Outcome(err)
 		}

@@ -62,6 +62,8 @@ func (c *Controller) bringAbout(ctx context.Context, op *platformv1.Operation, s
 		return c.life(ctx, op, seen, effect.Life)
 	case effect.Backup != nil:
 		return c.backup(ctx, op, seen, effect.Backup)
+	case effect.Data != nil:
+		return c.data(ctx, op, seen, effect.Data)
 	case effect.Handover != nil:
 		return c.handOver(ctx, op, effect)
 	case effect.Rebuild != nil:

@@ -295,6 +295,7 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 		}
 		seen.facts.Sets = append(seen.facts.Sets, set.Name)
 		seen.observeWriting(set)
+		seen.observeData(set, pods.Items)
 		if set.Spec.Switchover != nil {
 			seen.facts.Yielding[set.Name] = true
 		}

@@ -144,6 +144,10 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 		return outcome.Failed(err)
 	}
 	f.asking = asking
+	if o := c.tendGeneration(ctx, set, f); o != nil {
+		report(set, f)
+		return *o
+	}
 	changing, err := c.tendWriter(ctx, set, f)
 	if err != nil {
 		return outcome.Failed(err)

@@ -98,11 +98,16 @@ func primaryOf(w *platformv1.WriterRecord) string {
 
 // observeCandidates tells the rollout who may have the writer's label, and who could take over from the writer.
 func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
+	defer func() {
+		if set.Spec.IsClosed() {
+			f.rollout.Named = new("")
+		}
+	}()
 	if set.Spec.Failover == nil {
 		return
 	}
 	f.rollout.Named, f.rollout.Switchover = new(primaryOf(f.writer)), rollout.BySwitchover
-	if f.rollout.Founding = f.writer == nil; f.rollout.Founding && slices.ContainsFunc(f.rollout.Pods, f.writesUnasked) {
+	if f.rollout.Founding = recordOf(f.writer).Founding(); f.rollout.Founding && slices.ContainsFunc(f.rollout.Pods, f.writesUnasked) {
 		// Clients keep it until it is changed.
 		f.rollout.Named = nil
 	}

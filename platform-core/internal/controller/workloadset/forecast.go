@@ -81,7 +81,7 @@ func forecastClaims(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedC
 	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
 		change := platformv1.PlannedChange{
 			Component: set.Spec.Component, Kind: "PersistentVolumeClaim",
-			Name: platformv1.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal)),
+			Name: set.Spec.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal)),
 		}
 		if claim == nil {
 			if f.rollout.Mode == rollout.Stopped {

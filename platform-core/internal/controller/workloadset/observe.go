@@ -36,6 +36,8 @@ type facts struct {
 	wanted map[string]*corev1.Pod
 	// stuck pods by name, and why they cannot get the resources that are asked for.
 	stuck map[string]string
+	// moves says that pods, or who may write, are of other volumes than the spec asks for: all pods end before one begins on those.
+	moves bool
 	// claims by name; absent ones are missing.
 	claims map[string]*corev1.PersistentVolumeClaim
 	// certificates of the agents by name of the Secret.
@@ -172,6 +174,7 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 	slices.SortFunc(f.rollout.Pods, func(a, b rollout.Pod) int { return int(a.Ordinal - b.Ordinal) })
 	observeSwitchover(set, f)
 	c.observeCandidates(set, f)
+	f.observeGeneration(set)
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -41,13 +40,10 @@ const (
 	longestReason = 400
 )
 
-// finalReasons are those that another attempt at the same Backup and volume cannot mend.
-var finalReasons = []string{mover.ReasonDamaged, mover.ReasonUnsupported, mover.ReasonNotFound, mover.ReasonBadPlan, mover.ReasonTargetNotEmpty}
-
 // awaitsData says whether no pod is made yet since the data is to be there first. A set that has a pod, or had a writer, has had its turn.
 func awaitsData(set *platformv1.WorkloadSet, f *facts) bool {
 	return set.Spec.Restore != nil && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
-		set.Status.Writer == nil && len(set.Spec.Ordinals()) > 0
+		set.Status.Writer == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
 }
 
 // restore has the volumes of the first pod filled before any pod is made. It returns nil once that is on record, and where there is nothing to do.
@@ -124,7 +120,7 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	if err != nil {
 		return outcome.Failed(err)
 	}
-	switch result := resultOf(&at); {
+	switch result := at.Result(); {
 	case at.Phase == platformv1.OperationRunning:
 		said := ""
 		if at.Message != "" {
@@ -202,7 +198,7 @@ func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, 
 func (c *Controller) retryFill(set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState, result mover.Result) outcome.Outcome {
 	state.Message = result.Reason + ": " + jobstate.Tail(result.Message, longestReason)
 	c.events.Warning(set, platformv1.ReasonRestoreFailed, "Attempt %d: %s.", state.Attempt, state.Message)
-	if slices.Contains(finalReasons, result.Reason) {
+	if jobstate.IsFinal(result.Reason) {
 		state.Final = true
 		return failedFor(set, state)
 	}
@@ -226,7 +222,7 @@ func failedFor(set *platformv1.WorkloadSet, state *platformv1.RestoreState) outc
 // filled says whether a claim of the first pod is marked as having the data: the mark comes last, and outlives the set.
 func filled(set *platformv1.WorkloadSet, f *facts) bool {
 	for _, volume := range set.Spec.Volumes {
-		claim := f.claims[platformv1.ClaimNameFor(volume.Name, firstPod(set))]
+		claim := f.claims[set.Spec.ClaimNameFor(volume.Name, firstPod(set))]
 		if claim != nil && ours(set, claim) && claim.Annotations[platformv1.RestoredAnnotation] == string(set.Spec.Restore.From.UID) {
 			return true
 		}
@@ -241,7 +237,7 @@ func (c *Controller) noteFilled(ctx context.Context, set *platformv1.WorkloadSet
 		return err
 	}
 	for _, volume := range set.Spec.Volumes {
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: platformv1.ClaimNameFor(volume.Name, firstPod(set))}}
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Spec.ClaimNameFor(volume.Name, firstPod(set))}}
 		if err := c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err != nil {
 			return fmt.Errorf("cannot note that claim %q has the data: %w", claim.Name, err)
 		}
@@ -256,18 +252,6 @@ func restoreName(set *platformv1.WorkloadSet, state *platformv1.RestoreState) st
 
 func firstPod(set *platformv1.WorkloadSet) string {
 	return platformv1.PodNameFor(set.Name, set.Spec.Ordinals()[0])
-}
-
-// resultOf reads what a mover said last. One that was killed said nothing.
-func resultOf(job *jobstate.State) mover.Result {
-	var result mover.Result
-	if err := json.Unmarshal([]byte(job.Said), &result); err != nil || result.Reason == "" && job.Phase != platformv1.OperationSucceeded {
-		result = mover.Result{}
-		if job.Phase != platformv1.OperationSucceeded {
-			result.Reason, result.Message = platformv1.ReasonMoverLost, "its mover ended without a result: "+cmp.Or(jobstate.Tail(job.Message, longestReason), "nobody knows why")
-		}
-	}
-	return result
 }
 
 func bytesOf(size int64) string {
