@@ -227,7 +227,7 @@ func node(t *testing.T, namespace string) {
 	go func() {
 		defer close(ended)
 		for e := range pods.ResultChan() {
-			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.PodIP == "" && pod.DeletionTimestamp == nil {
+			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.PodIP == "" && pod.DeletionTimestamp == nil && !stubborn(pod) {
 				if err := start(ctx, pod); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 					t.Errorf("cannot start pod %s: %v", pod.Name, err)
 				}
