@@ -36,6 +36,7 @@ func newRestoring(t *testing.T, job JobState, parameters platformv1.Parameters) 
 	maps.Copy(given, parameters)
 	r.op = &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "back", UID: "0123456789"}, Spec: platformv1.OperationSpec{TemplateRef: TemplateRestore, Parameters: given}}
 	r.facts = Facts{Now: epoch, Template: Defaults()[TemplateRestore], Target: `Redis "a"`, BackupMethods: []BackupMethod{rdb}, Data: map[string]DataState{"s": {Serves: "p", Writes: "p"}}}
+	r.facts.Answers = map[string]*Answer{}
 	r.facts.Declared = Declared{Object: `Redis "a"`, Ready: Condition{Status: metav1.ConditionTrue}}
 	r.facts.Parameters = ParametersInForce(r.op.Spec, r.facts.Template)
 	r.goOn(Start(r.op, "redis-a", r.facts, nil))
@@ -45,7 +46,6 @@ func newRestoring(t *testing.T, job JobState, parameters platformv1.Parameters) 
 // goOn carries out what is decided until there is nothing to do.
 func (r *restoring) goOn(d Decision) Decision {
 	r.t.Helper()
-	r.facts.Answers = map[string]*Answer{}
 	for ; d.Effect != nil; d = Next(r.op, r.facts) {
 		r.op.Status = d.Status
 		r.facts.Answers[d.Effect.Key] = r.answer(d.Effect)
@@ -54,7 +54,11 @@ func (r *restoring) goOn(d Decision) Decision {
 	return d
 }
 
-func (r *restoring) turn() Decision { return r.goOn(Next(r.op, r.facts)) }
+// turn begins with nothing known of what was asked for before.
+func (r *restoring) turn() Decision {
+	r.facts.Answers = map[string]*Answer{}
+	return r.goOn(Next(r.op, r.facts))
+}
 
 func (r *restoring) answer(e *Effect) *Answer {
 	switch {
