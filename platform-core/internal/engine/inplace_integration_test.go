@@ -116,11 +116,11 @@ func TestRestoreInPlace(t *testing.T) {
 	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 1 || movers[0].Labels[platformv1.BackupLabel] != string(backup.UID) {
 		t.Errorf("there were %d movers", len(movers))
 	}
-	// And once more, from what it had before, without another copy.
+	// And once more, from what it had before, without another copy: its volume stays then.
 	again := podOf(t, app)
 	status = ends(t, operate(t, app, "forth", "Restore", nil, "backup", copied.Name, "safetyCopy", "Skip"), platformv1.OperationSucceeded)
 	testkit.WaitForReady(t, env.Client, app)
-	if pod := podOf(t, app); pod.UID == again.UID || !strings.HasSuffix(claimOf(pod), "-"+status.Steps[0].Outputs["data"]) || len(claims(t, app)) != 1 {
+	if pod := podOf(t, app); pod.UID == again.UID || !strings.HasSuffix(claimOf(pod), "-"+status.Steps[0].Outputs["data"]) || len(claims(t, app)) != 2 {
 		t.Errorf("its pod has %s, and there are %v", claimOf(pod), claims(t, app))
 	}
 	if status.Steps[1].Phase != platformv1.OperationSkipped {

@@ -256,3 +256,31 @@ func TestOneAloneIsNotAwaited(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherVolumesHaveANewFirstWriter: the first pod has the data, whatever term the others have heard of.
+func TestOtherVolumesHaveANewFirstWriter(t *testing.T) {
+	f := trio()
+	f.Record = f.Record.Refound()
+	f.Former = nil
+	founded := f.Record.Term
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		p.Established, p.Member = false, failover.Known{Identity: "new of " + p.Name}
+		if i > 0 {
+			p.Member.Promised = founded
+		}
+	}
+	d := failover.Plan(f, &failover.Memory{})
+	if len(d.Steps) != 1 || d.Steps[0].Action != failover.Write {
+		t.Fatalf("the steps are %v", d.Steps)
+	}
+	s := d.Steps[0]
+	if s.Record.Primary == nil || s.Record.Primary.Name != "a-0" || s.Record.Term <= founded || len(s.Record.List.Members) != 1 || s.Record.List.Version <= f.Record.List.Version || s.Change != nil {
+		t.Errorf("it writes %v, by %+v", s, s.Change)
+	}
+	// One is missing, which may be the one that has the data.
+	f.Pods = f.Pods[1:]
+	if d := failover.Plan(f, &failover.Memory{}); len(d.Steps) != 0 {
+		t.Errorf("without the first pod it does %v", d.Steps)
+	}
+}

@@ -154,6 +154,9 @@ func (dataStep) settled(r *run, verb plugin.EngineVerb, prepared map[string]stri
 		return wait("WorkloadSet %s to take up the change", set)
 	case state.Elsewhere > 0:
 		return wait("%d pods of %s to end that have the volumes of before", state.Elsewhere, set)
+	case verb == plugin.EngineReturnData && r.facts.Application != nil && r.facts.Application.Spec.Running != nil && !*r.facts.Application.Spec.Running:
+		// It was stopped meanwhile.
+		return verdict{}
 	case verb == plugin.EngineSwapData && state.Writes == "":
 		return wait("a pod of %s to work with the restored data", set)
 	case verb == plugin.EngineSwapData:
@@ -237,7 +240,7 @@ func (r *run) describeData(t *plugin.OperationStep) (lines []string, why string)
 	case plugin.EngineOpenData:
 		return []string{"leads clients to the restored data"}, ""
 	case plugin.EngineDropData:
-		return []string{"deletes the volumes of before"}, ""
+		return []string{"deletes the volumes of before, which the safety copy has the data of"}, ""
 	case plugin.EngineReturnData:
 		return []string{"begins the pods on the volumes of before again"}, ""
 	}

@@ -82,6 +82,9 @@ func (c *Controller) swapData(ctx context.Context, set *platformv1.WorkloadSet, 
 		case err != nil:
 			return nil, fmt.Errorf("cannot read claim %q: %w", name, err)
 		}
+		if err := c.annotate(ctx, claim, platformv1.PreparedAnnotation, nil); err != nil {
+			return nil, err
+		}
 	}
 	return c.pointData(ctx, set, platformv1.SetData{Generation: wanted.Generation, Access: platformv1.DataClosed})
 }
@@ -184,12 +187,18 @@ func (c *Controller) prepareData(ctx context.Context, op *platformv1.Operation, 
 // beginData makes the volumes of the first pod and the Job that fills them.
 func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, source *restoreSource, wanted *opsflow.Data) (*opsflow.Answer, error) {
 	for _, claim := range source.claims() {
+		claim.Annotations[platformv1.PreparedAnnotation] = string(op.UID)
 		err := c.client.Create(ctx, claim, client.FieldOwner(owner))
-		if refused(err) {
-			return refuse("claim %s for the restored data cannot be made: %v", claim.Name, err), nil
+		if apierrors.IsAlreadyExists(err) {
+			err = c.live.Get(ctx, client.ObjectKeyFromObject(claim), claim)
 		}
-		if err != nil && !apierrors.IsAlreadyExists(err) {
+		switch {
+		case refused(err):
+			return refuse("claim %s for the restored data cannot be made: %v", claim.Name, err), nil
+		case err != nil:
 			return nil, fmt.Errorf("cannot make claim %q: %w", claim.Name, err)
+		case claim.Annotations[platformv1.PreparedAnnotation] != string(op.UID):
+			return refuse("there is a claim %s that is not of this Operation: run another one", claim.Name), nil
 		}
 	}
 	job, err := render.MoverInto(source.set, render.Mover{
@@ -212,14 +221,22 @@ func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, so
 
 // noteRestored marks the claims that have all of the data: no others are ever put in place.
 func (c *Controller) noteRestored(ctx context.Context, source *restoreSource) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{platformv1.RestoredAnnotation: string(source.backup.UID)}}})
-	if err != nil {
-		return err
-	}
 	for _, claim := range source.claims() {
-		if err := c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err != nil {
-			return fmt.Errorf("cannot note that claim %q has the data: %w", claim.Name, err)
+		if err := c.annotate(ctx, claim, platformv1.RestoredAnnotation, string(source.backup.UID)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// annotate notes something on a claim; nil takes it away.
+func (c *Controller) annotate(ctx context.Context, claim *corev1.PersistentVolumeClaim, name string, value any) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{name: value}}})
+	if err == nil {
+		err = c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot note on claim %q how it stands with its data: %w", claim.Name, err)
 	}
 	return nil
 }

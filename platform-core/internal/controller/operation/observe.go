@@ -42,6 +42,8 @@ type observation struct {
 	bundle *plugin.Bundle
 	// pods by name, to call.
 	pods map[string]*corev1.Pod
+	// generations of the volumes that the pods of each set have, by its name.
+	generations map[string]string
 }
 
 // observe reads what an Operation acts on. A refusal says why it can never run.
@@ -287,7 +289,7 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 	for i := range pods.Items {
 		seen.pods[pods.Items[i].Name] = &pods.Items[i]
 	}
-	seen.facts.Yielding = map[string]bool{}
+	seen.facts.Yielding, seen.generations = map[string]bool{}, map[string]string{}
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		if !target.Selects(set, component) || !set.DeletionTimestamp.IsZero() {
@@ -296,6 +298,7 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 		seen.facts.Sets = append(seen.facts.Sets, set.Name)
 		seen.observeWriting(set)
 		seen.observeData(set, pods.Items)
+		seen.generations[set.Name] = set.Spec.Generation()
 		if set.Spec.Switchover != nil {
 			seen.facts.Yielding[set.Name] = true
 		}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -43,16 +44,21 @@ func moving(set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
 // tendGeneration has the record of who may write be of the volumes that the pods are to have, before one is made on them. It returns nil where
 // nothing is to be done about that.
 func (c *Controller) tendGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
-	switch {
-	case set.Spec.Suspend:
+	if set.Spec.Suspend {
 		return nil
-	case set.Spec.Data == nil:
-		return c.findGeneration(ctx, set, f)
+	}
+	if set.Spec.Data == nil {
+		if o := c.findGeneration(ctx, set, f); o != nil {
+			return o
+		}
+	}
+	switch {
 	case !f.moves:
 		return nil
-	case len(f.pods) > 0 && !begun(set, f):
-		return new(outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf("data.generation is %q, and pod %s has no volumes of that: its pods stay with those that they have; take it back",
-			set.Spec.Generation(), firstPod(set))))
+	case !begun(set, f):
+		// New ones would be empty.
+		return new(outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf("data.generation is %q, and there are no volumes of that for the first pod: the pods stay with those that they have; set it to what it was",
+			set.Spec.Generation())))
 	case len(f.pods) > 0 || f.writer == nil || f.writer.Data == set.Spec.Generation():
 		return nil
 	}
@@ -135,18 +141,27 @@ func (c *Controller) findGeneration(ctx context.Context, set *platformv1.Workloa
 		return nil
 	}
 	found := map[string]bool{}
-	for _, claim := range f.claims {
+	for _, name := range slices.Sorted(maps.Keys(f.claims)) {
+		claim := f.claims[name]
+		generation := claim.Labels[platformv1.GenerationLabel]
 		theirs := claim.Labels[platformv1.ApplicationUIDLabel]
-		if claim.DeletionTimestamp == nil && (ours(set, claim) || theirs != "" && theirs == set.Spec.AdoptVolumes) {
-			found[claim.Labels[platformv1.GenerationLabel]] = true
+		switch {
+		case claim.DeletionTimestamp != nil || claim.Annotations[platformv1.PreparedAnnotation] != "":
+		case ours(set, claim), theirs != "" && theirs == set.Spec.AdoptVolumes:
+			found[generation] = true
+		case generation != "":
+			// It is as much in the way as one under the name of ours.
+			if r := accept.Adoption(&set.Spec, set.Spec.Ordinals()[0], claim); r != nil {
+				return new(outcome.Stalled(r.Reason, r.Message))
+			}
 		}
 	}
 	generations := slices.Sorted(maps.Keys(found))
-	if len(generations) == 0 || generations[0] == "" {
+	switch {
+	case len(generations) == 0, len(generations) == 1 && generations[0] == "":
 		return nil
-	}
-	if len(generations) > 1 {
-		return new(outcome.Stalled(platformv1.ReasonRetainedVolumesExist, fmt.Sprintf("there are volumes of the generations %v, and nobody says which have the data: set data.generation of WorkloadSet %s to one of them",
+	case len(generations) > 1:
+		return new(outcome.Stalled(platformv1.ReasonRetainedVolumesExist, fmt.Sprintf("there are volumes of the generations %q, and nobody says which have the data: set spec.data.generation of WorkloadSet %s to one of them",
 			generations, set.Name)))
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID}, "spec": map[string]any{"data": map[string]any{"generation": generations[0]}}})

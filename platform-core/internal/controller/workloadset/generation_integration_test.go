@@ -123,7 +123,7 @@ func TestPodsStayWithTheirVolumes(t *testing.T) {
 	testkit.WaitForReady(h, env.Client, set)
 	before := h.pods()
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Data = &platformv1.SetData{Generation: "nowhere"} })
-	h.says(set, platformv1.ReasonInvalidSpec, "has no volumes of that")
+	h.says(set, platformv1.ReasonInvalidSpec, "there are no volumes of that")
 	h.samePods(before)
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Data = nil })
 	testkit.WaitForReady(h, env.Client, set)
@@ -145,6 +145,31 @@ func TestAnotherSetFindsTheVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.touch(set)
+	testkit.WaitForReady(h, env.Client, set)
+	if set.Spec.Generation() != other {
+		t.Errorf("it has the volumes of generation %q", set.Spec.Generation())
+	}
+	// What it goes by is not forgotten for empty volumes by an edit.
+	before := h.pods()
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Data.Generation = "" })
+	h.says(set, platformv1.ReasonInvalidSpec, "there are no volumes of that")
+	h.samePods(before)
+}
+
+// Volumes of an earlier Application are in the way in every generation.
+func TestVolumesOfAnotherAreLeftAlone(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set := h.create(1, func(s *platformv1.WorkloadSet) {
+		theirs := s.DeepCopy()
+		theirs.Labels[platformv1.ApplicationUIDLabel] = "another"
+		h.filled(theirs, other, 0)
+	})
+	h.says(set, platformv1.ReasonRetainedVolumesExist, "set adoptVolumes to another")
+	if n := len(h.pods()); n != 0 {
+		t.Errorf("there are %d pods", n)
+	}
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.AdoptVolumes = "another" })
 	testkit.WaitForReady(h, env.Client, set)
 	if set.Spec.Generation() != other {
 		t.Errorf("it has the volumes of generation %q", set.Spec.Generation())
