@@ -196,6 +196,8 @@ func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time, ki
 			&platformv1.Application{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: "database"})},
 			&corev1.Pod{}:             {Transform: engine.TrimPod},
 			&platformv1.Operation{}:   {Transform: engine.TrimOperation},
+			&platformv1.Component{}:   {Transform: engine.TrimMade},
+			&platformv1.WorkloadSet{}: {Transform: engine.TrimMade},
 		}},
 	})
 	if err != nil {

@@ -27,6 +27,8 @@ func TestSetField(t *testing.T) {
 		"element":       {`{"components":[{"name":"a"},{"name":"b","replicas":1}]}`, "components[b].replicas", 3, float64(1), `{"components":[{"name":"a"},{"name":"b","replicas":3}]}`},
 		"new element":   {`{"components":[{"name":"a"}]}`, "components[b].storage.size", "1Gi", nil, `{"components":[{"name":"a"},{"name":"b","storage":{"size":"1Gi"}}]}`},
 		"nested lists":  {`{}`, "components[b].sets[x].replicas", 2, nil, `{"components":[{"name":"b","sets":[{"name":"x","replicas":2}]}]}`},
+		"taken out":     {`{"storage":{"size":"1Gi","x":"y"}}`, "storage.size", nil, "1Gi", `{"storage":{"x":"y"}}`},
+		"dots":          {`{}`, "parameters." + Name(`a.b[c]\d`), "1", nil, `{"parameters":{"a.b[c]\\d":"1"}}`},
 		"no object":     {`{"storage":"big"}`, "storage.size", "1Gi", nil, ""},
 		"no list":       {`{"components":{}}`, "components[a].replicas", 1, nil, ""},
 		"element alone": {`{}`, "components[a]", 1, nil, ""},

@@ -125,6 +125,46 @@ func (a *Applier) ApplyWithout(ctx context.Context, obj client.Object, path ...s
 	return a.update(ctx, live, want)
 }
 
+// Claim is ApplyWithout that writes although the live object is as wanted, so that all of its fields are this owner's. An object that is not there is made.
+func (a *Applier) Claim(ctx context.Context, obj client.Object, without ...string) (Change, error) {
+	live, err := a.find(ctx, obj)
+	if err != nil {
+		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
+	}
+	want, err := a.desired(obj, without...)
+	if err != nil {
+		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
+	}
+	if live == nil {
+		return a.create(ctx, obj, want)
+	}
+	if err := checkOwner(a.client.Scheme(), want.object, live); err != nil || live.GetDeletionTimestamp() != nil {
+		return Unchanged, err
+	}
+	return a.force(ctx, live, want)
+}
+
+// Drifted says whether a live object was applied as obj and is not so any more: somebody else changed it. One that is yet to be
+// applied as obj, and what the server never kept of it, are no drift.
+func (a *Applier) Drifted(live, obj client.Object, without ...string) (bool, error) {
+	given, err := fingerprintOf(obj, without...)
+	if err != nil {
+		return false, fmt.Errorf("cannot compare %s: %w", describe(obj), err)
+	}
+	if last, found := a.checked.Get(live.GetUID()); found && last == (check{given: given, stamp: stampOf(live)}) {
+		return false, nil
+	}
+	want, err := a.desired(obj, without...)
+	if err != nil {
+		return false, fmt.Errorf("cannot compare %s: %w", describe(obj), err)
+	}
+	if !want.isDigestOf(live) {
+		return false, nil
+	}
+	same, err := a.shows(live, want)
+	return !same, err
+}
+
 // Would says what ApplyWithout would do, and writes nothing.
 func (a *Applier) Would(ctx context.Context, obj client.Object, without ...string) (Change, error) {
 	live, err := a.find(ctx, obj)
@@ -279,10 +319,15 @@ func (a *Applier) update(ctx context.Context, live client.Object, want *desired)
 		a.checked.Add(live.GetUID(), check{given: want.given, stamp: stampOf(live)})
 		return Unchanged, nil
 	}
+	return a.force(ctx, live, want)
+}
+
+// force writes what is wanted, whatever the live object is like.
+func (a *Applier) force(ctx context.Context, live client.Object, want *desired) (Change, error) {
 	patch := want.patch()
 	// The UID makes the server refuse when this object was replaced meanwhile.
 	patch.SetUID(live.GetUID())
-	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(a.owner), client.ForceOwnership)
+	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(a.owner), client.ForceOwnership)
 	if err != nil {
 		return Unchanged, fmt.Errorf("cannot update %s: %w", want, err)
 	}

@@ -18,11 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/edits"
 	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/madefrom"
+	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -43,6 +46,10 @@ type Deps struct {
 	Certificates *foreign.Kinds
 	// Kinds that compile to Applications.
 	Kinds map[schema.GroupKind]typed.Registration
+	// Settings that pods would be rendered with, and the GitOps managers.
+	Settings *settings.Live
+	// Domain that this operator serves.
+	Domain string
 	// Digest tells one secret text from another without giving it away.
 	Digest func(text string) string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.
@@ -59,6 +66,10 @@ type Controller struct {
 	live   client.Reader
 	apply  *apply.Applier
 	events *event.Recorder
+	// editor changes the objects that declare Applications.
+	editor outermost.Editor
+	// reverter takes edits of Components back.
+	reverter edits.Reverter
 	// issue applies objects of cert-manager.
 	issue *apply.Applier
 }
@@ -73,6 +84,11 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
+	c.editor = outermost.Editor{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Index: deps.Index, Kinds: deps.Kinds, Settings: deps.Settings,
+		Domain: deps.Domain, Owner: owner, Cause: "an edit of a Component",
+	}
+	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
 	c.frame = frame.New(c.client, c.work, finish)
 	made := queue.Made(mgr, &platformv1.Application{}, nil)
 	return ctrl.NewControllerManagedBy(mgr).

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/sure"
 )
@@ -124,11 +125,8 @@ func (c *Controller) parentEnded(ctx context.Context, op *platformv1.Operation) 
 func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*opsflow.Refusal, error) {
 	app := seen.facts.Application
 	d := &seen.facts.Declared
-	d.Object = fmt.Sprintf("Application %q", app.Name)
+	d.Object = outermost.NameOf(app)
 	above := metav1.GetControllerOf(app)
-	if above != nil {
-		d.Object = fmt.Sprintf("%s %q", above.Kind, above.Name)
-	}
 	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool {
 		return s.Engine != nil && !s.Engine.Do.OnPods() && s.Engine.Do != plugin.EngineBackup
 	}) {
@@ -139,7 +137,7 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 	if above == nil || !opsflow.Edits(seen.facts.Template) {
 		return nil, nil
 	}
-	object, kind, err := c.declared(ctx, seen)
+	object, kind, err := c.editor.Read(ctx, app)
 	if refusal := (*opsflow.Refusal)(nil); errors.As(err, &refusal) {
 		return refusal, nil
 	}
@@ -147,7 +145,7 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 		return nil, fmt.Errorf("cannot read %s: %w", d.Object, err)
 	}
 	source := kind.Object()
-	if err := decode(object, source); err != nil {
+	if err := outermost.Decode(object, source); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", d.Object, err)
 	}
 	d.ObservedGeneration, _, _ = unstructured.NestedInt64(object.Object, "status", "observedGeneration")
