@@ -93,7 +93,7 @@ func TestEditsGoUpToTheApplication(t *testing.T) {
 	declares(t, app, `[{"name":"web","replicas":3}]`)
 	tellsOf(t, namespace, "EditTakenUp", "spec.components[web].replicas: none → 3", "Component a-web", "kubectl-edit")
 	record := onlyRecord(t, app, app.Generation)
-	if changed := ends(t, record, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; !strings.Contains(changed, "spec.components[web].replicas: 3, edited in Component a-web by kubectl-edit") {
+	if changed := ends(t, record, platformv1.OperationSucceeded).Steps[0].Outputs["changed"]; changed != "spec.components[web].replicas: 1 → 3" {
 		t.Errorf("the record says %q", changed)
 	}
 	if pods.first("-") >= 0 {
@@ -132,6 +132,14 @@ func TestParametersGoUpToTheApplication(t *testing.T) {
 	redis := aComponent(app.Namespace, "redis-a-redis")
 	mergePatch(t, redis, `{"spec":{"parameters":{"hz":"20"}}}`)
 	declares(t, app, `[{"name":"redis","parameters":{"hz":"20","maxmemory":"64mb"}}]`)
+	testkit.Eventually(t, "the record of it", func(context.Context) error {
+		for _, op := range recorded(t, app.Namespace) {
+			if strings.Contains(op.Annotations[platformv1.ChangesAnnotation], "spec.components[redis].parameters.hz: 20, edited in Component redis-a-redis by kubectl-edit") {
+				return nil
+			}
+		}
+		return fmt.Errorf("there is none")
+	})
 	testkit.WaitFor(t, env.Client, redis, "the engine's own", func() error {
 		for _, entry := range redis.ManagedFields {
 			if entry.Manager == "application" && strings.Contains(entry.FieldsV1.GetRawString(), "f:hz") {
@@ -160,7 +168,7 @@ func TestOtherEditsAreReverted(t *testing.T) {
 	refresh(t, of)
 	refresh(t, set)
 	was, setWas := of.DeepCopy(), set.DeepCopy()
-	mergePatch(t, of, `{"spec":{"topology":"quorum","maintenance":{"windows":[{"schedule":"0 2 * * 0","duration":"1h"}]}}}`)
+	mergePatch(t, of, `{"spec":{"topology":"quorum","maintenance":{"windows":[{"schedule":"0 2 * * 0","duration":"1h","timeZone":"UTC"}]}}}`)
 	tellsOf(t, namespace, "EditReverted", "spec.maintenance", "spec.topology", "kubectl-edit", `it follows from Application "a": change that`)
 	mergePatch(t, set, `{"spec":{"podManagementPolicy":"OrderedReady","adoptVolumes":"x"}}`)
 	tellsOf(t, namespace, "EditReverted", "spec.adoptVolumes", "spec.podManagementPolicy")

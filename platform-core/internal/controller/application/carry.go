@@ -5,6 +5,7 @@ package application
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -66,9 +67,15 @@ func valuesIn(found []edits.Edit) []outermost.Value {
 	return values
 }
 
-// adopted says in words what the Application declares by now because somebody edited it in a Component, which has it already.
-func (c *Controller) adopted(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) []string {
-	var words []string
+// adopted is what the Application declares by now because somebody edited it in a Component, which has it already.
+type adopted struct {
+	difference opsflow.Difference
+	// where it was edited, and by whom.
+	where string
+}
+
+func adoptedIn(app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) []adopted {
+	var all []adopted
 	for i := range wanted {
 		live := f.components[wanted[i].Component]
 		if live == nil {
@@ -81,11 +88,23 @@ func (c *Controller) adopted(app *platformv1.Application, f *facts, wanted []pla
 		}
 		for _, edit := range found.Adopted {
 			if value, can := outermost.ValueOf(edit); can {
-				difference := opsflow.Difference{Field: value.Declared(app, &wanted[i]), After: edit.Is}
-				said := c.words(app, []opsflow.Difference{difference})[0]
-				words = append(words, fmt.Sprintf("%s, edited in Component %s by %s", strings.Replace(said, ": none → ", ": ", 1), live.Name, edit.Manager))
+				all = append(all, adopted{opsflow.Difference{Field: value.Declared(app, &wanted[i]), After: edit.Is},
+					fmt.Sprintf("edited in Component %s by %s", live.Name, edit.Manager)})
 			}
 		}
+	}
+	return all
+}
+
+// changed says in words what is different, and what was adopted and is in no difference for that. What that was before, nobody knows any more.
+func (c *Controller) changed(app *platformv1.Application, differences []opsflow.Difference, others []adopted) []string {
+	words := c.words(app, differences)
+	for _, other := range others {
+		if slices.ContainsFunc(differences, func(d opsflow.Difference) bool { return d.Field == opsflow.Plain(other.difference.Field) }) {
+			continue
+		}
+		said := c.words(app, []opsflow.Difference{other.difference})[0]
+		words = append(words, fmt.Sprintf("%s, %s", strings.Replace(opsflow.Plain(said), ": none → ", ": ", 1), other.where))
 	}
 	return words
 }

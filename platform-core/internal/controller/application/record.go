@@ -33,7 +33,7 @@ func (c *Controller) record(ctx context.Context, app *platformv1.Application, f 
 	if taken == 0 || taken >= app.Generation {
 		return outcome.Done()
 	}
-	adopted := c.adopted(app, f, wanted)
+	adopted := adoptedIn(app, f, wanted)
 	if len(adopted) == 0 && !needsWork(app, f, wanted) {
 		return outcome.Done()
 	}
@@ -47,7 +47,7 @@ func (c *Controller) record(ctx context.Context, app *platformv1.Application, f 
 	case live.Status.TakenUp() >= app.Generation:
 		return outcome.Done()
 	}
-	change := opsflow.Change{Generation: app.Generation, Words: append(c.words(app, differences(app, f, wanted)), adopted...)}
+	change := opsflow.Change{Generation: app.Generation, Words: c.changed(app, differences(app, f, wanted), adopted)}
 	if runs(f) && !app.Spec.IsRunning() {
 		change.Stops = opsflow.Stops
 	}
