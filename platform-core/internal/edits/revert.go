@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -65,7 +66,7 @@ func (r Reverter) Revert(ctx context.Context, live, wanted client.Object, found 
 	if err != nil || len(found.Edits) == 0 {
 		return change, err
 	}
-	if _, known := firstKnown(found.Edits); !known {
+	if !slices.ContainsFunc(found.Edits, func(e Edit) bool { return e.Manager != "" }) {
 		// What was there and is wanted was only taken out, unless the API server never keeps it.
 		if drifted, err := r.Apply.Drifted(live, wanted, without...); err != nil || !drifted {
 			return change, err
@@ -73,16 +74,6 @@ func (r Reverter) Revert(ctx context.Context, live, wanted client.Object, found 
 	}
 	r.Events.Warning(live, eventReverted, "%s, edited by %s, was taken back: %s", fieldsOf(found.Edits), found.By(), why)
 	return change, nil
-}
-
-// firstKnown is the first edit of which it is known who made it.
-func firstKnown(edits []Edit) (Edit, bool) {
-	for _, edit := range edits {
-		if edit.Manager != "" {
-			return edit, true
-		}
-	}
-	return Edit{}, false
 }
 
 // fieldsOf names the fields of edits.
