@@ -10,6 +10,7 @@ require (
 	github.com/prometheus/client_model v0.6.2
 	github.com/prometheus/common v0.70.0
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/vishvananda/netns v0.0.5
 	github.com/zeroinfra/database-operator v0.0.0
 	github.com/zeroinfra/platform-core v0.0.0
 	github.com/zeroinfra/storage-operator v0.0.0

@@ -9,15 +9,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/hack/cluster/prepare.sh"
 cluster=e2e
 
-finish() {
-  status=$?
-  if [ "$own_cluster" = yes ] && [ -z "${KEEP:-}" ]; then
-    say "Taking the dev cluster down"
-    devcluster down --name "$cluster"
-  fi
-  exit $status
-}
-trap finish EXIT
+trap 'cluster_end "$cluster" $?' EXIT
 
 cluster_up "$cluster" 16444 --addon network-policies --addon cert-manager
 # A second build of what an upgrade changes.

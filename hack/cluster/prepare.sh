@@ -28,6 +28,15 @@ cluster_up() {
   export PATH="$kubernetes_bin:$PATH"
 }
 
+# cluster_end NAME STATUS: takes the dev cluster NAME down, unless KEEP or KUBECONFIG is set, and ends with that status.
+cluster_end() {
+  if [ "$own_cluster" = yes ] && [ -z "${KEEP:-}" ]; then
+    say "Taking the dev cluster down"
+    devcluster down --name "$1"
+  fi
+  exit "$2"
+}
+
 # images_up NAME IMAGE...: builds what changed and brings it to the nodes of dev cluster NAME, or to REGISTRY.
 images_up() {
   local name=$1

@@ -20,6 +20,12 @@ bench: deps tool-kwok ## Measure 100 and 1,000 Applications on simulated nodes (
 	  -operator $(BENCH_BIN)/database-operator -zictl $(BENCH_BIN)/zictl \
 	  -commit "$$(git -C $(ROOT) describe --always --dirty)" $(BENCH_FLAGS)
 
+.PHONY: bench-records
+bench-records: $(DEVCLUSTER) ## Measure an operator beside 10,000 Operations that have ended, and fail if it looks at them again
+	@$(DEVCLUSTER) build >/dev/null
+	@cd platform-core && KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off go test -tags integration -timeout 30m ./internal/controller/operation \
+	  -run '^$$' -bench '^BenchmarkRecords$$' -benchtime 1x
+
 .PHONY: bench-agents
-bench-agents: deps ## Measure agents on a dev cluster: round trip of calls, memory and CPU at rest (root)
-	@hack/cluster/e2e.sh -run '^TestAgent(Calls|sAtRest)$$' -v
+bench-agents: deps ## Measure agents on a dev cluster: round trip of calls, memory and CPU at rest; fails when a budget is missed (root)
+	@E2E_HOLD_BUDGETS=1 hack/cluster/e2e.sh -run '^TestAgent(Calls|sAtRest)$$' -v

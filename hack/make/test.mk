@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The levels of tests. `make test` runs all of them, cheapest first. A level tells of all its modules, also after one that failed.
-# What would make it longer than people wait for has targets of its own: `test-long`, `test-fault`, `test-api-versions`, `test-devcluster`.
+# What would make it longer than people wait for has targets of its own: `test-long`, `test-fault`, `test-fault-points`, `fuzz`, `test-upgrade`,
+# `test-api-versions`, `test-devcluster`.
 
 .PHONY: test
 test: deps verify-generated lint test-unit test-integration test-e2e ## All levels of tests
 
+# The tests of the module test read files of all others, which the cache of results does not look at: they are run each time.
 .PHONY: test-unit
 test-unit: ## Unit and golden tests: nothing but Go is needed
-	@failed=0; for m in $(filter-out test,$(MODULES)); do echo "=== unit: $$m"; (cd $$m && GOWORK=off go test ./...) || failed=1; done; \
-	echo "=== unit: test"; (cd test && GOWORK=off go test ./unit/... ./bench/... ./cmd/...) || failed=1; exit $$failed
+	@failed=0; for m in $(filter-out test,$(MODULES)); do echo "=== unit: $$m"; (cd $$m && GOWORK=off go test -timeout 20m ./...) || failed=1; done; \
+	echo "=== unit: test"; (cd test && GOWORK=off go test -count=1 ./unit/... ./bench/... ./cmd/...) || failed=1; exit $$failed
+
+# The packages below a folder that have integration tests; what the others test, test-unit has shown.
+INTEGRATED := grep -rl --include=*_test.go '^//go:build integration' . | xargs -r -n1 dirname | sort -u
 
 .PHONY: test-integration
 test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio ## Controllers and charts against a real API server and etcd, agents against an object storage, the dev cluster's driver (root)
 	@$(DEVCLUSTER) build
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); failed=0; \
-	for m in platform-core $(OPERATORS); do echo "=== integration: $$m"; \
-	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 30m ./...) || failed=1; done; \
+	for m in platform-core $(OPERATORS); do packages=$$(cd $$m && $(INTEGRATED)); [ -n "$$packages" ] || continue; echo "=== integration: $$m"; \
+	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 30m $$packages) || failed=1; done; \
 	echo "=== integration: agents"; (cd agents && GOWORK=off go test -tags integration -count=1 -run "S3|Storage|Bucket" ./internal/store ./internal/driver/minio ./cmd/agent-ops) || failed=1; \
 	echo "=== integration: hack/csi"; (cd hack/csi && GOWORK=off go test -tags integration -count=1 -run "^TestSanity$$" .) || failed=1; \
 	echo "=== integration: test"; (cd test && GOWORK=off go test -tags integration -count=1 ./chart/...) || failed=1; exit $$failed
@@ -42,25 +47,52 @@ test-api-versions: $(DEVCLUSTER) tool-helm ## Controllers, definitions and chart
 test-devcluster: deps ## The dev cluster itself: clusters of its own, their volumes and add-ons, what ends and comes back (root)
 	@cd hack/devcluster && GOWORK=off go test -tags devcluster -count=1 -timeout 60m -v .
 
-# What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, and undoing and killing within what takes minutes.
-LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
+# What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, undoing and killing within what takes minutes, and
+# new versions of shipped plugins under load, of which test-unit shows that they change nothing that restarts.
+LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
 LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover|RedisSentinel|AgentsAtRest|ObjectStoragePools|OperatorKilledDuringFailover|FailoverOfANodeWithTheLeader)$$
-LONG := $(LONG)|^Test(RedisClusterRestore|PostgreSQLPointInTime|RestoreDrill)$$
+LONG := $(LONG)|^Test(RedisClusterRestore|RedisClusterIsMadeInTime|PostgreSQLPointInTime|RestoreDrill|RestoreInPlace)$$
 LONG := $(LONG)|^TestRedisParameters$$/^(alone|tls|sentinel)$$
 
 .PHONY: test-e2e
 test-e2e: deps ## The suite on a real cluster with real middleware
-	@hack/cluster/e2e.sh -skip '$(LONG)'
+	@hack/cluster/e2e.sh -skip '$(LONG)|^TestChartUpgrade$$'
 
 .PHONY: test-long
 test-long: deps ## The end-to-end tests that `make test` has no time for
 	@hack/cluster/e2e.sh -run '$(LONG)' -v
 
+# By default the commit before the last that changed a chart; any other commit or tag that the checkout has will do.
+FORMER ?=
+
+.PHONY: test-upgrade
+test-upgrade: deps ## From the release of the commit FORMER to the present one by helm, on a cluster of its own: no pod restarts
+	@FORMER='$(FORMER)' hack/cluster/upgrade.sh -v
+
 # Rounds of test-fault (ROUNDS is its former name), how long the API server is away in the first of them, and the tests.
 N ?= $(or $(ROUNDS),10)
 AWAY ?= 10m
-FAULTS ?= ^Test(Failover|FailoverOfANode|PostgreSQLReplication|PostgreSQLFailoverOfANode|RedisCluster|RedisSentinel)$$
+FAULTS ?= ^Test(Failover|FailoverOfANode|FailoverOfANodeWithTheLeader|PostgreSQLReplication|PostgreSQLFailoverOfANode|RedisCluster|RedisSentinel)$$
 
 .PHONY: test-fault
-test-fault: deps ## N rounds of every fault, alone on the cluster, and a table of them (N=1 AWAY=40s for less, FAULTS='^TestRedisCluster$$' for some)
-	@E2E_FAULT_ROUNDS=$(N) E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=$$((60 + 40 * $(N)))m hack/cluster/e2e.sh -run '$(FAULTS)' -v
+test-fault: deps ## N rounds of every fault, alone on the cluster, and a table of them; fails when a budget is missed (N=1 AWAY=40s for less, FAULTS='^TestRedisCluster$$' for some)
+	@E2E_FAULT_ROUNDS=$(N) E2E_HOLD_BUDGETS=1 E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=$$((60 + 40 * $(N)))m hack/cluster/e2e.sh -run '$(FAULTS)' -v
+
+# `make test` has engines die after every third write of what an instance goes through. This has one die after each of them.
+.PHONY: test-fault-points
+test-fault-points: $(DEVCLUSTER) ## An engine that dies after each single write of an instance's changes (root; takes long)
+	@$(DEVCLUSTER) build
+	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) FAULT_POINTS=all GOWORK=off; cd platform-core && \
+	go test -tags integration -count=1 -timeout 4h -v -run '^TestChangesSurviveKills$$' ./internal/engine
+
+# How long each target of fuzz gets, and which.
+FUZZTIME ?= 1m
+FUZZ ?= ^Fuzz
+
+.PHONY: fuzz
+fuzz: ## Every fuzz target for FUZZTIME, one after the other (FUZZ='^FuzzCalls$$' for some)
+	@failed=0; for m in $(MODULES); do cd $(CURDIR)/$$m; \
+	for f in $$(grep -rl --include='*_test.go' '^func Fuzz' . | sort); do \
+	for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$f | grep -E '$(FUZZ)'); do echo "=== fuzz: $$m $$f $$name"; \
+	  GOWORK=off go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$f) || failed=1; \
+	done; done; done; exit $$failed

@@ -233,10 +233,15 @@ func (e *etcd) checkMembers() {
 			e.Errorf("pod %q has %q for what was put, want yes", pod, out)
 		}
 	}
-	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "https://")+strings.Count(out, "http://") != 6 ||
-		strings.Contains(out, "http://") != (e.scheme == "http") {
-		e.Errorf("the members are not three that speak TLS:\n%s", out)
+	// Among themselves they speak TLS in any case.
+	plain := 0
+	if e.scheme == "http" {
+		plain = 3
 	}
+	if out := e.mustCtl(leader, e.service(), "member", "list"); strings.Count(out, "started") != 3 || strings.Count(out, "http://") != plain || strings.Count(out, "https://") != 6-plain {
+		e.Errorf("the members are not three that speak TLS with each other:\n%s", out)
+	}
+	e.checkNames()
 	app := e.object()
 	if app.Status.Binding == nil {
 		e.Fatal("the status names no binding")
@@ -253,6 +258,30 @@ func (e *etcd) checkMembers() {
 	if app.Status.Version != "3.5.16" && !strings.HasPrefix(app.Status.Version, "3.5.") {
 		e.Errorf("the version that was read back is %q, want 3.5", app.Status.Version)
 	}
+}
+
+// checkNames: the headless Service has a SRV record of each member that is ready.
+func (e *etcd) checkNames() {
+	domain := e.name + "-" + etcdComponent + "-headless." + e.space.name + ".svc.cluster.local."
+	e.eventually(settleIn, "DNS names three members", func() error {
+		_, found, err := e.space.outside().resolver.LookupSRV(e.ctx, "client", "tcp", domain)
+		if err != nil {
+			return err
+		}
+		var hosts []string
+		for _, record := range found {
+			hosts = append(hosts, fmt.Sprintf("%s:%d", record.Target, record.Port))
+		}
+		slices.Sort(hosts)
+		var want []string
+		for n := range 3 {
+			want = append(want, fmt.Sprintf("%s-%d.%s:2379", platformv1.WorkloadSetNameFor(e.name, etcdComponent, platformv1.DefaultSet), n, domain))
+		}
+		if !slices.Equal(hosts, want) {
+			return fmt.Errorf("it names %v, want %v", hosts, want)
+		}
+		return nil
+	})
 }
 
 func (e *etcd) checkScaling() {

@@ -6,8 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,14 +30,14 @@ const (
 func faultMatrix() []fault {
 	away := set.apiAway
 	return []fault{
-		{"process killed", inPlaceGap, func(r *replicated, primary string) { r.signal(primary, "KILL", 0) }},
+		{"process killed", inPlaceGap, func(r *replicated, primary string) { r.signal(primary, "KILL") }},
 		{"process does not come back", failoverGap, (*replicated).killedUntilChanged},
 		// One replica may have writes then that the other one has not, of a history that the process did not come to tell of.
 		{"process killed again", failoverGap, func(r *replicated, primary string) {
 			r.killedAgain(primary)
 		}},
 		{"process stopped", failoverGap, func(r *replicated, primary string) {
-			r.signal(primary, "STOP", 0)
+			r.signal(primary, "STOP")
 			r.changed(primary, settleIn)
 		}},
 		{"process manager killed", failoverGap, func(r *replicated, primary string) {
@@ -143,27 +142,10 @@ func TestFailoverOfANode(t *testing.T) {
 	for n := range set.faultRounds {
 		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
 			r := r.in(s.in(t))
-			r.awayFrom(s.node(s.clientPod()))
 			r.nodeIsCutOff("node cut off", operatorNamespace, "kube-system")
 		})
 	}
 	r.tellChanges()
-}
-
-// awayFrom has a pod be the primary that is on another node.
-func (r *replicated) awayFrom(node string) {
-	r.Helper()
-	primary, _ := r.whole()
-	if r.node(primary) != node {
-		return
-	}
-	for _, pod := range r.pods() {
-		if pod.Spec.NodeName != node {
-			r.switchTo(primary, pod.Name)
-			return
-		}
-	}
-	r.Fatalf("all pods are on node %s", node)
 }
 
 // nodeIsCutOff is one trial of that; the pods of namespaces are moved away before.
@@ -188,16 +170,13 @@ func (r *replicated) nodeIsCutOff(fault string, moved ...string) {
 	}
 }
 
-// killedAgain kills a Redis, and goes on with that until another one writes as soon as the process that came back has a write that a replica acknowledged. The
-// next primary has that write.
+// killedAgain kills a Redis, and once more, for good until another one writes, as soon as the process that came back has a write that a replica
+// acknowledged. The next primary has that write.
 func (r *replicated) killedAgain(pod string) {
 	r.Helper()
 	const script = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
-for p in /proc/[0-9]*; do
-  read -r name <"$p/comm" && [ "$name" = "$3" ] && kill -KILL "${p#/proc/}"
-done 2>/dev/null
-until [ "$(printf 'SET again %s\nWAIT 1 1000\n' "$4" | redis-cli 2>/dev/null | tail -n 1)" = 1 ]; do :; done
+` + signalScript + `until [ "$(printf 'SET again %s\nWAIT 1 1000\n' "$5" | redis-cli 2>/dev/null | tail -n 1)" = 1 ]; do :; done
 `
 	a, written := r.accountIn(r.object().Status.Binding.Name), rand.Text()
 	r.kind.killedUntil(r.space, pod, a.password+"\n", script, written, func() { r.changed(pod, settleIn) })
@@ -217,20 +196,10 @@ func (r *replicated) deletePod(name string, options ...client.DeleteOption) {
 // apiServerAway stops the API server for a time: it takes connections and answers none.
 func (s *space) apiServerAway(d time.Duration) {
 	s.Helper()
-	folder := filepath.Dir(devcluster(s.T, "kubeconfig"))
-	if _, err := os.Stat(folder); err != nil {
-		s.Fatal(err)
-	}
-	const script = `for p in /proc/[0-9]*; do
-  read -r name <"$p/comm" && [ "$name" = kube-apiserver ] && grep -q "$1/" "$p/mountinfo" && echo "${p#/proc/}"
-done 2>/dev/null; true`
-	found := strings.Fields(devcluster(s.T, "exec", "--", "sh", "-c", script, "find", folder))
-	if len(found) != 1 {
-		s.Fatalf("the API servers of %s are %v", folder, found)
-	}
-	devcluster(s.T, "exec", "--", "kill", "-STOP", found[0])
+	pid := strconv.Itoa(apiServer(s.T))
+	devcluster(s.T, "exec", "--", "kill", "-STOP", pid)
 	time.Sleep(d)
-	devcluster(s.T, "exec", "--", "kill", "-CONT", found[0])
+	devcluster(s.T, "exec", "--", "kill", "-CONT", pid)
 	s.eventually(readyIn, "the API server answers", func() error {
 		return world.client.List(s.ctx, &corev1.NodeList{}, client.Limit(1))
 	})

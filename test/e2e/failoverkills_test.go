@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -70,34 +69,30 @@ func TestFailoverOfANodeWithTheLeader(t *testing.T) {
 	r := s.replicatedRedis("db")
 	r.ready()
 	r.whole()
-	node := s.leaderAwayFrom(s.node(s.clientPod()))
-	if primary, _ := r.whole(); r.node(primary) != node {
-		for _, pod := range r.pods() {
-			if pod.Spec.NodeName == node {
-				r.switchTo(primary, pod.Name)
+	for n := range set.faultRounds {
+		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
+			r := r.in(s.in(t))
+			node := r.nodeOfLeader()
+			if primary, _ := r.whole(); r.node(primary) != node {
+				for _, pod := range r.pods() {
+					if pod.Spec.NodeName == node {
+						r.switchTo(primary, pod.Name)
+					}
+				}
 			}
-		}
+			r.nodeIsCutOff("node with the leader cut off", "kube-system")
+		})
 	}
-	r.nodeIsCutOff("node with the leader cut off", "kube-system")
 }
 
-// leaderAwayFrom returns the node of the operator that leads, which is another one than the given.
-func (s *space) leaderAwayFrom(node string) string {
+// nodeOfLeader is the node of the operator that leads.
+func (s *space) nodeOfLeader() string {
 	s.Helper()
-	var found string
-	s.eventually(readyIn, "an operator leads on another node than "+node, func() error {
-		leader := s.mustLeader()
-		pod := &corev1.Pod{}
-		if err := world.client.Get(s.ctx, client.ObjectKey{Namespace: operatorNamespace, Name: leader}, pod); err != nil {
-			return err
-		}
-		if pod.Spec.NodeName == node {
-			return errors.Join(fmt.Errorf("pod %s leads", leader), client.IgnoreNotFound(world.client.Delete(s.ctx, pod)))
-		}
-		found = pod.Spec.NodeName
-		return nil
-	})
-	return found
+	pod := &corev1.Pod{}
+	if err := world.client.Get(s.ctx, client.ObjectKey{Namespace: operatorNamespace, Name: s.mustLeader()}, pod); err != nil {
+		s.Fatal(err)
+	}
+	return pod.Spec.NodeName
 }
 
 // of keeps the writes of objects whose names begin so.

@@ -4,62 +4,46 @@ package e2e
 
 import (
 	"fmt"
-	"strings"
-	"sync"
-	"text/tabwriter"
+	"os"
 	"time"
 
-	"github.com/zeroinfra/test/bench/quantile"
+	"github.com/zeroinfra/test/bench/faults"
 )
 
-// faults are all trials of all tests.
-var faults faultTable
+// tried are all trials of faults of all tests, under the names of middleware and fault.
+var tried = faults.New(map[string]faults.Budget{
+	"Redis: process killed":                  {P95: 2 * time.Second},
+	"Redis: process does not come back":      {P95: 3 * time.Second},
+	"Redis: node cut off":                    {P95: 20 * time.Second},
+	"Redis: node with the leader cut off":    {P95: 40 * time.Second},
+	"PostgreSQL: process killed":             {P95: 2 * time.Second},
+	"PostgreSQL: process does not come back": {P95: 5 * time.Second},
+	"PostgreSQL: pod deleted":                {P95: 12 * time.Second},
+	"PostgreSQL: pod and volume deleted":     {P95: 12 * time.Second},
+	"PostgreSQL: switched over":              {P95: 2 * time.Second},
+	"PostgreSQL: node cut off":               {P95: 20 * time.Second},
+	"cluster: restarted by an Operation":     {P95: 2 * time.Second},
+	"Sentinel: restarted by an Operation":    {P95: 2 * time.Second},
+	// Here the members elect, and their own timeouts decide how long that takes.
+	"cluster: process killed":              {P95: 3 * time.Second, Weight: faults.Aim},
+	"Sentinel: process killed":             {P95: 3 * time.Second, Weight: faults.Aim},
+	"Sentinel: process does not come back": {P95: 3 * time.Second, Weight: faults.Aim},
+})
 
-// faultTable is what trials of faults have shown, by fault.
-type faultTable struct {
-	mu sync.Mutex
-	// names of the faults in the order in which they were tried first.
-	names  []string
-	trials map[string][]verdict
+// tell notes what a trial has shown.
+func (v verdict) tell(name string) {
+	tried.Add(name, faults.Trial{Gap: v.gap, Vacancy: v.vacancy, Acknowledged: v.acknowledged, Lost: v.lost})
 }
 
-func (f *faultTable) add(name string, v verdict) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.trials == nil {
-		f.trials = map[string][]verdict{}
+// tellFaults prints the table of all trials. Where budgets are to be held it says which are not, and returns the exit code of that.
+func tellFaults(code int) int {
+	fmt.Print(tried)
+	if !set.holdBudgets {
+		return code
 	}
-	if f.trials[name] == nil {
-		f.names = append(f.names, name)
+	for _, sentence := range tried.Missed() {
+		fmt.Fprintf(os.Stderr, "e2e: %s\n", sentence)
+		code = max(code, 1)
 	}
-	f.trials[name] = append(f.trials[name], v)
-}
-
-// String is a table with a line for each fault; empty when nothing was tried. "No writer" is the longest time of a trial in which no
-// member took writes, "service" that without a write that was acknowledged with a replica, as a client sees it.
-func (f *faultTable) String() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.names) == 0 {
-		return ""
-	}
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "fault\ttrials\twrites\tlost\tno writer p50\tp95\tmax\tservice p50\tp95\tmax")
-	for _, name := range f.names {
-		var writes, lost int
-		var vacancies, gaps []time.Duration
-		for _, v := range f.trials[name] {
-			writes, lost = writes+v.acknowledged, lost+v.lost
-			vacancies, gaps = append(vacancies, v.vacancy), append(gaps, v.gap)
-		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%s\n", name, len(vacancies), writes, lost, spread(vacancies), spread(gaps))
-	}
-	// A strings.Builder takes everything.
-	_ = table.Flush()
-	return text.String()
-}
-
-func spread(samples []time.Duration) string {
-	return strings.Join([]string{seconds(quantile.Of(samples, 0.5)), seconds(quantile.Of(samples, 0.95)), seconds(quantile.Of(samples, 1))}, "\t")
+	return code
 }

@@ -3,9 +3,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -59,6 +64,7 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 		})
 		i.checkPlacement(resources, "96Mi", class)
 		i.checkService(corev1.ServiceTypeNodePort, map[string]string{"example.com/team": "shop"})
+		i.checkNodePort()
 		if got := i.info("redis_version"); !strings.HasPrefix(got, "7.0.") {
 			t.Errorf("INFO says version %q, want 7.0", got)
 		}
@@ -174,6 +180,52 @@ func (i *instance) checkService(kind corev1.ServiceType, annotations map[string]
 			i.Errorf("annotation %q of the Service is %q, want %q", key, service.Annotations[key], value)
 		}
 	}
+}
+
+// checkNodePort: the port that the status names leads to the Redis on every node, which asks for a password.
+func (i *instance) checkNodePort() {
+	i.Helper()
+	app, nodes := &platformv1.Application{}, &corev1.NodeList{}
+	i.mustGet(i.application(), app)
+	at := slices.IndexFunc(app.Status.Endpoints, func(e platformv1.Endpoint) bool { return e.NodePort != 0 })
+	if at < 0 {
+		i.Fatalf("of the endpoints %+v none has a port on nodes", app.Status.Endpoints)
+	}
+	if err := world.client.List(i.ctx, nodes); err != nil {
+		i.Fatal(err)
+	}
+	for _, node := range nodes.Items {
+		for _, address := range node.Status.Addresses {
+			if address.Type == corev1.NodeInternalIP {
+				i.asksForAPassword(net.JoinHostPort(address.Address, strconv.Itoa(int(app.Status.Endpoints[at].NodePort))))
+			}
+		}
+	}
+}
+
+func (i *instance) asksForAPassword(address string) {
+	i.Helper()
+	i.eventually(settleIn, "a Redis answers at "+address, func() error {
+		ctx, cancel := context.WithTimeout(i.ctx, patientFor)
+		defer cancel()
+		conn, err := i.space.outside().connect(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		answer := make([]byte, 64)
+		if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+			return err
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(patientFor)); err != nil {
+			return err
+		}
+		n, err := conn.Read(answer)
+		if err == nil && !strings.HasPrefix(string(answer[:n]), "-NOAUTH") {
+			err = fmt.Errorf("it says %q", answer[:n])
+		}
+		return err
+	})
 }
 
 func version(v string) setting {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -19,62 +20,15 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// haScript writes growing numbers through the Service and has each wait until a replica has it. It notes the server's time and the
-// number, in the next line how many replicas have it, and then the name of the connection: redis-cli makes another one, which has
-// none, when a connection breaks, and WAIT on that says nothing about the write before.
-const haScript = `IFS= read -r REDISCLI_AUTH
-export REDISCLI_AUTH
-cd /tmp
-(
-  i=0
-  while [ ! -e "$1.stop" ]; do
-    { echo "CLIENT SETNAME judge"; seq $((i+1)) $((i+20)) | sed "s/.*/EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],ARGV[1]) return 'w '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 w:& &\nWAIT 1 1000\nCLIENT GETNAME/"; } |
-      timeout 3 redis-cli -h "$2" -p "$3" 2>/dev/null
-    i=$((i+20))
-  done >"$1.writes"
-  : >"$1.done"
-) </dev/null >/dev/null 2>&1 &
-shift_=$1
-shift 3
-for member in "$@"; do
-  (
-    while [ ! -e "$shift_.stop" ]; do
-      timeout 1 redis-cli -h "$member" -p 6379 EVAL "local t=redis.call('TIME') redis.call('SET',KEYS[1],t[1]) return 'p '..t[1]..' '..t[2]..' '..ARGV[1]" 1 "probe:$member" "${member%%.*}" 2>/dev/null
-      sleep 0.1
-    done | grep '^p ' >"$shift_.probe.${member%%.*}"
-  ) </dev/null >/dev/null 2>&1 &
-done
+// signalScript sends a signal to the processes of a server.
+const signalScript = `for p in /proc/[0-9]*; do
+  read -r name <"$p/comm" && [ "$name" = "$2" ] && kill "-$1" "${p#/proc/}"
+done 2>/dev/null
 `
 
-// haSession is one connection of a client that was cut off with the server.
-const haSession = `IFS= read -r REDISCLI_AUTH
-export REDISCLI_AUTH
-(
-  while [ ! -e "/tmp/$1.stop" ]; do
-    echo "EVAL \"local t=redis.call('TIME') redis.call('SET',KEYS[1],t[1]) return 'p '..t[1]..' '..t[2]..' '..ARGV[1]\" 1 probe:session $3"
-    sleep 0.1
-  done | redis-cli -h "$2" 2>/dev/null | grep '^p ' >"/tmp/$1.session"
-  : >"/tmp/$1.ended"
-) </dev/null >/dev/null 2>&1 &
-`
-
-// connectionName is what a connection of haScript is called.
-const connectionName = "judge"
-
-// signalScript sends a signal to the processes of a server, again and again for some seconds.
-const signalScript = `end=$(( $(date +%s) + $2 ))
-while :; do
-  for p in /proc/[0-9]*; do
-    read -r name <"$p/comm" && [ "$name" = "$3" ] && kill "-$1" "${p#/proc/}"
-  done 2>/dev/null
-  [ "$(date +%s)" -lt "$end" ] || exit 0
-  sleep 0.05
-done`
-
-// signalUntilScript does so until its input ends, but no longer than that.
-const signalUntilScript = "(" + signalScript + `) &
-timeout "$2" cat >/dev/null
-kill "$!"
+// endScript kills a server that cannot start again while what it starts with is not to be read, which is until the input ends, or for some seconds.
+const endScript = `mode=$(stat -c %a "$3") && [ "$mode" != 0 ] && trap 'chmod "$mode" "$3"' EXIT && chmod 0 "$3" || exit 1
+` + signalScript + `timeout "$4" cat >/dev/null
 exit 0`
 
 // replicated is a middleware of one primary and its replicas, where the engine says who writes.
@@ -85,23 +39,28 @@ type replicated struct {
 
 // replicatedKind is what tells one of them from another.
 type replicatedKind struct {
+	// title of the middleware in tables.
+	title string
 	// component of the plugin, and container that runs the server, whose processes are called process.
 	component, process string
-	// client is a pod with its client, and a container of the same name, and load the script that runs there. It is given the name of its files,
-	// host and port of the Service, and the names of all members; the password is its first line of input.
-	client func(*space) string
-	load   string
-	// session is a script that runs in a pod of the image beside a member: one session that stays and goes on to write, whose writes wait for no
+	// data is what a server cannot start without being able to read, as long as it is there. For a Redis that is no folder: where it cannot look into
+	// that, it begins to make one anew.
+	data string
+	// port of its members for clients.
+	port string
+	// connect opens a session of a client at an address, and probe has a server take one write that waits for no other member: it says when, by the
+	// server's clock. kept says which numbers are there.
+	connect func(ctx context.Context, to target) (session, error)
+	probe   func(ctx context.Context, to target) (time.Time, error)
+	kept    func(ctx context.Context, to target, numbers []int64) (map[int64]bool, error)
+	// beside is a script that runs in a pod of the image beside a member: one session that stays and goes on to write, whose writes wait for no
 	// other member. It is given the name of its file, the member's address and its name.
-	image, session string
-	// acknowledged are the writes of the load's output that another member had, and kept those of them that are there.
-	acknowledged func(lines []string) []stamped
-	kept         func(t *trial, writes []stamped) map[string]bool
+	image, beside string
 }
 
 // redisReplicated is Redis.
-var redisReplicated = &replicatedKind{component: redisComponent, process: "redis-server", client: (*space).clientPod, load: haScript, image: redisImage, session: haSession,
-	acknowledged: redisAcknowledged, kept: redisKept}
+var redisReplicated = &replicatedKind{title: "Redis", component: redisComponent, process: "redis-server", data: "/data/appendonlydir/appendonly.aof.manifest", port: "6379",
+	connect: connectRedis, probe: probeRedis, kept: keptInRedis, image: redisImage, beside: redisSession}
 
 func (s *space) replicatedRedis(name string, changes ...func(*platformv1.ApplicationSpec)) *replicated {
 	s.Helper()
@@ -151,31 +110,31 @@ func (r *replicated) whole() (primary string, term int64) {
 	return primary, term
 }
 
-// signal sends a signal to the process of a pod, for some seconds again and again.
-func (r *replicated) signal(pod, signal string, seconds int) {
+// signal sends a signal to the process of a pod.
+func (r *replicated) signal(pod, signal string) {
 	r.Helper()
-	r.kind.signal(r.space, pod, signal, seconds)
+	r.kind.signal(r.space, pod, signal)
 }
 
-// signal sends a signal to the server's process in a pod, for some seconds again and again.
-func (k *replicatedKind) signal(s *space, pod, signal string, seconds int) {
+// signal sends a signal to the server's process in a pod.
+func (k *replicatedKind) signal(s *space, pod, signal string) {
 	s.Helper()
-	if _, err := run(s.ctx, s.name, pod, k.component, "", "sh", "-c", signalScript, "signal", signal, strconv.Itoa(seconds), k.process); err != nil {
+	if _, err := run(s.ctx, s.name, pod, k.component, "", "sh", "-c", signalScript+"exit 0", "signal", signal, k.process); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// killedUntil has the process of a pod killed again and again until something has come of that: how long that takes is for a busy machine to say. What
-// is to happen before is a script, with its input and its fourth argument; empty for nothing.
+// killedUntil has the process of a pod killed, and not able to start before something has come of that. What is to happen first is a script, with its
+// input and its fifth argument; empty for nothing.
 func (k *replicatedKind) killedUntil(s *space, pod, input, before, argument string, comes func()) {
 	s.Helper()
 	stdin, enough := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
 		var said bytes.Buffer
-		command := []string{"sh", "-c", before + signalUntilScript, "signal", "KILL", strconv.Itoa(int(settleIn.Seconds())), k.process, argument}
+		command := []string{"sh", "-c", before + endScript, "end", "KILL", k.process, k.data, strconv.Itoa(int(settleIn.Seconds())), argument}
 		if err := stream(s.ctx, s.name, pod, k.component, command, io.MultiReader(strings.NewReader(input), stdin), io.Discard, &said); err != nil {
-			ended <- fmt.Errorf("cannot kill what pod %s runs: %w: %s", pod, err, said.String())
+			ended <- fmt.Errorf("cannot end what pod %s runs: %w: %s", pod, err, said.String())
 		}
 		close(ended)
 	}()
@@ -186,190 +145,10 @@ func (k *replicatedKind) killedUntil(s *space, pod, input, before, argument stri
 	}
 }
 
-// killedUntilChanged has the writer killed until another pod writes.
+// killedUntilChanged has the writer be killed and not start before another pod writes.
 func (r *replicated) killedUntilChanged(primary string) {
 	r.Helper()
 	r.kind.killedUntil(r.space, primary, "", "", "", func() { r.changed(primary, settleIn) })
-}
-
-// trial is one fault under load.
-type trial struct {
-	*replicated
-	file string
-	a    account
-}
-
-// begin starts to write and to probe.
-func (r *replicated) begin() *trial {
-	r.Helper()
-	t := &trial{replicated: r, file: "ha" + strconv.FormatInt(time.Now().UnixNano(), 36), a: r.accountIn(r.object().Status.Binding.Name)}
-	command := []string{"sh", "-c", r.kind.load, "ha", t.file, t.a.host, t.a.port}
-	for _, pod := range r.pods() {
-		command = append(command, pod.Name+"."+r.name+"-"+r.kind.component+"-headless."+r.space.name+".svc")
-	}
-	if _, err := run(r.ctx, r.space.name, r.kind.client(r.space), r.kind.client(r.space), t.a.password+"\n", command...); err != nil {
-		r.Fatal(err)
-	}
-	r.eventually(settleIn, "a write is acknowledged and there", func() error {
-		if len(t.acknowledged()) == 0 {
-			return fmt.Errorf("none yet")
-		}
-		return nil
-	})
-	return t
-}
-
-// stay has one session go on to write to the server of a pod from another pod of its node, as a client does that is cut off with it. What is
-// returned ends it, and has its writes judged with those of the prober.
-func (t *trial) stay(name string) (leave func()) {
-	t.Helper()
-	pod := &corev1.Pod{}
-	t.mustGet(name, pod)
-	beside := "beside-" + t.file
-	t.runClient(beside, t.kind.image, func(client *corev1.Pod) { client.Spec.NodeName = pod.Spec.NodeName })
-	if _, err := run(t.ctx, t.space.name, beside, beside, t.a.password+"\n", "sh", "-c", t.kind.session, "session", t.file, pod.Status.PodIP, name); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		t.Helper()
-		var taken string
-		t.eventually(settleIn, "the session at "+name+" ends", func() (err error) {
-			taken, err = run(t.ctx, t.space.name, beside, beside, "", "sh", "-c", `: >"/tmp/$1.stop"; [ -e "/tmp/$1.ended" ] && cat "/tmp/$1.session"`, "session", t.file)
-			return err
-		})
-		client := t.kind.client(t.space)
-		if _, err := run(t.ctx, t.space.name, client, client, taken+"\n", "sh", "-c", "cat >/tmp/"+t.file+".probe.session"); err != nil {
-			t.Fatal(err)
-		}
-		lines := strings.Split(taken, "\n")
-		last, ok := parseStamped(lines[len(lines)-1], "p")
-		if !ok {
-			t.Fatalf("the session at %s says %q", name, taken)
-		}
-		t.Logf("the session at %s took %d writes, the last at %s", name, len(lines), last.at.Format("15:04:05.000"))
-	}
-}
-
-func (t *trial) read(suffix string) []string {
-	t.Helper()
-	out, err := run(t.ctx, t.space.name, t.kind.client(t.space), t.kind.client(t.space), "", "sh", "-c", "cat /tmp/"+t.file+suffix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(out, "\n")
-}
-
-// stamped is a write that the server has taken at a time.
-type stamped struct {
-	at   time.Time
-	what string
-}
-
-func parseStamped(line, kind string) (stamped, bool) {
-	fields := strings.Fields(line)
-	if len(fields) != 4 || fields[0] != kind {
-		return stamped{}, false
-	}
-	seconds, err1 := strconv.ParseInt(fields[1], 10, 64)
-	micros, err2 := strconv.ParseInt(fields[2], 10, 64)
-	return stamped{time.Unix(seconds, micros*1000), fields[3]}, err1 == nil && err2 == nil
-}
-
-// acknowledged are the writes that another member had, in order of time.
-func (t *trial) acknowledged() []stamped {
-	t.Helper()
-	return t.kind.acknowledged(t.read(".writes"))
-}
-
-func redisAcknowledged(lines []string) []stamped {
-	var list []stamped
-	for i, line := range lines {
-		write, ok := parseStamped(line, "w")
-		if !ok || i+2 >= len(lines) {
-			continue
-		}
-		if replicas, err := strconv.Atoi(lines[i+1]); err == nil && replicas >= 1 && lines[i+2] == connectionName {
-			list = append(list, write)
-		}
-	}
-	return list
-}
-
-// probes are the writes that were taken from the prober, in order of time.
-func (t *trial) probes() []stamped {
-	t.Helper()
-	var list []stamped
-	for _, line := range t.read(".probe.*") {
-		if probe, ok := parseStamped(line, "p"); ok {
-			list = append(list, probe)
-		}
-	}
-	slices.SortFunc(list, func(a, b stamped) int { return a.at.Compare(b.at) })
-	return list
-}
-
-// end waits until writes are acknowledged again, stops writing and judges.
-func (t *trial) end() verdict {
-	t.Helper()
-	over := time.Now()
-	t.eventually(settleIn, "a write is acknowledged with a replica after all", func() error {
-		if writes := t.acknowledged(); len(writes) == 0 || !writes[len(writes)-1].at.After(over) {
-			return fmt.Errorf("of %d none was after %s", len(writes), over)
-		}
-		return nil
-	})
-	if _, err := run(t.ctx, t.space.name, t.kind.client(t.space), t.kind.client(t.space), "", "touch", "/tmp/"+t.file+".stop"); err != nil {
-		t.Fatal(err)
-	}
-	t.eventually(settleIn, "the writer has ended", func() error {
-		_, err := run(t.ctx, t.space.name, t.kind.client(t.space), t.kind.client(t.space), "", "ls", "/tmp/"+t.file+".done")
-		return err
-	})
-	var v verdict
-	writes := t.acknowledged()
-	v.acknowledged, v.gap = len(writes), longestGap(moments(writes))
-	probes := t.probes()
-	v.vacancy = longestGap(moments(probes))
-	for i := 1; i < len(probes); i++ {
-		if probes[i].what != probes[i-1].what {
-			v.changes++
-		}
-	}
-	have := t.kind.kept(t, writes)
-	for _, write := range writes {
-		if !have[write.what] {
-			v.lost++
-		}
-	}
-	return v
-}
-
-func redisKept(t *trial, writes []stamped) map[string]bool {
-	t.Helper()
-	have := map[string]bool{}
-	for start := 0; start < len(writes); start += readBack {
-		arguments := []string{"MGET"}
-		for _, write := range writes[start:min(start+readBack, len(writes))] {
-			arguments = append(arguments, "w:"+write.what)
-		}
-		var out string
-		t.eventually(spreadIn, "the primary tells what it has", func() (err error) {
-			out, err = t.redisCLI(t.a, arguments...)
-			return err
-		})
-		for _, value := range strings.Split(out, "\n") {
-			have[value] = true
-		}
-	}
-	return have
-}
-
-func moments(list []stamped) []time.Time {
-	times := make([]time.Time, 0, len(list))
-	for _, write := range list {
-		times = append(times, write.at)
-	}
-	return times
 }
 
 // judge says what a trial showed, and what of it must never be: a write lost that a replica had, or two that take writes, which shows
@@ -379,7 +158,7 @@ func (t *trial) judge(name string, before int64, limit time.Duration) (primary s
 	t.Helper()
 	v := t.end()
 	primary, after = t.whole()
-	faults.add(name, v)
+	v.tell(t.kind.title + ": " + name)
 	t.Logf("%s: term %d to %d, longest gap at any member %s", name, before, after, seconds(v.vacancy))
 	v.hold(t.T, name, limit)
 	if v.changes > after-before {

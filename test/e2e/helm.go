@@ -26,7 +26,12 @@ func helm(ctx context.Context, arguments ...string) error {
 
 // install installs or upgrades a chart of the suite under its own name and waits until its pods are ready.
 func install(ctx context.Context, chart string, values ...string) error {
-	arguments := []string{"upgrade", "--install", chart, filepath.Join(set.charts, chart), "--create-namespace", "--reset-values", "--wait", "--timeout", "6m"}
+	return installFrom(ctx, set.charts, chart, values...)
+}
+
+// installFrom is install for a chart in another folder.
+func installFrom(ctx context.Context, charts, chart string, values ...string) error {
+	arguments := []string{"upgrade", "--install", chart, filepath.Join(charts, chart), "--create-namespace", "--reset-values", "--wait", "--timeout", "6m"}
 	arguments = append(arguments, set.helmArgs...)
 	for _, value := range values {
 		arguments = append(arguments, "--set", value)

@@ -70,6 +70,9 @@ func TestLifecycleOfRedis(t *testing.T) {
 	i.recorded(1, "spec.resources.limits.memory: 160Mi → 192Mi", func(spec *databasev1.RedisSpec) {
 		spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("192Mi")}
 	})
+	i.must("SETRANGE", "filler", "62914560", "x")
+	s.refusedOperation(operation("squeeze", "VerticalScaleResource", i.reference(), "memory", "48Mi"), "of memory now, and a limit of 48Mi is asked for: the least that would do is")
+	i.must("DEL", "filler")
 	s.refusedOperation(operation("scale", "HorizontalScale", i.reference(), "replicas", "9"), "replicas")
 	s.refusedOperation(operation("switch", "Switchover", i.reference()), "declares no switchover")
 	s.refusedOperation(operation("shrink", "VerticalScaleVolume", i.reference(), "size", "1Mi"), "1Mi")

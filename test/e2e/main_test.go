@@ -24,8 +24,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	cancel()
-	code := m.Run()
-	fmt.Print(&faults)
+	code := tellFaults(m.Run())
 	if err := awaitRemovals(context.Background()); err != nil {
 		fmt.Fprintf(os.Stderr, "e2e: %v\n", err)
 		code = 1

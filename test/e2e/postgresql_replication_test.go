@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,33 +13,6 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
-
-// postgresqlLoad writes growing numbers through the Service: what psql prints of a statement was committed, and a replica has it. Each member is
-// asked again and again whether it takes a write, which waits for no replica.
-const postgresqlLoad = `IFS= read -r PGPASSWORD
-export PGPASSWORD PGCONNECT_TIMEOUT=2 PATH="$PATH:$(echo /usr/lib/postgresql/*/bin)"
-cd /tmp
-(
-  i=0
-  while [ ! -e "$1.stop" ]; do
-    seq $((i+1)) $((i+20)) | sed "s/.*/INSERT INTO ha VALUES (&) RETURNING 'w ' || floor(extract(epoch FROM clock_timestamp()))::bigint || ' ' || to_char(clock_timestamp(), 'US')::int || ' ' || n;/" |
-      timeout 4 psql -XAtq -h "$2" -p "$3" -U postgres -d postgres 2>/dev/null || sleep 0.05
-    i=$((i+20))
-  done >"$1.writes"
-  : >"$1.done"
-) </dev/null >/dev/null 2>&1 &
-shift_=$1
-shift 3
-for member in "$@"; do
-  (
-    while [ ! -e "$shift_.stop" ]; do
-      timeout 1 psql -XAtq -h "$member" -p 5432 -U postgres -d postgres -c "SET synchronous_commit = local" \
-        -c "INSERT INTO probe VALUES (1) RETURNING 'p ' || floor(extract(epoch FROM clock_timestamp()))::bigint || ' ' || to_char(clock_timestamp(), 'US')::int || ' ${member%%.*}'" 2>/dev/null
-      sleep 0.2
-    done | grep '^p ' >"$shift_.probe.${member%%.*}"
-  ) </dev/null >/dev/null 2>&1 &
-done
-`
 
 // postgresqlSession is one session of a client that was cut off with the server.
 const postgresqlSession = `IFS= read -r PGPASSWORD
@@ -60,8 +32,8 @@ export PGPASSWORD PGCONNECT_TIMEOUT=2 PATH="$PATH:$(echo /usr/lib/postgresql/*/b
 const postgresqlClient = "psql"
 
 // postgresqlReplicated is PostgreSQL.
-var postgresqlReplicated = &replicatedKind{component: postgresqlComponent, process: "postgres", client: func(*space) string { return postgresqlClient }, load: postgresqlLoad, image: "zeroinfra/postgresql:" + postgresqlVersion, session: postgresqlSession,
-	acknowledged: postgresqlAcknowledged, kept: postgresqlKept}
+var postgresqlReplicated = &replicatedKind{title: "PostgreSQL", component: postgresqlComponent, process: "postgres", data: "/data/pgdata", port: "5432",
+	connect: connectPostgreSQL, probe: probePostgreSQL, kept: keptInPostgreSQL, image: "zeroinfra/postgresql:" + postgresqlVersion, beside: postgresqlSession}
 
 // patience is how long others wait for a process that has to be back by itself: on a busy machine a server may need longer to recover from a
 // crash than the few seconds that they wait by default.
@@ -72,30 +44,6 @@ func (r *replicated) waits(failover *platformv1.Failover) {
 	r.Helper()
 	r.update(func(spec *platformv1.ApplicationSpec) { spec.Failover = failover })
 	r.whole()
-}
-
-func postgresqlAcknowledged(lines []string) []stamped {
-	var list []stamped
-	for _, line := range lines {
-		if write, ok := parseStamped(line, "w"); ok {
-			list = append(list, write)
-		}
-	}
-	return list
-}
-
-func postgresqlKept(t *trial, writes []stamped) map[string]bool {
-	t.Helper()
-	have := map[string]bool{}
-	p := &postgresql{application: t.application, client: postgresqlClient}
-	t.eventually(spreadIn, "the primary tells what it has", func() error {
-		out, err := p.psql("postgres", t.a.password, "postgres", "SELECT n FROM ha")
-		for _, n := range strings.Fields(out) {
-			have[n] = true
-		}
-		return err
-	})
-	return have
 }
 
 func (s *space) replicatedPostgreSQL(name string, changes ...func(*platformv1.ApplicationSpec)) *replicated {
@@ -133,10 +81,8 @@ func TestPostgreSQLReplication(t *testing.T) {
 			"operator killed", "API server away"}, f.name)
 	})
 	for n := range set.faultRounds {
-		// The numbers begin anew with each trial.
 		for i := range matrix {
 			p.answers("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'")
-			p.sql("postgres", "TRUNCATE ha")
 			r.suffer(matrix[i:i+1], 1)
 			t.Logf("round %d: %s is over", n+1, matrix[i].name)
 		}
@@ -158,8 +104,6 @@ func TestPostgreSQLFailoverOfANode(t *testing.T) {
 		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
 			r, p := r.in(s.in(t)), p.in(t)
 			p.answers("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'")
-			p.sql("postgres", "TRUNCATE ha")
-			r.awayFrom(s.node(postgresqlClient))
 			r.nodeIsCutOff("node cut off", operatorNamespace, "kube-system")
 		})
 	}

@@ -96,9 +96,10 @@ func (m *timeMachine) authority() *platformv1.SecretKeyReference {
 }
 
 // restoring is a spec that begins at a time.
-func (m *timeMachine) restoring(name, at string) databasev1.PostgreSQLSpec {
+func (m *timeMachine) restoring(at string) databasev1.PostgreSQLSpec {
 	m.Helper()
-	spec := m.spec(name)
+	// Its archive is at the place of the source's, where it has a folder of its own.
+	spec := m.spec("source")
 	spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "base-backup", Target: &platformv1.RestoreTarget{
 		Time: at,
 		Parameters: map[string]platformv1.ParameterValue{"archive.endpoint": platformv1.ParameterValue(spec.Archive.Endpoint), "archive.bucket": logBucket, "archive.prefix": "source",
@@ -110,7 +111,7 @@ func (m *timeMachine) restoring(name, at string) databasev1.PostgreSQLSpec {
 
 func (m *timeMachine) at(name, at string) *pgInstance {
 	m.Helper()
-	m.create(&databasev1.PostgreSQL{ObjectMeta: named(name), Spec: m.restoring(name, at)})
+	m.create(&databasev1.PostgreSQL{ObjectMeta: named(name), Spec: m.restoring(at)})
 	return &pgInstance{space: m.space, name: name, ways: m.ways}
 }
 
@@ -160,7 +161,7 @@ func (m *timeMachine) archives() {
 	})
 }
 
-// begins: the instance has these rows, its replica too, and its log goes to a place of its own.
+// begins: the instance has these rows, its replica too, and its log goes to a folder of its own at the place of the source's.
 func (m *timeMachine) begins(p *pgInstance, rows string) {
 	m.Helper()
 	p.following(1)
@@ -185,7 +186,7 @@ func (m *timeMachine) begins(p *pgInstance, rows string) {
 // refusesOthers: what is before the Backup, and what the log does not lead to.
 func (m *timeMachine) refusesOthers() {
 	m.Helper()
-	early := &databasev1.PostgreSQL{ObjectMeta: named("early"), Spec: m.restoring("early", "2020-01-01T00:00:00Z")}
+	early := &databasev1.PostgreSQL{ObjectMeta: named("early"), Spec: m.restoring("2020-01-01T00:00:00Z")}
 	if err := m.tryCreate(early); err == nil {
 		m.waits("early", platformv1.ReasonRestoreRefused, "name an earlier Backup")
 	} else if !strings.Contains(err.Error(), "name an earlier Backup") {

@@ -43,10 +43,9 @@ type redisCluster struct {
 	ways *ways
 }
 
-// redisCluster creates a RedisCluster that asks for little and does not wait for it.
-func (s *space) redisCluster(name string, changes ...func(*databasev1.RedisClusterSpec)) *redisCluster {
-	s.Helper()
-	cluster := &databasev1.RedisCluster{ObjectMeta: named(name), Spec: databasev1.RedisClusterSpec{
+// smallCluster is a RedisCluster of six pods that ask for little.
+func smallCluster() databasev1.RedisClusterSpec {
+	return databasev1.RedisClusterSpec{
 		Version: "7.0", Shards: 3, ReplicasPerShard: new(int32(1)),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
@@ -56,7 +55,13 @@ func (s *space) redisCluster(name string, changes ...func(*databasev1.RedisClust
 		// What a process had not yet put into its file when it was killed is lost where it starts again in place.
 		Persistence:    databasev1.RedisPersistence{Mode: databasev1.PersistenceAOF, AppendFsync: databasev1.AppendFsyncAlways},
 		DeletionPolicy: platformv1.DeletionPolicyDelete,
-	}}
+	}
+}
+
+// redisCluster creates a RedisCluster that asks for little and does not wait for it.
+func (s *space) redisCluster(name string, changes ...func(*databasev1.RedisClusterSpec)) *redisCluster {
+	s.Helper()
+	cluster := &databasev1.RedisCluster{ObjectMeta: named(name), Spec: smallCluster()}
 	for _, change := range changes {
 		change(&cluster.Spec)
 	}
@@ -269,9 +274,9 @@ func (r *redisCluster) succeeded(shard, before string) {
 	r.Logf("the status names another primary after %s", seconds(took))
 }
 
-func (r *redisCluster) signal(pod, signal string, seconds int) {
+func (r *redisCluster) signal(pod, signal string) {
 	r.Helper()
-	redisReplicated.signal(r.space, pod, signal, seconds)
+	redisReplicated.signal(r.space, pod, signal)
 }
 
 func (r *redisCluster) deletePods(names ...string) {

@@ -110,13 +110,13 @@ func (r *redisCluster) losesShard(shard string) {
 // clusterFaults of a round. There is one way to another version, and so one round of it.
 func clusterFaults(round int) []clusterFault {
 	faults := []clusterFault{
-		{fault{name: "cluster: process killed", limit: failoverGap}, 3, func(r *redisCluster) { r.signal(r.primary("0"), "KILL", 0) }},
+		{fault{name: "cluster: process killed", limit: failoverGap}, 3, func(r *redisCluster) { r.signal(r.primary("0"), "KILL") }},
 		{fault{name: "cluster: process stopped", limit: failoverGap}, 3, func(r *redisCluster) {
 			before := r.primary("0")
-			r.signal(before, "STOP", 0)
+			r.signal(before, "STOP")
 			r.succeeded("0", before)
 			// It goes on where it stopped, and has to find out that it is the primary no more.
-			r.signal(before, "CONT", 0)
+			r.signal(before, "CONT")
 		}},
 		{fault{name: "cluster: pod deleted", limit: failoverGap}, 3, func(r *redisCluster) {
 			// Whether it is back before a replica takes over is for the node to say.

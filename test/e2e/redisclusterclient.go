@@ -190,7 +190,7 @@ func (l *clusterLoad) judge(f clusterFault) {
 		v.lost += l.lost(i, len(times))
 	}
 	v.vacancy = v.gap
-	faults.add(f.name, v)
+	v.tell(f.name)
 	v.hold(l.T, f.name, f.limit)
 }
 

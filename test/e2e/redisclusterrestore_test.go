@@ -112,7 +112,7 @@ func (r *redisCluster) slots() map[string]string {
 // checkSources: each shard was taken from a replica of it, and the Backup says which slots it had.
 func (r *redisCluster) checkSources(b *platformv1.Backup, slots map[string]string) {
 	r.Helper()
-	if len(b.Status.Sources) != 3 || b.Status.Source != nil {
+	if len(b.Status.Sources) != 3 || b.Status.Source != nil || strings.Count(b.Status.SourcePods, ", ") != 2 {
 		r.Fatalf("it was taken from %+v, %+v", b.Status.Source, b.Status.Sources)
 	}
 	for _, source := range b.Status.Sources {

@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -266,6 +267,54 @@ func (i *instance) readsOne(pod string) error {
 	return nil
 }
 
+// takesUpEdits scales the WorkloadSet and edits the Component: the Redis declares what it has fields for, and the rest is taken back.
+func (i *instance) takesUpEdits() {
+	i.Helper()
+	for pods := int32(3); pods > 1; pods-- {
+		i.scaleTo(i.workloadSet(), pods)
+		i.following(int(pods) - 1)
+		if got := ptr.Deref(i.object().Spec.Replicas, -1); got != pods-1 {
+			i.Errorf("the Redis declares %d replicas after a scale to %d pods", got, pods)
+		}
+	}
+	component := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: i.space.name, Name: platformv1.ComponentNameFor(i.application(), redisComponent)}}
+	edit := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"parameters":{"hz":"20"},"podDisruptionBudget":{"maxUnavailable":2}}}`))
+	if err := world.client.Patch(i.ctx, component, edit, client.FieldOwner("kubectl-edit")); err != nil {
+		i.Fatalf("cannot edit the Component: %v", err)
+	}
+	i.eventually(settleIn, "the Redis declares the parameter, and the budget is taken back", func() error {
+		i.mustGet(component.Name, component)
+		got, budget := i.object().Spec.Parameters["hz"], component.Spec.PodDisruptionBudget
+		if got != "20" || budget == nil || budget.MaxUnavailable != intstr.FromInt32(0) || component.Spec.Parameters["hz"] != "20" {
+			return fmt.Errorf("hz is %q, and the Component has %+v and %v", got, budget, component.Spec.Parameters)
+		}
+		return i.reverted("spec.podDisruptionBudget")
+	})
+	i.following(1)
+	i.wantEverywhere("hz", "20")
+	// What the Redis says from then on comes down as before, although somebody else gave the Component its first parameter.
+	i.update(func(spec *databasev1.RedisSpec) { spec.Parameters["hz"] = "30" })
+	i.following(1)
+	i.wantEverywhere("hz", "30")
+	if i.reverted("spec.parameters") == nil {
+		i.Error("an event tells that what is declared was taken back")
+	}
+}
+
+// reverted says whether an event tells that an edit of a field was taken back.
+func (i *instance) reverted(field string) error {
+	events := &corev1.EventList{}
+	if err := world.client.List(i.ctx, events, client.InNamespace(i.space.name)); err != nil {
+		return err
+	}
+	for _, e := range events.Items {
+		if e.Reason == "EditReverted" && strings.Contains(e.Message, field) {
+			return nil
+		}
+	}
+	return fmt.Errorf("none of %d events tells of %s", len(events.Items), field)
+}
+
 // scales changes the number of replicas by an Operation, which counts pods, and takes them all away in the end.
 func (i *instance) scales() {
 	i.Helper()
@@ -275,6 +324,7 @@ func (i *instance) scales() {
 		i.Errorf("the Redis declares %d replicas, want 1", got)
 	}
 	i.following(1)
+	i.takesUpEdits()
 	i.refusedOperation(operation("none", "HorizontalScale", i.reference(), "replicas", "0"), "a Redis has 1 at least")
 	i.refusedOperation(operation("many", "HorizontalScale", i.reference(), "replicas", "9"), "replicas")
 	i.update(func(spec *databasev1.RedisSpec) { spec.Durability, spec.Replicas = nil, ptr.To[int32](0) })

@@ -33,7 +33,7 @@ type electedFault struct {
 func electedFaults(round int) []electedFault {
 	called := func(name string) string { return fmt.Sprintf("%s-%d", name, round) }
 	faults := []electedFault{
-		{"process killed", true, func(e *elected, primary string) { redisReplicated.signal(e.space, primary, "KILL", 0) }},
+		{"process killed", true, func(e *elected, primary string) { redisReplicated.signal(e.space, primary, "KILL") }},
 		{"process does not come back", true, func(e *elected, primary string) { e.killedUntilElected(primary) }},
 		{"pod deleted", true, func(e *elected, primary string) { e.deletePods(e.uid(primary), primary) }},
 		{"pod and volume deleted", true, func(e *elected, primary string) {
@@ -100,7 +100,7 @@ func electedFaults(round int) []electedFault {
 	)
 }
 
-// killedUntilElected has the primary killed until the Sentinels name another server, and returns that.
+// killedUntilElected has the primary be killed and not start before the Sentinels name another server, and returns that.
 func (e *elected) killedUntilElected(primary string) (elected string) {
 	e.Helper()
 	redisReplicated.killedUntil(e.space, primary, "", "", "", func() {
@@ -181,7 +181,7 @@ func TestRedisSentinel(t *testing.T) {
 			fault.does(e, primary)
 			now := e.whole(2, 3)
 			v := w.judge()
-			faults.add("Sentinel: "+fault.name, v)
+			v.tell("Sentinel: " + fault.name)
 			t.Logf("%s was the primary, then %s", primary, now)
 			v.hold(t, fault.name, expiryGap)
 			if fault.moves && now == primary {

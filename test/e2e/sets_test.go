@@ -70,15 +70,21 @@ func (a *application) spread() {
 	}
 }
 
-// scaleSet scales a WorkloadSet as "kubectl scale" and an autoscaler do. The Application has to take that up, or it would be undone.
+// scaleTo scales a WorkloadSet as "kubectl scale" and an autoscaler do.
+func (s *space) scaleTo(name string, number int32) {
+	s.Helper()
+	set := &platformv1.WorkloadSet{}
+	s.mustGet(name, set)
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.name}, Spec: autoscalingv1.ScaleSpec{Replicas: number}}
+	if err := world.client.SubResource("scale").Update(s.ctx, set, client.WithSubResourceBody(scale)); err != nil {
+		s.Fatalf("cannot scale WorkloadSet %q: %v", name, err)
+	}
+}
+
+// scaleSet scales a WorkloadSet. The Application has to take that up, or it would be undone.
 func (a *application) scaleSet(name string, number int32) {
 	a.Helper()
-	set := &platformv1.WorkloadSet{}
-	a.mustGet(name, set)
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: a.space.name}, Spec: autoscalingv1.ScaleSpec{Replicas: number}}
-	if err := world.client.SubResource("scale").Update(a.ctx, set, client.WithSubResourceBody(scale)); err != nil {
-		a.Fatalf("cannot scale WorkloadSet %q: %v", name, err)
-	}
+	a.scaleTo(name, number)
 	a.eventually(settleIn, "the Application takes the number up", func() error {
 		for _, c := range a.object().Status.Components {
 			if c.Replicas != number || c.ReadyReplicas != number {

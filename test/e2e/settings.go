@@ -57,6 +57,8 @@ type settings struct {
 	killRounds int
 	// faultRounds is how often each fault of a primary is tried (E2E_FAULT_ROUNDS).
 	faultRounds int
+	// holdBudgets has the run fail where faults, calls or agents at rest take longer than they may (E2E_HOLD_BUDGETS=1).
+	holdBudgets bool
 	// apiAway is how long the API server is away the first time; later 40 s at most (E2E_API_AWAY).
 	apiAway time.Duration
 	// processKills is how often redis-server is killed under load (E2E_PROCESS_KILLS).
@@ -65,6 +67,8 @@ type settings struct {
 	parallel string
 	// nextVersion is the tag of a second build of the images agent and database-operator (E2E_NEXT_VERSION).
 	nextVersion string
+	// nextCharts is the folder of the charts that those of charts are upgraded to (E2E_NEXT_CHARTS).
+	nextCharts string
 	// keep leaves the namespaces of failed tests (E2E_KEEP=1).
 	keep bool
 }
@@ -93,8 +97,11 @@ func readSettings() (settings, error) {
 		helmArgs:   strings.Fields(os.Getenv("E2E_HELM_ARGS")),
 		parallel:   orDefault(os.Getenv("E2E_PARALLEL"), "4"),
 		keep:       os.Getenv("E2E_KEEP") == "1",
+		// A machine that is busy with other tests is no defect.
+		holdBudgets: os.Getenv("E2E_HOLD_BUDGETS") == "1",
 
 		nextVersion: os.Getenv("E2E_NEXT_VERSION"),
+		nextCharts:  os.Getenv("E2E_NEXT_CHARTS"),
 	}
 	if s.kubeconfig == "" {
 		return s, fmt.Errorf("cannot find a cluster: set KUBECONFIG, for example to the output of \"devcluster kubeconfig\"")

@@ -202,6 +202,7 @@ func (n *node) archived() int {
 // TestAnArchiveThroughAFailover: under load, with archivers that are killed, a store that is away for a while, and a primary that is killed, what is
 // restored has every row that was acknowledged until then, and none from after.
 func TestAnArchiveThroughAFailover(t *testing.T) {
+	t.Parallel()
 	f := newFlock(t, 2)
 	place := f.archived(nil)
 	a, others := f.begin(1)

@@ -173,6 +173,7 @@ func (s *shards) plan(attempt string) protocol.Plan {
 
 // TestMoverRedisCluster carries the data of each shard of a real cluster into another, with its slots.
 func TestMoverRedisCluster(t *testing.T) {
+	t.Parallel()
 	m := newMover(t)
 	m.named()
 	source := m.newShards("shop", 0)

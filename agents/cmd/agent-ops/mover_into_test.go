@@ -28,24 +28,37 @@ type declaredMethod struct {
 	Restore                struct{ Command []string }
 }
 
-// methodOf reads that of a component, as agents get it where it has no placeholder.
-func methodOf(t *testing.T, plugin, component, method string) declaredMethod {
-	t.Helper()
-	var all struct {
-		Components []struct {
-			Name    string
-			Backups []declaredMethod
-		}
+// declaredComponent is what a plugin declares for a component.
+type declaredComponent struct {
+	Name    string
+	Backups []declaredMethod
+	Actions []struct {
+		Name    string
+		Command []string
 	}
+}
+
+// componentOf reads that of a plugin, as agents get it where it has no placeholder.
+func componentOf(t *testing.T, plugin, component string) declaredComponent {
+	t.Helper()
+	var all struct{ Components []declaredComponent }
 	text := strings.ReplaceAll(string(must(os.ReadFile("../../../database-operator/plugins/"+plugin+"/1.1.0/components.yaml"))), "$${", "${")
 	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range all.Components {
-		for _, m := range c.Backups {
-			if c.Name == component && m.Name == method {
-				return m
-			}
+	i := slices.IndexFunc(all.Components, func(c declaredComponent) bool { return c.Name == component })
+	if i < 0 {
+		t.Fatalf("plugin %s has no component %s", plugin, component)
+	}
+	return all.Components[i]
+}
+
+// methodOf is that of a component.
+func methodOf(t *testing.T, plugin, component, method string) declaredMethod {
+	t.Helper()
+	for _, m := range componentOf(t, plugin, component).Backups {
+		if m.Name == method {
+			return m
 		}
 	}
 	t.Fatalf("component %s of plugin %s has no method %s", component, plugin, method)

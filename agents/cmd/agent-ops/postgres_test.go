@@ -31,6 +31,7 @@ func (p *pod) withPostgreSQL(actions ...plan.Action) (*testpostgres.Server, *os.
 
 // A thousand roles are observed and changed in a few calls; the agent stays small.
 func TestEntitiesOfPostgreSQL(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	s, _ := p.withPostgreSQL()
 	p.start()

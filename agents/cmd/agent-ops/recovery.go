@@ -21,6 +21,9 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
+// placeFact is the fact of a backup that says in which folder below the place of the archive its server's log was: wal.Data's Place. Older backups have none.
+const placeFact = "archive"
+
 // recoveryOptions are those of what makes a server of a copy of another one's data.
 type recoveryOptions struct {
 	placeOptions
@@ -46,17 +49,20 @@ func reachCommand(server *replication.Server) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.towards(cmd, func(ctx context.Context, target mover.Target, p place) error {
-				reach, err := o.reach(ctx, target, p, "")
+				below, known := target.Facts[placeFact]
+				switch {
+				case known && !wal.IsPlace(below):
+					return fmt.Errorf("the backup says that its log is in the folder %q of the archive, which no server archives in", below)
+				case !known && !target.Time.Before(target.Since):
+					// Only the data says where its log is, which comes next.
+					return nil
+				}
+				reach, err := o.reach(ctx, target, p, below)
 				if err != nil {
 					return err
 				}
 				ctx, cancel := context.WithTimeoutCause(ctx, o.patience, fmt.Errorf("%s does not answer within %s", reach.Archive.Store, o.patience))
 				defer cancel()
-				has, err := reach.Has(ctx)
-				if err != nil || !has && !target.Time.Before(target.Since) {
-					// Only the data says where else its log may be.
-					return err
-				}
 				return reach.Check(ctx)
 			})
 		},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
 
@@ -36,7 +38,7 @@ func (n *node) snapshot(place string) snapshot {
 		n.Fatalf("pg_basebackup: %v: %s", err, said)
 	}
 	s.target = mover.Target{Since: time.Now(), Place: "default/shop", Parameters: map[string]string{"archive.folder": place},
-		Facts: map[string]string{"timeline": string(found[1]), "stopLSN": string(found[2])}}
+		Facts: map[string]string{"timeline": string(found[1]), "stopLSN": string(found[2]), "archive": ""}}
 	return s
 }
 
@@ -85,6 +87,7 @@ func (f *flock) outOfRange(s snapshot, at time.Time, says string) {
 // TestRecoveryToAPointInTime: a server has all that was committed until a time, before a failover and after it, and nothing of what came then. It goes
 // on on a timeline of its own, and its log does not get to the archive that it came from.
 func TestRecoveryToAPointInTime(t *testing.T) {
+	t.Parallel()
 	f := newFlock(t, 2)
 	place := f.archived(nil)
 	a, others := f.begin(1)
@@ -110,7 +113,7 @@ func TestRecoveryToAPointInTime(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("it ends with %d: %s", code, said)
 		}
-		l.goesOn(n, at, place, filepath.Join(f.root, fmt.Sprint("own-", i)))
+		l.goesOn(n, at, place)
 	}
 	if _, said, code := f.recovered(2, s, l.times[0], "reach"); code != 0 {
 		t.Errorf("reach ends with %d: %s", code, said)
@@ -125,8 +128,8 @@ func TestRecoveryToAPointInTime(t *testing.T) {
 	f.recoversNotAcross(s, place, l.times[len(l.rows)-25])
 }
 
-// goesOn: the server has the rows, and archives elsewhere alone.
-func (l *load) goesOn(n *node, at int, from, own string) {
+// goesOn: the server has the rows, and archives in a folder of its own at the place that it came from.
+func (l *load) goesOn(n *node, at int, place string) {
 	l.Helper()
 	n.start()
 	n.answers()
@@ -137,22 +140,60 @@ func (l *load) goesOn(n *node, at int, from, own string) {
 		l.Errorf("it goes on with %s", got)
 	}
 	n.signal(syscall.SIGINT)
-	if err := os.Mkdir(own, 0o700); err != nil {
+	given := strings.TrimSpace(string(must(os.ReadFile(n.path("data/pgdata/" + wal.RestoredFile)))))
+	// A store has folders by itself.
+	if err := os.Mkdir(filepath.Join(place, given), 0o700); err != nil {
 		l.Fatal(err)
 	}
-	l.own(own)
-	n.put("archive.json", string(must(json.Marshal(map[string]string{"archive.folder": from}))))
+	l.own(filepath.Join(place, given))
+	n.put("archive.json", string(must(json.Marshal(map[string]string{"archive.folder": place}))))
 	n.configure("archive_mode = on", fmt.Sprintf("archive_command = '%s postgresql archive --archive %s --notes %s --give-up 5s %%p %%f'", l.binary, n.path("archive.json"), n.path("run")))
 	n.start()
 	n.answers()
-	n.sql("SELECT pg_switch_wal()")
-	l.await("the archive that it came from is refused", func() bool { return strings.Contains(n.state().Reason, "give this one a place of its own") })
-	n.put("archive.json", string(must(json.Marshal(map[string]string{"archive.folder": own}))))
 	n.archives()
-	if !has(filepath.Join(own, "timelines", "00000003-0.history.zst")) {
-		l.Errorf("nobody knows which timeline the archive is of: %s", n.said())
+	l.reachesIn(n, place, given)
+	if !has(filepath.Join(place, given, "timelines", "00000003-0.history.zst")) || has(filepath.Join(place, "timelines", "00000003-0.history.zst")) {
+		l.Errorf("nobody knows which timeline the archive is of, or it is in the former one: %s", n.said())
 	}
 	n.signal(syscall.SIGKILL)
+}
+
+// reachesIn: what is restored has its log in a folder of its own, where it is looked for when the backup names that, and left to the data when it names none.
+func (l *load) reachesIn(n *node, place, given string) {
+	l.Helper()
+	// Whether it can be reached is seen without the data.
+	s := snapshot{folder: l.TempDir(), target: mover.Target{Since: time.Now(), Place: "default/shop", Parameters: map[string]string{"archive.folder": place},
+		Facts: map[string]string{"timeline": "3", "stopLSN": n.sql("SELECT pg_current_wal_lsn()")}}}
+	// What a Backup notes of it is what the data says.
+	facts := methodOf(l.T, "postgresql", "postgresql", "base").Facts
+	asks := regexp.MustCompile(`(?s)--command="(SELECT 'archive=' .*?)"`).FindStringSubmatch(strings.Join(facts, "\n"))
+	if asks == nil || n.sql(asks[1]) != "archive="+given {
+		l.Fatalf("the plugin does not tell the folder %s by %q", given, facts)
+	}
+	n.sql("CREATE TABLE later (x int)")
+	at := time.Now()
+	n.sql("INSERT INTO later VALUES (1)")
+	n.archives()
+	for name, tc := range map[string]struct {
+		facts map[string]string
+		code  int
+	}{
+		"its folder":  {map[string]string{"archive": given}, 0},
+		"another one": {map[string]string{"archive": ""}, mover.ExitOutOfRange},
+		"none":        {nil, 0},
+		"elsewhere":   {map[string]string{"archive": "../" + given}, 1},
+	} {
+		before := s
+		before.target.Facts = maps.Clone(s.target.Facts)
+		maps.Copy(before.target.Facts, tc.facts)
+		m, said, code := l.recovered(30, before, at, "reach")
+		if code != tc.code {
+			l.Errorf("%s: reach ends with %d: %s", name, code, said)
+		}
+		if err := os.RemoveAll(m.root); err != nil {
+			l.Fatal(err)
+		}
+	}
 }
 
 // recoversNotAcross a segment that is gone: what is there then is no database.

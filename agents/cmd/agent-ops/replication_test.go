@@ -16,6 +16,7 @@ import (
 
 // TestReplicationOfPostgreSQL: what the agents do makes one writer and two that follow, through the loss of two writers.
 func TestReplicationOfPostgreSQL(t *testing.T) {
+	t.Parallel()
 	f, a, others := began(t, 3, 1)
 	b, c := others[0], others[1]
 	a.sql("INSERT INTO t VALUES (1)")
@@ -61,6 +62,7 @@ func TestReplicationOfPostgreSQL(t *testing.T) {
 
 // TestDataThatWentElsewhere is brought back: what nobody else had is gone, and nothing else.
 func TestDataThatWentElsewhere(t *testing.T) {
+	t.Parallel()
 	f, a, others := began(t, 2, 0)
 	b := others[0]
 	a.sql("INSERT INTO t VALUES (1)")
@@ -117,6 +119,7 @@ func TestDataThatWentElsewhere(t *testing.T) {
 
 // TestACopyThatIsCutOff is begun anew, and half of it is never taken for data.
 func TestACopyThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	f := newFlock(t, 2)
 	a, b := f.nodes[0], f.nodes[1]
 	f.record(a, 0, a)
@@ -162,6 +165,7 @@ func TestACopyThatIsCutOff(t *testing.T) {
 
 // TestALogThatIsGone has the follower copy all data.
 func TestALogThatIsGone(t *testing.T) {
+	t.Parallel()
 	_, a, others := began(t, 2, 0)
 	b := others[0]
 	b.signal(syscall.SIGINT)
@@ -180,6 +184,7 @@ func TestALogThatIsGone(t *testing.T) {
 
 // TestALogThatIsGoneWhileAFollowerRuns: it asks for that in vain until it is looked after, and that does no harm to one who follows.
 func TestALogThatIsGoneWhileAFollowerRuns(t *testing.T) {
+	t.Parallel()
 	_, a, others := began(t, 2, 0)
 	b := others[0]
 	started := b.process.Process.Pid
@@ -206,6 +211,7 @@ func TestALogThatIsGoneWhileAFollowerRuns(t *testing.T) {
 
 // TestTooFewToWaitFor: writes wait for who can have them, and for nobody else.
 func TestTooFewToWaitFor(t *testing.T) {
+	t.Parallel()
 	f, a, others := began(t, 3, 1)
 	b, c := others[0], others[1]
 	for _, n := range others {
@@ -297,6 +303,7 @@ func TestALimitThatIsLowered(t *testing.T) {
 
 // TestANewPasswordForFollowers: one that the writer does not have yet keeps nobody from following.
 func TestANewPasswordForFollowers(t *testing.T) {
+	t.Parallel()
 	f, a, others := began(t, 3, 0)
 	b, c := others[0], others[1]
 	for _, n := range f.nodes {

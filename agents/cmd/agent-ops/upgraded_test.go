@@ -28,6 +28,7 @@ func (n *node) anew() {
 
 // TestDataThatAnUpgradeReplaced: who has the data of before copies the writer's, whatever version its own is of; data of any other origin stays.
 func TestDataThatAnUpgradeReplaced(t *testing.T) {
+	t.Parallel()
 	_, a, others := began(t, 3, 0)
 	b, c := others[0], others[1]
 	a.sql("INSERT INTO t VALUES (1)")

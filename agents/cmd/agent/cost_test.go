@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,10 +30,7 @@ const maxSentinel = 2560
 // TestIdleMembersCostLittle measures the binary as it is built for an image, with three members whose writer asks every 2 s.
 func TestIdleMembersCostLittle(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "agent")
-	if said, err := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	binary := built(t)
 	s := newSet(t, 3)
 	for _, m := range s.members {
 		m.binary = binary
@@ -65,6 +63,46 @@ func TestIdleMembersCostLittle(t *testing.T) {
 		if private > maxSentinel || stood > idleFor/10000 {
 			t.Errorf("the sentinel of %s costs %d KiB and %v; at most %d KiB and %v are allowed", m.name, private, stood, maxSentinel, idleFor/10000)
 		}
+	}
+}
+
+// built is the binary as it is built for an image.
+func built(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "agent")
+	if said, err := exec.Command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	return binary
+}
+
+// maxStatus is in seconds of a processor for each second. The budget is 0.001 on a machine that has nothing else to do; other tests run beside this one.
+const maxStatus = 0.002
+
+// TestAnIdleStatusAgentCostsLittle measures the binary with a real Redis that it probes every 2 s, while it is asked whether that is ready as often.
+func TestAnIdleStatusAgentCostsLittle(t *testing.T) {
+	t.Parallel()
+	p := newRedisPod(t)
+	resting := p.plan(1, "50mb")
+	resting.Probe.Command = []string{"redis-cli", "-p", p.port, "INFO", "server", "persistence", "replication"}
+	resting.Probe.IntervalSeconds = 2
+	resting.Probe.Attributes = map[string]string{"history": "fields['master_replid']"}
+	p.mount(resting)
+	p.run()
+	agent := p.statusOf(built(t))
+	p.api.await(p.pod, "health", isHealthy)
+	p.awaitReady(http.StatusOK)
+	awaitTime(t, writing.Boottime()+5*time.Second)
+	begun, before := writing.Boottime(), spentBy(t, agent.Process.Pid)
+	for at := begun; at < begun+idleFor; at += 2 * time.Second {
+		p.awaitReady(http.StatusOK)
+		awaitTime(t, at+2*time.Second)
+	}
+	share := (spentBy(t, agent.Process.Pid) - before).Seconds() / (writing.Boottime() - begun).Seconds()
+	resident := residentOf(t, agent.Process.Pid)
+	t.Logf("%d KiB resident, %.2f mCPU", resident, 1000*share)
+	if resident > maxResident || share > maxStatus {
+		t.Errorf("it costs %d KiB and %.2f mCPU; at most %d KiB and %.2f mCPU are allowed", resident, 1000*share, maxResident, 1000*maxStatus)
 	}
 }
 

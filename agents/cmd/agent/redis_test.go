@@ -141,12 +141,18 @@ func (p *redisPod) plan(number int, maxmemory string) *plan.Plan {
 
 func (p *redisPod) status() *container {
 	p.Helper()
+	return p.statusOf(ownPath(p.T))
+}
+
+// statusOf starts a binary as the status agent.
+func (p *redisPod) statusOf(binary string) *container {
+	p.Helper()
 	host, port, err := net.SplitHostPort(p.api.Listener.Addr().String())
 	if err != nil {
 		p.Fatal(err)
 	}
 	env := []string{"POD_NAME=redis-0", "POD_NAMESPACE=demo", "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
-	argv := append([]string{ownPath(p.T), "status", "--listen", p.ready, "--service-account-dir", p.path("account")}, p.flags()...)
+	argv := append([]string{binary, "status", "--listen", p.ready, "--service-account-dir", p.path("account")}, p.flags()...)
 	return p.start(p.stderr, p.stderr, env, argv)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroinfra/agents/internal/callrecord"
+	"github.com/zeroinfra/agents/internal/cgroup"
 	"github.com/zeroinfra/agents/internal/mutualtls"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/processlog"
@@ -37,6 +38,7 @@ type runOptions struct {
 	tlsDir     string
 	socket     string
 	listen     string
+	cgroup     string
 	reflection bool
 }
 
@@ -55,6 +57,7 @@ func runCommand() *cobra.Command {
 	flags.StringVar(&o.tlsDir, "tls-dir", plan.TLSDir, "folder with tls.crt, tls.key and ca.crt")
 	flags.StringVar(&o.socket, "socket", plan.SocketPath, "unix socket for the status agent")
 	flags.StringVar(&o.listen, "listen", program.AnyAddress(plan.ProcessPort), "address of the gRPC server for operators")
+	flags.StringVar(&o.cgroup, "cgroup-dir", cgroup.Mount, "where the container's control group is mounted")
 	flags.BoolVar(&o.reflection, "reflection", false, "have the gRPC server describe itself")
 	return cmd
 }
@@ -62,8 +65,8 @@ func runCommand() *cobra.Command {
 // run supervises the process until SIGTERM or SIGINT.
 func run(o runOptions, log *slog.Logger) error {
 	program.Lean(memoryLimit)
-	// A thread that starts a process waits in the kernel until that is loaded, however slow its disk is, and Go does not take its place away meanwhile:
-	// with a single one no signal would be passed on, and no permission looked after.
+	// A thread that starts a process waits in the kernel until the child has become its program, and Go does not take its place away meanwhile: with a
+	// single one no signal would be passed on, and no permission looked after.
 	runtime.GOMAXPROCS(2)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -97,7 +100,8 @@ func run(o runOptions, log *slog.Logger) error {
 	go func() {
 		defer close(served)
 		server.Config{Address: o.listen, Certificates: certificates, SocketPath: o.socket, Reflection: reflection,
-			Process: sup, Tail: output.Tail, Parse: o.dirs.Parse, Log: log}.Run(serving)
+			Process: sup, Tail: output.Tail, Parse: o.dirs.Parse, Log: log, Version: version,
+			Memory: func() int64 { return cgroup.MemoryInUse(o.cgroup) }}.Run(serving)
 	}()
 	code := sup.Run(ctx)
 	endServer()

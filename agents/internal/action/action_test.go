@@ -20,6 +20,7 @@ import (
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
 // pod has the folders of a pod.
@@ -85,6 +86,7 @@ func TestParametersReachTheCommandAsOneWord(t *testing.T) {
 func TestFailuresSayWhy(t *testing.T) {
 	p := newPod(t,
 		sh("fails", "echo 'no such member' >&2; exit 3"),
+		sh("finds", "echo 'page 7 is none' >&2; exit 65"),
 		sh("denies", "echo no", func(a *plan.Action) { a.Success = "stdout.trim_ == ''" }),
 		sh("says-no", "echo no", func(a *plan.Action) { a.Success = "stdout == 'yes\\n'" }),
 		sh("no-json", "echo no", outputs(map[string]string{"x": "json.x"})),
@@ -101,6 +103,11 @@ func TestFailuresSayWhy(t *testing.T) {
 		got := p.run(r, action.Call{Key: name, Action: name})
 		if got.Phase != callrecord.Failed || !strings.Contains(got.Message, says) {
 			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	for name, want := range map[string]string{"finds": report.ReasonDataBad, "fails": ""} {
+		if got := p.run(r, action.Call{Key: name, Action: name}); got.Phase != callrecord.Failed || got.Reason != want {
+			t.Errorf("%s: got %+v, want the reason %q", name, got, want)
 		}
 	}
 	if _, err := r.Run(action.Call{Key: "denies", Action: "denies"}); !errors.Is(err, action.ErrPlan) {

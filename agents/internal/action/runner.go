@@ -21,6 +21,7 @@ import (
 	"github.com/zeroinfra/agents/internal/protocol"
 	"github.com/zeroinfra/platform-core/agentproto/configfile"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
+	"github.com/zeroinfra/platform-core/agentproto/report"
 )
 
 const (
@@ -269,7 +270,11 @@ func (j *job) judge(result command.Result, err error) callrecord.Outcome {
 	case err != nil && result.Exit.ShellCode() == 0:
 		return failed("cannot be judged: " + err.Error())
 	case err != nil || !success && result.Exit.ShellCode() != 0:
-		return failed(expression.WithOutput("failed with "+result.Exit.String(), result))
+		outcome := failed(expression.WithOutput("failed with "+result.Exit.String(), result))
+		if result.Exit.Code == plan.ExitDataBad {
+			outcome.Reason = report.ReasonDataBad
+		}
+		return outcome
 	case !success:
 		return failed(expression.WithOutput("says that it did not succeed", result))
 	}

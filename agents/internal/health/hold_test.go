@@ -16,6 +16,20 @@ var (
 	fresh     = report.Report{Health: report.Starting}
 )
 
+// lasted is the report of what has been unhealthy for a while.
+func lasted(r report.Report, ms int64) report.Report {
+	r.FailedForMs = ms
+	return r
+}
+
+// says asks and checks what is written now.
+func says(t *testing.T, h *health.Hold, at time.Duration, asked, want report.Report) {
+	t.Helper()
+	if text, _ := h.Due(t0.Add(at), asked); text != want.String() {
+		t.Errorf("at %v: got %q; want %q", at, text, want)
+	}
+}
+
 // due asks and checks the answer: the report is written now, or the wait is as long as said.
 func due(t *testing.T, h *health.Hold, at time.Duration, r report.Report, write bool, wait time.Duration) {
 	t.Helper()
@@ -48,7 +62,7 @@ func TestBadNewsThatPassAreNotWritten(t *testing.T) {
 	due(t, h, 400*time.Millisecond, healthy, false, 0)
 	// A later one has its own time.
 	due(t, h, 10*time.Second, unhealthy, false, 500*time.Millisecond)
-	due(t, h, 10*time.Second+500*time.Millisecond, unhealthy, true, 0)
+	says(t, h, 10*time.Second+500*time.Millisecond, unhealthy, lasted(unhealthy, 500))
 	due(t, h, 20*time.Second, unhealthy, false, 0)
 }
 
@@ -56,7 +70,20 @@ func TestChangingBadNewsDoNotExtendTheWait(t *testing.T) {
 	h := health.NewHold(healthy.String())
 	due(t, h, 0, unhealthy, false, 500*time.Millisecond)
 	due(t, h, 499*time.Millisecond, report.Report{Health: report.Unhealthy, Starts: 2}, false, time.Millisecond)
-	due(t, h, 500*time.Millisecond, report.Report{Health: report.Unhealthy, Starts: 3}, true, 0)
+	third := report.Report{Health: report.Unhealthy, Starts: 3}
+	says(t, h, 500*time.Millisecond, third, lasted(third, 500))
+}
+
+// TestBadNewsSayForHowLong: from when it began to be bad, whatever was to be told before.
+func TestBadNewsSayForHowLong(t *testing.T) {
+	h := health.NewHold("")
+	due(t, h, 0, fresh, false, 3*time.Second)
+	due(t, h, 400*time.Millisecond, fresh, false, 2600*time.Millisecond)
+	due(t, h, 450*time.Millisecond, unhealthy, false, 50*time.Millisecond)
+	says(t, h, 500*time.Millisecond, unhealthy, lasted(unhealthy, 50))
+	due(t, h, time.Second, healthy, true, 0)
+	due(t, h, 2*time.Second, unhealthy, false, 500*time.Millisecond)
+	says(t, h, 2501*time.Millisecond, unhealthy, lasted(unhealthy, 501))
 }
 
 func TestCallUnderWayIsReportedWhenItIsOver(t *testing.T) {
@@ -80,11 +107,16 @@ func TestARestartOfTheAgentAloneWritesNothing(t *testing.T) {
 	due(t, h, 100*time.Millisecond, healthy, false, 0)
 }
 
+// TestForHowLongIsNoNews: neither to an agent that begins anew, nor when the same goes on.
+func TestForHowLongIsNoNews(t *testing.T) {
+	h := health.NewHold(lasted(unhealthy, 700).String())
+	due(t, h, 0, unhealthy, false, 0)
+	due(t, h, time.Second, lasted(unhealthy, 300), false, 0)
+}
+
 func TestAProbeThatHasFailedForLongIsTold(t *testing.T) {
 	h := health.NewHold(healthy.String())
-	failed := unhealthy
-	failed.FailedForMs = 4000
-	due(t, h, 0, failed, true, 0)
+	due(t, h, 0, lasted(unhealthy, 4000), true, 0)
 }
 
 func TestWhoAMemberIsIsToldAtOnce(t *testing.T) {

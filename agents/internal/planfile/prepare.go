@@ -82,6 +82,8 @@ type Prepared struct {
 	ReloadEnviron []string
 	// RenewEnviron is the environment of the command that has the process take over its certificate.
 	RenewEnviron []string
+	// HookEnvirons are the environments of the hooks that there are.
+	HookEnvirons map[plan.HookPoint][]string
 	// Dynamic are the dynamic entries of the files, in order, with their secrets.
 	Dynamic []Setting
 
@@ -140,6 +142,12 @@ func (d Dirs) Prepare(p *plan.Plan) (*Prepared, error) {
 	if here.TLS != nil && here.TLS.Reload != nil {
 		if prepared.RenewEnviron, err = Environ(os.Environ(), here.TLS.Reload.Env, secret); err != nil {
 			return nil, fmt.Errorf("tls: reload: %w", err)
+		}
+	}
+	prepared.HookEnvirons = map[plan.HookPoint][]string{}
+	for point, hook := range here.Process.Hooks.At() {
+		if prepared.HookEnvirons[point], err = Environ(os.Environ(), hook.Env, secret); err != nil {
+			return nil, fmt.Errorf("hook %s: %w", point, err)
 		}
 	}
 	for _, file := range here.Files {

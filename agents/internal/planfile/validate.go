@@ -154,10 +154,24 @@ func validateProcess(p plan.Process) error {
 		"backoff.maxSeconds": p.Backoff.MaxSeconds, "backoff.resetSeconds": p.Backoff.ResetSeconds}); err != nil {
 		return err
 	}
+	if err := validateHooks(p.Hooks); err != nil {
+		return err
+	}
 	if p.Reload == nil {
 		return nil
 	}
 	return validateReload(*p.Reload)
+}
+
+func validateHooks(hooks *plan.Hooks) error {
+	var errs []error
+	for point, hook := range hooks.At() {
+		err := errors.Join(validateCommand(hook.Command), validateEnv(hook.Env), notNegative(map[string]int{"timeoutSeconds": hook.TimeoutSeconds}))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("hook %s: %w", point, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func validateReload(r plan.Reload) error {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,8 @@ type Process struct {
 	done   chan struct{}
 	// exit is set before done is closed.
 	exit Exit
+	// overdue ends the wait for the family; it is there once the leader was collected. Guarded by births.
+	overdue *time.Timer
 }
 
 // PID is the number of the process and of its group.

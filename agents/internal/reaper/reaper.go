@@ -47,9 +47,11 @@ type Spec struct {
 // Reaper collects all children of this program.
 type Reaper struct {
 	log *slog.Logger
+	// null is what processes have in the place of files that they are not given.
+	null *os.File
 
 	// births is held around fork and registration, and around collecting: a child that ends at once is registered before it
-	// is collected. A program that is slow to load holds it for as long as that takes.
+	// is collected.
 	births sync.Mutex
 	// ending are collected leaders whose family is not gone yet. Guarded by births.
 	ending map[int]*Process
@@ -67,7 +69,11 @@ func New(log *slog.Logger) (*Reaper, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("cannot adopt orphans: %w", err)
 	}
-	r := &Reaper{log: log, leaders: map[int]*Process{}, ending: map[int]*Process{}}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start processes: %w", err)
+	}
+	r := &Reaper{log: log, null: null, leaders: map[int]*Process{}, ending: map[int]*Process{}}
 	// One pending notice is enough: each makes the loop collect everything there is.
 	notices := make(chan os.Signal, 1)
 	signal.Notify(notices, unix.SIGCHLD)
@@ -88,20 +94,16 @@ func (r *Reaper) Start(spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %q: %w", spec.Command[0], err)
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, fmt.Errorf("cannot start %q: %w", spec.Command[0], err)
-	}
-	defer null.Close()
 	attr := &syscall.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.Env,
-		Files: []uintptr{descriptor(spec.Stdin, null), descriptor(spec.Stdout, null), descriptor(spec.Stderr, null)},
+		Files: []uintptr{descriptor(spec.Stdin, r.null), descriptor(spec.Stdout, r.null), descriptor(spec.Stderr, r.null)},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	}
 	if spec.Inherited != nil {
 		attr.Files = append(attr.Files, spec.Inherited.Fd())
 	}
+	load(spec.Dir, path)
 	r.births.Lock()
 	defer r.births.Unlock()
 	pid, err := syscall.ForkExec(path, spec.Command, attr)
@@ -161,7 +163,7 @@ func (r *Reaper) leaderEnded(p *Process, status unix.WaitStatus) {
 	if err := unix.Kill(-p.pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		r.log.Warn("cannot end the rest of a process group", "pid", p.pid, "error", err.Error())
 	}
-	time.AfterFunc(groupTimeout, func() {
+	p.overdue = time.AfterFunc(groupTimeout, func() {
 		r.births.Lock()
 		defer r.births.Unlock()
 		if r.ending[p.pid] == p {
@@ -173,6 +175,8 @@ func (r *Reaper) leaderEnded(p *Process, status unix.WaitStatus) {
 
 func (r *Reaper) finish(p *Process) {
 	delete(r.ending, p.pid)
+	// One that is not needed would wake an agent once more for each of its probes.
+	p.overdue.Stop()
 	close(p.done)
 }
 

@@ -101,7 +101,7 @@ func fuzzed(f *testing.F) (*grpc.ClientConn, *writing.Member) {
 		defer close(served)
 		server.Config{Address: "127.0.0.1:0", Certificates: mutualtls.New(dir, slog.New(slog.DiscardHandler)), SocketPath: filepath.Join(dir, "s"),
 			Reflection: server.NoReflection, Process: memberProcess{&process{status: &agentv1.ProcessStatus{}, changed: make(chan struct{})}, member},
-			Parse: planParser, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { addresses <- a }}.Run(ctx)
+			Memory: func() int64 { return 0 }, Parse: planParser, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { addresses <- a }}.Run(ctx)
 	}()
 	f.Cleanup(func() { cancel(); <-served })
 	address := <-addresses

@@ -68,6 +68,10 @@ type Config struct {
 	Process Process
 	// Tail is the end of what the process wrote.
 	Tail *processlog.Tail
+	// Memory says how many bytes the container uses that cannot be taken back; 0 where that is not known.
+	Memory func() int64
+	// Version of the agent, for people.
+	Version string
 	// Parse reads pushed plans.
 	Parse Parser
 	// Log of the server.
@@ -87,7 +91,7 @@ func (c Config) Run(ctx context.Context) {
 	e := c.endpoint()
 	e.admit, e.before = mutualtls.OperatorsAndPods, c.Process.Enforce
 	e.Run(ctx, func(s *grpc.Server) string {
-		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse, tail: c.Tail})
+		agentv1.RegisterProcessServiceServer(s, service{readOnly: c.readOnly(ctx), parse: c.Parse, tail: c.Tail, memory: c.Memory})
 		agentv1.RegisterPermissionServiceServer(s, members{process: c.Process, certificates: c.Certificates})
 		return agentv1.ProcessService_ServiceDesc.ServiceName
 	})
@@ -177,7 +181,7 @@ func (c Config) serveSocket(ctx context.Context) error {
 }
 
 func (c Config) readOnly(ctx context.Context) readOnly {
-	return readOnly{process: c.Process, closing: ctx.Done()}
+	return readOnly{process: c.Process, version: c.Version, closing: ctx.Done()}
 }
 
 func newGRPC(register func(*grpc.Server) string, options ...grpc.ServerOption) *grpc.Server {

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -104,7 +105,7 @@ func serve(t *testing.T, change func(*server.Config)) *pod {
 	p := &pod{T: t, tlsDir: t.TempDir(), socket: filepath.Join(t.TempDir(), "s"), stopped: make(chan struct{}), listens: make(chan net.Addr, 100),
 		process: &process{status: &agentv1.ProcessStatus{Pid: 1}, changed: make(chan struct{})}}
 	config := server.Config{Address: "127.0.0.1:0", Certificates: mutualtls.New(p.tlsDir, slog.New(slog.DiscardHandler)), SocketPath: p.socket, Reflection: server.NoReflection, Process: p.process,
-		Parse: planParser, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { p.listens <- a }}
+		Memory: func() int64 { return 4096 }, Version: "1.2.3", Parse: planParser, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { p.listens <- a }}
 	if change != nil {
 		change(&config)
 	}
@@ -307,6 +308,39 @@ func TestSocketIsForReadingOnly(t *testing.T) {
 	}
 	if info, err := os.Stat(p.socket); err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("mode is %v, %v", info.Mode(), err)
+	}
+}
+
+// TestMemoryIsACapability: what tells how much memory is in use is announced, to operators only, and is not part of what is watched.
+func TestMemoryIsACapability(t *testing.T) {
+	p := serve(t, nil)
+	ca := testpki.New(t)
+	ca.Mount(t, p.tlsDir, ca)
+	ctx, address := deadline(t), p.address("tcp")
+	operator := connect(t, address, ca.ClientConfig(t, ca, testpki.Client(testpki.Operator)))
+	socket := agentv1.NewProcessServiceClient(dial(t, "unix:"+p.socket, insecure.NewCredentials()))
+	for name, client := range map[string]agentv1.ProcessServiceClient{"operator": operator, "socket": socket} {
+		got, err := client.Capabilities(ctx, &agentv1.CapabilitiesRequest{}, grpc.WaitForReady(true))
+		if err != nil || !slices.Equal(got.GetNames(), []string{agentv1.CapabilityHooks, agentv1.CapabilityMemory}) || got.GetVersion() != "1.2.3" {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+	if got, err := operator.GetStatus(ctx, &agentv1.GetStatusRequest{}); err != nil || got.GetMemoryBytes() != 4096 || got.GetPid() != 1 {
+		t.Errorf("operator: got %v, %v", got, err)
+	}
+	if got, err := socket.GetStatus(ctx, &agentv1.GetStatusRequest{}); err != nil || got.GetMemoryBytes() != 0 {
+		t.Errorf("socket: got %v, %v", got, err)
+	}
+	watch, err := operator.WatchStatus(ctx, &agentv1.WatchStatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := watch.Recv(); err != nil || got.GetMemoryBytes() != 0 {
+		t.Errorf("watch: got %v, %v", got, err)
+	}
+	peer := connect(t, address, ca.ClientConfig(t, ca, testpki.Client("spiffe://zeroinfra.github.com/pod/ns/name")))
+	if _, err := peer.Capabilities(ctx, &agentv1.CapabilitiesRequest{}); err == nil {
+		t.Error("the agent of another pod may ask")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/zeroinfra/agents/internal/processlog"
 	"github.com/zeroinfra/agents/internal/supervisor"
@@ -38,6 +39,8 @@ type Parser func([]byte) (*plan.Plan, error)
 type readOnly struct {
 	agentv1.UnimplementedProcessServiceServer
 	process Process
+	// version of the agent.
+	version string
 	// closing ends the watches when the server ends.
 	closing <-chan struct{}
 }
@@ -63,7 +66,12 @@ func (s readOnly) WatchStatus(_ *agentv1.WatchStatusRequest, stream grpc.ServerS
 	}
 }
 
-var errReadOnly = status.Error(codes.PermissionDenied, "the unix socket serves GetStatus and WatchStatus only; call over mutual TLS")
+// Capabilities says what came after the first version, of all that is served here.
+func (s readOnly) Capabilities(context.Context, *agentv1.CapabilitiesRequest) (*agentv1.ProcessCapabilities, error) {
+	return &agentv1.ProcessCapabilities{Names: agentv1.ProcessCapabilityNames(), Version: s.version}, nil
+}
+
+var errReadOnly = status.Error(codes.PermissionDenied, "the unix socket serves Capabilities, GetStatus and WatchStatus only; call over mutual TLS")
 
 func (readOnly) Start(context.Context, *agentv1.StartRequest) (*agentv1.CallResponse, error) {
 	return nil, errReadOnly
@@ -92,8 +100,17 @@ func (readOnly) Logs(*agentv1.LogsRequest, grpc.ServerStreamingServer[agentv1.Lo
 // service serves everything.
 type service struct {
 	readOnly
-	parse Parser
-	tail  *processlog.Tail
+	parse  Parser
+	tail   *processlog.Tail
+	memory func() int64
+}
+
+// GetStatus adds what would be news all the time to those who watch.
+func (s service) GetStatus(context.Context, *agentv1.GetStatusRequest) (*agentv1.ProcessStatus, error) {
+	now, _ := s.process.Status()
+	told := proto.CloneOf(now)
+	told.MemoryBytes = s.memory()
+	return told, nil
 }
 
 func (s service) Logs(r *agentv1.LogsRequest, stream grpc.ServerStreamingServer[agentv1.LogPiece]) error {

@@ -217,7 +217,7 @@ func (s *Supervisor) carryOut(call Call, next *planfile.Prepared) {
 	}
 }
 
-// onStartCall does nothing where the process is up or on its way.
+// onStartCall does nothing where the process is up or on its way. What it comes to while a hook runs before the start, the end of that start says.
 func (s *Supervisor) onStartCall(call Call, next *planfile.Prepared) {
 	switch {
 	case s.state == backoff || s.state == waiting:
@@ -227,6 +227,8 @@ func (s *Supervisor) onStartCall(call Call, next *planfile.Prepared) {
 		s.supersede(call.key)
 		s.next = next
 		s.start()
+	case s.state == starting && s.process == nil:
+		s.supersede(call.key)
 	case s.mustStart():
 		s.supersede(call.key)
 		s.next = next

@@ -3,6 +3,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"syscall"
@@ -63,6 +64,10 @@ func (s *Supervisor) start() {
 		s.enterWaiting(before, err.Error()+"; the process is started as soon as that one has ended", lockInterval)
 		return
 	}
+	if waits, ok := errors.AsType[hookAtWork](err); ok {
+		s.message = waits.Error()
+		return
+	}
 	if refused, ok := errors.AsType[notYet](err); ok {
 		s.enterWaiting(before, refused.Error(), roleInterval)
 		return
@@ -77,10 +82,15 @@ func (s *Supervisor) start() {
 	s.timer.Reset(settleTime)
 }
 
-// launch writes the files and starts the process. Until one was started, each
+// launch writes the files and starts the process, after the hook before the start. Until one was started, each
 // attempt reads the plan anew, so that a mended one is taken.
 func (s *Supervisor) launch() error {
-	next := s.next
+	if s.hooks.alive > 0 {
+		return hookAtWork{"a hook that is no longer wanted has yet to end"}
+	}
+	passed := s.hooks.passed
+	s.hooks.passed = nil
+	next := cmp.Or(passed, s.next)
 	if next == nil {
 		var err error
 		if next, err = s.prepare(); err != nil {
@@ -92,6 +102,9 @@ func (s *Supervisor) launch() error {
 	}
 	if err := s.join(next); err != nil {
 		return err
+	}
+	if passed == nil && next.Plan.Process.Hook(plan.PreStart) != nil {
+		return s.beginPreStart(next)
 	}
 	as, err := s.cast(next)
 	if err != nil {
@@ -129,6 +142,7 @@ func (s *Supervisor) prepare() (*planfile.Prepared, error) {
 }
 
 func (s *Supervisor) enter(next state) {
+	s.abandonHook()
 	s.state = next
 	s.timer.Stop()
 }
@@ -153,6 +167,9 @@ func (s *Supervisor) onTimer() {
 func (s *Supervisor) onSettled() {
 	s.enter(running)
 	s.settlePending(nil)
+	if s.prepared.Plan.Process.Hook(plan.PostStart) != nil {
+		s.runHook(plan.PostStart, s.prepared)
+	}
 	s.reconsider()
 }
 
@@ -223,20 +240,29 @@ func backoffDelay(limits plan.Backoff, failures int) time.Duration {
 	return min(delay, longest)
 }
 
-// beginStop sends the stop signal. The process exists.
+// beginStop sends the stop signal, after the hook before the stop. The process exists, and has the time for a stop from now on.
 func (s *Supervisor) beginStop(after afterStop) {
 	s.after = after
 	if s.state == stopping {
 		return
 	}
 	s.enter(stopping)
+	s.timer.Reset(planfile.Seconds(s.prepared.Plan.Process.Stop.TimeoutSeconds, defaultStopSeconds))
+	if s.prepared.Plan.Process.Hook(plan.PreStop) != nil {
+		s.runHook(plan.PreStop, s.prepared)
+		return
+	}
+	s.signalStop()
+}
+
+// signalStop sends the stop signal.
+func (s *Supervisor) signalStop() {
 	stop := s.prepared.Plan.Process.Stop
 	sig := defaultStopSignal
 	if stop.Signal != "" {
 		// The name was checked when the plan was read.
 		sig, _ = planfile.Signal(stop.Signal)
 	}
-	s.timer.Reset(planfile.Seconds(stop.TimeoutSeconds, defaultStopSeconds))
 	if err := s.process.Signal(sig); err != nil && !errors.Is(err, reaper.ErrEnded) {
 		s.log.Error("cannot stop the process", "error", err.Error())
 	}
@@ -244,6 +270,7 @@ func (s *Supervisor) beginStop(after afterStop) {
 
 // onStopTimeout: the process did not end in time.
 func (s *Supervisor) onStopTimeout() {
+	s.abandonHook()
 	s.message = "the process did not stop in time and was killed"
 	s.log.Warn(s.message, "pid", s.process.PID())
 	if err := s.process.SignalGroup(syscall.SIGKILL); err != nil && !errors.Is(err, reaper.ErrEnded) {
@@ -270,11 +297,16 @@ func (s *Supervisor) enterStopped() {
 	s.enter(stopped)
 	s.message = ""
 	s.next = nil
-	if s.fence.member == nil {
-		// What a member has promised must stay its own.
+	s.releaseStopped()
+	s.settlePending(nil)
+}
+
+// releaseStopped gives the data folder of a stopped process back, once no hook is at work on it any more.
+func (s *Supervisor) releaseStopped() {
+	// What a member has promised must stay its own.
+	if s.fence.member == nil && s.hooks.alive == 0 {
 		s.lock.Release()
 	}
-	s.settlePending(nil)
 }
 
 // onShutdown: PID 1 was told to end. What is pending is taken up by the next container.

@@ -102,6 +102,7 @@ type launcher struct {
 	refuse  error
 	ignores map[syscall.Signal]bool
 	reload  func(ctx context.Context, args ...string) error
+	hook    func(ctx context.Context, point plan.HookPoint) error
 	// inherited is whether the last process got the lock.
 	inherited bool
 }
@@ -131,6 +132,11 @@ func (l *launcher) Reload(ctx context.Context, _ *planfile.Prepared, args ...str
 
 // Renew implements supervisor.Launcher.
 func (l *launcher) Renew(ctx context.Context, _ *planfile.Prepared) error { return l.reload(ctx) }
+
+// Hook implements supervisor.Launcher.
+func (l *launcher) Hook(ctx context.Context, _ *planfile.Prepared, point plan.HookPoint) error {
+	return l.hook(ctx, point)
+}
 
 // Act implements supervisor.Launcher.
 func (l *launcher) Act(ctx context.Context, _ *planfile.Prepared, a supervisor.Act) error {

@@ -54,6 +54,16 @@ func (l System) Renew(ctx context.Context, p *planfile.Prepared) error {
 	return l.run(ctx, p, job{how.Command, p.RenewEnviron, how.TimeoutSeconds, p.Redact})
 }
 
+// Hook runs a hook of the process; its exit code must be 0. The error has no secrets in it.
+func (l System) Hook(ctx context.Context, p *planfile.Prepared, point plan.HookPoint) error {
+	how := p.Plan.Process.Hook(point)
+	seconds := how.TimeoutSeconds
+	if seconds == 0 {
+		seconds = plan.DefaultHookSeconds
+	}
+	return l.run(ctx, p, job{how.Command, p.HookEnvirons[point], seconds, p.Redact})
+}
+
 // Act runs an action; its exit code must be 0. The error has no secrets in it.
 func (l System) Act(ctx context.Context, p *planfile.Prepared, a Act) error {
 	filled := a.Action.Fill(a.Parameters)

@@ -168,15 +168,29 @@ func (s *Supervisor) joinStopped() {
 	s.message = ""
 }
 
+// castable says why the process has no role to be started in now; nil where it needs none.
+func (s *Supervisor) castable() error {
+	f := &s.fence
+	if f.member == nil {
+		return nil
+	}
+	if f.transition != nil {
+		return notYet{"the command that changes its role has not ended yet"}
+	}
+	view, changed := f.member.View()
+	f.changed = changed
+	if view.Role != writing.Writer && view.Role != writing.Follower {
+		return notYet{view.Why}
+	}
+	return nil
+}
+
 // cast says what the process is to be, and gives it the arguments for that.
 func (s *Supervisor) cast(next *planfile.Prepared) (part, error) {
 	f := &s.fence
 	next.Args = nil
-	if f.member == nil {
-		return part{}, nil
-	}
-	if f.transition != nil {
-		return part{}, notYet{"the command that changes its role has not ended yet"}
+	if err := s.castable(); err != nil || f.member == nil {
+		return part{}, err
 	}
 	view, changed := f.member.View()
 	f.changed = changed

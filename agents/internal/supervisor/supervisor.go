@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/agents/internal/datalock"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/reaper"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	agentv1 "github.com/zeroinfra/platform-core/agentproto/v1"
 )
 
@@ -49,6 +50,8 @@ type Launcher interface {
 	Reload(ctx context.Context, p *planfile.Prepared, args ...string) error
 	// Renew runs the command that has the process take over its certificate, to its end.
 	Renew(ctx context.Context, p *planfile.Prepared) error
+	// Hook runs the hook at a point, which the plan has, to its end.
+	Hook(ctx context.Context, p *planfile.Prepared, point plan.HookPoint) error
 	// Act runs an action to its end.
 	Act(ctx context.Context, p *planfile.Prepared, a Act) error
 }
@@ -121,6 +124,8 @@ type Supervisor struct {
 	pending string
 	// reload is the reload that is under way.
 	reload *reload
+	// hooks that run beside the process.
+	hooks hooks
 	// effects are the dynamic settings as the process has them.
 	effects effects
 	// certificate that the process serves.
@@ -148,6 +153,7 @@ func New(dirs planfile.Dirs, launcher Launcher, store *callrecord.Store, open Op
 	}
 	s := &Supervisor{dirs: dirs, launcher: launcher, store: store, open: open, log: log, timer: timer, state: first,
 		calls: make(chan request), forward: make(chan syscall.Signal), ended: make(chan struct{})}
+	s.hooks.ends = make(chan hookEnd)
 	s.setMembership(nil, errNotYet)
 	s.publish()
 	return s
@@ -178,6 +184,8 @@ func (s *Supervisor) Run(ctx context.Context) int {
 			s.onExited(s.process.Exit())
 		case how := <-s.reloadDone():
 			s.onReloaded(how)
+		case end := <-s.hooks.ends:
+			s.onHookEnded(end)
 		case <-s.certificateTick():
 			s.onCertificateTick()
 		case err := <-s.renewalDone():

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 )
@@ -31,7 +32,7 @@ func TestCreatePostgreSQL(t *testing.T) {
 		"no point in time":               {"b", `restoreFrom: {backup: b, target: {time: "yesterday"}}`, "spec.restoreFrom.target.time"},
 		"a second of seven digits":       {"b", `restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00.1234567Z"}}`, "spec.restoreFrom.target.time"},
 		"target without a time":          {"b", `restoreFrom: {backup: b, target: {parameters: {archive.bucket: logs}}}`, "spec.restoreFrom.target.time"},
-		"the archive that it comes from": {"b", `{archive: {endpoint: "http://s3:9000", bucket: logs, prefix: a/b, accessKey: app, secretKeyFrom: {name: x}}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", parameters: {archive.endpoint: "http://s3:9000", archive.bucket: logs, archive.prefix: a/b}}}}`, "give this one another prefix"},
+		"the archive that it comes from": {"from-here", `{archive: {endpoint: "http://s3:9000", bucket: logs, prefix: a/b, accessKey: app, secretKeyFrom: {name: x}}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", parameters: {archive.endpoint: "http://s3:9000", archive.bucket: logs, archive.prefix: a/b}}}}`, ""},
 		"another archive":                {"q", `{archive: {endpoint: "http://s3:9000", bucket: logs, prefix: a/c, accessKey: app, secretKeyFrom: {name: x}}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", parameters: {archive.endpoint: "http://s3:9000", archive.bucket: logs, archive.prefix: a/b}}}}`, ""},
 		"name of 28":                     {strings.Repeat("a", 28), ``, "at most 27 characters"},
 		"name with a dot":                {"a.b", ``, "cannot hold a dot"},
@@ -83,7 +84,7 @@ func TestCreatePostgreSQL(t *testing.T) {
 		"parameters that are no mapping": {"b", `parameters: [a]`, "spec.parameters"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), strict), c.want)
+			testkit.Refused(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), testkit.Strict), c.want)
 		})
 	}
 }
@@ -129,7 +130,7 @@ func TestCreateInsidePostgreSQL(t *testing.T) {
 		"version of an extension":       {"b", database(`{name: d, extensions: [{name: hstore, version: latest}]}`), "spec.databases[0].extensions[0].version"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), strict), c.want)
+			testkit.Refused(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), testkit.Strict), c.want)
 		})
 	}
 }
@@ -172,12 +173,12 @@ func TestUpdatePostgreSQL(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			name := strings.ReplaceAll(title, " ", "-")
 			before := postgresql(t, namespace, name, c.before)
-			if err := env.Client.Create(t.Context(), before, strict); err != nil {
+			if err := env.Client.Create(t.Context(), before, testkit.Strict); err != nil {
 				t.Fatal(err)
 			}
 			after := postgresql(t, namespace, name, c.after)
 			after.SetResourceVersion(before.GetResourceVersion())
-			expect(t, env.Client.Update(t.Context(), after, strict), c.want)
+			testkit.Refused(t, env.Client.Update(t.Context(), after, testkit.Strict), c.want)
 		})
 	}
 }
@@ -190,14 +191,14 @@ func TestVersionThatWasNeverThere(t *testing.T) {
 	}
 	mended := obj.DeepCopy()
 	mended.Spec.Version = "17"
-	expect(t, env.Client.Patch(t.Context(), mended, client.MergeFrom(obj)), "version cannot change")
+	testkit.Refused(t, env.Client.Patch(t.Context(), mended, client.MergeFrom(obj)), "version cannot change")
 	obj.Status.Conditions = []metav1.Condition{{Type: platformv1.StalledCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonVersionNotSupported, LastTransitionTime: metav1.Now()}}
 	if err := env.Client.Status().Update(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
 	mended = obj.DeepCopy()
 	mended.Spec.Version = "17"
-	expect(t, env.Client.Patch(t.Context(), mended, client.MergeFrom(obj)), "")
+	testkit.Refused(t, env.Client.Patch(t.Context(), mended, client.MergeFrom(obj)), "")
 }
 
 // TestDefaultsOfPostgreSQL shows what the server fills in when a Go client sends no more than the version.

@@ -6,15 +6,12 @@ package v1_test
 
 import (
 	"io/fs"
-	"maps"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 
@@ -23,9 +20,6 @@ import (
 )
 
 var env *testkit.Env
-
-// strict has the server refuse fields that it does not know, as kubectl does.
-var strict = client.FieldValidation(metav1.FieldValidationStrict)
 
 func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{
@@ -49,29 +43,7 @@ func of(t *testing.T, kind, namespace, name, spec string) *unstructured.Unstruct
 // versioned returns an object of a kind and version whose spec has what the YAML adds.
 func versioned(t *testing.T, kind, version, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
-	content := map[string]any{"version": version}
-	added := map[string]any{}
-	if err := yaml.Unmarshal([]byte(spec), &added); err != nil {
-		t.Fatal(err)
-	}
-	maps.Copy(content, added)
-	obj := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
-	obj.SetGroupVersionKind(databasev1.GroupVersion.WithKind(kind))
-	obj.SetNamespace(namespace)
-	obj.SetName(name)
-	return obj
-}
-
-func expect(t *testing.T, err error, want string) {
-	t.Helper()
-	switch {
-	case want == "" && err != nil:
-		t.Errorf("refused: %v", err)
-	case want != "" && err == nil:
-		t.Errorf("accepted, want a refusal with %q", want)
-	case want != "" && !strings.Contains(err.Error(), want):
-		t.Errorf("refused with %q, want %q", err, want)
-	}
+	return testkit.Object(t, databasev1.GroupVersion.WithKind(kind), namespace, name, map[string]any{"version": version}, spec)
 }
 
 // creation makes each Redis in one namespace, or sees it refused.
@@ -79,7 +51,7 @@ func creation(t *testing.T) func(t *testing.T, name, spec, want string) {
 	namespace := env.Namespace(t)
 	return func(t *testing.T, name, spec, want string) {
 		t.Helper()
-		expect(t, env.Client.Create(t.Context(), redis(t, namespace, name, spec), strict), want)
+		testkit.Refused(t, env.Client.Create(t.Context(), redis(t, namespace, name, spec), testkit.Strict), want)
 	}
 }
 
@@ -197,7 +169,7 @@ func TestUpdate(t *testing.T) {
 			}
 			after := redis(t, namespace, name, c.after)
 			after.SetResourceVersion(before.GetResourceVersion())
-			expect(t, env.Client.Update(t.Context(), after), c.want)
+			testkit.Refused(t, env.Client.Update(t.Context(), after), c.want)
 		})
 	}
 }

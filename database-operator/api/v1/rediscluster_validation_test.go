@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 func TestCreateCluster(t *testing.T) {
@@ -42,7 +44,7 @@ func TestCreateCluster(t *testing.T) {
 		"a field that does not exist": {"b", `replicas: 3`, "spec.replicas"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, env.Client.Create(t.Context(), of(t, "RedisCluster", namespace, c.name, c.spec), strict), c.want)
+			testkit.Refused(t, env.Client.Create(t.Context(), of(t, "RedisCluster", namespace, c.name, c.spec), testkit.Strict), c.want)
 		})
 	}
 }
@@ -67,12 +69,12 @@ func TestUpdateCluster(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			name := strings.ReplaceAll(title, " ", "-")
 			before := of(t, "RedisCluster", namespace, name, c.before)
-			if err := env.Client.Create(t.Context(), before, strict); err != nil {
+			if err := env.Client.Create(t.Context(), before, testkit.Strict); err != nil {
 				t.Fatal(err)
 			}
 			after := of(t, "RedisCluster", namespace, name, c.after)
 			after.SetResourceVersion(before.GetResourceVersion())
-			expect(t, env.Client.Update(t.Context(), after, strict, client.FieldOwner("test")), c.want)
+			testkit.Refused(t, env.Client.Update(t.Context(), after, testkit.Strict, client.FieldOwner("test")), c.want)
 		})
 	}
 }

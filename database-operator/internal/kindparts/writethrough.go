@@ -19,7 +19,7 @@ func (r Replicated) WriteThrough() map[string]string {
 	of := "components[" + r.Component + "]."
 	return map[string]string{
 		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size",
-		r.pods(): r.Field,
+		of + "parameters": "parameters", r.pods(): r.Field,
 	}
 }
 

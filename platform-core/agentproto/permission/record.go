@@ -59,12 +59,23 @@ func (r Record) Eligible(m Member) bool {
 	return r.List.Has(m) && (r.Previous == nil || r.Previous.Has(m))
 }
 
+// Founding says whether nobody can have a permission by the record: no member ever had data that it speaks of.
+func (r Record) Founding() bool {
+	return r.Primary == nil && r.Previous == nil && len(r.List.Members) == 0
+}
+
+// Refound is the record of a set whose members are gone for good, and with them their data: those that come in their place are others, and none of
+// the former terms is theirs.
+func (r Record) Refound() Record {
+	return Record{Term: r.Term + 1, List: List{Version: r.List.Version + 1}}
+}
+
 // Bootstrap gives a set that never had a writer its first list, in a term without a writer.
 func (r Record) Bootstrap(members []Member) (Record, error) {
-	if r.Term != 0 {
+	if !r.Founding() {
 		return Record{}, fmt.Errorf("term %d: the set had a writer before", r.Term)
 	}
-	return Record{Term: 1, List: List{Version: 1, Members: slices.Clone(members)}}, nil
+	return Record{Term: r.Term + 1, List: List{Version: r.List.Version + 1, Members: slices.Clone(members)}}, nil
 }
 
 // Depose begins the next term, with nobody named. A record that names nobody stays as it is: its term had no writer.

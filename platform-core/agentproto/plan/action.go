@@ -7,6 +7,10 @@ import "regexp"
 // DefaultActionSeconds is how long an action may run that does not say.
 const DefaultActionSeconds = 30
 
+// ExitDataBad is the exit code by which an action, or a Job, says that it has found the data itself to be bad (report.ReasonDataBad). Any other one but 0 says
+// no more than that it did not get to its end.
+const ExitDataBad = 65
+
 // Action is a command that the ops agent runs when an operator asks for it, beside the middleware and in its image.
 //
 // The expressions are CEL over those variables that a probe has, and json: standard output read as JSON, or null when it is none.

@@ -120,6 +120,8 @@ type Process struct {
 	Stop Stop `json:"stop"`
 	// Reload says how it takes over new configuration; nil when it must be restarted for that.
 	Reload *Reload `json:"reload,omitempty"`
+	// Hooks are run at points of its life; nil for none.
+	Hooks *Hooks `json:"hooks,omitempty"`
 	// Signals that a caller may send by name, for example SIGHUP.
 	Signals []string `json:"signals,omitempty"`
 	// Backoff between restarts of a process that exits by itself.

@@ -42,7 +42,25 @@ func (r *rewriter) process(p Process) Process {
 	p.Env = r.env("process", p.Env)
 	p.Dir = r.one("process: dir", p.Dir)
 	p.Reload = r.reload("reload", p.Reload)
+	p.Hooks = r.hooks(p.Hooks)
 	return p
+}
+
+func (r *rewriter) hooks(h *Hooks) *Hooks {
+	if h == nil {
+		return nil
+	}
+	return &Hooks{PreStart: r.hook(PreStart, h.PreStart), PostStart: r.hook(PostStart, h.PostStart), PreStop: r.hook(PreStop, h.PreStop)}
+}
+
+func (r *rewriter) hook(point HookPoint, h *Hook) *Hook {
+	if h == nil {
+		return nil
+	}
+	hook, where := *h, "hook "+string(point)
+	hook.Command = r.list(where+": command", hook.Command)
+	hook.Env = r.env(where, hook.Env)
+	return &hook
 }
 
 func (r *rewriter) reload(where string, how *Reload) *Reload {

@@ -21,6 +21,8 @@ func every() *plan.Plan {
 			Command: []string{"the command", "argument"}, Env: []plan.EnvVar{{Name: "NAME", Value: "a value"}, {Name: "SECRET", Secret: secret}}, Dir: "/dir",
 			Stop: plan.Stop{Signal: "SIGTERM", TimeoutSeconds: 3}, Signals: []string{"SIGHUP"}, Backoff: plan.Backoff{MaxSeconds: 4},
 			Reload: &plan.Reload{Signal: "SIGHUP", Command: []string{"the reload"}, Each: []string{"the each"}, Env: []plan.EnvVar{{Name: "RELOAD", Value: "reload value"}}},
+			Hooks: &plan.Hooks{PreStart: &plan.Hook{Command: []string{"the start"}, Env: []plan.EnvVar{{Name: "START", Value: "start value"}, {Name: "SECRET", Secret: secret}}},
+				PreStop: &plan.Hook{Command: []string{"the stop"}, TimeoutSeconds: 2}},
 		},
 		Files: []plan.File{{Path: "PATH", Format: plan.FormatRedis, Mode: "MODE", Entries: []plan.Entry{
 			{Key: "SETTING", Args: []string{"one", "two"}, Secret: secret, Dynamic: true}, {Key: "BARE"}}}},
@@ -58,7 +60,7 @@ func TestRewriteReachesEachTextAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "one", "two", "the renewal", "renewal value",
+	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "the start", "start value", "the stop", "one", "two", "the renewal", "renewal value",
 		"an argument", "the writer", "the promotion", "the following", "the return", "return value", "the probe", "probe value"}
 	if !reflect.DeepEqual(seen, want) {
 		t.Errorf("texts are %q, want %q", seen, want)

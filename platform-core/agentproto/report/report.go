@@ -40,8 +40,8 @@ type Report struct {
 	Version string `json:"version,omitempty"`
 	// Message says what is wrong, when something is; stable while the cause is the same.
 	Message string `json:"message,omitempty"`
-	// FailedForMs is how long the probe of a process that runs had failed when it was first called unhealthy, in milliseconds; 0 for a health
-	// that has another reason.
+	// FailedForMs is how long the middleware had been unhealthy when this was said, in milliseconds, or how long its probe had failed when it was
+	// first called that; 0 for any other health.
 	FailedForMs int64 `json:"failedForMs,omitempty"`
 	// ConfigDigest is the digest of the plan that the process runs with, or DigestMixed.
 	ConfigDigest string `json:"configDigest,omitempty"`
@@ -84,14 +84,19 @@ type Call struct {
 	Key string `json:"key"`
 	// Phase: Running, Succeeded or Failed.
 	Phase string `json:"phase"`
-	// Reason of a failure, for machines: ReasonRestartRequired or empty.
+	// Reason of a failure, for machines: one of Reason…, or empty.
 	Reason string `json:"reason,omitempty"`
 	// Message says why it failed.
 	Message string `json:"message,omitempty"`
 }
 
-// ReasonRestartRequired says that a reload cannot take over the change.
-const ReasonRestartRequired = "RestartRequired"
+// Reasons of calls that failed.
+const (
+	// ReasonRestartRequired says that a reload cannot take over the change.
+	ReasonRestartRequired = "RestartRequired"
+	// ReasonDataBad says that an action has found the data itself to be bad: it ended with plan.ExitDataBad.
+	ReasonDataBad = "DataBad"
+)
 
 // Phases of a Call.
 const (

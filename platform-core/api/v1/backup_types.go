@@ -144,6 +144,9 @@ type BackupStatus struct {
 	// +listMapKey=set
 	// +kubebuilder:validation:MaxItems=256
 	Sources []BackupSource `json:"sources,omitempty"`
+	// sourcePods names the pods of source or sources in one text; of many the first ones, and how many others.
+	// +optional
+	SourcePods string `json:"sourcePods,omitempty"`
 	// plugin that the method is of.
 	// +optional
 	Plugin *PluginReference `json:"plugin,omitempty"`
@@ -238,7 +241,7 @@ func (s *BackupStatus) From() []BackupSource {
 // +kubebuilder:printcolumn:name="Completed",type=date,JSONPath=`.status.completionTime`
 // +kubebuilder:printcolumn:name="Verified",type=string,JSONPath=`.status.verified.outcome`
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiryTime`,priority=1
-// +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.status.source.pod`,priority=1
+// +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.status.sourcePods`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Backup struct {

@@ -81,6 +81,8 @@ const (
 	ReasonVerificationFailed = "VerificationFailed"
 	// ReasonDrillUnfinished: a restore drill came to no end, so that nobody knows whether the data is good.
 	ReasonDrillUnfinished = "DrillUnfinished"
+	// ReasonNotPossible: an instance does not have what it takes.
+	ReasonNotPossible = "NotPossible"
 	// ReasonPluginNotFound: no loaded bundle has this plugin name and version.
 	ReasonPluginNotFound = "PluginNotFound"
 	// ReasonPluginInvalid: a bundle is there and was refused.

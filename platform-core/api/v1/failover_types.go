@@ -130,6 +130,9 @@ type WriterRecord struct {
 	// since when the record names its primary, or nobody.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
+	// data is the generation of the volumes that the members have; empty for those that the set was made with.
+	// +optional
+	Data string `json:"data,omitempty"`
 	// changes are the latest terms, the last one last: how each began and who was named in it.
 	// +optional
 	// +listType=atomic
@@ -139,6 +142,9 @@ type WriterRecord struct {
 
 // MaxWriterChanges is how many changes a WriterRecord keeps.
 const MaxWriterChanges = 8
+
+// MaxFormerWriters is how many records of volumes are kept that pods had before.
+const MaxFormerWriters = 8
 
 // WriterChange is one term of a WriterRecord: why the one before ended, and who was named.
 type WriterChange struct {

@@ -75,6 +75,10 @@ const (
 	// DataAnnotation says whose data is on a volume: the plugin and the version of the middleware, as "redis/7.2".
 	DataAnnotation = "platform.zeroinfra.github.com/data"
 
+	// GenerationLabel is on a claim that its set was not made with: the generation of the volumes of the set that it is of.
+	GenerationLabel = "platform.zeroinfra.github.com/data-generation"
+	// PreparedAnnotation is on a claim of a generation that no pod has had yet, and is the UID of the Operation that prepares it.
+	PreparedAnnotation = "platform.zeroinfra.github.com/prepared-by"
 	// RestoredAnnotation is on a claim whose volume was filled with the data of a Backup, and is the UID of that.
 	RestoredAnnotation = "platform.zeroinfra.github.com/restored"
 

@@ -51,6 +51,14 @@ func ClaimNameFor(volume, pod string) string {
 	return volume + "-" + pod
 }
 
+// ClaimNameIn is ClaimNameFor in a generation of the volumes; empty for those that a set was made with.
+func ClaimNameIn(generation, volume, pod string) string {
+	if generation == "" {
+		return ClaimNameFor(volume, pod)
+	}
+	return ClaimNameFor(volume, pod) + "-" + generation
+}
+
 // AgentCertificateNameFor returns the name of the Secret with the server
 // certificate of the agents of a pod.
 func AgentCertificateNameFor(pod string) string {

@@ -299,9 +299,12 @@ type StepStatus struct {
 	// nextAttemptTime is when a step that failed is tried again.
 	// +optional
 	NextAttemptTime *metav1.Time `json:"nextAttemptTime,omitempty"`
-	// outputs of the step, by name.
+	// outputs of the step, by name. One that is no string is kept as its JSON text.
 	// +optional
 	Outputs map[string]string `json:"outputs,omitempty"`
+	// outputTypes are the types of those outputs that are no strings, by name.
+	// +optional
+	OutputTypes map[string]OutputType `json:"outputTypes,omitempty"`
 	// message says what the step is doing or why it failed.
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -311,6 +314,25 @@ type StepStatus struct {
 	// +listMapKey=name
 	Targets []StepTarget `json:"targets,omitempty"`
 }
+
+// OutputType is the type that an output of a step has in expressions.
+// +kubebuilder:validation:Enum=string;int;number;bool;list;object
+type OutputType string
+
+// Values of OutputType.
+const (
+	// OutputString is a text. It is what an output is that nobody says a type of, and those of records that were made before there were others.
+	OutputString OutputType = "string"
+	// OutputInt is a whole number of 64 bits.
+	OutputInt OutputType = "int"
+	// OutputNumber is a number with or without a fraction.
+	OutputNumber OutputType = "number"
+	// OutputBool is true or false.
+	OutputBool OutputType = "bool"
+	// OutputList is a JSON array, OutputObject a JSON object; what is in it shows its type when it is evaluated.
+	OutputList   OutputType = "list"
+	OutputObject OutputType = "object"
+)
 
 // StepTarget is the progress of a step at one pod or item.
 type StepTarget struct {

@@ -107,7 +107,7 @@ const (
 type ScheduleStatus struct {
 	// name of the schedule.
 	Name string `json:"name"`
-	// nextTime is when it runs next, a maintenance window that it waits for included; absent while it is suspended or refused.
+	// nextTime is when it runs next, a maintenance window that it waits for included; absent while it is suspended, refused or not possible.
 	// +optional
 	NextTime *metav1.Time `json:"nextTime,omitempty"`
 	// lastTime is the time of the schedule that an Operation was last made for.
@@ -116,7 +116,10 @@ type ScheduleStatus struct {
 	// lastOperation is the name of that Operation.
 	// +optional
 	LastOperation string `json:"lastOperation,omitempty"`
-	// message says why a time was passed over since then.
+	// message says why a time was passed over since then, or why all are.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// reason is NotPossible while all times pass, since this instance does not have what its template takes; absent otherwise.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }

@@ -5,6 +5,7 @@ package v1
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,11 +39,11 @@ func (p *ParameterValue) UnmarshalJSON(data []byte) error {
 		*p = ParameterValue(text)
 		return nil
 	}
-	var number json.Number
-	if err := json.Unmarshal(data, &number); err != nil {
-		return fmt.Errorf("cannot read parameter value %s: it must be text or a whole number", data)
+	number, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		return fmt.Errorf("cannot read parameter value %s: it must be text or a whole number (put anything else in quotes)", data)
 	}
-	*p = ParameterValue(number.String())
+	*p = ParameterValue(strconv.FormatInt(number, 10))
 	return nil
 }
 

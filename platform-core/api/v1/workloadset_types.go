@@ -126,7 +126,34 @@ type WorkloadSetSpec struct {
 	// restore says how the volumes of the first pod are filled before any pod is made.
 	// +optional
 	Restore *SetRestore `json:"restore,omitempty"`
+	// data says which volumes the pods have, once they are not those that they were made with: an Operation of template Restore writes it.
+	// +optional
+	Data *SetData `json:"data,omitempty"`
 }
+
+// SetData says which volumes the pods of a set have. A change has all of them end before one begins on others, and who may write is found anew.
+type SetData struct {
+	// generation of the volumes, which their claims have in their names and as a label. Empty for those that the set was made with.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]*$`
+	Generation string `json:"generation,omitempty"`
+	// access that clients have: Closed gives no pod the label of a role that takes writes. Default Open.
+	// +optional
+	Access DataAccess `json:"access,omitempty"`
+}
+
+// DataAccess says whether clients are led to the pod that takes writes.
+// +kubebuilder:validation:Enum=Open;Closed
+type DataAccess string
+
+// Accesses; none is Open.
+const (
+	// DataOpen: clients are.
+	DataOpen DataAccess = "Open"
+	// DataClosed: pods run, and clients are not, so that there is a way back.
+	DataClosed DataAccess = "Closed"
+)
 
 // SetCondition is a condition that the plugin declares. Its texts are CEL expressions over role and attributes of a pod.
 type SetCondition struct {
@@ -273,6 +300,12 @@ type WorkloadSetStatus struct {
 	// writer says who may write, where spec.failover is set.
 	// +optional
 	Writer *WriterRecord `json:"writer,omitempty"`
+	// formerWriters are the last writer records of volumes that the pods had before and that are still there, the latest last, without the changes that led
+	// to them. One is in force again when the pods go back to its volumes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	FormerWriters []WriterRecord `json:"formerWriters,omitempty"`
 	// volumes of the pods.
 	// +optional
 	// +listType=map
@@ -402,8 +435,33 @@ func (w *WorkloadSet) SetObservedGeneration(g int64) { w.Status.ObservedGenerati
 // StatusGuarded says that status.writer is written by itself, so that nobody may write the status on what he read before that.
 func (w *WorkloadSet) StatusGuarded() bool { return w.Spec.Failover != nil }
 
+// FirstPod names the pod with the lowest ordinal; empty for a set of none.
+func (w *WorkloadSet) FirstPod() string {
+	ordinals := w.Spec.Ordinals()
+	if len(ordinals) == 0 {
+		return ""
+	}
+	return PodNameFor(w.Name, ordinals[0])
+}
+
 // Ordinals returns those that the pods of the set have, in order.
 func (s *WorkloadSetSpec) Ordinals() []int32 { return OrdinalsOf(s.Replicas, s.ExcludedOrdinals) }
+
+// Generation of the volumes that the pods have; empty for those that the set was made with.
+func (s *WorkloadSetSpec) Generation() string {
+	if s.Data == nil {
+		return ""
+	}
+	return s.Data.Generation
+}
+
+// IsClosed says whether no client is led to a pod that takes writes.
+func (s *WorkloadSetSpec) IsClosed() bool { return s.Data != nil && s.Data.Access == DataClosed }
+
+// ClaimNameFor returns the name of the PersistentVolumeClaim that a pod of the set has for a volume.
+func (s *WorkloadSetSpec) ClaimNameFor(volume, pod string) string {
+	return ClaimNameIn(s.Generation(), volume, pod)
+}
 
 // IsRunning says whether the set is to have pods at all.
 func (s *WorkloadSetSpec) IsRunning() bool { return s.Running == nil || *s.Running }

@@ -60,6 +60,8 @@ func TestGuide(t *testing.T) {
 		"web 1.0.0 is valid",
 		"web/1.0.0/components.yaml:14: components[0].process has no reload, and parameter set \"web\" names dynamic parameters: add process.reload",
 		"ok   bad\nok   minimal\n",
+		"board 1.0.0 is valid",
+		"board 1.1.0 is valid",
 		"refused:\n  message: 'parameter \"worker_processes\" has value \"many\": it must be a whole number\n    from 1 to 64'\n  reason: InvalidParameters\n",
 	} {
 		if !strings.Contains(string(out), says) {

@@ -47,6 +47,9 @@ func TestCheck(t *testing.T) {
 	if err == nil || out != "" || !strings.Contains(errs, file+`:3: field "colour" is not known`) {
 		t.Errorf("got %q, %q, %v", out, errs, err)
 	}
+	if _, errs, err := run(t, "", "check", filepath.Dir(dir)); err == nil || !strings.Contains(errs, "it holds versions: name one, such as \""+dir) {
+		t.Errorf("the folder of the versions gives %q, %v", errs, err)
+	}
 	if _, _, err := run(t, "", "check"); err == nil {
 		t.Error("no folder is accepted")
 	}
@@ -75,6 +78,26 @@ func TestRender(t *testing.T) {
 	} {
 		if _, _, err := run(t, "", args...); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v gives %v; want %q", args, err, says)
+		}
+	}
+}
+
+// What is wrong with an Application is told by file and line, too.
+func TestRenderWrongApplication(t *testing.T) {
+	dir := redis(t)
+	const application = "apiVersion: platform.zeroinfra.github.com/v1\nkind: Application\nmetadata: {name: a}\nspec:\n  plugin: redis\n"
+	for says, line := range map[string]string{
+		`field "spec.topologie" is not known: did you mean "topology"?`:    "  topologie: a\n",
+		"spec.topology is 7.1: it must be text (put it in quotes)":         "  topology: 7.1\n",
+		"components is a map: it must be a list":                           "  components: {}\n",
+		"this is not YAML: did not find expected key: in what begins here": " topology: a\n",
+	} {
+		file := filepath.Join(t.TempDir(), "a.yaml")
+		if err := os.WriteFile(file, []byte(application+line), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := run(t, "", "render", dir, "-f", file); err == nil || !strings.Contains(err.Error(), file+":") || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q gives %v; want %q", line, err, says)
 		}
 	}
 }

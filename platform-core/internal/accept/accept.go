@@ -36,6 +36,8 @@ type Facts struct {
 	Classes map[string]bool
 	// Claims that hold data of the Application, or of an earlier one of its name, by name.
 	Claims map[string]*corev1.PersistentVolumeClaim
+	// Generations of the volumes that the pods of each WorkloadSet have, by the name of it.
+	Generations map[string]string
 	// Backup that the instance is to begin with; nil when it is not there, or not needed any more.
 	Backup *platformv1.Backup
 	// Settings of the operator that its pods would be made with.
@@ -68,7 +70,7 @@ func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
 	moves := pinned != nil && pinned.Version != version
 	switch {
 	case bundle == nil && pinned != nil && !moves:
-		return refuse(platformv1.ReasonPluginMissing, "plugin %s version %s is gone or broken: install it again; the pods are left alone", name, version)
+		return refuse(platformv1.ReasonPluginMissing, "%s", plugin.Unusable(name, version, state))
 	case bundle == nil && len(state.Errors) > 0:
 		messages := make([]string, 0, len(state.Errors))
 		for _, err := range state.Errors {

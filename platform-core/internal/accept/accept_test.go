@@ -40,6 +40,7 @@ func TestPlugin(t *testing.T) {
 	earlier := &platformv1.PluginReference{Name: "redis", Version: "0.9.0", Digest: "sha256:b"}
 	next := &plugin.Bundle{Digest: "sha256:a", Manifest: plugin.Manifest{AllowedUpgradeFrom: []string{"0.8.0", "0.9.0"}}}
 	broken := plugin.State{Errors: []plugin.LoadError{{File: "redis-components-1.0.0/components.yaml", Line: 7, Message: "field colour is not known"}}}
+	partly := plugin.State{Errors: []plugin.LoadError{{Message: "the params part is missing", Missing: plugin.PartParams}}, Missing: []plugin.Part{plugin.PartParams}}
 	tests := map[string]struct {
 		state  plugin.State
 		pinned *platformv1.PluginReference
@@ -50,8 +51,9 @@ func TestPlugin(t *testing.T) {
 		"loaded and pinned":     {state: plugin.State{Bundle: bundle}, pinned: pinned},
 		"absent":                {reason: platformv1.ReasonPluginNotFound, says: "kubectl get plugins"},
 		"broken":                {state: broken, reason: platformv1.ReasonPluginInvalid, says: "components.yaml:7: field colour"},
-		"gone under a running":  {pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
-		"broken under running":  {state: broken, pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "left alone"},
+		"gone under a running":  {pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "is gone or broken: install it again; the pods are left alone"},
+		"partly gone":           {state: partly, pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "is gone or broken: install it again"},
+		"broken under running":  {state: broken, pinned: pinned, reason: platformv1.ReasonPluginMissing, says: "is refused by this operator: redis-components-1.0.0/components.yaml:7: field colour is not known; install a later version that takes over from it; the pods are left alone"},
 		"another digest":        {state: plugin.State{Bundle: bundle}, pinned: other, reason: platformv1.ReasonPluginChanged, says: "new version"},
 		"takes over":            {state: plugin.State{Bundle: next}, pinned: earlier},
 		"does not take over":    {state: plugin.State{Bundle: bundle}, pinned: earlier, reason: platformv1.ReasonUpgradeNotAllowed, says: "from version 0.9.0, which this instance is made from: it takes over from none"},

@@ -4,6 +4,7 @@ package accept
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,10 +148,28 @@ func eachClaim(f Facts, output *render.ComponentOutput, visit func(*platformv1.W
 		set := &output.WorkloadSets[i]
 		for _, ordinal := range set.Spec.Ordinals() {
 			for _, volume := range set.Spec.Volumes {
-				if claim := f.Claims[platformv1.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal))]; claim != nil {
+				if claim := f.claim(set.Name, volume.Name, ordinal); claim != nil {
 					visit(&set.Spec, ordinal, volume, claim)
 				}
 			}
 		}
 	}
+}
+
+// claim is the one that a pod of a set has for a volume: of the generation that the set has. Of a set that is to be made, it is the one that the set will find.
+// Nil for none.
+func (f Facts) claim(set, volume string, ordinal int32) *corev1.PersistentVolumeClaim {
+	pod := platformv1.PodNameFor(set, ordinal)
+	generation, is := f.Generations[set]
+	claim := f.Claims[platformv1.ClaimNameIn(generation, volume, pod)]
+	if is || claim != nil {
+		return claim
+	}
+	name := platformv1.ClaimNameFor(volume, pod)
+	for _, other := range slices.Sorted(maps.Keys(f.Claims)) {
+		if generation := f.Claims[other].Labels[platformv1.GenerationLabel]; generation != "" && other == name+"-"+generation {
+			return f.Claims[other]
+		}
+	}
+	return nil
 }

@@ -153,6 +153,29 @@ func claims(uid, data string) map[string]*corev1.PersistentVolumeClaim {
 	return map[string]*corev1.PersistentVolumeClaim{claim.Name: claim}
 }
 
+// What is judged is the claim that the pod has, and not one that it had before a restore.
+func TestClaimsOfGenerations(t *testing.T) {
+	set := platformv1.WorkloadSetNameFor("redis-a", "redis", "main")
+	f := Facts{Claims: claims("this", "redis/7.0")}
+	for _, generation := range []string{"g1", "g2"} {
+		name := platformv1.ClaimNameIn(generation, "data", platformv1.PodNameFor(set, 0))
+		f.Claims[name] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{platformv1.GenerationLabel: generation}}}
+	}
+	for _, generation := range []string{"", "g1", "g2"} {
+		f.Generations = map[string]string{set: generation}
+		if claim := f.claim(set, "data", 0); claim == nil || claim.Labels[platformv1.GenerationLabel] != generation {
+			t.Errorf("of generation %q it is %+v", generation, claim)
+		}
+	}
+	if f.Generations[set] = "g3"; f.claim(set, "data", 0) != nil {
+		t.Error("there is no claim of generation g3")
+	}
+	delete(f.Claims, platformv1.ClaimNameFor("data", platformv1.PodNameFor(set, 0)))
+	if claim := (Facts{Claims: f.Claims}).claim(set, "data", 0); claim == nil || claim.Labels[platformv1.GenerationLabel] != "g1" {
+		t.Errorf("a set that is made anew finds %+v", claim)
+	}
+}
+
 // A change is refused for what it breaks, and for nothing that was broken before.
 func TestChange(t *testing.T) {
 	redis, cluster := load(t, "redis"), load(t, "etcd")

@@ -15,7 +15,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -25,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/singleton"
 )
 
@@ -119,15 +118,7 @@ func (k *keeper) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: k.secret.Namespace, Name: k.secret.Name,
-			Labels: map[string]string{platformv1.DomainLabel: k.domain, platformv1.ManagedByLabel: platformv1.ManagedBy},
-		},
-		Type: corev1.SecretTypeTLS,
-		Data: fresh.data(),
-	}
-	err = k.client.Create(ctx, secret)
+	err = k.client.Create(ctx, pki.NewSecret(k.secret, k.domain, fresh.data()))
 	if apierrors.IsAlreadyExists(err) {
 		return nil // Another replica was first; the watch brings what it made.
 	}

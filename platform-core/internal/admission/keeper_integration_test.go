@@ -27,10 +27,6 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-var env *testkit.Env
-
-func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{}) }
-
 // clock is set by the test.
 type clock struct {
 	mu  sync.Mutex
@@ -50,9 +46,9 @@ func (c *clock) forward(d time.Duration) {
 }
 
 // replica runs a keeper as an operator's replica does. One that leads does what the leader does as well.
-func replica(t *testing.T, namespace, name string, c *clock) *keeper {
+func replica(t *testing.T, c *clock) *keeper {
 	t.Helper()
-	mgr, err := ctrl.NewManager(env.Config, manager.Options{
+	mgr, err := ctrl.NewManager(env.System.Config, manager.Options{
 		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
@@ -60,29 +56,28 @@ func replica(t *testing.T, namespace, name string, c *clock) *keeper {
 		t.Fatal(err)
 	}
 	k := &keeper{
-		domain: "database", secret: types.NamespacedName{Namespace: namespace, Name: name + "-webhook"},
-		configuration: name, host: host, now: c.Now,
+		domain: "database", secret: types.NamespacedName{Namespace: system, Name: release + "-webhook"},
+		configuration: release, host: host, now: c.Now,
 	}
 	if err := k.setup(mgr); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
 	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the manager ended with %v", err)
+		// The next test begins without one. A replica of this test that still runs makes it again, and ends after this.
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.secret.Namespace, Name: k.secret.Name}}
+		if err := client.IgnoreNotFound(env.Client.Delete(context.Background(), secret)); err != nil {
+			t.Error(err)
 		}
 	})
+	testkit.Run(t, mgr)
 	return k
 }
 
 // configuration makes one as the chart does.
-func configuration(t *testing.T, name string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+func configuration(t *testing.T) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	t.Helper()
 	none, path := admissionregistrationv1.SideEffectClassNone, PathCore
-	made := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	made := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: release}}
 	for _, webhook := range []string{"a", "b"} {
 		made.Webhooks = append(made.Webhooks, admissionregistrationv1.ValidatingWebhook{
 			Name: webhook + ".zeroinfra.github.com", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
@@ -96,7 +91,11 @@ func configuration(t *testing.T, name string) *admissionregistrationv1.Validatin
 	if err := env.Client.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), made) }) // The API server goes too.
+	t.Cleanup(func() {
+		if err := env.Client.Delete(context.Background(), made); err != nil {
+			t.Error(err)
+		}
+	})
 	return made
 }
 
@@ -144,10 +143,9 @@ func nudge(t *testing.T, k *keeper) {
 // TestRotation goes through the life of the certificate: made once by replicas that race, renewed with both trusted for an hour,
 // made again when the Secret is lost or broken, and written back where someone took it out.
 func TestRotation(t *testing.T) {
-	namespace := env.Namespace(t)
-	made := configuration(t, namespace)
+	made := configuration(t)
 	c := &clock{now: time.Now()}
-	first, second := replica(t, namespace, namespace, c), replica(t, namespace, namespace, c)
+	first, second := replica(t, c), replica(t, c)
 	original := settled(t, made, c.Now(), first, second)
 
 	c.forward(61 * 24 * time.Hour)
@@ -186,10 +184,10 @@ func TestRotation(t *testing.T) {
 
 	for name, harm := range map[string]func() error{
 		"a lost Secret": func() error {
-			return env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: first.secret.Name}})
+			return env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: first.secret.Name}})
 		},
 		"a broken Secret": func() error {
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: first.secret.Name}}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: first.secret.Name}}
 			return env.Client.Patch(t.Context(), secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"tls.key":"bm8="}}`)))
 		},
 	} {
@@ -237,9 +235,8 @@ func atRest(t *testing.T, k *keeper) {
 
 // What belongs to the chart is never made by the operator: a release without webhooks, or one that is being removed, stays without.
 func TestAConfigurationIsNotMade(t *testing.T) {
-	namespace := env.Namespace(t)
 	c := &clock{now: time.Now()}
-	k := replica(t, namespace, namespace, c)
+	k := replica(t, c)
 	testkit.Eventually(t, "it serves", func(context.Context) error {
 		if k.served.Load() == nil {
 			return errors.New("it has no certificate")
@@ -247,7 +244,7 @@ func TestAConfigurationIsNotMade(t *testing.T) {
 		_, err := k.publish(t.Context(), singleton.Request)
 		return err
 	})
-	err := env.Client.Get(t.Context(), client.ObjectKey{Name: namespace}, &admissionregistrationv1.ValidatingWebhookConfiguration{})
+	err := env.Client.Get(t.Context(), client.ObjectKey{Name: release}, &admissionregistrationv1.ValidatingWebhookConfiguration{})
 	if client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("there is one: %v", err)
 	}

@@ -31,7 +31,7 @@ const idleTimeout = 2 * time.Minute
 type Process interface {
 	// Restart stops the process gracefully and starts it again. A plan that is not empty
 	// (JSON of agentproto/plan.Plan) replaces the present one in between. A repeated key does
-	// nothing again and returns the record of the first call.
+	// nothing again and returns the record of the first call. A plan with what the agent is too old for is refused.
 	Restart(ctx context.Context, key string, plan []byte) (report.Call, error)
 	// Reload has the process take over the plan as the plan itself declares. Key as in Restart.
 	Reload(ctx context.Context, key string, plan []byte) (report.Call, error)
@@ -43,6 +43,9 @@ type Process interface {
 	Signal(ctx context.Context, key, signal string) (report.Call, error)
 	// Status returns the present state; it changes nothing.
 	Status(ctx context.Context) (*agentv1.ProcessStatus, error)
+	// Memory returns how many bytes the processes of the container use that cannot be taken back from them; 0 when the agent does not tell:
+	// it is of an earlier version, or its node keeps no account.
+	Memory(ctx context.Context) (int64, error)
 }
 
 // Dialer finds the process manager of a pod.
@@ -93,15 +96,15 @@ func New(authority *pki.Authority, options ...Option) *Connections {
 
 // Dial implements Dialer. The connection is kept under the pod's UID until Forget, or until more than the bound are kept.
 func (c *Connections) Dial(_ context.Context, pod *corev1.Pod) (Process, error) {
-	a, conn, err := c.dial(pod, c.port)
+	a, to, err := c.dial(pod, c.port)
 	if err != nil {
 		return nil, err
 	}
-	return &process{agent: a, client: agentv1.NewProcessServiceClient(conn)}, nil
+	return &process{agent: a, line: to, client: agentv1.NewProcessServiceClient(to)}, nil
 }
 
 // dial returns the way to an agent of a pod, and who that is.
-func (c *Connections) dial(pod *corev1.Pod, port int) (agent, grpc.ClientConnInterface, error) {
+func (c *Connections) dial(pod *corev1.Pod, port int) (agent, *line, error) {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if pod.Status.PodIP == "" {
 		return agent{}, nil, &Error{Pod: name, Method: "Dial", Kind: Unreachable, Problem: "the pod has no address yet: check that it is scheduled and running"}
@@ -110,9 +113,9 @@ func (c *Connections) dial(pod *corev1.Pod, port int) (agent, grpc.ClientConnInt
 	return agent{pod: name, address: to.address}, to, nil
 }
 
-func (c *Connections) connect(address, serverName string) (*grpc.ClientConn, error) {
+func (c *Connections) connect(address string, as present) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(present{c.authority, serverName}),
+		grpc.WithTransportCredentials(as),
 		grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(idleTimeout),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
@@ -175,6 +178,7 @@ type agent struct {
 // process is the Process of one pod.
 type process struct {
 	agent
+	line   *line
 	client agentv1.ProcessServiceClient
 }
 
@@ -182,6 +186,9 @@ type process struct {
 func (p *process) Restart(ctx context.Context, key string, plan []byte) (report.Call, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
+	if err := p.heeds(ctx, "Restart", plan); err != nil {
+		return report.Call{}, err
+	}
 	response, err := p.client.Restart(ctx, &agentv1.RestartRequest{Header: header(ctx, key), Plan: plan})
 	return p.call("Restart", response, err)
 }
@@ -190,6 +197,9 @@ func (p *process) Restart(ctx context.Context, key string, plan []byte) (report.
 func (p *process) Reload(ctx context.Context, key string, plan []byte) (report.Call, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
+	if err := p.heeds(ctx, "Reload", plan); err != nil {
+		return report.Call{}, err
+	}
 	response, err := p.client.Reload(ctx, &agentv1.ReloadRequest{Header: header(ctx, key), Plan: plan})
 	return p.call("Reload", response, err)
 }

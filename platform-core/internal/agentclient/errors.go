@@ -3,6 +3,7 @@
 package agentclient
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,6 +27,8 @@ const (
 	// Unknown: the agent understood the call, and does not know what it names. That passes where the plan which has that is on its way to the
 	// pod, as after another version of the plugin.
 	Unknown ErrorKind = "Unknown"
+	// Outdated: the agent is too old to do what the call asks for, and was not asked. Only a pod that is made anew has another one.
+	Outdated ErrorKind = "Outdated"
 )
 
 // Error is a call that failed.
@@ -56,10 +59,16 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// IsRefused says whether the agent understood the call and will not do it, or does not know what it names.
+// IsRefused says whether the agent understood the call and will not do it, does not know what it names, or is too old for it.
 func IsRefused(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && (e.Kind == Refused || e.Kind == Unknown)
+	return errors.As(err, &e) && (e.Kind == Refused || e.Kind == Unknown || e.Kind == Outdated)
+}
+
+// IsOutdated says whether the agent is too old for what a call asks for.
+func IsOutdated(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Outdated
 }
 
 // IsUnknown says whether the agent does not know what the call names. Who knows that the plugin has it repeats the call.
@@ -117,7 +126,7 @@ func (a agent) failure(method string, err error) error {
 		e.Problem = "the agent does not accept the operator's certificate: check that Secret " +
 			platformv1.AgentCertificateNameFor(a.pod.Name) + " holds the authority of this operator"
 	case codes.DeadlineExceeded:
-		e.Problem = fmt.Sprintf("no answer from %s within %s: check the pod's network and its NetworkPolicies", a.address, CallTimeout)
+		e.Problem = a.silent()
 	case codes.Canceled:
 		e.Problem = "the call was cancelled by the operator"
 	case codes.Unavailable:
@@ -130,9 +139,17 @@ func (a agent) failure(method string, err error) error {
 
 // unavailable tells a connection that cannot be made from one whose certificates do not match.
 func (a agent) unavailable(message string) string {
+	// It took the connection and did not come to prove anything in time.
+	if strings.Contains(message, context.DeadlineExceeded.Error()) {
+		return a.silent()
+	}
 	if strings.Contains(message, "tls:") || strings.Contains(message, "authentication handshake failed") {
 		return fmt.Sprintf("the certificates of operator and agent do not match: check Secret %s of the pod",
 			platformv1.AgentCertificateNameFor(a.pod.Name))
 	}
 	return fmt.Sprintf("no connection to %s: check that the agent runs and that no NetworkPolicy is in between", a.address)
+}
+
+func (a agent) silent() string {
+	return fmt.Sprintf("no answer from %s within %s: check the pod's network and its NetworkPolicies", a.address, CallTimeout)
 }

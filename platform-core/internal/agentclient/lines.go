@@ -32,6 +32,8 @@ func WithMaxOpen(connections int) Option {
 type connection struct {
 	address string
 	conn    *grpc.ClientConn
+	// capabilities of the agent.
+	capabilities capabilities
 	// calls that are under way on it, and when the last one began.
 	calls int
 	used  time.Time
@@ -80,11 +82,12 @@ func (c *Connections) take(l *line) (*connection, error) {
 		known = nil
 	}
 	if known == nil {
-		conn, err := c.connect(l.address, pki.AgentServerName(l.pod.Name, l.pod.Namespace))
+		known = &connection{address: l.address}
+		conn, err := c.connect(l.address, present{c.authority, pki.AgentServerName(l.pod.Name, l.pod.Namespace), known.capabilities.forget})
 		if err != nil {
 			return nil, status.Errorf(codes.Unavailable, "the connection cannot be set up: %v", err)
 		}
-		known = &connection{address: l.address, conn: conn}
+		known.conn = conn
 		c.open[l.key] = known
 	}
 	known.calls++

@@ -17,6 +17,8 @@ import (
 type present struct {
 	authority  *pki.Authority
 	serverName string
+	// made is called when a connection is about to be made, each time.
+	made func()
 }
 
 func (p present) now() credentials.TransportCredentials {
@@ -25,6 +27,7 @@ func (p present) now() credentials.TransportCredentials {
 
 // ClientHandshake implements credentials.TransportCredentials.
 func (p present) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	p.made()
 	return p.now().ClientHandshake(ctx, authority, conn)
 }
 

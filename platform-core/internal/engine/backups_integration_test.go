@@ -216,16 +216,7 @@ func TestBackupIsCancelled(t *testing.T) {
 	testkit.WaitForReady(t, env.Client, app)
 	op := operate(t, app, "long", "Backup", nil, "repository", "store")
 	backupIs(t, app.Namespace, "long-backup", platformv1.BackupRunning)
-	testkit.Eventually(t, "a mover", func(context.Context) error {
-		if len(played.verbs(t, mover.VerbBackup)) == 0 {
-			return fmt.Errorf("there is none")
-		}
-		return nil
-	})
-	if err := env.Client.Patch(t.Context(), op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
-		t.Fatal(err)
-	}
-	ends(t, op, platformv1.OperationCancelled)
+	played.cancelled(t, op, mover.VerbBackup)
 	if b := backupIs(t, app.Namespace, "long-backup", platformv1.BackupFailed); !strings.Contains(b.Status.Message, "cancelled") {
 		t.Errorf("it says %q", b.Status.Message)
 	}

@@ -245,7 +245,7 @@ func TestDrill(t *testing.T) {
 
 // What is not good is said, on the Backup and on the instance, and nothing is left; and what ends early has no say, or says that nobody knows.
 func TestDrillThatFails(t *testing.T) {
-	app, played := judgeable(t, "3.2.1", "fail")
+	app, played := judgeable(t, "3.2.1", "bad")
 	run(t, -1)
 	testkit.WaitForReady(t, env.Client, app)
 	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
@@ -253,7 +253,7 @@ func TestDrillThatFails(t *testing.T) {
 	if !strings.Contains(bad.Error, `Backup "nightly-backup" is not good: Operation Verify says`) {
 		t.Errorf("it says %q", bad.Error)
 	}
-	verifiedAs(t, app, "nightly-backup", "bad", platformv1.VerificationFailed, "NOAUTH")
+	verifiedAs(t, app, "nightly-backup", "bad", platformv1.VerificationFailed, "key 7 cannot be read")
 	nothingLeft(t, app)
 	played.moves = func(mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		return mover.Result{Reason: mover.ReasonDamaged, Message: "the part 1 is not what it was"}, platformv1.OperationFailed

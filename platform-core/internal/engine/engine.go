@@ -78,6 +78,9 @@ type Admission = admission.Options
 // TrimPod is the transform of the cache that the engine reads pods from: it leaves what the engine reads of them.
 func TrimPod(obj any) (any, error) { return trim.Pod(obj) }
 
+// TrimMade is the same for Components and WorkloadSets: it leaves who edited them.
+func TrimMade(obj any) (any, error) { return trim.Made(obj) }
+
 // TrimOperation is the same for Operations: of one that has ended it leaves what the engine reads of a record.
 func TrimOperation(obj any) (any, error) { return trim.Operation(obj) }
 
@@ -134,10 +137,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	taking := &turns.Turns{}
 	setups := []func() error{
 		func() error {
-			return application.Setup(mgr, application.Deps{Index: index, Kinds: kinds, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
+			return application.Setup(mgr, application.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings, Secrets: secrets, Certificates: certificates, Digest: authority.Digest, Gate: gate, Options: queue.Options(o.Workers)})
 		},
 		func() (err error) {
-			whole, err := component.Setup(mgr, component.Deps{Index: index, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Ops: dialer, Now: time.Now, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
+			whole, err := component.Setup(mgr, component.Deps{Index: index, Kinds: kinds, Domain: o.Domain, Settings: o.Settings, Certificates: certificates, Monitors: monitors, Ops: dialer, Now: time.Now, Namespace: o.Namespace, Gate: gate, Options: queue.Options(o.Workers)})
 			forecast.Component = prospects(whole)
 			return err
 		},

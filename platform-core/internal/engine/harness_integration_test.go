@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,17 +102,25 @@ type fuse struct {
 	mu     sync.Mutex
 	left   int
 	writes []string
-	blow   context.CancelFunc
+	// reads of single objects: those that no cache answered.
+	reads []string
+	blow  context.CancelFunc
 }
 
 var errKilled = errors.New("the engine was killed")
 
 func (f *fuse) spend(request *http.Request) error {
-	if request.Method == http.MethodGet || strings.Contains(request.URL.Path, "/events") || strings.Contains(request.URL.Path, "/leases/") {
+	if strings.Contains(request.URL.Path, "/events") || strings.Contains(request.URL.Path, "/leases/") {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if request.Method == http.MethodGet {
+		if strings.Contains(request.URL.Path, "/namespaces/") && !request.URL.Query().Has("watch") {
+			f.reads = append(f.reads, request.URL.Path)
+		}
+		return nil
+	}
 	if f.left == 0 {
 		f.blow()
 		return errKilled
@@ -125,6 +134,13 @@ func (f *fuse) spent() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.writes...)
+}
+
+// read are the paths of what was read past the caches.
+func (f *fuse) read() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.reads)
 }
 
 type fused struct {
@@ -196,6 +212,8 @@ func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time, ki
 			&platformv1.Application{}: {Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: "database"})},
 			&corev1.Pod{}:             {Transform: engine.TrimPod},
 			&platformv1.Operation{}:   {Transform: engine.TrimOperation},
+			&platformv1.Component{}:   {Transform: engine.TrimMade},
+			&platformv1.WorkloadSet{}: {Transform: engine.TrimMade},
 		}},
 	})
 	if err != nil {
@@ -211,8 +229,14 @@ func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time, ki
 }
 
 // node plays kubelet and agents for the pods of a namespace: each pod runs at once, and
-// its agent reports the plan that the ConfigMap holds.
+// its agent reports the plan that the ConfigMap holds. Nobody can be called there.
 func node(t *testing.T, namespace string) {
+	t.Helper()
+	nodeAt(t, namespace, "192.0.2.1")
+}
+
+// nodeAt is a node whose pods have this address.
+func nodeAt(t *testing.T, namespace, address string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -227,8 +251,8 @@ func node(t *testing.T, namespace string) {
 	go func() {
 		defer close(ended)
 		for e := range pods.ResultChan() {
-			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.PodIP == "" && pod.DeletionTimestamp == nil {
-				if err := start(ctx, pod); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.PodIP == "" && pod.DeletionTimestamp == nil && !stubborn(pod) {
+				if err := start(ctx, pod, address); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 					t.Errorf("cannot start pod %s: %v", pod.Name, err)
 				}
 			}
@@ -237,7 +261,7 @@ func node(t *testing.T, namespace string) {
 	t.Cleanup(func() { cancel(); pods.Stop(); <-ended })
 }
 
-func start(ctx context.Context, pod *corev1.Pod) error {
+func start(ctx context.Context, pod *corev1.Pod, address string) error {
 	set := &platformv1.WorkloadSet{}
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: metav1.GetControllerOf(pod).Name}
 	if err := env.Client.Get(ctx, key, set); err != nil {
@@ -255,7 +279,7 @@ func start(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	running := reported.DeepCopy()
-	running.Status.Phase, running.Status.PodIP = corev1.PodRunning, "192.0.2.1"
+	running.Status.Phase, running.Status.PodIP = corev1.PodRunning, address
 	running.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	return env.Client.Status().Patch(ctx, running, client.MergeFrom(reported))
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -36,6 +37,7 @@ steps:
       command: [redis-cli, -h, "${target.application}", KEYS, "${parameters.what}"]
       env: [{name: REDISCLI_AUTH, secret: {credential: default, key: password}}]
       outputs: {keys: '=~"^[0-9]+$" @allowed("a whole number")'}
+    types: {keys: int}
 `
 
 // jobs plays the controller of Jobs and the kubelet for their pods in a namespace: what they are asked for decides how they end.
@@ -46,7 +48,7 @@ type jobs struct {
 	moves func(mover.Plan) (mover.Result, platformv1.OperationPhase)
 }
 
-// playJobs starts them. A command that ends in "wait" never ends by itself, one that ends in "fail" fails, others count 42 keys.
+// playJobs starts them. A command that ends in "wait" never ends by itself, one that ends in "fail" fails, one that ends in "bad" finds the data bad, others count 42 keys.
 func playJobs(t *testing.T, namespace string) *jobs {
 	t.Helper()
 	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}})
@@ -101,6 +103,8 @@ func (j *jobs) play(ctx context.Context, job *batchv1.Job) error {
 		return j.move(ctx, job, pod)
 	case "fail":
 		return end(ctx, job, pod, 1, "NOAUTH Authentication\nrequired.")
+	case "bad":
+		return end(ctx, job, pod, plan.ExitDataBad, "key 7 cannot be read")
 	}
 	return end(ctx, job, pod, 0, "keys=42\n")
 }
@@ -126,6 +130,21 @@ func (j *jobs) move(ctx context.Context, job *batchv1.Job, pod *corev1.Pod) erro
 		return end(ctx, job, pod, 1, string(text))
 	}
 	return end(ctx, job, pod, 0, string(text))
+}
+
+// cancelled cancels an Operation once a mover works for it.
+func (j *jobs) cancelled(t *testing.T, op *platformv1.Operation, verb mover.Verb) {
+	t.Helper()
+	testkit.Eventually(t, "a mover", func(context.Context) error {
+		if len(j.verbs(t, verb)) == 0 {
+			return fmt.Errorf("there is none")
+		}
+		return nil
+	})
+	if err := env.Client.Patch(t.Context(), op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, op, platformv1.OperationCancelled)
 }
 
 // verbs are the Jobs of movers that there were for a verb, in no order.
@@ -218,8 +237,9 @@ func TestJobOfAnOperation(t *testing.T) {
 	}
 	op := operate(t, app, "well", "Count", nil)
 	status := ends(t, op, platformv1.OperationSucceeded)
-	if outputs := status.Steps[0].Outputs; outputs["keys"] != "42" || outputs["job"] != "well-count" {
-		t.Errorf("outputs are %v", outputs)
+	step := status.Steps[0]
+	if step.Outputs["keys"] != "42" || step.Outputs["job"] != "well-count" || step.OutputTypes["keys"] != platformv1.OutputInt || len(step.OutputTypes) != 1 {
+		t.Errorf("outputs are %v, of types %v", step.Outputs, step.OutputTypes)
 	}
 	job := played.only(t)
 	pod := job.Spec.Template.Spec

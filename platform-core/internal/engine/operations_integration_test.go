@@ -23,6 +23,8 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
+	"github.com/zeroinfra/platform-core/sdk/testkit/example"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // author is who these tests are for the API server.
@@ -81,6 +83,21 @@ func served(t *testing.T, changes ...func(*platformv1.ApplicationSpec)) *platfor
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	return app
+}
+
+// servedSample is an object of a kind of the examples that is Ready, and the Application that it compiles to, under an engine that knows the kind and
+// runs until the test ends.
+func servedSample(t *testing.T, kind typed.Registration, version string) (*example.Sample, *platformv1.Application) {
+	t.Helper()
+	namespace := env.Namespace(t)
+	runTyped(t, kind)
+	node(t, namespace)
+	sample := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Spec: example.SampleSpec{Version: version, Replicas: 1}}
+	create(t, sample)
+	testkit.WaitForReady(t, env.Client, sample)
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample-a"}}
+	refresh(t, app)
+	return sample, app
 }
 
 // ownMemory has Redis use what is said here, whatever its container may: of another limit nobody has to tell a process then.
@@ -291,6 +308,9 @@ func TestOperationsOfSeveralSteps(t *testing.T) {
 	refresh(t, child)
 	if child.Status.Phase != platformv1.OperationSucceeded || !metav1.IsControlledBy(child, op) || status.Steps[3].Outputs["operation"] != child.Name {
 		t.Errorf("the child is %+v", child.Status)
+	}
+	if read, scaled := status.Steps[1], child.Status.Steps[0]; read.OutputTypes["pods"] != platformv1.OutputInt || scaled.OutputTypes["generation"] != platformv1.OutputInt {
+		t.Errorf("outputs are of types %v and %v", read.OutputTypes, scaled.OutputTypes)
 	}
 	sign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sign"}}
 	refresh(t, sign)

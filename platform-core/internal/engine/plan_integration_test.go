@@ -288,16 +288,9 @@ func TestNobodyAppliesByAPlan(t *testing.T) {
 
 // An object that compiles to an Application is planned as what it would compile to.
 func TestPlanOfATypedObject(t *testing.T) {
-	namespace := env.Namespace(t)
-	runTyped(t, typed.Register(example.Kind{}))
-	node(t, namespace)
-	sample := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Spec: example.SampleSpec{Version: "7.0", Replicas: 1}}
-	create(t, sample)
-	testkit.WaitForReady(t, env.Client, sample)
-	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample-a"}}
-	refresh(t, app)
+	sample, app := servedSample(t, typed.Register(example.Kind{}), "7.0")
 	check := untouched(t, app)
-	c := cluster{t, env.Kubeconfig(t), namespace}
+	c := cluster{t, env.Kubeconfig(t), app.Namespace}
 	out, errs, code := c.zictl(edited(t, sample, "Sample", func(u *unstructured.Unstructured) { set(t, u, "8.0", "version") }))
 	if code != 1 || errs != "" {
 		t.Errorf("it ends with %d: %s", code, errs)

@@ -202,7 +202,8 @@ func TestRestoreToAPointInTime(t *testing.T) {
 	held(t, begins(t, app.Namespace, "early", backup.Name, towards(later.Add(-time.Hour))), platformv1.ReasonRestoreRefused, "and the Backup was whole at")
 	held(t, begins(t, app.Namespace, "elsewhere", backup.Name, towards(later), func(s *platformv1.ApplicationSpec) { s.RestoreFrom.Target.Parameters = nil }),
 		platformv1.ReasonRestoreRefused, `parameter "log" is missing: where the log is`)
-	held(t, begins(t, app.Namespace, "keyless", backup.Name, towards(later)), platformv1.ReasonRestoreFailed, `names Secret "log-keys" for the credential "keys", which is not there`)
+	held(t, begins(t, app.Namespace, "keyless", backup.Name, towards(later), func(s *platformv1.ApplicationSpec) { s.RestoreFrom.Target.Credentials[0].PasswordFrom.Name = "lost" }),
+		platformv1.ReasonRestoreFailed, `names Secret "lost" for the credential "keys", which is not there`)
 	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 0 {
 		t.Errorf("there were movers: %v", movers)
 	}

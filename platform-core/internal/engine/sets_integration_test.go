@@ -337,7 +337,7 @@ func TestScaleGoesUpToTheApplication(t *testing.T) {
 			return err
 		}
 		for _, text := range says {
-			if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == "ScaleReverted" && strings.Contains(e.Note, text) }) {
+			if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == "EditReverted" && strings.Contains(e.Note, text) }) {
 				return fmt.Errorf("none says %q", text)
 			}
 		}

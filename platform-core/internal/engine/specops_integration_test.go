@@ -424,19 +424,20 @@ func (store) WriteThrough() map[string]string {
 	return map[string]string{"components[web].replicas": "replicas"}
 }
 
-// What is edited of a typed object is recorded in its own words, unless an Operation edited it.
-func TestAnEditedTypedObjectIsOnRecord(t *testing.T) {
-	namespace := env.Namespace(t)
-	runTyped(t, typed.Register(store{}))
-	node(t, namespace)
-	// What an operator of a kind that Operations can change has.
+// mayWrite gives the engine what an operator has of a kind that Operations can change.
+func mayWrite(t *testing.T, namespace string) {
+	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "writer"}
 	create(t, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{example.GroupVersion.Group}, Resources: []string{"samples"}, Verbs: []string{"patch"}}}})
 	create(t, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: account.User}}})
-	sample := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}, Spec: example.SampleSpec{Version: "1.0", Replicas: 1}}
-	create(t, sample)
-	testkit.WaitForReady(t, env.Client, sample)
+}
+
+// What is edited of a typed object is recorded in its own words, unless an Operation edited it.
+func TestAnEditedTypedObjectIsOnRecord(t *testing.T) {
+	sample, _ := servedSample(t, typed.Register(store{}), "1.0")
+	namespace := sample.Namespace
+	mayWrite(t, namespace)
 	edit := func(replicas int32) {
 		before := sample.DeepCopy()
 		sample.Spec.Replicas = replicas

@@ -56,13 +56,17 @@ func (e *engine) facts(seen stored) failover.Facts {
 // labels gives the writer's label, as the rollout does.
 func (e *engine) labels(seen stored) {
 	for _, p := range e.pods {
+		if p.labelled && e.memory.IsShut() {
+			p.labelled = false
+			return
+		}
 		if p.labelled && (seen.record.Primary == nil || p.name != seen.record.Primary.Name) {
 			p.labelled = false
 			return
 		}
 	}
 	held := slices.ContainsFunc(e.pods, func(p *pod) bool { return p.there && p.labelled })
-	if seen.record.Primary == nil || held {
+	if seen.record.Primary == nil || held || e.memory.IsShut() {
 		return
 	}
 	if p := e.find(seen.record.Primary.Name); p != nil && p.there && p.reported.Member.Writing && p.reported.Health == report.Healthy {

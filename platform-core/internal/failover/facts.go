@@ -19,6 +19,8 @@ type Facts struct {
 	Record permission.Record
 	// Former is the member that was named last; nil as long as none was.
 	Former *permission.Member
+	// NamedFor is how long the record has named who it names; 0 when that is not known.
+	NamedFor time.Duration
 	// Mode of failover.
 	Mode Mode
 	// After is how long the writer is down before another one takes over.
@@ -150,6 +152,8 @@ type Pod struct {
 	Accuses bool
 	// Sync says whether it has the writer's data, but for what is on its way.
 	Sync Sync
+	// Reluctance is why it does not come to write, as its agent says, while it is well otherwise; empty for nothing.
+	Reluctance string
 	// Established says that it has the label of the role that writes.
 	Established bool
 	// Order among candidates, and how far behind it is, where reports tell.

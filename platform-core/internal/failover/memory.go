@@ -28,6 +28,11 @@ const (
 	pauseAgain = 10 * time.Second
 	// pastHistories are as many as are remembered.
 	pastHistories = 16
+	// proxyPeriod is how often kube-proxy changes at most where Services lead, all of them together, unless it is told otherwise. The label of
+	// one writer goes that long before the next one has it, where that can be foreseen: it would have to wait for the rest of the time.
+	proxyPeriod = time.Second
+	// shutFor is how long the label of a writer is off before it is paused: what is left of proxyPeriod goes by until the next one writes.
+	shutFor = 700 * time.Millisecond
 	// tries is how often a candidate is called in vain before another is chosen.
 	tries = 3
 )
@@ -40,8 +45,9 @@ type Memory struct {
 	named permission.Member
 	// established says that the writer of the term was seen to write.
 	established bool
-	// down is since when the writer is seen to be down, 0 when it is not.
-	down time.Duration
+	// down is since when the writer is seen to be down, but for the time in which it was not, and well since when it is not any more; both 0 for a
+	// writer that was not down of late.
+	down, well time.Duration
 	// absent is since when members of the list are not well.
 	absent map[permission.Member]time.Duration
 	// history of the writer's data, as it reported it last; also that of the one before, while nobody writes.
@@ -61,6 +67,8 @@ type Memory struct {
 	// deposal under way, and since when nobody writes any more; 0 before. What was measured before may have changed.
 	deposal *permission.Deposal
 	settled time.Duration
+	// shut is since when Services lead to the writer no more although it may write, 0 while they do.
+	shut time.Duration
 	// pause of the writer.
 	pause pause
 	// vouched is who had all that the writer had, when that took no more writes.
@@ -181,8 +189,12 @@ func (m *Memory) Paused(attempt int, at time.Duration, outcome PauseOutcome, pro
 		p.held = at
 	case PauseFailed:
 		p.failed, p.problem = at, problem
+		m.shut = 0
 	}
 }
+
+// IsShut says whether the writer of the record is to be without its label, so that Services lead nobody to it who is not there yet.
+func (m *Memory) IsShut() bool { return m.shut != 0 }
 
 // Wrote takes note that the record is this one since the answer that came at a time.
 func (m *Memory) Wrote(r permission.Record, at time.Duration) {

@@ -18,6 +18,7 @@ func (f *Facts) obey(m *Memory, d Decision, writer *Pod) Decision {
 		d.Message = fmt.Sprintf("pod %s is to hand over, and no other can take over: %s", writer.Name, problem)
 		if !d.measuring {
 			d.Refused = d.Message
+			m.shut = 0
 		}
 		return d
 	}
@@ -84,10 +85,14 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 	p := &m.pause
 	switch {
 	case p.attempt == 0 || p.failed != 0 && f.Now-p.failed >= p.again():
+		if !f.closes(m, d, writer) {
+			return false
+		}
 		// The time counts from before the call.
 		*p = pause{attempt: p.attempt + 1, began: f.Now}
 		f.expire(m, d)
 	case p.failed != 0:
+		m.shut = 0
 		d.wakeAt(p.failed + p.again())
 		d.Message = fmt.Sprintf("%s did not hand over to %s, and is asked again: %s", writer.Name, best.Name, p.problem)
 		return false
@@ -107,6 +112,23 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 		return true
 	}
 	return f.caughtUp(m, d, writer, best)
+}
+
+// closes says whether Services have not led to the writer for long enough to pause it. Those that clients come through go on to reach it until they
+// have their clients wait: a connection that they cannot make would keep them from trying again for a while.
+func (f *Facts) closes(m *Memory, d *Decision, writer *Pod) bool {
+	if f.Before == SomeBefore {
+		m.shut = 0
+		return true
+	}
+	f.shut(m, writer)
+	until := m.shut + shutFor
+	if m.shut == 0 || f.Now >= until {
+		return true
+	}
+	d.Steps = nil
+	d.wakeAt(until)
+	return false
 }
 
 // prepares says whether something has still to be done before the writer is paused.

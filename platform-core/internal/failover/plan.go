@@ -14,7 +14,7 @@ import (
 // Plan decides what to do now.
 func Plan(f Facts, m *Memory) Decision {
 	m.begin(f.Record)
-	if f.Record.Term == 0 {
+	if f.Record.Founding() {
 		return f.bootstrap()
 	}
 	if promised := f.promised(); promised > f.Record.Term {
@@ -29,7 +29,7 @@ func Plan(f Facts, m *Memory) Decision {
 	return f.reign(m)
 }
 
-// bootstrap gives the set its first record.
+// bootstrap gives the set its first record, or the first one of other volumes.
 func (f *Facts) bootstrap() Decision {
 	d := Decision{State: Starting}
 	var members []permission.Member
@@ -46,13 +46,14 @@ func (f *Facts) bootstrap() Decision {
 		return d
 	}
 	d.Message = "the first writer is being named"
-	promised := f.promised()
-	if promised == 0 {
+	// What members know of a record that names nobody is no writer's term.
+	promised, known := f.promised(), f.Record.Term
+	if promised <= known {
 		// The others are members once they have its data.
 		members = members[:1]
 	}
 	first, err := f.Record.Bootstrap(members)
-	if err == nil && promised > 0 {
+	if err == nil && promised > known {
 		f.resume(&d, first, promised)
 		return d
 	}
@@ -70,7 +71,7 @@ func (f *Facts) bootstrap() Decision {
 // resume goes on where volumes know of a later term than the record. The pod that was named in it goes on as the writer, if it
 // is there: its data is the latest, and with its term nobody else can have a permission.
 func (f *Facts) resume(d *Decision, next permission.Record, promised int64) {
-	next.Term, next.Primary = promised+1, nil
+	next.Term, next.Primary = max(promised+1, next.Term), nil
 	// Who was named in between is not known: none that is promised the term proves then that nobody writes.
 	var former *permission.Member
 	for _, p := range f.Pods {
@@ -146,10 +147,11 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 		}
 		if f.alone(writer) && !f.takesOver() {
 			// Nobody could take over: what is wrong with the pod is told by itself.
-			d.Message = ""
+			d.Message, m.shut = "", 0
 			return d
 		}
 		if f.Mode == Manual && (f.Order == nil || f.Order.Way == HandOver) {
+			m.shut = 0
 			d.Message += "; failover.mode is Manual, so that another pod takes over only when you say so: " + howToSwitch
 			if f.Order != nil {
 				d.Refused = d.Message
@@ -157,7 +159,7 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 			return d
 		}
 		if f.Now < at && !f.takesOver() {
-			d.wakeAt(at)
+			f.foresee(m, &d, writer, at)
 			return d
 		}
 		return f.replace(m, d, why)
@@ -165,7 +167,30 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 	if f.Order != nil {
 		return f.obey(m, d, writer)
 	}
+	m.shut = 0
 	return d
+}
+
+// foresee gets ready for another writer, which there is when this one is not back at a time: who could that be, and whom Services do not lead to.
+func (f *Facts) foresee(m *Memory, d *Decision, writer *Pod, at time.Duration) {
+	d.wakeAt(at)
+	if soon := at - proxyPeriod; f.Now < soon {
+		d.wakeAt(soon)
+		return
+	}
+	switch best, _ := f.heir(m, d); {
+	case best != nil:
+		f.shut(m, writer)
+	case !d.measuring:
+		m.shut = 0
+	}
+}
+
+// shut has the writer's label go before it is deposed.
+func (f *Facts) shut(m *Memory, writer *Pod) {
+	if m.shut == 0 && writer != nil && writer.Established {
+		m.shut = f.Now
+	}
 }
 
 // alone says whether no other pod is wanted than the one that writes, which is there with its volume.
@@ -195,13 +220,23 @@ func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at tim
 		grace = patience
 	}
 	since := func() time.Duration {
+		f.relapses(m)
 		if m.down == 0 {
 			m.down = f.Now
 			if writer != nil && writer.Health == report.Unhealthy {
-				m.down = max(f.Now-min(max(writer.FailedFor, 0), grace), 1)
+				failed := min(max(writer.FailedFor, 0), grace)
+				if !m.established {
+					// What it was before it was named is not held against it.
+					failed = min(failed, f.NamedFor)
+				}
+				m.down = max(f.Now-failed, 1)
 			}
 		}
-		return m.down + grace
+		if m.established {
+			return m.down + grace
+		}
+		// It may have written for an engine before this one.
+		return min(m.down+grace, max(f.Now-f.NamedFor+patience, m.down+f.After))
 	}
 	switch {
 	case writer == nil:
@@ -216,9 +251,27 @@ func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at tim
 		return fmt.Sprintf("pod %s, which writes, is reached neither by those that follow it nor by the operator", name), f.Now
 	case !writer.Member.Writing || writer.Health == report.Unhealthy || writer.Health == report.Stopped:
 		return fmt.Sprintf("the process of pod %s, which writes, is down", name), since()
+	case !m.established && writer.Reluctance != "":
+		return fmt.Sprintf("pod %s, which is to write, does not come to it: %s", name, writer.Reluctance), since()
 	}
-	m.down = 0
+	switch {
+	case !m.established:
+		m.down, m.well = 0, 0
+	case m.down != 0 && m.well == 0:
+		m.well = f.Now
+	}
 	return "", 0
+}
+
+// relapses has a writer that is down again be down for as long as it was before, unless it was well for as long as others wait: what comes back to
+// die again is not waited for anew each time.
+func (f *Facts) relapses(m *Memory) {
+	if well := f.Now - m.well; m.well != 0 && well < f.After {
+		m.down += well
+	} else if m.well != 0 {
+		m.down = 0
+	}
+	m.well = 0
 }
 
 // accused says whether a follower is not asked any more.
@@ -243,6 +296,9 @@ func (f *Facts) unanswered(m *Memory, writer *Pod, d *Decision) bool {
 func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
 	best, problem := f.heir(m, &d)
 	if best == nil {
+		if !d.measuring {
+			m.shut = 0
+		}
 		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s%s", why, problem, f.bereft())
 		if f.takesOver() && !d.measuring {
 			d.Refused = d.Message

@@ -4,6 +4,7 @@ package failover_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,11 +68,23 @@ func handingOver(t *testing.T, m *failover.Memory) failover.Facts {
 		m.Told(p.Name, 1, failover.Answer{At: f.Now, Member: p.Member})
 	}
 	m.Measured("a-2", f.Now, failover.Measurement{Order: 1})
+	shut(t, m, &f)
 	d := failover.Plan(f, m)
 	if len(d.Steps) != 1 || d.Steps[0].Action != failover.Pause || d.Steps[0].Attempt != 1 {
 		t.Fatalf("the steps are %v", d.Steps)
 	}
 	return f
+}
+
+// shut has the writer lose its label, and lets the time pass until it may be paused.
+func shut(t *testing.T, m *failover.Memory, f *failover.Facts) {
+	t.Helper()
+	d := failover.Plan(*f, m)
+	if len(d.Steps) != 0 || d.Wake <= f.Now || d.Wake > f.Now+time.Second || !m.IsShut() {
+		t.Fatalf("the steps are %v, and it looks again after %s", d.Steps, d.Wake-f.Now)
+	}
+	f.Pods[0].Established = false
+	f.Now = d.Wake
 }
 
 // TestWhatComesBeforeAPause is done first, once for each attempt, and nobody waits for it for long.
@@ -137,8 +150,13 @@ func TestAPauseEnds(t *testing.T) {
 			t.Errorf("on a pause that is over it does %v", s)
 		}
 	}
+	if m.IsShut() {
+		t.Error("Services do not lead to it after a pause that failed")
+	}
 	f.Now += 10 * time.Second
+	f.Pods[0].Established = true
 	m.Measured("a-2", f.Now, failover.Measurement{Order: 2})
+	shut(t, &m, &f)
 	d = failover.Plan(f, &m)
 	if len(d.Steps) != 1 || d.Steps[0].Action != failover.Pause || d.Steps[0].Attempt != 2 {
 		t.Errorf("it does not ask anew: %v", d.Steps)
@@ -223,6 +241,68 @@ func TestTheTimeOfTheProbeCounts(t *testing.T) {
 	}
 }
 
+// TestTheTimeBeforeItWasNamedDoesNotCount: a pod that was down for long, and is named since nobody else can be, has the time of a new writer to begin.
+func TestTheTimeBeforeItWasNamedDoesNotCount(t *testing.T) {
+	for named, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 2 * time.Second: 28 * time.Second} {
+		f, m := trio(), failover.Memory{}
+		f.Pods[0].Member.Writing, f.Pods[0].Health, f.Pods[0].FailedFor, f.Pods[0].Established = false, report.Unhealthy, time.Hour, false
+		f.NamedFor = named
+		begun := f.Now
+		for deposed := false; !deposed && f.Now < begun+time.Minute; {
+			d := failover.Plan(f, &m)
+			if deposed = len(d.Steps) == 1 && d.Steps[0].Action == failover.Write && d.Steps[0].Record.Primary == nil; !deposed {
+				f.Now, f.NamedFor = f.Now+100*time.Millisecond, f.NamedFor+100*time.Millisecond
+			}
+		}
+		if took := f.Now - begun; took != want {
+			t.Errorf("named for %v, another takes over in %v, want %v", named, took, want)
+		}
+	}
+}
+
+// TestOneThatDoesNotComeToWriteIsReplaced: its process is well, and no writer all the same. What a writer's process complains of is no reason.
+func TestOneThatDoesNotComeToWriteIsReplaced(t *testing.T) {
+	f, m := trio(), failover.Memory{}
+	f.Pods[0].Established, f.Pods[0].Reluctance = false, "cannot promote: exit code 1; it is tried again"
+	begun := f.Now
+	var d failover.Decision
+	for d = failover.Plan(f, &m); len(d.Steps) == 0 && f.Now < begun+time.Minute; d = failover.Plan(f, &m) {
+		if !strings.Contains(d.Message, "pod a-0, which is to write, does not come to it: cannot promote: exit code 1") || d.State != failover.Starting {
+			t.Fatalf("after %s it is %s: %q", f.Now-begun, d.State, d.Message)
+		}
+		f.Now += 100 * time.Millisecond
+	}
+	if took := f.Now - begun; took != 30*time.Second || d.Steps[0].Action != failover.Write || d.Steps[0].Record.Primary != nil {
+		t.Fatalf("after %s it does %v", took, d.Steps)
+	}
+	former := *f.Record.Primary
+	f.Record, f.Former, f.Pods[0].Member.Writing = d.Steps[0].Record, &former, false
+	for f.Record.Primary == nil && f.Now < begun+2*time.Minute {
+		for _, s := range failover.Plan(f, &m).Steps {
+			switch s.Action {
+			case failover.Write:
+				f.Record = s.Record
+			case failover.Promise, failover.Ask:
+				p := &f.Pods[slices.IndexFunc(f.Pods, func(p failover.Pod) bool { return p.Name == s.Pod })]
+				p.Member.Promised = f.Record.Term
+				m.Answered(s.Pod, failover.Answer{At: f.Now, Member: p.Member})
+			case failover.Measure:
+				m.Measured(s.Pod, f.Now, failover.Measurement{})
+			}
+		}
+		f.Now += 100 * time.Millisecond
+	}
+	if f.Record.Primary == nil || f.Record.Primary.Name == "a-0" {
+		t.Errorf("the next one is %+v", f.Record.Primary)
+	}
+
+	f, m = trio(), failover.Memory{}
+	f.Pods[0].Reluctance = "a hook failed"
+	if d := failover.Plan(f, &m); d.State != failover.Steady || d.Message != "" {
+		t.Errorf("a writer that complains is %s: %q", d.State, d.Message)
+	}
+}
+
 // TestOneAloneIsNotAwaited: where nobody could take over, the pod itself says what is wrong with it; that its volume is another one, it cannot know.
 func TestOneAloneIsNotAwaited(t *testing.T) {
 	alone := func() failover.Facts {
@@ -254,5 +334,137 @@ func TestOneAloneIsNotAwaited(t *testing.T) {
 				t.Errorf("%s: it does %v", name, s)
 			}
 		}
+	}
+}
+
+// TestOtherVolumesHaveANewFirstWriter: the first pod has the data, whatever term the others have heard of.
+func TestOtherVolumesHaveANewFirstWriter(t *testing.T) {
+	f := trio()
+	f.Record = f.Record.Refound()
+	f.Former = nil
+	founded := f.Record.Term
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		p.Established, p.Member = false, failover.Known{Identity: "new of " + p.Name}
+		if i > 0 {
+			p.Member.Promised = founded
+		}
+	}
+	d := failover.Plan(f, &failover.Memory{})
+	if len(d.Steps) != 1 || d.Steps[0].Action != failover.Write {
+		t.Fatalf("the steps are %v", d.Steps)
+	}
+	s := d.Steps[0]
+	if s.Record.Primary == nil || s.Record.Primary.Name != "a-0" || s.Record.Term <= founded || len(s.Record.List.Members) != 1 || s.Record.List.Version <= f.Record.List.Version || s.Change != nil {
+		t.Errorf("it writes %v, by %+v", s, s.Change)
+	}
+	// One is missing, which may be the one that has the data.
+	f.Pods = f.Pods[1:]
+	if d := failover.Plan(f, &failover.Memory{}); len(d.Steps) != 0 {
+		t.Errorf("without the first pod it does %v", d.Steps)
+	}
+}
+
+// down lets time pass in steps, with a writer that is down as often as is said, and returns when it was deposed; 0 when it was not.
+func down(f *failover.Facts, m *failover.Memory, limit time.Duration, isDown func(since time.Duration) bool) time.Duration {
+	for begun := f.Now; f.Now < begun+limit; f.Now += 100 * time.Millisecond {
+		f.Pods[0].Health = report.Healthy
+		if isDown(f.Now - begun) {
+			f.Pods[0].Health = report.Unhealthy
+		}
+		if d := failover.Plan(*f, m); len(d.Steps) == 1 && d.Steps[0].Action == failover.Write {
+			return f.Now - begun
+		}
+		// The rollout goes by it.
+		f.Pods[0].Established = !m.IsShut() && (f.Pods[0].Established || f.Pods[0].Health == report.Healthy)
+	}
+	return 0
+}
+
+func always(time.Duration) bool { return true }
+
+// TestServicesLeadToNobodyBeforeAnotherTakesOver: the label of a writer that is down goes before its time is over, where another one can take over. It is
+// not kept from one that is back, and comes back when no other can any more.
+func TestServicesLeadToNobodyBeforeAnotherTakesOver(t *testing.T) {
+	others := func(f *failover.Facts, health report.Health) { f.Pods[1].Health, f.Pods[2].Health = health, health }
+	f, m := trio(), failover.Memory{}
+	failover.Plan(f, &m)
+	if down(&f, &m, 900*time.Millisecond, always); m.IsShut() {
+		t.Error("Services do not lead to it more than a second before another one can")
+	}
+	if down(&f, &m, time.Second, always); !m.IsShut() {
+		t.Error("Services lead to it")
+	}
+	others(&f, report.Unhealthy)
+	if at := down(&f, &m, 5*time.Second, always); at != 0 || m.IsShut() {
+		t.Errorf("no other can take over, and Services do not lead to it: it is deposed after %s", at)
+	}
+	others(&f, report.Healthy)
+	f, m = trio(), failover.Memory{}
+	failover.Plan(f, &m)
+	if down(&f, &m, 3*time.Second, func(since time.Duration) bool { return since < 1500*time.Millisecond }); m.IsShut() || !f.Pods[0].Established {
+		t.Error("Services do not lead to it, and it is back")
+	}
+}
+
+// TestAnotherFailureWhileAnOrderWaits: a writer that did not hand over and was down for a moment meanwhile is one that Services lead to.
+func TestAnotherFailureWhileAnOrderWaits(t *testing.T) {
+	var m failover.Memory
+	f := handingOver(t, &m)
+	m.Paused(1, f.Now, failover.PauseFailed, "it cannot")
+	f.Measures = failover.FromReports
+	if at := down(&f, &m, 5*time.Second, func(since time.Duration) bool { return since >= time.Second && since < 2500*time.Millisecond }); at != 0 || m.IsShut() {
+		t.Errorf("Services do not lead to it, and it is back: it is deposed after %s", at)
+	}
+}
+
+// TestAWriterThatKeepsDyingIsReplaced: to be back for a moment is not to be back. The time in which it is down adds up, and no other; one that
+// stays has all of the time again.
+func TestAWriterThatKeepsDyingIsReplaced(t *testing.T) {
+	for name, tc := range map[string]struct {
+		down, up, want time.Duration
+	}{
+		"for a moment": {500 * time.Millisecond, 300 * time.Millisecond, 3200 * time.Millisecond},
+		"nearly":       {1100 * time.Millisecond, 1900 * time.Millisecond, 3900 * time.Millisecond},
+		"for a while":  {1900 * time.Millisecond, 2200 * time.Millisecond, 0},
+	} {
+		f, m := trio(), failover.Memory{}
+		failover.Plan(f, &m)
+		at := down(&f, &m, 20*time.Second, func(since time.Duration) bool { return since%(tc.down+tc.up) < tc.down })
+		if at < tc.want-100*time.Millisecond || at > tc.want+300*time.Millisecond {
+			t.Errorf("back %s: it is deposed after %v, want %v", name, at, tc.want)
+		}
+	}
+}
+
+// TestANewWriterIsGivenTime, and one that has been one for long is not given that again by an engine that knows nothing.
+func TestANewWriterIsGivenTime(t *testing.T) {
+	for named, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 10 * time.Second: 20 * time.Second, time.Hour: 2 * time.Second} {
+		f, m := trio(), failover.Memory{}
+		f.Pods[0].Established = false
+		begun := f.Now
+		var at time.Duration
+		for at == 0 && f.Now < begun+time.Minute {
+			f.NamedFor = 0
+			if named > 0 {
+				f.NamedFor = named + f.Now - begun
+			}
+			f.Pods[0].Health = report.Unhealthy
+			if d := failover.Plan(f, &m); len(d.Steps) == 1 && d.Steps[0].Action == failover.Write {
+				at = f.Now - begun
+			}
+			f.Now += 100 * time.Millisecond
+		}
+		if at < want-100*time.Millisecond || at > want+300*time.Millisecond {
+			t.Errorf("named for %s, it is deposed after %s, want %s", named, at, want)
+		}
+	}
+	// What it was down before it wrote counts for nothing.
+	f, m := trio(), failover.Memory{}
+	f.Pods[0].Established = false
+	down(&f, &m, 20*time.Second, always)
+	down(&f, &m, 500*time.Millisecond, func(time.Duration) bool { return false })
+	if at := down(&f, &m, 5*time.Second, always); at < 1900*time.Millisecond {
+		t.Errorf("it is deposed after %s", at)
 	}
 }

@@ -21,7 +21,7 @@ import (
 func Facts(ctx context.Context, reader client.Reader, app *platformv1.Application, settings render.Settings) (accept.Facts, error) {
 	f := accept.Facts{
 		Components: map[string]*platformv1.Component{},
-		Claims:     map[string]*corev1.PersistentVolumeClaim{}, Settings: settings,
+		Claims:     map[string]*corev1.PersistentVolumeClaim{}, Generations: map[string]string{}, Settings: settings,
 	}
 	var classes storagev1.StorageClassList
 	if err := reader.List(ctx, &classes); err != nil {
@@ -44,6 +44,15 @@ func Facts(ctx context.Context, reader client.Reader, app *platformv1.Applicatio
 	}
 	for i := range claims.Items {
 		f.Claims[claims.Items[i].Name] = &claims.Items[i]
+	}
+	var sets platformv1.WorkloadSetList
+	if err := reader.List(ctx, &sets, ofItsName...); err != nil {
+		return f, err
+	}
+	for i := range sets.Items {
+		if set := &sets.Items[i]; set.Labels[platformv1.ApplicationUIDLabel] == string(app.UID) {
+			f.Generations[set.Name] = set.Spec.Generation()
+		}
 	}
 	var err error
 	f.Backup, err = Source(ctx, reader, app)

@@ -29,6 +29,8 @@ type State struct {
 	Message string
 	// Said is the termination message of its container as it is; empty while it has none.
 	Said string
+	// ExitCode is that of its container; 0 while it has none.
+	ExitCode int32
 	// Ended is when it did; zero while it runs.
 	Ended time.Time
 }
@@ -52,7 +54,8 @@ func Of(ctx context.Context, pods client.Reader, job *batchv1.Job) (State, error
 	}
 	for i := range list.Items {
 		if pod := &list.Items[i]; metav1.IsControlledBy(pod, job) {
-			state.Message, state.Said = cmp.Or(saidBy(pod), state.Message), cmp.Or(lastWords(pod), state.Said)
+			ended := endOf(pod)
+			state.Message, state.Said, state.ExitCode = cmp.Or(saidBy(pod), state.Message), cmp.Or(ended.Message, state.Said), cmp.Or(ended.ExitCode, state.ExitCode)
 		}
 	}
 	if why != "" && state.Message != "" {
@@ -62,14 +65,14 @@ func Of(ctx context.Context, pods client.Reader, job *batchv1.Job) (State, error
 	return state, nil
 }
 
-// lastWords is the termination message of the container of a pod.
-func lastWords(pod *corev1.Pod) string {
+// endOf is how the container of a pod ended; zero while it has not.
+func endOf(pod *corev1.Pod) corev1.ContainerStateTerminated {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.State.Terminated != nil {
-			return status.State.Terminated.Message
+			return *status.State.Terminated
 		}
 	}
-	return ""
+	return corev1.ContainerStateTerminated{}
 }
 
 // saidBy is what the container of a pod left when it ended, or what keeps it from beginning.

@@ -136,7 +136,7 @@ func (a agentStep) settle(r *run, t *plugin.OperationStep, step *platformv1.Step
 		return verdict{waiting: fmt.Sprintf("%s of pod %s: %s", who, pod.Name, answer.Problem), retry: callRetry, unreachable: pod.Name}
 	}
 	if t.Agent.Action != "" {
-		return a.acted(t, step, pod, answer)
+		return a.acted(r, t, step, pod, answer)
 	}
 	return a.answered(t, pod, answer)
 }
@@ -188,15 +188,22 @@ func (a agentStep) call(r *run, t *plugin.OperationStep, pod *Pod) (call *Call, 
 }
 
 // acted judges by what the ops agent said. Its outputs are those of the step, where several pods have some those of the last.
-func (a agentStep) acted(t *plugin.OperationStep, step *platformv1.StepStatus, pod *Pod, answer *Answer) verdict {
+func (a agentStep) acted(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, pod *Pod, answer *Answer) verdict {
 	switch answer.Call.Phase {
 	case report.CallSucceeded:
 		if len(answer.Outputs) > 0 {
-			step.Outputs = answer.Outputs
+			outputs, err := r.recorded(t, answer.Outputs)
+			if err != nil {
+				return failedf("%s of pod %s ended well, and what it said is not as declared: %v", t.Agent.Action, pod.Name, err)
+			}
+			step.Outputs = outputs
 		}
 		return verdict{}
 	case report.CallRunning:
 		return verdict{waiting: fmt.Sprintf("the %s of pod %s", t.Agent.Action, pod.Name), retry: actionPoll}
+	}
+	if answer.Call.Reason == report.ReasonDataBad {
+		noteDataBad(step)
 	}
 	return failedf("%s of pod %s failed: %s", t.Agent.Action, pod.Name, answer.Call.Message)
 }

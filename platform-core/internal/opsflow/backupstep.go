@@ -35,6 +35,8 @@ type Backup struct {
 	Repository, Method, DeletionPolicy string
 	// Retention of it; nil for none.
 	Retention *platformv1.BackupRetention
+	// Series that it is counted in, as if a schedule of that name had made it; that of the Operation when empty.
+	Series string
 	// Timeout of it.
 	Timeout time.Duration
 }
@@ -87,7 +89,8 @@ func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	name := r.childName(step, item{})
 	wanted := &Backup{Verb: BackupLook, Name: name}
 	if step.Outputs[OutputBackup] == "" {
-		wanted = &Backup{Verb: BackupMake, Name: name, Repository: values["repository"], Method: method, DeletionPolicy: values["deletionPolicy"], Retention: retention, Timeout: r.jobDeadline(t, step)}
+		wanted = &Backup{Verb: BackupMake, Name: name, Repository: values["repository"], Method: method, DeletionPolicy: values["deletionPolicy"], Retention: retention,
+			Series: values["series"], Timeout: r.jobDeadline(t, step)}
 	}
 	waiting := fmt.Sprintf("Backup %q", name)
 	answer, v := r.answer(&Effect{Key: r.key(step, ""), Backup: wanted}, waiting)
@@ -109,9 +112,7 @@ func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	case platformv1.BackupCompleted:
 		setOutput(step, OutputDigest, state.Status.Digest)
 		setOutput(step, OutputSize, strconv.FormatInt(state.Status.Size, 10))
-		if source := state.Status.Source; source != nil {
-			setOutput(step, OutputSource, source.Pod)
-		}
+		setOutput(step, OutputSource, state.Status.SourcePods)
 		return verdict{}
 	case platformv1.BackupFailed, platformv1.BackupDeleting:
 		return failedf("%s failed: %s", waiting, cmp.Or(state.Status.Message, "it is being deleted"))
@@ -200,7 +201,8 @@ func (r *run) withdrawBackup(step *platformv1.StepStatus) verdict {
 func (r *run) describeBackup(t *plugin.OperationStep) (lines []string, why string) {
 	values, why := r.values(t)
 	if why != "" {
-		return nil, why
+		// What an earlier step finds out is not known before.
+		return []string{fmt.Sprintf("backs the data up into BackupRepository %s by the method %s", r.shown(t, t.Engine.With["repository"]), r.shown(t, t.Engine.With["method"]))}, ""
 	}
 	method, why := r.facts.backupMethod(values["method"])
 	if why != "" {

@@ -40,7 +40,7 @@ func turn(op *platformv1.Operation, facts Facts, backup *platformv1.Backup) Deci
 }
 
 func standing(phase platformv1.BackupPhase, message string) *platformv1.Backup {
-	return &platformv1.Backup{Status: platformv1.BackupStatus{Phase: phase, Message: message, Digest: "sha256:1", Size: 7, Source: &platformv1.BackupSource{Pod: "p"}}}
+	return &platformv1.Backup{Status: platformv1.BackupStatus{Phase: phase, Message: message, Digest: "sha256:1", Size: 7, SourcePods: "p, q"}}
 }
 
 func TestBackupOfAnOperation(t *testing.T) {
@@ -61,7 +61,7 @@ func TestBackupOfAnOperation(t *testing.T) {
 		t.Errorf("it ends as %+v", d.Status)
 	}
 	outputs := d.Status.Steps[0].Outputs
-	if outputs[OutputBackup] != "nightly-backup" || outputs[OutputDigest] != "sha256:1" || outputs[OutputSize] != "7" || outputs[OutputSource] != "p" {
+	if outputs[OutputBackup] != "nightly-backup" || outputs[OutputDigest] != "sha256:1" || outputs[OutputSize] != "7" || outputs[OutputSource] != "p, q" {
 		t.Errorf("it says %v", outputs)
 	}
 }

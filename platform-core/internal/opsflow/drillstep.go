@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
@@ -31,6 +32,8 @@ const (
 	outputBackupVersion = "version"
 	// outputMade is there once the instance was: it is not made again.
 	outputMade = "made"
+	// outputDataBad is there, with any step, when the data itself was found to be bad, and not merely not looked at.
+	outputDataBad = "dataBad"
 )
 
 // drillPatience is how long a drill that ended early waits for its Backup to say so and for its instance to be gone, which is being deleted then.
@@ -129,8 +132,8 @@ func (r *run) rehearse(step *platformv1.StepStatus) verdict {
 		r.judge(step, platformv1.VerificationUnfinished, fmt.Sprintf("somebody deleted its instance, Application %q", name))
 		return verdict{}
 	}
-	if why := spoiled(app); why != "" {
-		r.judge(step, platformv1.VerificationFailed, why)
+	if outcome, why := spoiled(app); why != "" {
+		r.judge(step, outcome, why)
 		return verdict{}
 	}
 	accepted := conditionIn(app, platformv1.AcceptedCondition)
@@ -168,7 +171,11 @@ func (r *run) verify(step *platformv1.StepStatus, app *platformv1.Application, m
 		r.judge(step, platformv1.VerificationPassed, fmt.Sprintf("an instance of version %s began with it, and Operation %s found the data good", app.Spec.Version, method.Verify.Operation))
 		return verdict{}
 	case platformv1.OperationFailed:
-		r.judge(step, platformv1.VerificationFailed, fmt.Sprintf("Operation %s says: %s", method.Verify.Operation, answer.Child.Error))
+		if foundDataBad(&answer.Child) {
+			r.judge(step, platformv1.VerificationFailed, fmt.Sprintf("Operation %s says: %s", method.Verify.Operation, answer.Child.Error))
+		} else {
+			r.judge(step, platformv1.VerificationUnfinished, fmt.Sprintf("Operation %s did not get to the end of the data: %s", method.Verify.Operation, answer.Child.Error))
+		}
 		return verdict{}
 	case platformv1.OperationCancelled:
 		r.judge(step, platformv1.VerificationUnfinished, fmt.Sprintf("Operation %s was cancelled", child.Name))
@@ -180,16 +187,30 @@ func (r *run) verify(step *platformv1.StepStatus, app *platformv1.Application, m
 	return verdict{waiting: waiting, retry: declaredPoll}
 }
 
-// spoiled says why the data of its Backup cannot be had, whoever tries; empty when it is there, or may be.
-func spoiled(app *platformv1.Application) string {
+// spoiled says why the data of its Backup does not come, whoever tries, and whether that tells of the Backup; empty when it is there, or may be.
+func spoiled(app *platformv1.Application) (outcome platformv1.VerificationOutcome, why string) {
 	for _, component := range app.Status.Components {
 		for _, set := range component.Sets {
-			if set.Restore != nil && set.Restore.Final {
-				return "its data cannot be restored: " + set.Restore.Message
+			switch {
+			case set.Restore == nil || !set.Restore.Final:
+			case set.Restore.Reason == mover.ReasonDamaged, set.Restore.Reason == mover.ReasonNotFound:
+				return platformv1.VerificationFailed, "its data cannot be restored: " + set.Restore.Message
+			default:
+				return platformv1.VerificationUnfinished, "its data could not be put on a volume: " + set.Restore.Message
 			}
 		}
 	}
-	return ""
+	return "", ""
+}
+
+// noteDataBad records that a step failed since the data itself is bad.
+func noteDataBad(step *platformv1.StepStatus) { setOutput(step, outputDataBad, string(yes)) }
+
+// foundDataBad says whether a step of a run that failed has found the data itself to be bad.
+func foundDataBad(run *platformv1.OperationStatus) bool {
+	return slices.ContainsFunc(run.Steps, func(step platformv1.StepStatus) bool {
+		return step.Phase == platformv1.OperationFailed && step.Outputs[outputDataBad] != ""
+	})
 }
 
 func conditionIn(app *platformv1.Application, of string) Condition {

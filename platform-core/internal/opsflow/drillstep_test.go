@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
@@ -109,6 +110,12 @@ func (s *stage) begun() {
 	s.says(metav1.Condition{Type: platformv1.ReadyCondition, Status: metav1.ConditionTrue})
 }
 
+// fails has the Operation that verifies fail in its step, which has outputs.
+func (s *stage) fails(why string, outputs map[string]string) {
+	s.child.Phase, s.child.Error = platformv1.OperationFailed, why
+	s.child.Steps = []platformv1.StepStatus{{Name: "read", Phase: platformv1.OperationFailed, Outputs: outputs}}
+}
+
 func (s *stage) ends(t *testing.T, phase platformv1.OperationPhase, outcome platformv1.VerificationOutcome, says string) {
 	t.Helper()
 	for range 3 {
@@ -152,13 +159,17 @@ func TestDrillGoesByWhatItFinds(t *testing.T) {
 		says    string
 	}{
 		"good": {func(s *stage) { s.child.Phase = platformv1.OperationSucceeded }, platformv1.OperationSucceeded, platformv1.VerificationPassed, "found the data good"},
-		"bad": {func(s *stage) { s.child.Phase, s.child.Error = platformv1.OperationFailed, "key 7 cannot be read" },
+		"bad": {func(s *stage) { s.fails("key 7 cannot be read", map[string]string{outputDataBad: string(yes)}) },
 			platformv1.OperationFailed, platformv1.VerificationFailed, "key 7 cannot be read"},
+		"out of reach":  {func(s *stage) { s.fails("cannot connect", nil) }, platformv1.OperationFailed, platformv1.VerificationUnfinished, "cannot connect"},
 		"nobody looked": {func(s *stage) { s.child.Phase = platformv1.OperationCancelled }, platformv1.OperationFailed, platformv1.VerificationUnfinished, "was cancelled"},
 		"deleted":       {func(s *stage) { s.instance = nil }, platformv1.OperationFailed, platformv1.VerificationUnfinished, "somebody deleted its instance"},
 		"damaged": {func(s *stage) {
-			s.instance.Status.Components = []platformv1.ComponentState{{Sets: []platformv1.SetState{{Restore: &platformv1.RestoreState{Final: true, Message: "BackupDamaged: part 1"}}}}}
+			s.instance.Status.Components = []platformv1.ComponentState{{Sets: []platformv1.SetState{{Restore: &platformv1.RestoreState{Final: true, Reason: mover.ReasonDamaged, Message: "BackupDamaged: part 1"}}}}}
 		}, platformv1.OperationFailed, platformv1.VerificationFailed, "BackupDamaged: part 1"},
+		"no room": {func(s *stage) {
+			s.instance.Status.Components = []platformv1.ComponentState{{Sets: []platformv1.SetState{{Restore: &platformv1.RestoreState{Final: true, Message: "TargetNotEmpty: a file"}}}}}
+		}, platformv1.OperationFailed, platformv1.VerificationUnfinished, "TargetNotEmpty: a file"},
 		"refused": {func(s *stage) {
 			s.says(metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionFalse, Message: "no room"}, metav1.Condition{Type: platformv1.StalledCondition, Status: metav1.ConditionTrue})
 		}, platformv1.OperationFailed, platformv1.VerificationUnfinished, "no room"},
@@ -197,7 +208,8 @@ func TestDrillSurvivesItsController(t *testing.T) {
 						s.begun()
 					} else if s.child != nil && s.child.Phase == platformv1.OperationPending {
 						if s.child.Phase = platformv1.OperationSucceeded; bad == yes {
-							s.child.Phase, phase, outcome = platformv1.OperationFailed, platformv1.OperationFailed, platformv1.VerificationFailed
+							s.fails("it is", map[string]string{outputDataBad: string(yes)})
+							phase, outcome = platformv1.OperationFailed, platformv1.VerificationFailed
 						}
 					}
 					if crash++; crash > 12 {

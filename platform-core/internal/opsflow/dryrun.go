@@ -84,6 +84,8 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		return r.describeBackup(t)
 	case does(*t, plugin.EngineDrill):
 		return r.describeDrill(t)
+	case onData(*t):
+		return r.describeData(t)
 	case t.Engine != nil && t.Engine.Do == plugin.EngineApply:
 		return []string{"waits until the instance is as its spec asks"}, ""
 	case t.Engine != nil:

@@ -36,6 +36,8 @@ type Effect struct {
 	Backup *Backup
 	// Drill is what is to be done about a restore drill.
 	Drill *Drill
+	// Data is what is to be done about the volumes of a set.
+	Data *Data
 }
 
 // Call is a call to an agent of one pod.

@@ -34,7 +34,7 @@ type engineStep struct{}
 
 func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
-		step.Outputs = nil
+		step.Outputs = r.versionBefore(t, step)
 		r.begin(step)
 	}
 	generation, edited := step.Outputs[OutputGeneration]
@@ -47,14 +47,21 @@ func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 		if answer == nil {
 			return v
 		}
-		step.Outputs = maps.Clone(answer.Outputs)
+		for name, value := range answer.Outputs {
+			setOutput(step, name, value)
+		}
 		// What was observed is from before the edit.
 		return verdict{waiting: r.facts.Declared.Object + " to take up the change", retry: declaredPoll}
 	}
-	if v := r.settled(generation); !v.done() || t.Engine.Do != plugin.EngineUpgradePlugin {
-		return v
+	v := r.settled(generation)
+	switch {
+	case !v.done():
+	case t.Engine.Do == plugin.EngineUpgradePlugin:
+		return r.tookOver(t)
+	case t.Engine.Do == plugin.EngineUpgrade:
+		return r.arrived(t, step)
 	}
-	return r.tookOver(t)
+	return v
 }
 
 // tookOver is done when the Application is Ready as made from the version of the plugin that a step asks for. An object that declares one

@@ -21,9 +21,9 @@ func (r *run) variables(t *plugin.OperationStep, item *string) map[string]any {
 		if before == nil {
 			continue
 		}
-		outputs := before.Outputs
-		if outputs == nil {
-			outputs = map[string]string{}
+		outputs := make(map[string]any, len(before.Outputs))
+		for output, text := range before.Outputs {
+			outputs[output] = r.facts.Template.Output(name, output, text)
 		}
 		steps[plugin.StepVariable(name)] = map[string]any{"phase": string(before.Phase), "outputs": outputs}
 	}

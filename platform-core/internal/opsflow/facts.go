@@ -24,6 +24,8 @@ type Facts struct {
 	Template plugin.OperationTemplate
 	// Plugin that the template was looked up in; nil for none.
 	Plugin *platformv1.PluginReference
+	// NoPlugin says why the plugin of the target is not at hand; nil when it is. Only a run that can go back without it has one.
+	NoPlugin *Refusal
 	// Parameters of the Operation, defaults included.
 	Parameters map[string]string
 	// Target in words, for messages.
@@ -53,6 +55,8 @@ type Facts struct {
 	Sets []string
 	// Writing has those of them whose writer the engine names, by name.
 	Writing map[string]Writing
+	// Data has on which volumes the pods of each of them are, by name, for a template that changes that.
+	Data map[string]DataState
 	// Yielding are those of them whose writer hands over by a declared action, by name.
 	Yielding map[string]bool
 	// Pods that those sets are to have now, those that are absent included, in any order.

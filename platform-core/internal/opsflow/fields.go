@@ -12,7 +12,7 @@ import (
 )
 
 // A field below spec is written as components[redis].storage.size: names separated by dots, and after the name of a list
-// whose elements have names, the name of one in brackets.
+// whose elements have names, the name of one in brackets. A name that has dots or brackets of its own has a backslash before each, see Name.
 
 // FieldPluginVersion is the field with the version of the plugin. A typed kind that has none for it keeps an annotation in its place.
 const FieldPluginVersion = "pluginVersion"
@@ -22,15 +22,58 @@ type element struct{ name, key string }
 
 func elementsOf(field string) []element {
 	var path []element
-	for part := range strings.SplitSeq(field, ".") {
-		name, key, _ := strings.Cut(strings.TrimSuffix(part, "]"), "[")
-		path = append(path, element{name, key})
+	var at element
+	var part strings.Builder
+	take := func() string {
+		defer part.Reset()
+		return part.String()
 	}
-	return path
+	for i := 0; i < len(field); i++ {
+		switch c := field[i]; {
+		case c == '\\' && i+1 < len(field):
+			i++
+			part.WriteByte(field[i])
+		case c == '[':
+			at.name = take()
+		case c == ']':
+			at.key = take()
+		case c == '.':
+			path, at = append(path, at.named(take())), element{}
+		default:
+			part.WriteByte(c)
+		}
+	}
+	return append(path, at.named(take()))
 }
 
-// SetField sets a field of a spec as it is in JSON. What is on the way and not there is made. It returns the value that was there before;
-// nil for none.
+// named is the step with a name, where it did not get one before the brackets.
+func (e element) named(name string) element {
+	if e.name == "" {
+		e.name = name
+	}
+	return e
+}
+
+// special are the characters that mean something in a field.
+const special = `\.[]`
+
+// Name is a name as it stands in a field, for one that may have dots or brackets: that of a parameter.
+func Name(name string) string {
+	var quoted strings.Builder
+	for _, c := range name {
+		if strings.ContainsRune(special, c) {
+			quoted.WriteByte('\\')
+		}
+		quoted.WriteRune(c)
+	}
+	return quoted.String()
+}
+
+// Plain is a field for a person, without what Name put there.
+func Plain(field string) string { return strings.ReplaceAll(field, `\`, "") }
+
+// SetField sets a field of a spec as it is in JSON, or takes it out when the value is nil. What is on the way and not there is made. It returns
+// the value that was there before; nil for none.
 func SetField(spec map[string]any, field string, value any) (before any, err error) {
 	path := elementsOf(field)
 	at := spec
@@ -38,7 +81,9 @@ func SetField(spec map[string]any, field string, value any) (before any, err err
 		last := i == len(path)-1
 		if last && e.key == "" {
 			before = at[e.name]
-			at[e.name] = value
+			if at[e.name] = value; value == nil {
+				delete(at, e.name)
+			}
 			return before, nil
 		}
 		if e.key != "" {
@@ -95,15 +140,11 @@ func WriteThrough(field string, mapping map[string]string) (string, bool) {
 	return mapping[best] + strings.TrimPrefix(field, best), true
 }
 
-// OwnersOf names those who own a field of a spec, or something within it, in order. own is ourselves, who do not count.
-func OwnersOf(entries []metav1.ManagedFieldsEntry, field, own string) []string {
+// OwnersOf names those who own a field of a spec, or something within it, in order. own are ourselves, who do not count.
+func OwnersOf(entries []metav1.ManagedFieldsEntry, field string, own ...string) []string {
 	var owners []string
-	for _, entry := range entries {
-		if entry.FieldsV1 == nil || entry.Subresource != "" || entry.Manager == own || slices.Contains(owners, entry.Manager) {
-			continue
-		}
-		var fields map[string]json.RawMessage
-		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && owns(fields, append([]element{{name: "spec"}}, elementsOf(field)...)) {
+	for _, entry := range EntriesOf(entries, field) {
+		if entry.Subresource == "" && !slices.Contains(own, entry.Manager) && !slices.Contains(owners, entry.Manager) {
 			owners = append(owners, entry.Manager)
 		}
 	}
@@ -111,20 +152,38 @@ func OwnersOf(entries []metav1.ManagedFieldsEntry, field, own string) []string {
 	return owners
 }
 
-// owns says whether a set of managed fields has a path. A set that ends on the way owns the whole of what is there.
+// EntriesOf are those of managed fields that have a field of a spec, or something within it; without a field those that have anything of the spec.
+func EntriesOf(entries []metav1.ManagedFieldsEntry, field string) []metav1.ManagedFieldsEntry {
+	path := []element{{name: "spec"}}
+	if field != "" {
+		path = append(path, elementsOf(field)...)
+	}
+	var having []metav1.ManagedFieldsEntry
+	for _, entry := range entries {
+		var fields map[string]json.RawMessage
+		if entry.FieldsV1 != nil && entry.Subresource != "status" && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && owns(fields, path) {
+			having = append(having, entry)
+		}
+	}
+	return having
+}
+
+// owns says whether a set of managed fields has a path, or something below it. Of an object it has what it lists: one that has nothing but the object itself made
+// that, and has none of what is in it. Of a list that it ends at it has the whole.
 func owns(fields map[string]json.RawMessage, path []element) bool {
 	for _, e := range path {
 		next, ok := within(fields, "f:"+e.name)
 		if !ok {
 			return false
 		}
-		if fields = next; e.key != "" && len(fields) > 0 {
-			if fields, ok = within(fields, fmt.Sprintf(`k:{"name":%q}`, e.key)); !ok {
-				return false
-			}
+		if fields = next; e.key == "" {
+			continue
 		}
 		if len(fields) == 0 {
 			return true
+		}
+		if fields, ok = within(fields, fmt.Sprintf(`k:{"name":%q}`, e.key)); !ok {
+			return false
 		}
 	}
 	return true

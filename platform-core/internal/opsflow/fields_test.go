@@ -27,6 +27,8 @@ func TestSetField(t *testing.T) {
 		"element":       {`{"components":[{"name":"a"},{"name":"b","replicas":1}]}`, "components[b].replicas", 3, float64(1), `{"components":[{"name":"a"},{"name":"b","replicas":3}]}`},
 		"new element":   {`{"components":[{"name":"a"}]}`, "components[b].storage.size", "1Gi", nil, `{"components":[{"name":"a"},{"name":"b","storage":{"size":"1Gi"}}]}`},
 		"nested lists":  {`{}`, "components[b].sets[x].replicas", 2, nil, `{"components":[{"name":"b","sets":[{"name":"x","replicas":2}]}]}`},
+		"taken out":     {`{"storage":{"size":"1Gi","x":"y"}}`, "storage.size", nil, "1Gi", `{"storage":{"x":"y"}}`},
+		"dots":          {`{}`, "parameters." + Name(`a.b[c]\d`), "1", nil, `{"parameters":{"a.b[c]\\d":"1"}}`},
 		"no object":     {`{"storage":"big"}`, "storage.size", "1Gi", nil, ""},
 		"no list":       {`{"components":{}}`, "components[a].replicas", 1, nil, ""},
 		"element alone": {`{}`, "components[a]", 1, nil, ""},
@@ -76,7 +78,10 @@ func TestOwnersOf(t *testing.T) {
 		entry("argocd-controller", "", `{"f:spec":{"f:components":{"k:{\"name\":\"redis\"}":{"f:resources":{"f:limits":{"f:memory":{}}}},"k:{\"name\":\"other\"}":{"f:replicas":{}}}}}`),
 		entry("operation", "", `{"f:spec":{"f:running":{}}}`),
 		entry("kubectl", "status", `{"f:spec":{"f:version":{}}}`),
-		entry("atomic", "", `{"f:spec":{"f:tls":{}}}`),
+		entry("atomic", "", `{"f:spec":{"f:lists":{}}}`),
+		// All parameters of this one went, and what is left of it is that it made them.
+		entry("helm-controller", "", `{"f:spec":{"f:parameters":{},"f:tls":{".":{}}}}`),
+		entry("helm", "", `{"f:spec":{"f:parameters":{".":{},"f:hz":{}}}}`),
 	}
 	for field, want := range map[string][]string{
 		"running":                        {"kubectl"},
@@ -87,7 +92,10 @@ func TestOwnersOf(t *testing.T) {
 		"components[redis].resources.limits.cpu":    nil,
 		"components[redis].replicas":                nil,
 		"components[other].replicas":                {"argocd-controller"},
-		"tls.enabled":                               {"atomic"},
+		"lists[a].size":                             {"atomic"},
+		"tls.enabled":                               nil,
+		"parameters.hz":                             {"helm"},
+		"parameters.port":                           nil,
 	} {
 		if got := OwnersOf(entries, field, "operation"); !slices.Equal(got, want) {
 			t.Errorf("%s is owned by %v, want %v", field, got, want)

@@ -103,10 +103,13 @@ func Start(op *platformv1.Operation, application string, facts Facts, earlier *p
 	at := metav1.NewTime(facts.Now)
 	status.Phase, status.Application, status.Trigger, status.StartTime = platformv1.OperationRunning, application, TriggerOf(op), &at
 	status.Plugin = facts.Plugin
+	if earlier != nil && !carriesOver(earlier, facts.Template) {
+		earlier = nil
+	}
 	for _, name := range facts.Template.Order() {
 		step := platformv1.StepStatus{Name: name, Phase: platformv1.OperationPending}
 		if t, known := facts.Template.Step(name); earlier != nil && known && t.Approval == nil && !facts.Template.Compensates(name) {
-			step = stepOf(earlier, name)
+			step = stepOf(earlier, t)
 		}
 		status.Steps = append(status.Steps, step)
 	}
@@ -137,9 +140,9 @@ func Next(op *platformv1.Operation, facts Facts) Decision {
 	if r.status.Ending == "" {
 		r.noteHold()
 	}
-	if left, limited := r.left(); r.status.Ending == "" && limited && left <= 0 {
+	if left, limited := r.left(); r.status.Ending == "" && limited && left <= 0 && !r.owes() {
 		first := r.waits[0]
-		r.end(platformv1.EndingFailed, first.step, fmt.Sprintf("not done within %s: step %q waited for %s", r.timeout(), first.step, first.waiting))
+		r.end(platformv1.EndingFailed, first.step, fmt.Sprintf("not done within %s: step %q waited for %s", TimeoutOf(r.op), first.step, first.waiting))
 		r.reason = ReasonTimedOut
 	}
 	if r.status.Ending != "" {
@@ -207,7 +210,7 @@ func (r *run) wait() Decision {
 	first := r.waits[0]
 	after, reason := time.Duration(0), platformv1.ReasonProgressing
 	if left, limited := r.left(); r.status.Ending == "" && limited {
-		after = left
+		after = max(left, 0)
 	}
 	var effect *Effect
 	for _, v := range r.waits {
@@ -253,9 +256,10 @@ func (r *run) find(name string) *platformv1.StepStatus {
 	return nil
 }
 
-func (r *run) timeout() time.Duration {
-	if r.op.Spec.Timeout != nil {
-		return r.op.Spec.Timeout.Duration
+// TimeoutOf is how long a run may take.
+func TimeoutOf(op *platformv1.Operation) time.Duration {
+	if op.Spec.Timeout != nil {
+		return op.Spec.Timeout.Duration
 	}
 	return DefaultTimeout
 }
@@ -279,7 +283,7 @@ func (r *run) deadline() time.Time {
 			from = step.CompletionTime.Time
 		}
 	}
-	return from.Add(r.timeout())
+	return from.Add(TimeoutOf(r.op))
 }
 
 func (r *run) succeed() Decision {

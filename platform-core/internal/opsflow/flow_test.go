@@ -200,9 +200,11 @@ func TestStories(t *testing.T) {
 	maps.Copy(all, graphStories)
 	maps.Copy(all, writingStories)
 	maps.Copy(all, jobStories)
+	maps.Copy(all, outputStories)
 	maps.Copy(all, lifeStories)
 	maps.Copy(all, noReturnStories)
 	maps.Copy(all, heldStories)
+	maps.Copy(all, versionStories)
 	for name, story := range all {
 		t.Run(name, func(t *testing.T) {
 			w := story()

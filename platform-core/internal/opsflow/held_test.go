@@ -138,13 +138,13 @@ func TestHoldingSteps(t *testing.T) {
 	for name, want := range map[string]bool{
 		"UpgradePaaS": true, "UpgradeApp": true, "VerticalScaleResource": true, "VerticalScaleVolume": true, "RotateCredentials": true,
 		"HorizontalScale": false, "Stop": false, "Start": false, "Restart": false, "Reload": false, "Switchover": false, TemplateFailover: false, "RebuildMember": false,
-		"Create": false, "Delete": false, "Apply": false, "Plan": false, "Backup": false, "VerifyBackup": false,
+		"Create": false, "Delete": false, "Apply": false, "Plan": false, "Backup": false, "VerifyBackup": false, TemplateRestore: false,
 	} {
 		if got := len(HoldingSteps(Defaults()[name])) > 0; got != want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if len(Defaults()) != 19 {
+	if len(Defaults()) != 20 {
 		t.Errorf("there are %d templates: say of each whether it waits", len(Defaults()))
 	}
 	undone := plugin.OperationTemplate{Steps: []plugin.OperationStep{{Name: "a", Compensate: []string{"b"}}, {Name: "b", Engine: &plugin.EngineStep{Do: plugin.EngineUpgrade}}}}

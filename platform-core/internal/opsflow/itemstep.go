@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -132,9 +133,9 @@ func waitItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one 
 		return verdict{waiting: waiting, retry: objectPoll}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Wait.Outputs)) {
-		value, err := r.facts.Template.Value(t.Name, t.Wait.Outputs[name], variables)
+		value, err := r.facts.Template.Value(t.Name, name, t.Wait.Outputs[name], variables)
 		if err != nil {
-			return failedf("output %q of step %q has no value: %v", name, t.Name, err)
+			return failedf("step %q cannot record what it found: %v", t.Name, err)
 		}
 		if len(value) > maxOutput {
 			return failedf("output %q of step %q has %d bytes: at most %d are kept on record; let its expression give a part of that", name, t.Name, len(value), maxOutput)
@@ -172,6 +173,9 @@ func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one
 	case platformv1.OperationSucceeded:
 		return verdict{}
 	case platformv1.OperationFailed:
+		if foundDataBad(&answer.Child) {
+			noteDataBad(step)
+		}
 		return failedf("Operation %s failed: %s", child.Name, answer.Child.Error)
 	case platformv1.OperationCancelled:
 		return failedf("Operation %s was cancelled", child.Name)
@@ -217,7 +221,7 @@ func objectItem(r *run, t *plugin.OperationStep, _ *platformv1.StepStatus, one i
 		return v
 	}
 	if verb != ObjectDelete {
-		filled, v := r.fill(t, declared.Content, one)
+		filled, v := r.fill(t, declared, nil, declared.Content, one)
 		if !v.done() {
 			return v
 		}
@@ -227,13 +231,14 @@ func objectItem(r *run, t *plugin.OperationStep, _ *platformv1.StepStatus, one i
 	return v
 }
 
-// fill copies a tree of maps and lists with its placeholders filled in.
-func (r *run) fill(t *plugin.OperationStep, value any, one item) (any, verdict) {
+// fill copies what the content of an object has at a path, a tree of maps and lists, with its placeholders filled in.
+func (r *run) fill(t *plugin.OperationStep, object *plugin.ObjectStep, path []string, value any, one item) (any, verdict) {
+	within := func(key string) []string { return append(path[:len(path):len(path)], key) }
 	switch node := value.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(node))
 		for key, child := range node {
-			filled, v := r.fill(t, child, one)
+			filled, v := r.fill(t, object, within(key), child, one)
 			if !v.done() {
 				return nil, v
 			}
@@ -242,8 +247,8 @@ func (r *run) fill(t *plugin.OperationStep, value any, one item) (any, verdict) 
 		return out, verdict{}
 	case []any:
 		out := make([]any, 0, len(node))
-		for _, child := range node {
-			filled, v := r.fill(t, child, one)
+		for i, child := range node {
+			filled, v := r.fill(t, object, within(strconv.Itoa(i)), child, one)
 			if !v.done() {
 				return nil, v
 			}
@@ -251,7 +256,14 @@ func (r *run) fill(t *plugin.OperationStep, value any, one item) (any, verdict) 
 		}
 		return out, verdict{}
 	case string:
-		return r.text(t, node, one)
+		if object.TextAt(path) {
+			return r.text(t, node, one)
+		}
+		filled, err := r.facts.Template.Leaf(t.Name, node, r.variables(t, one.value))
+		if err != nil {
+			return nil, failedf("step %q: %v", t.Name, err)
+		}
+		return filled, verdict{}
 	}
 	return value, verdict{}
 }
@@ -280,6 +292,32 @@ func (approvalStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	}
 	step.Outputs = map[string]string{"by": approval.By}
 	return verdict{}
+}
+
+// recorded are the outputs of a step in the form in which they are kept; the error is a sentence about one that is not of its type.
+func (r *run) recorded(t *plugin.OperationStep, outputs map[string]string) (map[string]string, error) {
+	kept := make(map[string]string, len(outputs))
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		text, err := r.facts.Template.RecordOutput(t.Name, name, outputs[name])
+		if err != nil {
+			return nil, err
+		}
+		kept[name] = text
+	}
+	return kept, nil
+}
+
+// tellTypes says on record of which types the outputs of a step are that are no strings.
+func (r *run) tellTypes(step *platformv1.StepStatus) {
+	step.OutputTypes = nil
+	for name := range step.Outputs {
+		if kind := r.facts.Template.OutputType(step.Name, name); kind != platformv1.OutputString {
+			if step.OutputTypes == nil {
+				step.OutputTypes = map[string]platformv1.OutputType{}
+			}
+			step.OutputTypes[name] = kind
+		}
+	}
 }
 
 func setOutput(step *platformv1.StepStatus, name, value string) {

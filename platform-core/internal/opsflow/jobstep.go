@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
@@ -66,6 +67,8 @@ type JobState struct {
 	Phase platformv1.OperationPhase
 	// Message is what its container said last, or why there is none yet.
 	Message string
+	// ExitCode of its container; 0 while it has none.
+	ExitCode int32
 }
 
 // jobItem runs a pod to completion, once: what was begun under a name is never begun again under it. One that succeeded is removed
@@ -99,6 +102,9 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 	switch answer.Job.Phase {
 	case platformv1.OperationSucceeded:
 		outputs, err := jobOutputs(t.Job, answer.Job.Message)
+		if err == nil {
+			outputs, err = r.recorded(t, outputs)
+		}
 		if err != nil {
 			return failedf("job %s ended well, and what it said is not as declared: %v", name, err)
 		}
@@ -107,6 +113,9 @@ func jobItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one i
 		setOutput(step, OutputResult, string(platformv1.OperationSucceeded))
 		return verdict{waiting: fmt.Sprintf("job %s to be removed", name), effect: &Effect{Key: one.key + "/remove", Job: &Job{Verb: JobRemove, Name: name}}}
 	case platformv1.OperationFailed:
+		if answer.Job.ExitCode == plan.ExitDataBad {
+			noteDataBad(step)
+		}
 		return failedf("job %s failed: %s", name, tail(answer.Job.Message))
 	case "":
 		return failedf("job %s is gone before it ended: somebody deleted it", name)

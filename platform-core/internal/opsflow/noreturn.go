@@ -4,6 +4,7 @@ package opsflow
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,27 @@ func (r *run) commit(t *plugin.OperationStep, step *platformv1.StepStatus) bool 
 	}
 	r.tell(metav1.ConditionTrue, platformv1.ReasonPassed, fmt.Sprintf("step %q has begun: %s", t.Name, t.Commits))
 	return true
+}
+
+// tooLate keeps a step from passing the point of no return when the time of the run is over: it ends where it can still go back.
+func (r *run) tooLate(t *plugin.OperationStep) verdict {
+	if t.Commits == "" || Records(r.op) || r.passed() || r.deadline().After(r.facts.Now) {
+		return verdict{}
+	}
+	return verdict{step: t.Name, waiting: "what comes before it"}
+}
+
+// owes says whether a run has its point of no return on record, and has yet to bring about, or to be refused, what is behind it. Its time is not over
+// before that: on volumes that it has not opened it would leave nobody writing, and no way back.
+func (r *run) owes() bool {
+	t := r.point()
+	if t == nil || !r.passed() {
+		return false
+	}
+	if step := r.find(t.Name); onData(*t) && step != nil {
+		return step.Phase == platformv1.OperationRunning && step.Outputs[outputDone] == ""
+	}
+	return slices.ContainsFunc(r.waits, func(v verdict) bool { return v.step == t.Name && v.effect != nil })
 }
 
 // retract is for a step that was refused before it had touched anything: it is as if it had not begun.

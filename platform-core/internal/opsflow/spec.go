@@ -195,7 +195,7 @@ func edited(op *platformv1.Operation, declared int64, bundle *plugin.Bundle) boo
 // editsSpec says whether a step changes the spec of the outermost object.
 func editsSpec(step *plugin.OperationStep) bool {
 	return step.Engine != nil && !step.Engine.Do.OnPods() && !livesOn(*step) && step.Engine.Do != plugin.EngineApply && step.Engine.Do != plugin.EngineRotate &&
-		!step.Engine.Do.OnCopies()
+		!step.Engine.Do.OnCopies() && !onData(*step)
 }
 
 // Edits says whether a template changes the spec of the outermost object.

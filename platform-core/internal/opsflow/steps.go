@@ -51,6 +51,8 @@ func kindOf(step *plugin.OperationStep) stepKind {
 		return backupStep{}
 	case step.Engine != nil && step.Engine.Do == plugin.EngineDrill:
 		return drillStep{}
+	case onData(*step):
+		return dataStep{}
 	case step.Engine != nil:
 		return engineStep{}
 	case step.Approval != nil:
@@ -87,6 +89,9 @@ func (r *run) forward() {
 		}
 		v := r.held(t)
 		if v.done() {
+			v = r.unaided(t, step)
+		}
+		if v.done() {
 			v = r.take(t, step)
 		}
 		if v.failed != "" {
@@ -117,6 +122,9 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 				return verdict{}
 			}
 		}
+		if v := r.tooLate(t); !v.done() {
+			return v
+		}
 	}
 	before := step.DeepCopy()
 	v := kindOf(t).advance(r, t, step)
@@ -131,6 +139,7 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 		return r.inTime(t, step, v)
 	case v.done():
 		at := metav1.NewTime(r.facts.Now)
+		r.tellTypes(step)
 		step.Phase, step.CompletionTime, step.Message, step.NextAttemptTime = platformv1.OperationSucceeded, &at, "", nil
 	}
 	return v
@@ -168,6 +177,7 @@ func (r *run) begin(step *platformv1.StepStatus) {
 	}
 	step.Phase, step.NextAttemptTime = platformv1.OperationRunning, nil
 	step.Attempts++
+	delete(step.Outputs, outputDataBad)
 }
 
 // attempts is how often a step is tried again.
@@ -306,7 +316,7 @@ func (r *run) compensate() {
 // withdrawn is done when nothing goes on any more that a step began.
 func (r *run) withdrawn(t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	switch {
-	case t.Job != nil:
+	case t.Job != nil, does(*t, plugin.EnginePrepareData):
 		return r.withdrawJobs(t, step)
 	case does(*t, plugin.EngineBackup):
 		return r.withdrawBackup(step)
@@ -355,12 +365,22 @@ func join(first, second string) string {
 	return first + "; " + second
 }
 
-// stepOf is the record that a step begins with: what it came to in an earlier run, where it need not be taken again.
-func stepOf(earlier *platformv1.Operation, name string) platformv1.StepStatus {
+// stepOf is the record that a step begins with: what it came to in an earlier run, where it need not be taken again. An upgrade keeps the version from
+// before its edit, which has been made by now.
+func stepOf(earlier *platformv1.Operation, t *plugin.OperationStep) platformv1.StepStatus {
+	begins := platformv1.StepStatus{Name: t.Name, Phase: platformv1.OperationPending}
 	for _, step := range earlier.Status.Steps {
-		if step.Name == name && (step.Phase == platformv1.OperationSucceeded || step.Phase == platformv1.OperationSkipped) {
+		from, known := step.Outputs[outputFrom]
+		switch {
+		case step.Name != t.Name:
+		case step.Phase == platformv1.OperationSucceeded || step.Phase == platformv1.OperationSkipped:
 			return *step.DeepCopy()
+		case onData(*t) && t.Commits != "" && Passed(earlier):
+			// Clients may have been led there: to be refused now does not say that nothing was touched.
+			begins.Attempts = step.Attempts
+		case known && does(*t, plugin.EngineUpgrade):
+			begins.Outputs = map[string]string{outputFrom: from}
 		}
 	}
-	return platformv1.StepStatus{Name: name, Phase: platformv1.OperationPending}
+	return begins
 }

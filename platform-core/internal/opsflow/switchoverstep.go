@@ -4,6 +4,8 @@ package opsflow
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,12 +93,7 @@ func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.
 	if err != nil {
 		return verdict{failed: err.Error()}
 	}
-	var writers []Pod
-	for _, pod := range r.facts.Pods {
-		if pod.Access == platformv1.RoleReadWrite && (component == "" || pod.Component == component) {
-			writers = append(writers, pod)
-		}
-	}
+	writers := r.facts.writers(component)
 	switch len(writers) {
 	case 0:
 		return failedf("no pod of %s takes writes, so that there is nothing to hand over", r.facts.Target)
@@ -105,12 +102,32 @@ func (s switchoverStep) begin(r *run, t *plugin.OperationStep, step *platformv1.
 		return failedf("%d pods of %s take writes: name a Component or WorkloadSet as the target", len(writers), r.facts.Target)
 	}
 	from, to := writers[0], values["to"]
-	if v := r.facts.heir(from.Name, to); !v.done() {
+	if v := r.facts.heir(from, to); !v.done() {
 		return v
 	}
 	r.begin(step)
-	step.Outputs = map[string]string{outputFrom: from.Name, outputTo: to, outputSet: SetOf(from.Name)}
+	step.Outputs = map[string]string{outputFrom: from, outputTo: to, outputSet: SetOf(from)}
 	return verdict{}
+}
+
+// writers are the pods of a component that take writes; of all where it is empty. Those that are about to be replaced have no label any more, and are on
+// record.
+func (f Facts) writers(component string) []string {
+	var names []string
+	for _, pod := range f.Pods {
+		if pod.Access == platformv1.RoleReadWrite && (component == "" || pod.Component == component) {
+			names = append(names, pod.Name)
+		}
+	}
+	if len(names) > 0 {
+		return names
+	}
+	for _, set := range slices.Sorted(maps.Keys(f.Writing)) {
+		if w := f.Writing[set]; (component == "" || w.Component == component) && w.Record != nil && w.Record.Primary != nil {
+			names = append(names, w.Record.Primary.Name)
+		}
+	}
+	return names
 }
 
 // componentOrAny is the component that is meant; empty where none is named and the target is no part of one.

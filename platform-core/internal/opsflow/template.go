@@ -156,7 +156,7 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 			return refuse(ReasonNotSupported, "plugin %q declares no failover for %s: its members elect a writer themselves, or there is none", bundle.Manifest.Name, list(components))
 		}
 		if does(step, plugin.EngineDrill) && !verifies(bundle, components) {
-			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s that was restored is verified: bring the instance to a later version of it, where there is one",
+			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s that was restored is verified, so that no drill is possible: bring the instance to a later version of it, where one says so",
 				bundle.Manifest.Name, bundle.Manifest.Version, list(components))
 		}
 		if rebuild && !names && !own {
@@ -220,6 +220,11 @@ func Retryable(op, earlier *platformv1.Operation, facts Facts) *Refusal {
 	for _, step := range earlier.Status.Steps {
 		if facts.Template.Compensates(step.Name) && step.Attempts > 0 {
 			return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, whose step %q undid what was done: create the Operation without retryOf", earlier.Name, step.Name)
+		}
+		for _, name := range slices.Sorted(maps.Keys(step.Outputs)) {
+			if _, err := facts.Template.RecordOutput(step.Name, name, step.Outputs[name]); err != nil {
+				return refuse(platformv1.ReasonInvalidSpec, "retryOf names Operation %q, whose record the template cannot go on with: %v; create the Operation without retryOf", earlier.Name, err)
+			}
 		}
 	}
 	return nil

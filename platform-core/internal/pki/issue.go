@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // OperatorURIPrefix begins the URI in the certificate of every operator; the domain follows.
@@ -138,8 +140,8 @@ func (a *Authority) clientCertificate() (*tls.Certificate, error) {
 // issue fills in what all leaf certificates share and signs. A leaf never outlives the authority.
 func (a *Authority) issue(by held, template *x509.Certificate, life time.Duration, now time.Time) ([]byte, *ecdsa.PrivateKey, error) {
 	if now.After(by.signing.NotAfter) {
-		return nil, nil, fmt.Errorf("the authority of domain %q expired on %s: delete its Secret %q and restart the operator",
-			a.domain, by.signing.NotAfter.Format(time.RFC3339), SecretName(a.domain))
+		return nil, nil, fmt.Errorf("the authority of domain %q expired on %s: look why it was not replaced before, and ask for another one with the annotation %s: now of its Secret %q",
+			a.domain, by.signing.NotAfter.Format(time.RFC3339), platformv1.RotateAnnotation, SecretName(a.domain))
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

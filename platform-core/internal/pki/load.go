@@ -40,7 +40,7 @@ func Load(ctx context.Context, live client.Reader, c client.Client, namespace, d
 	return authority, nil
 }
 
-// NewSecret returns the Secret of an authority with its data.
+// NewSecret returns a Secret of an operator that holds certificates, such as that of an authority, with its data.
 func NewSecret(key types.NamespacedName, domain string, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

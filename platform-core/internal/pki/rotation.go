@@ -24,7 +24,7 @@ const (
 // Advance returns the data that the Secret of an authority has to have now, and how long that stays so. Beyond the time due another
 // authority follows: it is trusted at once and signs after Overlap. The one before it is trusted after that for another Overlap, and until
 // trailing, which is only asked then, says that no certificate bears its signature any more.
-func Advance(domain string, data map[string][]byte, due, now time.Time, trailing func(signing *x509.Certificate) bool) (map[string][]byte, time.Duration, error) {
+func Advance(domain string, data map[string][]byte, due, now time.Time, trailing func(signing *x509.Certificate) (bool, error)) (map[string][]byte, time.Duration, error) {
 	certificates, err := parseCertificates(data[corev1.TLSCertKey])
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot read %s: %w", corev1.TLSCertKey, err)
@@ -45,11 +45,12 @@ func Advance(domain string, data map[string][]byte, due, now time.Time, trailing
 		return wanted, Overlap, nil
 	case len(certificates) > 1 && left > 0:
 		return wanted, left, nil
-	case len(certificates) > 1 && trailing(signing):
-		return wanted, Overlap, nil
 	case len(certificates) > 1:
-		wanted[corev1.TLSCertKey] = bundleOf(signing)
-		return wanted, Overlap, nil
+		needed, err := trailing(signing)
+		if err == nil && !needed {
+			wanted[corev1.TLSCertKey] = bundleOf(signing)
+		}
+		return wanted, Overlap, err
 	case now.Before(due):
 		return wanted, due.Sub(now), nil
 	}

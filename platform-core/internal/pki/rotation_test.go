@@ -34,7 +34,7 @@ func (r *turning) step() time.Duration {
 	if !r.asked.IsZero() {
 		due, r.asked = r.asked, time.Time{}
 	}
-	trailing := func(signing *x509.Certificate) bool { return !SignedBy(r.leaf, signing) }
+	trailing := func(signing *x509.Certificate) (bool, error) { return !SignedBy(r.leaf, signing), nil }
 	next, wake, err := Advance("database", r.data, due, r.t, trailing)
 	if err != nil {
 		r.Fatal(err)

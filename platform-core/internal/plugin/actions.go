@@ -133,7 +133,7 @@ func (l *loader) checkResultExpression(path document.Path, source string, want *
 	}
 	checked, issues := actionEnvironment().Compile(source)
 	if issues.Err() != nil {
-		l.wrong(path, "is not a valid expression: %s; known here: stdout, stderr, exitCode, fields, json", issues.Errors()[0].Message)
+		l.wrong(path, "is not a valid expression: %s; known here: stdout, stderr, exitCode, fields, json, and the standard functions of CEL", placeholder.Explain(issues))
 		return
 	}
 	// What is read out of JSON shows its type only when the action runs.

@@ -2,7 +2,10 @@
 
 package plugin
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 const components = "components.yaml"
 
@@ -52,6 +55,10 @@ func TestBrokenComponents(t *testing.T) {
 		"range":                            c("replicas: {default: 1, min: 1, max: 1}\n    resources", "replicas: {default: 1, min: 2, max: 3}\n    resources", "min: 2", "must grow in this order"),
 		"steps":                            c("replicas: {default: 1, min: 1, max: 1}\n    resources", "replicas: {default: 2, min: 1, max: 3, step: 2}\n    resources", "min: 1, max: 3", "takes steps of 2 from 1"),
 		"two volumes":                      c("        size: 1Gi\n", "        size: 1Gi\n      - {name: a, size: 1Gi}\n      - {name: b, size: 1Gi}\n      - {name: c, size: 1Gi}\n      - {name: d, size: 1Gi}\n", "volumes:", "at most 4"),
+		"port twice":                       c("port: 6379", "port: 6379\n      - name: again\n        port: 6379", "- name: again", "has the port 6379 of components[0].ports[0]: one port has one name"),
+		"comparison":                       c("healthy: exitCode == 0", "healthy: exitCode = 0", "healthy:", "to compare, write =="),
+		"number and text":                  c("healthy: exitCode == 0", "healthy: exitCode == '0'", "healthy:", "a number is compared with a number, without quotes"),
+		"function of no probe":             c("healthy: exitCode == 0", "healthy: stdout.substring(1) == '' && exitCode == 0", "healthy:", "undeclared reference to 'substring'; known here: stdout, stderr, exitCode, fields, and the standard functions of CEL"),
 		"engine's port":                    c("port: 6379", "port: 4880", "4880", "are the agents'"),
 		"engine's container":               c("container: redis\n", "container: status\n", "status", "are taken"),
 		"role unknown":                     c("- role: primary", "- role: leader", "role: leader", `names the role "leader", which is not there: there is primary, replica`),
@@ -151,6 +158,7 @@ func TestBrokenParameters(t *testing.T) {
 	set := func(old, new, at, says string) broken {
 		return broken{part: PartParams, key: "redis.yaml", old: old, new: new, at: at, says: says}
 	}
+	warns := func(b broken) broken { b.loads = warned; return b }
 	run(t, map[string]broken{
 		"syntax":                cue("#Parameters_7_0: {", "#Parameters_7_0: }", "#Parameters_7_0", "not valid CUE"),
 		"reference":             cue("maxmemory?: ", "maxmemory?: #Sise & ", "#Sise", `reference "#Sise" not found`),
@@ -165,7 +173,10 @@ func TestBrokenParameters(t *testing.T) {
 		"list unknown":          set("  - save\n", "  - saves\n", "- saves", `did you mean "save"?`),
 		"default unknown":       set("reserved:\n", "defaults: {maxmemroy: 1mb}\nreserved:\n", "defaults:", `did you mean "maxmemory"?`),
 		"default not allowed":   set("reserved:\n", "defaults: {hz: 900}\nreserved:\n", "defaults:", `parameter "hz" has value "900": it must be a whole number from 1 to 500`),
-		"default of no limits":  set("reserved:\n", "defaults:\n  maxmemory: ${component.memoryLimit / 2 - 1}\nreserved:\n", "defaults:", `parameter "maxmemory" has value "-1"`),
+		"default of no limits":  set("reserved:\n", "defaults:\n  maxmemory: ${component.memoryLimit / 2 - 1}\nreserved:\n", "  maxmemory: ${", `parameter "maxmemory" has value "-1"`),
+		"default of a truth":    set("reserved:\n", "defaults: {hz: true}\nreserved:\n", "defaults:", "put anything else in quotes"),
+		"pattern":               warns(cue("maxmemory?: ", "depth?: =~\"^(0$\"\n\tmaxmemory?: ", "depth?", `the pattern "^(0$" is no regular expression: error parsing regexp: missing closing )`)),
+		"pattern beside others": warns(cue("maxmemory?: ", "depth?: string & !~\"[\"\n\tmaxmemory?: ", "depth?", `the pattern "[" is no regular expression`)),
 		"default of parameters": set("reserved:\n", "defaults: {hz: \"${params['x']}\"}\nreserved:\n", "defaults:", "undeclared reference to 'params'"),
 		"default of a list":     set("reserved:\n", "defaults: {hz: [1]}\nreserved:\n", "defaults:", "it must be text or a whole number"),
 		"unknown field":         set("lists:\n", "listed:\n", "listed:", `did you mean "lists"?`),
@@ -188,4 +199,13 @@ func TestBrokenOperations(t *testing.T) {
 		"target unknown": o("steps:\n", "targets: [sentinel]\nsteps:\n", "targets", `names the component "sentinel"`),
 		"same step":      o("steps:\n", "steps:\n  - {name: restart, agent: {call: Restart}}\n", "- name: restart", "names must differ"),
 	})
+}
+
+// What all samples have in common is said once.
+func TestOneErrorForAllSamples(t *testing.T) {
+	sources := redisSources(t)
+	edit(t, sources, PartParams, "redis.yaml", "reserved:\n", "defaults: {hz: 900}\nreserved:\n")
+	if _, errs := Load(sources); len(errs) != 1 || !strings.HasPrefix(errs[0].Message, "for version 7.0 and topology ") {
+		t.Errorf("got\n%s\nwant one error", list(errs))
+	}
 }

@@ -3,7 +3,6 @@
 package plugin
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,13 +80,18 @@ func inForce(file *parameterFile, v placeholder.Values, user platformv1.Paramete
 			continue
 		}
 		if message := file.check(v.App.Version, name, text); message != "" {
-			return nil, errors.New("the plugin's default is not allowed: " + message)
+			return nil, &defaultError{name: name, message: message}
 		}
 		inForce[name] = text
 	}
 	v.Params = inForce
 	return inForce, file.checkRules(v)
 }
+
+// defaultError is a default of the plugin's that its own schema refuses.
+type defaultError struct{ name, message string }
+
+func (e *defaultError) Error() string { return "the plugin's default is not allowed: " + e.message }
 
 // brokenRule is the message of a rule that the parameters in force do not keep.
 type brokenRule string

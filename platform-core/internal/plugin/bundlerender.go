@@ -124,6 +124,9 @@ func environments(p *plan.Plan) [][]plan.EnvVar {
 	if p.Process.Reload != nil {
 		lists = append(lists, p.Process.Reload.Env)
 	}
+	for _, hook := range p.Process.Hooks.At() {
+		lists = append(lists, hook.Env)
+	}
 	if p.TLS != nil && p.TLS.Reload != nil {
 		lists = append(lists, p.TLS.Reload.Env)
 	}

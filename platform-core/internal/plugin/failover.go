@@ -243,7 +243,7 @@ func (l *loader) checkWritingAction(path document.Path, c *Component, name strin
 func (l *loader) checkFormula(path document.Path, source string, want *cel.Type, wanted string, attributes []string) {
 	checked, issues := orderEnvironment().Compile(source)
 	if issues.Err() != nil {
-		l.wrong(path, "is not a valid expression: %s; known here: role, attributes", issues.Errors()[0].Message)
+		l.wrong(path, "is not a valid expression: %s; known here: role, attributes", placeholder.Explain(issues))
 		return
 	}
 	if !checked.OutputType().IsExactType(want) {

@@ -62,33 +62,34 @@ func (l *loader) checkFileParameters(path document.Path, c *Component, selected 
 		l.wrong(path, "selects parameters, and the component has none: name its parameter set")
 		return
 	}
-	file := l.parameters[c.Parameters]
-	if file == nil {
-		return
-	}
-	known := l.parameterNames(file)
 	field, patterns := selected.patterns()
 	for i, pattern := range patterns {
-		if pattern != "*" && !slices.ContainsFunc(known, func(name string) bool { return matches(pattern, name) }) {
-			l.wrong(path.With(field).Index(i), "is %q: no parameter of the schema is called so%s", pattern, nearest(pattern, known))
+		if pattern == "*" {
+			continue
 		}
+		l.checkKnown(path.With(field).Index(i), c, "is", pattern, func(name string) bool { return matches(pattern, name) })
 	}
 }
 
 // checkNamed: values are of parameters that the component has.
 func (l *loader) checkNamed(path document.Path, c *Component, values map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		l.checkKnown(path.With(name), c, "is of", name, func(known string) bool { return known == name })
+	}
+}
+
+// checkKnown: a word is for some parameter that the component has. A set of parameters that could not be read is told of elsewhere.
+func (l *loader) checkKnown(path document.Path, c *Component, verb, word string, fits func(name string) bool) {
 	file := l.parameters[c.Parameters]
-	if len(values) == 0 || c.Parameters != "" && file == nil {
+	if c.Parameters != "" && file == nil {
 		return
 	}
 	var known []string
 	if file != nil {
 		known = l.parameterNames(file)
 	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(known, name) {
-			l.wrong(path.With(name), "is of %q: no parameter of the schema is called so%s", name, nearest(name, known))
-		}
+	if !slices.ContainsFunc(known, fits) {
+		l.wrong(path, "%s %q: no parameter of the schema is called so%s", verb, word, nearest(word, known))
 	}
 }
 
@@ -117,8 +118,8 @@ func (l *loader) checkWritten(path document.Path, c *Component) {
 			l.wrong(path, "take in no parameter %q, which is dynamic: a reload takes over what is in files", name)
 			return
 		case len(files) == 0 && !all && !used[name]:
-			l.wrong(path, "take in no parameter %q, and no placeholder uses it: setting it would change nothing", name)
-			return
+			l.wrong(path, "take in no parameter %q, and no placeholder uses it: setting it would change nothing; "+
+				"have a file take it in, use ${params['%s']}, or take it out of %s.cue", name, name, c.Parameters)
 		}
 	}
 }

@@ -23,6 +23,15 @@ type State struct {
 	Missing []Part
 }
 
+// Unusable says why there is nothing to go by for what was made from a version of a plugin, and what mends that.
+func Unusable(name, version string, state State) string {
+	if len(state.Errors) > 0 && len(state.Missing) == 0 {
+		return fmt.Sprintf("plugin %s version %s is refused by this operator: %s; install a later version that takes over from it; the pods are left alone",
+			name, version, state.Errors[0])
+	}
+	return fmt.Sprintf("plugin %s version %s is gone or broken: install it again; the pods are left alone", name, version)
+}
+
 // Index holds the loaded bundles. It is safe for concurrent use; the zero value is empty and ready.
 type Index struct {
 	mu     sync.RWMutex

@@ -14,7 +14,8 @@ import (
 )
 
 // Load parses and checks a bundle. It returns the bundle, or every error that it
-// finds; never both. The same sources always give the same errors in the same order.
+// finds; never both. The same sources always give the same errors in the same order. What is wrong and was taken before there was
+// a check for it is among the errors of a bundle that has others, and else in its Warnings: instances may be made from it.
 func Load(sources map[Part]Source) (*Bundle, []LoadError) {
 	l := &loader{
 		sources:    sources,
@@ -32,16 +33,20 @@ func Load(sources map[Part]Source) (*Bundle, []LoadError) {
 		l.checkReferences()
 	}
 	if len(l.errs) > 0 {
-		return nil, sortErrors(l.errs)
+		return nil, l.sorted()
 	}
 	b := l.bundle()
 	// What each version and topology renders to is the last check: it needs all parts to be right.
 	l.checkRendering(b)
 	if len(l.errs) > 0 {
-		return nil, sortErrors(l.errs)
+		return nil, l.sorted()
 	}
+	b.Warnings = l.sorted()
 	return b, nil
 }
+
+// sorted are the errors, and then the warnings.
+func (l *loader) sorted() []LoadError { return append(sortErrors(l.errs), sortErrors(l.warnings)...) }
 
 // loader collects what the parts hold, and every error.
 type loader struct {
@@ -52,14 +57,24 @@ type loader struct {
 	parameters map[string]*parameterFile
 	operations map[string]operationFile
 	errs       []LoadError
+	warnings   []LoadError
 }
 
 func (l *loader) fail(part Part, key string, line int, format string, args ...any) {
+	l.errs = append(l.errs, l.failure(part, key, line, format, args...))
+}
+
+// warn is for a check that came when there were plugins already: one that it would refuse loads all the same.
+func (l *loader) warn(part Part, key string, line int, format string, args ...any) {
+	l.warnings = append(l.warnings, l.failure(part, key, line, format, args...))
+}
+
+func (l *loader) failure(part Part, key string, line int, format string, args ...any) LoadError {
 	file := l.sourceName(part)
 	if key != "" {
 		file += "/" + key
 	}
-	l.errs = append(l.errs, LoadError{File: file, Line: line, Message: fmt.Sprintf(format, args...)})
+	return LoadError{File: file, Line: line, Message: fmt.Sprintf(format, args...)}
 }
 
 // part returns the data of a part; nil when it is absent.

@@ -66,7 +66,7 @@ func lineOf(t testing.TB, text, part string) int {
 	return strings.Count(before, "\n") + 1
 }
 
-// broken is one change that must be refused with one message at the line of a text.
+// broken is one change that must be refused with one message at the line of a text, or warned of.
 type broken struct {
 	// plugin is redis, or relay.
 	plugin   string
@@ -76,7 +76,17 @@ type broken struct {
 	// at is a text on the line that the error names, after the change; "" for line 0.
 	at   string
 	says string
+	// loads says that it is taken all the same.
+	loads taken
 }
+
+// taken says whether a bundle with something wrong is loaded.
+type taken string
+
+const (
+	refused taken = ""
+	warned  taken = "warned"
+)
 
 func (b broken) check(t *testing.T) {
 	t.Helper()
@@ -86,6 +96,9 @@ func (b broken) check(t *testing.T) {
 	}
 	edit(t, sources, b.part, b.key, b.old, b.new)
 	bundle, errs := Load(sources)
+	if b.loads == warned && bundle != nil && len(errs) == 0 {
+		bundle, errs = nil, bundle.Warnings
+	}
 	if bundle != nil || len(errs) == 0 {
 		t.Fatalf("Load = %v, %v; want errors only", bundle, errs)
 	}

@@ -117,8 +117,11 @@ func perPod(path document.Path) bool {
 		if len(at) == 1 {
 			return at[0] == "dir"
 		}
-		if at[0] == "reload" {
+		switch at[0] {
+		case "reload":
 			at = at[1:]
+		case "hooks":
+			at = at[min(2, len(at)):]
 		}
 	case "tls":
 		if at[0] != "reload" {

@@ -175,6 +175,7 @@ func (l *loader) compileSchema(key, source string) *Parameters {
 		}
 		return nil
 	}
+	l.checkPatterns(key, source)
 	parameters := &Parameters{plugin: l.manifest.Name, ctx: ctx, byVersion: map[string]map[string]parameter{}}
 	if !root.LookupPath(cue.MakePath(cue.Def(commonDefinition))).Exists() {
 		l.fail(PartParams, key, 1, "the definition %s is missing: it lists the parameters of all versions", commonDefinition)

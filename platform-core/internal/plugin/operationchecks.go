@@ -172,6 +172,7 @@ func (c operationCheck) steps() {
 		}
 		c.references(path, step, c.template.Steps[i+1:])
 		c.kind(path, step)
+		c.types(path, step)
 	}
 	c.point()
 	if order := c.template.Order(); len(order) < len(c.template.Steps) {
@@ -306,8 +307,8 @@ func (c operationCheck) action(path document.Path, step *AgentStep, component *C
 }
 
 func (c operationCheck) engine(path document.Path, step *EngineStep) {
-	if (step.Do == EngineCreate || step.Do == EngineDelete) && len(c.components) > 0 {
-		c.fail(path.With("do"), "is %s, which is for the engine's own template of that name: a template of a plugin acts on an instance that is there", step.Do)
+	if step.Do.OnlyEngine() && len(c.components) > 0 {
+		c.fail(path.With("do"), "is %s, which is for the engine's own templates: a template of a plugin acts on an instance that is there, with the volumes that it has", step.Do)
 	}
 	known := EngineValues[step.Do]
 	for _, name := range slices.Sorted(maps.Keys(step.With)) {
@@ -322,34 +323,6 @@ func cmpNone(list string) string {
 		return "none"
 	}
 	return list
-}
-
-// outputs of a step, by name: those of an action that every component has.
-func (c operationCheck) outputs(step *OperationStep) []string {
-	switch {
-	case step.Wait != nil:
-		return slices.Sorted(maps.Keys(step.Wait.Outputs))
-	case step.Operation != nil:
-		return []string{"operation"}
-	case step.Approval != nil:
-		return []string{"by"}
-	case step.Engine != nil:
-		return []string{"changed", "generation"}
-	case step.Job != nil:
-		return append(slices.Sorted(maps.Keys(step.Job.Outputs)), "job", "result")
-	case step.Agent == nil || step.Agent.Action == "":
-		return nil
-	}
-	var outputs []string
-	for i := range c.components {
-		for _, action := range c.components[i].Actions {
-			if action.Name == step.Agent.Action {
-				outputs = append(outputs, slices.Collect(maps.Keys(action.Outputs))...)
-			}
-		}
-	}
-	slices.Sort(outputs)
-	return slices.Compact(outputs)
 }
 
 // acts says whether an Operation can act on a component.

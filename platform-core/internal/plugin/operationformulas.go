@@ -41,19 +41,22 @@ func StepVariable(step string) string { return strings.ReplaceAll(step, "-", "_"
 // formulaCompiler compiles what a template says in CEL and notes every error.
 type formulaCompiler struct {
 	template *OperationTemplate
-	// outputs of a step, by name.
-	outputs func(*OperationStep) []string
+	// outputs of a step with their types, as far as its expressions do not say them.
+	outputs func(*OperationStep) outputTypes
 	fail    func(path document.Path, format string, args ...any)
 }
 
 func (c formulaCompiler) compile() {
-	c.template.formulas = map[formulaKey]*placeholder.Formula{}
+	c.template.formulas, c.template.outputs = map[formulaKey]*placeholder.Formula{}, map[string]outputTypes{}
 	if language := c.language(nil); language != nil {
 		for i, p := range c.template.Preconditions {
 			c.expression(language, document.Path{"preconditions"}.Index(i).With("rule"), "", p.Rule, placeholder.Bool)
 		}
 	}
-	for i := range c.template.Steps {
+	// A step sees the outputs of those before it: their types are known when its turn comes.
+	for _, name := range c.template.Order() {
+		i := slices.IndexFunc(c.template.Steps, func(s OperationStep) bool { return s.Name == name })
+		c.template.outputs[name] = c.outputs(&c.template.Steps[i])
 		c.step(document.Path{"steps"}.Index(i), &c.template.Steps[i])
 	}
 }
@@ -68,13 +71,9 @@ func (c formulaCompiler) language(step *OperationStep) *placeholder.Language {
 	if step != nil {
 		steps := map[string]placeholder.Shape{}
 		for _, name := range c.template.Before(step.Name) {
-			before, ok := c.template.Step(name)
-			if !ok {
-				continue
-			}
 			outputs := map[string]placeholder.Shape{}
-			for _, output := range c.outputs(before) {
-				outputs[output] = placeholder.TextShape
+			for output, kind := range c.template.outputs[name] {
+				outputs[output] = shapes[kind]
 			}
 			steps[StepVariable(name)] = placeholder.Fields(map[string]placeholder.Shape{
 				"phase": placeholder.TextShape, "outputs": placeholder.Fields(outputs)})
@@ -107,14 +106,39 @@ func (c formulaCompiler) step(path document.Path, s *OperationStep) {
 		c.expression(language, path.With("forEach"), s.Name, s.ForEach, placeholder.List)
 	}
 	for at, text := range s.texts() {
-		c.text(language, append(path[:len(path):len(path)], strings.Split(at, "\x00")...), s.Name, text)
+		within, compile := strings.Split(at, "\x00"), language.Text
+		if within[1] == "content" && !s.object(within[0]).TextAt(within[2:]) {
+			compile = language.Leaf
+		}
+		c.text(compile, append(path[:len(path):len(path)], within...), s.Name, text)
 	}
 	if s.Wait != nil {
 		c.expression(language, path.With("wait").With("until"), s.Name, s.Wait.Until, placeholder.Bool)
 		for _, name := range slices.Sorted(maps.Keys(s.Wait.Outputs)) {
-			c.expression(language, path.With("wait").With("outputs").With(name), s.Name, s.Wait.Outputs[name], placeholder.Text)
+			c.output(language, path.With("wait").With("outputs").With(name), s, name)
 		}
 	}
+}
+
+// output compiles the expression of an output of a wait. Where no type is declared, it is that of the expression.
+func (c formulaCompiler) output(language *placeholder.Language, path document.Path, s *OperationStep, name string) {
+	declared, ok := s.Types[name]
+	wanted := anyKind
+	if ok {
+		wanted = kinds[declared]
+	}
+	formula, kind, err := language.Typed(s.Wait.Outputs[name], wanted...)
+	switch {
+	case err != nil && ok:
+		c.fail(path, "is declared as %s, and its expression does not fit: %v", declared, err)
+		return
+	case err != nil:
+		c.fail(path, "is not a valid expression: %v", err)
+		return
+	case !ok:
+		c.template.outputs[s.Name][name] = ofKind[kind]
+	}
+	c.template.formulas[formulaKey{s.Name, s.Wait.Outputs[name], true}] = formula
 }
 
 func (c formulaCompiler) expression(language *placeholder.Language, path document.Path, step, source string, kind placeholder.Kind) {
@@ -126,11 +150,11 @@ func (c formulaCompiler) expression(language *placeholder.Language, path documen
 	c.template.formulas[formulaKey{step, source, true}] = formula
 }
 
-func (c formulaCompiler) text(language *placeholder.Language, path document.Path, step, source string) {
+func (c formulaCompiler) text(compile func(string) (*placeholder.Formula, error), path document.Path, step, source string) {
 	if !placeholder.In(source) {
 		return
 	}
-	formula, err := language.Text(source)
+	formula, err := compile(source)
 	if err != nil {
 		c.fail(path, "%v", err)
 		return
@@ -166,13 +190,28 @@ func (s *OperationStep) texts() map[string]string {
 			add(env.Value, document.Path{"job", "env"}.Index(i).With("value")...)
 		}
 	}
-	for name, step := range map[string]*ObjectStep{"apply": s.Apply, "patch": s.Patch, "delete": s.Delete} {
-		if step != nil {
+	for _, name := range []string{"apply", "patch", "delete"} {
+		if step := s.object(name); step != nil {
 			add(step.Name, name, "name")
 			content(step.Content, document.Path{name, "content"}, texts)
 		}
 	}
 	return texts
+}
+
+// object is what a step applies, patches or deletes; nil when it does something else.
+func (s *OperationStep) object(verb string) *ObjectStep {
+	return map[string]*ObjectStep{"apply": s.Apply, "patch": s.Patch, "delete": s.Delete}[verb]
+}
+
+// TextAt says whether the API has text alone at a path of the content, whatever a placeholder there gives: in labels and annotations, and in what
+// ConfigMaps and Secrets hold.
+func (o *ObjectStep) TextAt(path []string) bool {
+	if n := len(path); n >= 3 && path[n-3] == "metadata" && (path[n-2] == "labels" || path[n-2] == "annotations") {
+		return true
+	}
+	holds := o.APIVersion == "v1" && (o.Kind == "ConfigMap" || o.Kind == "Secret")
+	return holds && len(path) == 2 && (path[0] == "data" || path[0] == "stringData" || path[0] == "binaryData")
 }
 
 // content collects the texts of a tree of maps and lists.
@@ -221,13 +260,33 @@ func (t *OperationTemplate) Texts(step, source string, variables map[string]any)
 	return formula.Texts(variables)
 }
 
-// Value evaluates an expression of a step that gives a text.
-func (t *OperationTemplate) Value(step, source string, variables map[string]any) (string, error) {
+// Leaf fills in a text of the content of a step that may be any value: one that is a single placeholder keeps the type of what it gives.
+func (t *OperationTemplate) Leaf(step, source string, variables map[string]any) (any, error) {
+	if !placeholder.In(source) {
+		return source, nil
+	}
+	formula, err := t.formula(step, source, false)
+	if err != nil {
+		return nil, err
+	}
+	return formula.Value(variables)
+}
+
+// Value evaluates the expression of an output of a step, in the form in which that is kept on record.
+func (t *OperationTemplate) Value(step, name, source string, variables map[string]any) (string, error) {
 	formula, err := t.formula(step, source, true)
 	if err != nil {
 		return "", err
 	}
-	return formula.Text(variables)
+	value, err := formula.Value(variables)
+	if err != nil {
+		return "", err
+	}
+	text, err := placeholder.FormatAny(value)
+	if err != nil {
+		return "", err
+	}
+	return t.RecordOutput(step, name, text)
 }
 
 func (t *OperationTemplate) formula(step, source string, expression bool) (*placeholder.Formula, error) {

@@ -5,6 +5,7 @@ package plugin
 import (
 	"time"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
@@ -25,6 +26,8 @@ type OperationTemplate struct {
 	Steps    []OperationStep `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
+	// outputs of each step with their types.
+	outputs map[string]outputTypes
 }
 
 // OperationParameter is one that an Operation gives.
@@ -57,6 +60,9 @@ type OperationStep struct {
 	// Compensate are steps that undo this one: they are taken when the run fails or is cancelled once this one was begun, and not
 	// otherwise. They stand after it in the template.
 	Compensate []string `json:"compensate,omitempty"`
+	// Types of outputs of a wait, a job or an action that are no texts, by name. What the value is converted to when it is recorded, and has in the
+	// expressions of later steps. One that is left out has the type of its expression, where that shows it, else string.
+	Types map[string]platformv1.OutputType `json:"types,omitempty"`
 	// Commits makes the beginning of this step the point of no return of the run. It says why there is no way back, and what a person can do
 	// instead: from there on nobody can cancel, nothing is undone, and what fails is tried again until the run's time is over.
 	Commits string `json:"commits,omitempty"`
@@ -186,10 +192,20 @@ const (
 	EngineRebuild EngineVerb = "Rebuild"
 	// EngineApply changes nothing, and waits until the instance is as its spec asks.
 	EngineApply EngineVerb = "Apply"
-	// EngineBackup makes a Backup and waits until it is whole: repository, method, deletionPolicy, maxCount, maxAge.
+	// EngineBackup makes a Backup and waits until it is whole: repository, method, deletionPolicy, maxCount, maxAge, and the series that it is
+	// counted in, as that of a schedule.
 	EngineBackup EngineVerb = "Backup"
 	// EngineDrill restores a Backup into an instance of its own, verifies that and removes it: backup, repository, schedule.
 	EngineDrill EngineVerb = "Drill"
+	// EnginePrepareData has the data of a Backup put on volumes beside those that the pods have: backup. EngineSwapData has the pods begin on these,
+	// EngineOpenData leads clients there, EngineDropData deletes the volumes of before. EngineReturnData and EngineDiscardData undo what the
+	// first two did. They are for templates of the engine only.
+	EnginePrepareData EngineVerb = "PrepareData"
+	EngineSwapData    EngineVerb = "SwapData"
+	EngineOpenData    EngineVerb = "OpenData"
+	EngineDropData    EngineVerb = "DropData"
+	EngineReturnData  EngineVerb = "ReturnData"
+	EngineDiscardData EngineVerb = "DiscardData"
 	// EnginePlan says what another spec of the outermost object, the Operation's targetSpec, would bring about. It is for dry runs only.
 	EnginePlan EngineVerb = "Plan"
 )
@@ -202,9 +218,20 @@ func (v EngineVerb) OnPods() bool {
 // OnCopies says whether the verb leaves the target as it is, spec and pods: it is about Backups of it.
 func (v EngineVerb) OnCopies() bool { return v == EngineBackup || v == EngineDrill }
 
+// OnlyEngine says whether the verb is for templates of the engine alone.
+func (v EngineVerb) OnlyEngine() bool {
+	switch v {
+	case EngineCreate, EngineDelete, EnginePrepareData, EngineSwapData, EngineOpenData, EngineDropData, EngineReturnData, EngineDiscardData:
+		return true
+	}
+	return false
+}
+
 // EngineValues are the names that With may have, by verb.
 var EngineValues = map[EngineVerb][]string{
 	EngineStop: nil, EngineStart: nil, EngineApply: nil, EnginePlan: nil, EngineCreate: nil, EngineDelete: nil,
+	EngineSwapData: nil, EngineOpenData: nil, EngineDropData: nil, EngineReturnData: nil, EngineDiscardData: nil,
+	EnginePrepareData:   {"backup"},
 	EngineScale:         {"component", "replicas", "set"},
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},
@@ -215,7 +242,7 @@ var EngineValues = map[EngineVerb][]string{
 	EngineSwitchover:    {"component", "to"},
 	EngineFailover:      {"component", "term", "to"},
 	EngineRebuild:       {"pod"},
-	EngineBackup:        {"deletionPolicy", "maxAge", "maxCount", "method", "repository"},
+	EngineBackup:        {"deletionPolicy", "maxAge", "maxCount", "method", "repository", "series"},
 	EngineDrill:         {"backup", "repository", "schedule"},
 }
 
@@ -231,7 +258,7 @@ type WaitStep struct {
 	ObjectReference `json:",inline"`
 	// Until is an expression over object, too, which is a map. One that cannot be evaluated, since a field is not there, is not met.
 	Until string `json:"until"`
-	// Outputs are expressions like it that give texts.
+	// Outputs are expressions like it; each gives what its type says.
 	Outputs map[string]string `json:"outputs,omitempty"`
 }
 

@@ -4,6 +4,7 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -83,7 +84,9 @@ func TestOperationSteps(t *testing.T) {
 		{"ask", "move ${parameters.count} of ${target.name}", "move 3 of a", template.Text},
 		{"move", "x-${each}", "x-b", template.Text},
 		{"move", "${steps.look_up.outputs.where}", "there", template.Text},
-		{"look-up", "object.data.where", "there", template.Value},
+		{"look-up", "object.data.where", "there", func(step, source string, variables map[string]any) (string, error) {
+			return template.Value(step, "where", source, variables)
+		}},
 	} {
 		if got, err := tc.eval(tc.step, tc.source, variables); err != nil || got != tc.want {
 			t.Errorf("%q of %s gives %q, %v; want %q", tc.source, tc.step, got, err, tc.want)
@@ -191,5 +194,16 @@ func TestActionsInSteps(t *testing.T) {
 	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, agent: {action: fly}}]\n")
 	if _, errs := Load(sources); !strings.Contains(list(errs), `steps[0].agent.action names the action "fly", which component "redis" has not`) {
 		t.Errorf("got\n%s", list(errs))
+	}
+}
+
+// A later step can tell which version an upgrade left; no other edit has one.
+func TestOutputsOfAnUpgrade(t *testing.T) {
+	told := "name: A\nsteps:\n  - {name: first, engine: %s}\n  - {name: tell, needs: [first], apply: {apiVersion: v1, kind: ConfigMap, name: note, content: {data: {from: \"${steps.first.outputs.from}\"}}}}\n"
+	if _, err := ParseOperation(fmt.Sprintf(told, `{do: Upgrade, with: {version: "8.0"}}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := ParseOperation(fmt.Sprintf(told, "{do: Stop}")); err == nil || !strings.Contains(err.Error(), "from") {
+		t.Errorf("a stop has a version that it left: %v", err)
 	}
 }

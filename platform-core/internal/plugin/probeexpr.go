@@ -11,6 +11,7 @@ import (
 	"github.com/google/cel-go/cel"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
 // probeEnvironment declares what the expressions of a probe see; the status agent
@@ -60,7 +61,7 @@ func (l *loader) checkProbeExpression(path document.Path, source string, want *c
 	}
 	checked, issues := probeEnvironment().Compile(source)
 	if issues.Err() != nil {
-		l.wrong(path, "is not a valid expression: %s; known here: stdout, stderr, exitCode, fields", issues.Errors()[0].Message)
+		l.wrong(path, "is not a valid expression: %s; known here: stdout, stderr, exitCode, fields, and the standard functions of CEL", placeholder.Explain(issues))
 		return
 	}
 	if !checked.OutputType().IsExactType(want) {

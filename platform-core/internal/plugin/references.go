@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -92,7 +91,11 @@ func portNames(c *Component) []string { return names(c.Ports, func(p Port) strin
 func (l *loader) checkComponent(i int, c *Component) {
 	at := componentPath(i)
 	unique(l, at.With("ports"), c.Ports, func(p Port) string { return p.Name })
-	unique(l, at.With("ports"), c.Ports, func(p Port) string { return strconv.Itoa(int(p.Port)) })
+	for i, p := range c.Ports {
+		if first := slices.IndexFunc(c.Ports, func(other Port) bool { return other.Port == p.Port }); first < i {
+			l.wrong(at.With("ports").Index(i), "has the port %d of %s: one port has one name", p.Port, at.With("ports").Index(first))
+		}
+	}
 	unique(l, at.With("volumes"), c.Volumes, func(v Volume) string { return v.Name })
 	unique(l, at.With("roles"), c.Roles, func(r Role) string { return r.Name })
 	unique(l, at.With("files"), c.Files, func(f File) string { return f.Path })
@@ -192,6 +195,7 @@ func (l *loader) checkScale(at document.Path, c *Component) {
 
 func (l *loader) checkProcess(path document.Path, c *Component) {
 	l.checkEnv(path.With("env"), c, c.Process.Env)
+	l.checkHooks(path.With("hooks"), c)
 	reload := c.Process.Reload
 	if reload == nil {
 		return

@@ -40,6 +40,7 @@ func TestBrokenRelay(t *testing.T) {
 		}
 	}
 	c, set := change(PartComponents, components), change(PartParams, "hub.yaml")
+	warns := func(b broken) broken { b.loads = warned; return b }
 	run(t, map[string]broken{
 		"no sets":                     c("sets: {default: 2, min: 1, max: 4}", "sets: {default: 0, min: 0, max: 4}", "sets:", "a whole number from 1 to 64"),
 		"sets in odd order":           c("sets: {default: 2, min: 1, max: 4}", "sets: {default: 5, min: 1, max: 4}", "sets:", "must grow in this order"),
@@ -52,6 +53,9 @@ func TestBrokenRelay(t *testing.T) {
 		"needs twice":                 c("needs: [hub]", "needs: [hub, hub]", "needs: [hub", "names must differ"),
 		"needs in a circle":           c("    scaling: Fixed\n", "    scaling: Fixed\n    needs: [edge]\n", "needs: [edge]", "is a circle: hub, edge need each other"),
 		"needs what the topology has": c("    scaling: Fixed\n", "    scaling: Fixed\n    needs: [edge]\n", "needs: [edge]", `names "edge", which topology "hubs" has not`),
+		"more pods in a topology":     warns(c("replicas: {default: 3, min: 1, max: 5}", "replicas: {default: 3, min: 1, max: 251}", "max: 251", `allows 251, which component "hub" does not: it takes 0 to 250, and a topology can only narrow that`)),
+		"more sets in a topology":     warns(c("replicas: {default: 3, min: 1, max: 5}", "sets: {default: 1, min: 1, max: 5}", "max: 5}", `allows 5, which component "hub" does not: it takes 1 to 4`)),
+		"steps lost in a topology":    warns(c("replicas: {default: 3, min: 0, max: 250}", "replicas: {default: 3, min: 1, max: 9, step: 2}", "max: 5}", `allows 2, which component "hub" does not: it takes 1 to 9 in steps of 2`)),
 		"needs what may not be there": c("        replicas: {default: 3, min: 1, max: 5}\n", "        replicas: {default: 3, min: 1, max: 5}\n        optional: true\n", "needs: [hub]", "or not always: it would wait for ever"),
 		"nothing but options":         c("  - name: hubs\n    components:\n      - name: hub\n", "  - name: hubs\n    components:\n      - name: hub\n        optional: true\n", "    components:\n      - name: hub\n        optional", "are all optional: an instance would be nothing"),
 		"access":                      c("access: Peers", "access: Nobody", "Nobody", `one of "Client", "Peers" or "Metrics"`),
@@ -75,7 +79,7 @@ func TestBrokenRelay(t *testing.T) {
 		"rule without a message":      set("dynamic:", "rules: [{rule: \"true\"}]\ndynamic:", "rules:", "message is missing"),
 		"dynamic in a placeholder":    c("${params['mode']}", "${params['mode']}${'rate' in params ? params['rate'] : ''}", "--mode", `uses the dynamic parameter "rate": a change of it would restart`),
 		"dynamic in no file":          c("parameters: {match: [\"log-*\"]}", "parameters: {match: [log-level]}", "files:", `take in no parameter "log-file", which is dynamic`),
-		"parameter in no file":        c(`parameters: {except: ["log-*", mode]}`, `parameters: {except: ["log-*", mode, queue]}`, "files:", `take in no parameter "queue", and no placeholder uses it: setting it would change nothing`),
+		"parameter in no file":        c(`parameters: {except: ["log-*", mode]}`, `parameters: {except: ["log-*", mode, queue]}`, "files:", `take in no parameter "queue", and no placeholder uses it: setting it would change nothing; have a file take it in, use ${params['queue']}, or take it out of hub.cue`),
 		"parameter in two files":      c(`parameters: {except: ["log-*", mode]}`, "parameters: All", "parameters: {match", `takes in "log-file", which components[0].files[0] takes in already`),
 		"selects nothing known":       c(`match: ["log-*"]`, `match: ["log-*", "lag-*"]`, `match: ["log-*", "lag-*"]`, `is "lag-*": no parameter of the schema is called so`),
 		"excepts nothing known":       c(`"log-*", mode]`, `"log-*", mood]`, "except:", `is "mood": no parameter of the schema is called so`),

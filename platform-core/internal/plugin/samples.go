@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
@@ -147,8 +148,7 @@ func (l *loader) checkRendering(b *Bundle) {
 			err = nil
 		}
 		if err != nil {
-			file := b.parameters[s.component.Parameters]
-			l.fail(PartParams, file.file, file.document.Line([]string{"defaults"}), "for %s: %v", s, err)
+			l.parametersFailed(b.parameters[s.component.Parameters], s, err)
 			continue
 		}
 		s.values.Params = params
@@ -173,10 +173,28 @@ func (l *loader) checkRendering(b *Bundle) {
 	}
 }
 
+// parametersFailed notes what is wrong with the defaults of a set, or with a rule, for the first sample that has it.
+func (l *loader) parametersFailed(file *parameterFile, s sample, err error) {
+	if l.noted(err.Error()) {
+		return
+	}
+	path := document.Path{"defaults"}
+	var refused *defaultError
+	if errors.As(err, &refused) {
+		path = path.With(refused.name)
+	}
+	l.fail(PartParams, file.file, file.document.Line(path), "for %s: %v", s, err)
+}
+
+// noted says whether another sample has failed with the same words.
+func (l *loader) noted(text string) bool {
+	return slices.ContainsFunc(l.errs, func(e LoadError) bool { return strings.HasSuffix(e.Message, ": "+text) })
+}
+
 // renderingFailed notes an error for the first sample that has it.
 func (l *loader) renderingFailed(part Part, key string, s sample, err error) {
 	text := strings.TrimSpace(err.Error())
-	if slices.ContainsFunc(l.errs, func(e LoadError) bool { return strings.HasSuffix(e.Message, ": "+text) }) {
+	if l.noted(text) {
 		return
 	}
 	line := 1

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
 func (l *loader) checkTopologies() {
@@ -21,11 +22,8 @@ func (l *loader) checkTopologies() {
 		for j, c := range t.Components {
 			l.oneOf(path.Index(j).With("name"), c.Name, "component", slices.Clone(components))
 			used[c.Name] = true
-			if c.Sets != nil {
-				l.checkRange(path.Index(j).With("sets"), *c.Sets)
-			}
-			if c.Replicas != nil {
-				l.checkRange(path.Index(j).With("replicas"), *c.Replicas)
+			if k := slices.Index(components, c.Name); k >= 0 {
+				l.checkNarrower(path.Index(j), &l.components.Components.Components[k], &c)
 			}
 		}
 	}
@@ -75,6 +73,29 @@ func (l *loader) checkNeeds() {
 			l.wrong(componentPath(i, "needs"), "is a circle: %s need each other, and none would start", strings.Join(cycle, ", "))
 		}
 	}
+}
+
+// checkNarrower: a topology takes nothing that the component itself does not.
+func (l *loader) checkNarrower(path document.Path, component *Component, c *TopologyComponent) {
+	within := func(path document.Path, own *Range, whole Range) {
+		if own == nil {
+			return
+		}
+		l.checkRange(path, *own)
+		for n := own.Min; n <= min(own.Max, placeholder.MaxPeers); n++ {
+			if own.Allows(n) && !whole.Allows(n) {
+				l.warn(PartComponents, componentsKey, l.components.document.Line(path),
+					"%s allows %d, which component %q does not: it takes %s, and a topology can only narrow that", path, n, component.Name, whole)
+				return
+			}
+		}
+	}
+	sets := Range{Default: 1, Min: 1, Max: 1}
+	if component.Sets != nil {
+		sets = *component.Sets
+	}
+	within(path.With("sets"), c.Sets, sets)
+	within(path.With("replicas"), c.Replicas, component.Replicas)
 }
 
 func (t *Topology) has(component string) bool {

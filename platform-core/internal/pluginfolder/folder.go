@@ -12,12 +12,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -34,6 +37,9 @@ func absolute(dir string) (string, error) {
 	}
 	if info, err := os.Stat(absolute); err != nil || !info.IsDir() {
 		return "", fmt.Errorf("cannot read folder %q: it is no folder", dir)
+	}
+	if versions, _ := filepath.Glob(filepath.Join(absolute, "*", "manifest.yaml")); len(versions) > 0 {
+		return "", fmt.Errorf("cannot read folder %q: it holds versions: name one, such as %q", dir, filepath.Join(dir, filepath.Base(filepath.Dir(versions[0]))))
 	}
 	return absolute, nil
 }
@@ -58,6 +64,10 @@ func load(versions fs.FS, name, version string) (*plugin.Bundle, map[plugin.Part
 		return nil, nil, errs
 	}
 	bundle, errs := plugin.Load(folder.Sources)
+	if bundle != nil && len(bundle.Warnings) > 0 {
+		// What is made now has no instances that would be left without it.
+		bundle, errs = nil, bundle.Warnings
+	}
 	for i := range errs {
 		errs[i] = folder.Locate(errs[i])
 	}
@@ -73,7 +83,15 @@ func load(versions fs.FS, name, version string) (*plugin.Bundle, map[plugin.Part
 // ReadApplication reads an Application; unknown fields are errors.
 func ReadApplication(data []byte, file string) (*platformv1.Application, error) {
 	app := &platformv1.Application{}
-	if err := yaml.UnmarshalStrict(data, app); err != nil {
+	doc, problems := document.Parse(string(data))
+	var head metav1.TypeMeta
+	if doc != nil && yaml.Unmarshal(data, &head) == nil && head.Kind == "Application" {
+		problems = doc.Check(reflect.TypeOf(*app), nil)
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("cannot read Application: %s:%d: %s", file, problems[0].Line, problems[0].Message)
+	}
+	if err := yaml.Unmarshal(data, app); err != nil {
 		return nil, fmt.Errorf("cannot read Application %q: %w", file, err)
 	}
 	if app.Kind != "Application" || app.APIVersion != platformv1.GroupVersion.String() {

@@ -131,6 +131,16 @@ func TestTestFindsDifferences(t *testing.T) {
 	}
 }
 
+// TestLoadRefusesWhatAnOperatorWarnsOf: nobody has instances of what is made now.
+func TestLoadRefusesWhatAnOperatorWarnsOf(t *testing.T) {
+	dir := copyFolder(t, redis)
+	change(t, filepath.Join(dir, "params", "redis.cue"), "maxmemory?: ", "depth?: =~\"^(0$\"\n\tmaxmemory?: ")
+	bundle, _, errs := Load(dir)
+	if bundle != nil || len(errs) != 1 || !strings.Contains(errs[0].Error(), filepath.Join(dir, "params", "redis.cue")+":") || !strings.Contains(errs[0].Message, "is no regular expression") {
+		t.Errorf("Load = %v, %v; want one error", bundle, errs)
+	}
+}
+
 func TestLoadNamesTheFiles(t *testing.T) {
 	dir := copyFolder(t, redis)
 	change(t, filepath.Join(dir, "components.yaml"), "authority: engine", "authority: both")
@@ -212,10 +222,10 @@ func TestPackageRefusesBigParts(t *testing.T) {
 func TestReadApplicationRefuses(t *testing.T) {
 	const head = "apiVersion: platform.zeroinfra.github.com/v1\nkind: Application\n"
 	for says, text := range map[string]string{
-		`unknown field "colour"`:   head + "metadata: {name: a}\nspec: {colour: red}\n",
-		"it is v1 Pod":             "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
-		"metadata.name is missing": head,
-		"cannot read":              "[",
+		`f:4: field "spec.colour" is not known`: head + "metadata: {name: a}\nspec: {colour: red}\n",
+		"it is v1 Pod":                          "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
+		"metadata.name is missing":              head,
+		"cannot read":                           "[",
 	} {
 		if _, err := ReadApplication([]byte(text), "f"); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v; want %q", err, says)

@@ -5,6 +5,7 @@ package render
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,11 +60,36 @@ func Pod(ws *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, error) {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
 			Name: v.Name,
 			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
-				ClaimName: platformv1.ClaimNameFor(v.Name, name),
+				ClaimName: ws.Spec.ClaimNameFor(v.Name, name),
 			}},
 		})
 	}
 	return pod, nil
+}
+
+// OnVolumesOf says whether a pod of a set has the volumes that it would be made with now.
+func OnVolumesOf(set *platformv1.WorkloadSet, pod *corev1.Pod) bool {
+	for _, declared := range set.Spec.Volumes {
+		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == declared.Name && v.PersistentVolumeClaim != nil })
+		if i >= 0 && pod.Spec.Volumes[i].PersistentVolumeClaim.ClaimName != set.Spec.ClaimNameFor(declared.Name, pod.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+// LabelsOf are the labels of what belongs to a set.
+func LabelsOf(set *platformv1.WorkloadSet) map[string]string {
+	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy}
+	for _, key := range []string{
+		platformv1.InstanceLabel, platformv1.NameLabel, platformv1.DomainLabel, platformv1.ApplicationLabel,
+		platformv1.ApplicationUIDLabel, platformv1.ComponentLabel, platformv1.SetLabel,
+	} {
+		if value, ok := set.Labels[key]; ok {
+			labels[key] = value
+		}
+	}
+	return labels
 }
 
 // domainOf is the DNS domain of the pods that a template carries; empty when it carries none.

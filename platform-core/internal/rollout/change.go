@@ -38,7 +38,7 @@ func planChange(f Facts) (Step, bool) {
 }
 
 // planTogether restarts all processes that have another configuration, where they are to start together; also in pods that are to be replaced,
-// since those that replace them would wait for the others.
+// since those that replace them would wait for the others. Where an agent is too old for that, the pod goes with them.
 func planTogether(f Facts) []Step {
 	if f.Restarts != platformv1.RestartsTogether {
 		return nil
@@ -48,7 +48,7 @@ func planTogether(f Facts) []Step {
 		if !f.Wanted(p) || p.Life != Alive || p.Restart == Underway {
 			continue
 		}
-		if step, ok := f.needConfiguration(p); ok && step.Action == PushPlan && !f.waits(p, step) {
+		if step, ok := f.needConfiguration(p); ok && step.Action != ReloadPlan && !f.waits(p, step) {
 			steps = append(steps, step)
 		}
 	}
@@ -109,7 +109,7 @@ func (f Facts) Disturbs(steps []Step) bool {
 
 // waits says whether a step has to wait for a window: it takes a pod out that serves.
 func (f Facts) waits(p Pod, step Step) bool {
-	return f.Window == Closed && step.Action.Outage() && !halfway(p) && (step.Action != PushPlan || !f.begun())
+	return f.Window == Closed && step.Action.Outage() && !halfway(p) && (step.Action != PushPlan && p.Agent != Replace || !f.begun())
 }
 
 // needNow is what a pod needs and can have now. While the rest waits for a window, it gets what it can take over as it runs:
@@ -147,7 +147,7 @@ func (f Facts) need(p Pod) (Step, bool) {
 	case p.Restart == Underway:
 		// Its containers are about to restart, so that there is nobody to talk to.
 		return Step{}, false
-	case configured && (configuration.Action == PushPlan || p.Resources == Outdated && p.Tightens):
+	case configured && (configuration.Action != ReloadPlan || p.Resources == Outdated && p.Tightens):
 		return configuration, true
 	case p.Resources == Underway:
 		// What is to be reloaded may be for resources that it does not have yet.
@@ -158,11 +158,14 @@ func (f Facts) need(p Pod) (Step, bool) {
 	return configuration, configured
 }
 
-// needConfiguration reloads what runs and can take it over so; everything else is restarted.
+// needConfiguration reloads what runs and can take it over so; everything else is restarted, in another pod where the agent would leave
+// something out.
 func (f Facts) needConfiguration(p Pod) (Step, bool) {
 	switch {
 	case p.Report.ConfigDigest == "" || p.Report.ConfigDigest == f.ConfigDigest:
 		return Step{}, false
+	case p.Agent == Replace:
+		return stepFor(DeletePod, p, "its agent is too old for its configuration"), true
 	case broken(p) || f.RestartDigest == "" || p.Report.RestartDigest != f.RestartDigest:
 		return stepFor(PushPlan, p, "its configuration changed"), true
 	case p.Reload == Replace:

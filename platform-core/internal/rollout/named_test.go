@@ -28,11 +28,19 @@ func TestOnlyTheNamedPodHasTheWritersLabel(t *testing.T) {
 			[]string{`SetRole a-0 "": it is not the one that may write`}},
 		"the old one that does not answer": {"a-1", []rollout.Pod{pod(0, "primary", "", report.Unhealthy), pod(1, "", "primary", report.Healthy)},
 			[]string{`SetRole a-0 "": it is not the one that may write`}},
+		"the writer's before others": {"a-1", []rollout.Pod{pod(0, "", "replica", report.Healthy), pod(1, "", "primary", report.Healthy)},
+			[]string{`SetRole a-1 "primary": it reports role "primary"`}},
+		"others while it is about to write": {"a-1", []rollout.Pod{pod(0, "", "replica", report.Healthy), pod(1, "replica", "replica", report.Healthy)}, nil},
+		"others when it writes": {"a-1", []rollout.Pod{pod(0, "", "replica", report.Healthy), pod(1, "primary", "primary", report.Healthy)},
+			[]string{`SetRole a-0 "replica": it reports role "replica"`}},
+		"others when it is not well": {"a-1", []rollout.Pod{pod(0, "", "replica", report.Healthy), pod(1, "replica", "", report.Unhealthy)},
+			[]string{`SetRole a-0 "replica": it reports role "replica"`}},
 		"nobody": {"", []rollout.Pod{pod(0, "primary", "primary", report.Healthy), pod(1, "replica", "replica", report.Healthy)},
 			[]string{`SetRole a-0 "": it is not the one that may write`}},
 		"the named one that is down": {"a-0", []rollout.Pod{pod(0, "primary", "", report.Unhealthy), pod(1, "replica", "replica", report.Healthy)}, nil},
 	} {
-		f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: rollout.AuthorityEngine, Named: &tc.named, Pods: tc.pods}
+		f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: rollout.AuthorityEngine, Named: &tc.named,
+			Promoting: true, Pods: tc.pods}
 		var got []string
 		for _, step := range rollout.Plan(f) {
 			got = append(got, step.String())
@@ -40,6 +48,23 @@ func TestOnlyTheNamedPodHasTheWritersLabel(t *testing.T) {
 		if !slices.Equal(got, tc.steps) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.steps)
 		}
+	}
+}
+
+// TestOthersHaveTheirLabelsAfterAWhile: where a pod that was named does not come to write, readers have the others.
+func TestOthersHaveTheirLabelsAfterAWhile(t *testing.T) {
+	pod := func(ordinal int32, label string) rollout.Pod {
+		return rollout.Pod{Name: "a-" + string('0'+ordinal), Ordinal: ordinal, Life: rollout.Alive, Ready: rollout.Ready, Role: label, Revision: "r1",
+			Report: report.Report{Health: report.Healthy, Role: "replica", ConfigDigest: "d1"}}
+	}
+	f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: rollout.AuthorityEngine, Named: new("a-1"),
+		Pods: []rollout.Pod{pod(0, ""), pod(1, "replica")}}
+	if steps := rollout.Plan(f); len(steps) != 1 || steps[0].String() != `SetRole a-0 "replica": it reports role "replica"` {
+		t.Errorf("the steps are %v", steps)
+	}
+	f.Promoting = true
+	if steps := rollout.Plan(f); len(steps) != 0 {
+		t.Errorf("a moment after it was named the steps are %v", steps)
 	}
 }
 

@@ -31,10 +31,10 @@ func (f Facts) reportedRole(p Pod) string {
 	return p.Report.Role
 }
 
-// planRoles takes labels away before it gives any, so that two pods never have a writer's label
-// but where the middleware itself says that both write.
+// planRoles takes a writer's label away before it gives one, so that two pods never have it but where the middleware itself says that both write.
+// Labels of others come in later turns: what leads Services into the pods takes changes over at once after a quiet while, and then once a second.
 func planRoles(f Facts) []Step {
-	var take, give []Step
+	var take, give, others []Step
 	for _, p := range f.Pods {
 		want := f.wantedRole(p)
 		if p.Life != Alive || want == p.Role {
@@ -45,10 +45,13 @@ func planRoles(f Facts) []Step {
 			step = stepFor(SetRole, p, "it is not the one that may write")
 		}
 		step.Role = want
-		if f.writer(want) {
+		switch {
+		case f.writer(want):
 			give = append(give, step)
-		} else {
+		case f.writer(p.Role):
 			take = append(take, step)
+		case p.Role != "" || !f.succession():
+			others = append(others, step)
 		}
 	}
 	give = f.undisputed(give)
@@ -59,11 +62,19 @@ func planRoles(f Facts) []Step {
 			}
 		}
 	}
-	if slices.ContainsFunc(take, func(s Step) bool { return f.writer(f.podOf(s.Ordinal).Role) }) {
-		// A writer's label comes in a later turn, when the old one is seen to be gone.
-		return take
+	for _, steps := range [][]Step{take, give} {
+		if len(steps) > 0 {
+			return steps
+		}
 	}
-	return append(take, give...)
+	return others
+}
+
+// succession says whether the pod that may write is well and about to have its label.
+func (f Facts) succession() bool {
+	return f.Promoting && f.Named != nil && slices.ContainsFunc(f.Pods, func(p Pod) bool {
+		return *f.Named == p.Name && p.Life == Alive && p.Node == Reachable && p.Report.Health == report.Healthy && !f.writer(p.Role)
+	})
 }
 
 // undisputed leaves one writer when the engine has the say: the one that has the label and

@@ -76,6 +76,8 @@ type Facts struct {
 	// Named is the pod that may write, where the engine decides it: no other one gets the label of a role that takes writes, and
 	// with an empty name none does. Nil where the pods' reports decide.
 	Named *string
+	// Promoting says that the pod was named a moment ago: while it is well and has yet to get the writer's label, others wait for theirs.
+	Promoting bool
 	// Founding says that the engine has yet to name the first writer: pods wait for that, and one that was made when somebody else decided
 	// has to be changed before it is named.
 	Founding bool
@@ -129,6 +131,8 @@ type Pod struct {
 	Volumes Fit
 	// Reload is Replace when the process refused to take the plan over by a reload.
 	Reload Fit
+	// Agent is Replace when the process manager is too old for the plan.
+	Agent Fit
 	// Note says why Resources or Volumes are not current.
 	Note string
 	// Ready is the pod's Ready condition.

@@ -175,6 +175,10 @@ func TestGoldenRollouts(t *testing.T) {
 				w.Pods[i].Reload = rollout.Replace
 			}
 		}}},
+		"agents-are-too-old": {{"the configuration changes to one that the agents of pods 0 and 2 would not heed", func(w *world) {
+			w.ConfigDigest, w.RestartDigest = "d2", "s2"
+			w.Pods[0].Agent, w.Pods[2].Agent = rollout.Replace, rollout.Replace
+		}}},
 		"resources-need-other-pods": {{"the resources change to ones that cannot be given in place", func(w *world) { w.resources, w.inPlace = "2Gi", rollout.Replace }}},
 		"all-at-once":               {{"template, image, resources and configuration change", func(w *world) { w.Revision, w.image, w.resources, w.ConfigDigest = "r2", "i2", "2Gi", "d2" }}},
 		"image-and-configuration":   {{"image, resources and configuration change", func(w *world) { w.image, w.resources, w.ConfigDigest, w.RestartDigest = "i2", "2Gi", "d2", "s2" }}},
@@ -185,6 +189,14 @@ func TestGoldenRollouts(t *testing.T) {
 		"bad-image-is-mended": {
 			{"the image changes to one that never becomes ready", func(w *world) { w.image, w.breaks["i2"] = "i2", true }},
 			{"the image is mended", func(w *world) { w.image = "i3" }},
+		},
+		"bad-template-is-taken-back": {
+			{"the template changes to one that never becomes ready", func(w *world) { w.Revision, w.breaks["r2"] = "r2", true }},
+			{"the template is what it was", func(w *world) { w.Revision = "r1" }},
+		},
+		"bad-image-is-taken-back": {
+			{"the image changes to one that never becomes ready", func(w *world) { w.image, w.breaks["i2"] = "i2", true }},
+			{"the image is what it was", func(w *world) { w.image = "i1" }},
 		},
 		"bad-configuration-is-mended": {
 			{"the configuration changes to one that breaks the process", func(w *world) { w.ConfigDigest, w.breaks["d2"] = "d2", true }},

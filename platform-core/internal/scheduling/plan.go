@@ -30,8 +30,22 @@ type Facts struct {
 	Now time.Time
 	// Operations of the schedules that are there.
 	Operations []Made
-	// Disrupts says whether a template restarts or replaces pods, and so waits for maintenance windows.
+	Templates
+}
+
+// Templates says what is to be known of the template that a schedule names.
+type Templates struct {
+	// Disrupts says whether it restarts or replaces pods, and so waits for maintenance windows.
 	Disrupts func(templateRef string) bool
+	// Impossible says why it cannot come to anything with this instance, so that its times pass; empty when it can. Nil says so of all.
+	Impossible func(templateRef string) string
+}
+
+func (t Templates) against(spec *platformv1.Schedule) string {
+	if t.Impossible == nil {
+		return ""
+	}
+	return t.Impossible(spec.Operation.TemplateRef)
 }
 
 // Made is an Operation that is there.
@@ -96,7 +110,7 @@ func For(app *platformv1.Application, f Facts) Plan {
 			continue
 		}
 		one := timed{app: app, spec: spec, line: line, windows: windowsFor(app, spec, f.Disrupts)}
-		switch paused := spec.Suspend || app.Spec.Suspend; {
+		switch paused := spec.Suspend || app.Spec.Suspend || f.against(spec) != ""; {
 		case paused && has && record.Paused:
 			// Its times pass.
 		case !has, paused, record.Paused, record.Schedule != one.text():
@@ -118,15 +132,18 @@ func For(app *platformv1.Application, f Facts) Plan {
 }
 
 // Status is what is shown of the schedules of an Application, the next one first. It depends on no clock.
-func Status(app *platformv1.Application, disrupts func(templateRef string) bool) []platformv1.ScheduleStatus {
+func Status(app *platformv1.Application, templates Templates) []platformv1.ScheduleStatus {
 	var all []platformv1.ScheduleStatus
 	records := RecordsOf(app)
 	for i := range app.Spec.Schedules {
 		spec := &app.Spec.Schedules[i]
 		record := records[spec.Name]
 		status := platformv1.ScheduleStatus{Name: spec.Name, LastTime: shown(record.Last), LastOperation: record.Operation, Message: record.Note}
-		if line, err := parse(spec); err == nil {
-			one := timed{app: app, spec: spec, line: line, windows: windowsFor(app, spec, disrupts)}
+		line, err := parse(spec)
+		if why := templates.against(spec); why != "" {
+			status.Reason, status.Message = platformv1.ReasonNotPossible, why
+		} else if err == nil {
+			one := timed{app: app, spec: spec, line: line, windows: windowsFor(app, spec, templates.Disrupts)}
 			if record.Schedule == one.text() {
 				status.NextTime = shown(one.next(record))
 			}

@@ -24,7 +24,7 @@ func at(t *testing.T, text string) time.Time {
 
 // lastTime is what the status shows.
 func (w *world) status() platformv1.ScheduleStatus {
-	return scheduling.Status(w.app, func(string) bool { return w.disrupts })[0]
+	return scheduling.Status(w.app, scheduling.Templates{Disrupts: func(string) bool { return w.disrupts }})[0]
 }
 
 func TestAClockThatIsSetBackMakesNothingTwice(t *testing.T) {
@@ -110,7 +110,7 @@ func TestConcurrency(t *testing.T) {
 		w := newWorld(t, "UTC", "0 * * * *")
 		w.spec().Concurrency = policy
 		w.live(begin.Add(90 * time.Minute))
-		plan := scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour), Disrupts: func(string) bool { return false }, Operations: []scheduling.Made{
+		plan := scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour), Templates: scheduling.Templates{Disrupts: func(string) bool { return false }}, Operations: []scheduling.Made{
 			{Name: "redis-a.it.20260101-0100", Schedule: "it", Phase: scheduling.Unfinished},
 			{Name: "redis-a.other.20260101-0100", Schedule: "other", Phase: scheduling.Unfinished},
 		}})
@@ -118,7 +118,7 @@ func TestConcurrency(t *testing.T) {
 			t.Errorf("%s: %q, %v, runs %v", policy, note, plan.Passed, plan.Runs)
 		}
 		// One that was made for this very time, before a crash, stands in its own way not.
-		plan = scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour), Disrupts: func(string) bool { return false }, Operations: []scheduling.Made{
+		plan = scheduling.For(w.app, scheduling.Facts{Now: begin.Add(2 * time.Hour), Templates: scheduling.Templates{Disrupts: func(string) bool { return false }}, Operations: []scheduling.Made{
 			{Name: "redis-a.it.20260101-0200", Schedule: "it", Phase: scheduling.Unfinished},
 		}})
 		if record := plan.Records["it"]; record.Note != "" || record.Operation != "redis-a.it.20260101-0200" {
@@ -155,7 +155,7 @@ func TestABrokenScheduleLeavesTheOthersAlone(t *testing.T) {
 	if len(problems) != 1 || !strings.Contains(problems[0].Error(), `schedules[1] "broken": schedule "0 0 31 6 *" names a day that never comes`) {
 		t.Errorf("problems: %v", problems)
 	}
-	shown := scheduling.Status(w.app, func(string) bool { return false })
+	shown := scheduling.Status(w.app, scheduling.Templates{Disrupts: func(string) bool { return false }})
 	if shown[0].Name != "it" || shown[1].NextTime != nil {
 		t.Errorf("status: %+v", shown)
 	}
@@ -204,5 +204,37 @@ func TestOperationsOfTheirTimeSortAndNameIt(t *testing.T) {
 	if op.Annotations[platformv1.ScheduledForAnnotation] != "2026-01-02T02:00:00+09:00" || op.Labels[platformv1.TriggerLabel] != "Schedule" ||
 		op.Labels[platformv1.DomainLabel] != "database" || op.Spec.TargetRef.Name != "redis-a" || op.Spec.Parameters["a"] != "b" {
 		t.Errorf("the Operation is %+v", op)
+	}
+}
+
+// What cannot come to anything makes no Operation, says so, and is not made up for when it can.
+func TestTimesPassOfWhatIsNotPossible(t *testing.T) {
+	app := &platformv1.Application{}
+	app.Name = "a"
+	app.Spec.Schedules = []platformv1.Schedule{{Name: "drill", Schedule: "0 * * * *", TimeZone: "UTC", MissedRuns: platformv1.MissedAll}}
+	why := "the plugin cannot"
+	templates := scheduling.Templates{Disrupts: func(string) bool { return false }, Impossible: func(string) string { return why }}
+	at := func(hours time.Duration) scheduling.Plan {
+		plan := scheduling.For(app, scheduling.Facts{Now: time.Date(2026, 3, 1, 0, 30, 0, 0, time.UTC).Add(hours * time.Hour), Templates: templates})
+		app.Annotations = map[string]string{platformv1.SchedulesAnnotation: plan.Records.String()}
+		return plan
+	}
+	for hours := range time.Duration(3) {
+		if plan := at(hours); len(plan.Runs) > 0 || !plan.Next.IsZero() {
+			t.Errorf("after %d hours it makes %+v, and looks again at %s", hours, plan.Runs, plan.Next)
+		}
+	}
+	if s := scheduling.Status(app, templates)[0]; s.Reason != platformv1.ReasonNotPossible || s.Message != why || s.NextTime != nil {
+		t.Errorf("it says %+v", s)
+	}
+	why = ""
+	if plan := at(3); len(plan.Runs) > 0 {
+		t.Errorf("it makes up for %+v", plan.Runs)
+	}
+	if plan := at(4); len(plan.Runs) != 1 {
+		t.Errorf("it makes %+v", plan.Runs)
+	}
+	if s := scheduling.Status(app, templates)[0]; s.Reason != "" || s.Message != "" || s.NextTime == nil {
+		t.Errorf("it says %+v", s)
 	}
 }

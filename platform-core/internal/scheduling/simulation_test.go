@@ -52,7 +52,7 @@ func (w *world) spec() *platformv1.Schedule { return &w.app.Spec.Schedules[0] }
 func (w *world) turn() time.Time {
 	w.t.Helper()
 	w.plans++
-	plan := scheduling.For(w.app, scheduling.Facts{Now: w.now, Operations: w.there, Disrupts: func(string) bool { return w.disrupts }})
+	plan := scheduling.For(w.app, scheduling.Facts{Now: w.now, Operations: w.there, Templates: scheduling.Templates{Disrupts: func(string) bool { return w.disrupts }}})
 	for _, run := range plan.Runs {
 		if w.crash() {
 			return w.now
@@ -78,7 +78,7 @@ func (w *world) turn() time.Time {
 		w.t.Fatalf("at %s it is to look again at %s", w.now, plan.Next)
 	}
 	// What is shown must not depend on when one looks.
-	shown := scheduling.Status(w.app, func(string) bool { return w.disrupts })[0]
+	shown := scheduling.Status(w.app, scheduling.Templates{Disrupts: func(string) bool { return w.disrupts }})[0]
 	if plan.Next.IsZero() != (shown.NextTime == nil) || shown.NextTime != nil && !shown.NextTime.Time.Equal(plan.Next) {
 		w.t.Fatalf("at %s it comes next at %s, and the status shows %v", w.now, plan.Next, shown.NextTime)
 	}

@@ -5,6 +5,7 @@
 package testagents
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,18 +18,47 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/pki"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// source is where the agents' module lies, from a folder of a controller.
-const source = "../../../../agents"
+// source is where the agents' module lies: beside the module of the test that runs.
+func source() (string, error) {
+	for dir := "."; ; dir = filepath.Join("..", dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "..", "agents"), nil
+		}
+		if here, err := filepath.Abs(dir); err != nil || here == filepath.Dir(here) {
+			return "", errors.New("the test does not run in a folder of a module")
+		}
+	}
+}
 
-// Build builds an agent of the module beside this one into a folder, and returns its path. It is for TestMain.
+// Main is the body of TestMain of a package whose tests run an agent of the module beside this one: it is built for them, and its path
+// put into *path. The rest is testkit.Main's.
+func Main(m *testing.M, agent string, path *string, env **testkit.Env, o testkit.EnvOptions) {
+	dir, err := os.MkdirTemp("", "agent")
+	if err == nil {
+		*path, err = Build(dir, agent)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, errors.Join(err, os.RemoveAll(dir)))
+		os.Exit(1)
+	}
+	o.After = func(*testkit.Env) error { return os.RemoveAll(dir) }
+	testkit.Main(m, env, o)
+}
+
+// Build builds an agent of that module into a folder, and returns its path.
 func Build(dir, name string) (string, error) {
+	from, err := source()
+	if err != nil {
+		return "", err
+	}
 	path := filepath.Join(dir, name)
-	build := exec.Command("go", "build", "-o", path, "./cmd/"+name)
-	build.Dir, build.Env = source, append(os.Environ(), "GOWORK=off")
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build %s from %s: %w\n%s", name, source, err, output)
+	command := exec.Command("go", "build", "-o", path, "./cmd/"+name)
+	command.Dir, command.Env = from, append(os.Environ(), "GOWORK=off")
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build %s from %s: %w\n%s", name, from, err, output)
 	}
 	return path, nil
 }

@@ -279,15 +279,22 @@ func (a *Applier) update(ctx context.Context, live client.Object, want *desired)
 		a.checked.Add(live.GetUID(), check{given: want.given, stamp: stampOf(live)})
 		return Unchanged, nil
 	}
-	patch := want.patch()
+	if err := a.force(ctx, live, want, want.patch()); err != nil {
+		return Unchanged, err
+	}
+	return Updated, nil
+}
+
+// force writes a patch with what is wanted, whatever the live object is like. The patch has the server's answer then.
+func (a *Applier) force(ctx context.Context, live client.Object, want *desired, patch *unstructured.Unstructured) error {
 	// The UID makes the server refuse when this object was replaced meanwhile.
 	patch.SetUID(live.GetUID())
-	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(a.owner), client.ForceOwnership)
+	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(a.owner), client.ForceOwnership)
 	if err != nil {
-		return Unchanged, fmt.Errorf("cannot update %s: %w", want, err)
+		return fmt.Errorf("cannot update %s: %w", want, err)
 	}
 	a.settle(patch, want)
-	return Updated, nil
+	return nil
 }
 
 // shows says whether a live object is as wanted.

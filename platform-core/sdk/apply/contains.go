@@ -41,7 +41,7 @@ func has(live, want any) bool {
 	case map[string]any:
 		fields, ok := live.(map[string]any)
 		if !ok {
-			return live == nil && isEmpty(want)
+			return live == nil && IsEmpty(want)
 		}
 		for field, value := range typed {
 			if !has(fields[field], value) {
@@ -72,14 +72,14 @@ func hasAll(live, want any) bool {
 	return true
 }
 
-// isEmpty says whether a value holds nothing but empty maps and lists.
-func isEmpty(value any) bool {
+// IsEmpty says whether a value, as of JSON, holds nothing but empty maps and lists.
+func IsEmpty(value any) bool {
 	switch typed := value.(type) {
 	case nil:
 		return true
 	case map[string]any:
 		for _, item := range typed {
-			if !isEmpty(item) {
+			if !IsEmpty(item) {
 				return false
 			}
 		}

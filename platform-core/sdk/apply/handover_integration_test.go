@@ -5,10 +5,12 @@
 package apply_test
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zeroinfra/platform-core/sdk/apply"
 )
@@ -53,5 +55,48 @@ func TestHandover(t *testing.T) {
 	}
 	if err := b.Handover(t.Context(), live, "someone", "data", "nothing"); err == nil {
 		t.Error("a field that is not there was handed over")
+	}
+}
+
+// What somebody else changed is drift, what is to be applied otherwise is none; a claim makes what he wrote and is as wanted ours as well.
+func TestDriftAndClaim(t *testing.T) {
+	b := newBench(t)
+	config := &corev1.ConfigMap{ObjectMeta: b.meta("edited"), Data: map[string]string{"a": "1", "b": "1"}}
+	b.expect(config, apply.Created, 1)
+	var live *corev1.ConfigMap
+	drifted := func(what string, want bool) {
+		t.Helper()
+		live = &corev1.ConfigMap{ObjectMeta: b.meta("edited")}
+		b.read(live)
+		if got, err := b.Drifted(live, config); got != want || err != nil {
+			t.Errorf("%s: drifted is %v, %v", what, got, err)
+		}
+	}
+	drifted("as it was made", false)
+	config.Data["a"] = "2"
+	drifted("yet to be applied", false)
+	config.Data["a"] = "1"
+	delete(live.Data, "b")
+	b.mustUpdate(live)
+	drifted("a key less", true)
+	live.Data["b"] = "1"
+	b.mustUpdate(live)
+	drifted("put back by hand", false)
+	b.expect(config, apply.Unchanged, 0)
+	stale := live.DeepCopy()
+	for _, want := range []apply.Change{apply.Updated, apply.Unchanged} {
+		b.read(live)
+		if change, err := b.Claim(t.Context(), live, config); change != want || err != nil {
+			t.Errorf("a claim gave %s, %v; want %s", change, err, want)
+		}
+	}
+	if _, err := b.Claim(t.Context(), stale, config); !apierrors.IsConflict(err) {
+		t.Errorf("a claim of what has changed since gave %v", err)
+	}
+	b.read(live)
+	for _, entry := range live.ManagedFields {
+		if entry.Manager == "test" && entry.Operation == metav1.ManagedFieldsOperationApply && !strings.Contains(entry.FieldsV1.GetRawString(), `"f:b"`) {
+			t.Errorf("ours is %s", entry.FieldsV1.GetRawString())
+		}
 	}
 }

@@ -33,11 +33,11 @@ func (s selected) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 // frozen reads as a cache that is behind: it shows one image for ever.
 type frozen struct {
 	client.Client
-	image *corev1.ConfigMap
+	image *corev1.Service
 }
 
 func (f frozen) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	f.image.DeepCopyInto(obj.(*corev1.ConfigMap))
+	f.image.DeepCopyInto(obj.(*corev1.Service))
 	return nil
 }
 

@@ -56,6 +56,8 @@ func cacheOptions(domain string, namespaces map[string]cache.Config) cache.Optio
 			trimmed.Transform = engine.TrimPod
 		case *platformv1.Operation:
 			trimmed.Transform = engine.TrimOperation
+		case *platformv1.Component, *platformv1.WorkloadSet:
+			trimmed.Transform = engine.TrimMade
 		}
 		byObject[object] = trimmed
 	}

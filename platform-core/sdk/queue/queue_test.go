@@ -3,10 +3,12 @@
 package queue_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/zeroinfra/platform-core/sdk/queue"
@@ -28,8 +30,24 @@ func TestBackOffIsPerObjectAndBounded(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
-	if o := queue.Options(nil); o.ReconciliationTimeout != queue.Deadline {
-		t.Errorf("the deadline is %v, want %v", o.ReconciliationTimeout, queue.Deadline)
+// TestAReconcileEnds: its context has the deadline, so that an API server that does not answer holds a worker up for no longer.
+func TestAReconcileEnds(t *testing.T) {
+	options := queue.Options(nil)
+	var left time.Duration
+	options.Reconciler = reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		if deadline, set := ctx.Deadline(); set {
+			left = time.Until(deadline)
+		}
+		return reconcile.Result{}, nil
+	})
+	c, err := controller.NewUnmanaged("slow", options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	if left <= 0 || left > queue.Deadline {
+		t.Errorf("a reconcile has %v, want up to %v", left, queue.Deadline)
 	}
 }

@@ -3,68 +3,20 @@
 package telemetry
 
 import (
-	"context"
 	"encoding/hex"
-	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	v1 "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit/spans"
 )
-
-// receiver takes what is sent by OTLP.
-type receiver struct {
-	collector.UnimplementedTraceServiceServer
-	got chan *collector.ExportTraceServiceRequest
-}
-
-// Export implements the service.
-func (r *receiver) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
-	r.got <- request
-	return &collector.ExportTraceServiceResponse{}, nil
-}
-
-// overGRPC and overHTTP start a receiver and return it and its endpoint.
-func overGRPC(t *testing.T) (*receiver, string) {
-	t.Helper()
-	r := &receiver{got: make(chan *collector.ExportTraceServiceRequest, 16)}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, r)
-	go func() { _ = server.Serve(listener) }() // It ends with the test.
-	t.Cleanup(server.Stop)
-	return r, "http://" + listener.Addr().String()
-}
-
-func overHTTP(t *testing.T) (*receiver, string) {
-	t.Helper()
-	r := &receiver{got: make(chan *collector.ExportTraceServiceRequest, 16)}
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
-		body, err := io.ReadAll(request.Body)
-		sent := &collector.ExportTraceServiceRequest{}
-		if err != nil || request.URL.Path != "/v1/traces" || proto.Unmarshal(body, sent) != nil {
-			t.Errorf("%s %s: %v", request.Method, request.URL, err)
-		}
-		r.got <- sent
-	}))
-	t.Cleanup(server.Close)
-	return r, server.URL
-}
 
 // sender returns what sends to an endpoint.
 func sender(t *testing.T, protocol, endpoint string) *Traces {
@@ -79,26 +31,11 @@ func sender(t *testing.T, protocol, endpoint string) *Traces {
 	return traces
 }
 
-// spans returns what was received until the sender has flushed.
-func (r *receiver) spans(t *testing.T, traces *Traces) (spans []*v1.Span, about map[string]string) {
+// sent returns what was received until the sender has flushed.
+func sent(t *testing.T, r *spans.Receiver, traces *Traces) (received []*v1.Span, about map[string]string) {
 	t.Helper()
 	traces.Shutdown(t.Context())
-	about = map[string]string{}
-	for {
-		select {
-		case request := <-r.got:
-			for _, resource := range request.ResourceSpans {
-				for _, a := range resource.Resource.Attributes {
-					about[a.Key] = a.Value.GetStringValue()
-				}
-				for _, scope := range resource.ScopeSpans {
-					spans = append(spans, scope.Spans...)
-				}
-			}
-		default:
-			return spans, about
-		}
-	}
+	return r.Take()
 }
 
 const uid = "0c3b6f6a-7d1e-4b0c-9a55-3f1f4f0e2d11"
@@ -125,42 +62,27 @@ func failedRestart() *platformv1.Operation {
 	}
 }
 
-func attributesOf(span *v1.Span) map[string]any {
-	found := map[string]any{}
-	for _, a := range span.Attributes {
-		switch {
-		case a.Value.GetArrayValue() != nil:
-			found[a.Key] = a.Value.GetArrayValue().Values[0].GetStringValue()
-		case a.Value.GetStringValue() != "":
-			found[a.Key] = a.Value.GetStringValue()
-		default:
-			found[a.Key] = a.Value.GetIntValue() + int64(a.Value.GetDoubleValue())
-		}
-	}
-	return found
-}
-
 func TestATraceOfAnOperation(t *testing.T) {
-	for protocol, start := range map[string]func(*testing.T) (*receiver, string){"grpc": overGRPC, "http/protobuf": overHTTP} {
+	for protocol, start := range map[string]func(testing.TB) *spans.Receiver{"grpc": spans.OverGRPC, "http/protobuf": spans.OverHTTP} {
 		t.Run(protocol, func(t *testing.T) {
-			r, endpoint := start(t)
-			traces := sender(t, protocol, endpoint)
+			r := start(t)
+			traces := sender(t, protocol, r.Endpoint)
 			op := failedRestart()
 			traces.Ended(op)
 			traces.Ended(op)
-			spans, about := r.spans(t, traces)
+			received, about := sent(t, r, traces)
 			if about["service.name"] != "database-operator" || about["service.version"] != "1.2.3" || about["cluster"] != "test" {
 				t.Errorf("it is told as %v", about)
 			}
 			byName := map[string]*v1.Span{}
-			for _, span := range spans {
+			for _, span := range received {
 				byName[span.Name] = span
 				if got := hex.EncodeToString(span.TraceId); got != strings.ReplaceAll(uid, "-", "") {
 					t.Errorf("the trace is %s", got)
 				}
 			}
-			if len(spans) != 3 || len(byName) != 3 {
-				t.Fatalf("there are %d spans: %v", len(spans), byName)
+			if len(received) != 3 || len(byName) != 3 {
+				t.Fatalf("there are %d spans: %v", len(received), byName)
 			}
 			root, step := byName["redis@1.0.0/Restart"], byName["restart"]
 			if len(root.ParentSpanId) > 0 || string(step.ParentSpanId) != string(root.SpanId) || string(byName["reload"].ParentSpanId) != string(root.SpanId) {
@@ -173,14 +95,14 @@ func TestATraceOfAnOperation(t *testing.T) {
 			if root.Status.Code != v1.Status_STATUS_CODE_ERROR || root.Status.Message != "the pod does not answer" || byName["reload"].Status.Code != v1.Status_STATUS_CODE_OK {
 				t.Errorf("the states are %v and %v", root.Status, byName["reload"].Status)
 			}
-			got := attributesOf(root)
+			got := spans.Attributes(root)
 			for key, want := range map[string]any{"k8s.namespace.name": "shop", "zeroinfra.operation.name": "restart-1", "zeroinfra.application": "redis-cache",
 				"zeroinfra.target": "Redis/cache", "zeroinfra.operation.trigger": "User", "zeroinfra.operation.queued_seconds": int64(10)} {
 				if got[key] != want {
 					t.Errorf("%s is %v, want %v", key, got[key], want)
 				}
 			}
-			if got := attributesOf(step); got["zeroinfra.step.attempts"] != int64(3) || got["zeroinfra.step.targets"] != "redis-cache-redis-main-0" {
+			if got := spans.Attributes(step); got["zeroinfra.step.attempts"] != int64(3) || got["zeroinfra.step.targets"] != "redis-cache-redis-main-0" {
 				t.Errorf("the step has %v", got)
 			}
 		})
@@ -189,12 +111,12 @@ func TestATraceOfAnOperation(t *testing.T) {
 
 // A process that is killed sends nothing more; the one after it sends the same trace.
 func TestACrashLosesNoTrace(t *testing.T) {
-	r, endpoint := overGRPC(t)
+	r := spans.OverGRPC(t)
 	op := failedRestart()
-	before := sender(t, "grpc", endpoint)
+	before := sender(t, "grpc", r.Endpoint)
 	before.Ended(op)
-	first, _ := r.spans(t, before)
-	after := sender(t, "grpc", endpoint)
+	first, _ := sent(t, r, before)
+	after := sender(t, "grpc", r.Endpoint)
 	after.Ended(op)
 	old := failedRestart()
 	old.Name, old.UID = "old", types.UID("1c3b6f6a-7d1e-4b0c-9a55-3f1f4f0e2d11")
@@ -203,7 +125,7 @@ func TestACrashLosesNoTrace(t *testing.T) {
 	running := failedRestart()
 	running.Name, running.Status.CompletionTime = "running", nil
 	after.Ended(running)
-	second, _ := r.spans(t, after)
+	second, _ := sent(t, r, after)
 	if len(first) != 3 || len(second) != 3 {
 		t.Fatalf("%d spans, then %d", len(first), len(second))
 	}
@@ -215,17 +137,17 @@ func TestACrashLosesNoTrace(t *testing.T) {
 }
 
 func TestNestedOperationsAreLinked(t *testing.T) {
-	r, endpoint := overGRPC(t)
-	traces := sender(t, "grpc", endpoint)
+	r := spans.OverGRPC(t)
+	traces := sender(t, "grpc", r.Endpoint)
 	outer, nested := failedRestart(), failedRestart()
 	nested.Name, nested.UID = "nested", "2c3b6f6a-7d1e-4b0c-9a55-3f1f4f0e2d11"
 	nested.OwnerReferences = []metav1.OwnerReference{{Kind: "Operation", UID: outer.UID, Controller: new(true)}}
 	nested.Status.Steps = nil
 	traces.Ended(nested)
-	spans, _ := r.spans(t, traces)
+	received, _ := sent(t, r, traces)
 	want := spanID(outer.UID, "")
-	if len(spans) != 1 || len(spans[0].Links) != 1 || string(spans[0].Links[0].SpanId) != string(want[:]) {
-		t.Errorf("the spans are %v", spans)
+	if len(received) != 1 || len(received[0].Links) != 1 || string(received[0].Links[0].SpanId) != string(want[:]) {
+		t.Errorf("the spans are %v", received)
 	}
 }
 

@@ -22,10 +22,14 @@ type Writes struct{ count atomic.Int64 }
 // Count returns how many there were since the last call.
 func (w *Writes) Count() int { return int(w.count.Swap(0)) }
 
-// CountingClient returns a client of the API server and the counter of its writes.
+// CountingClient returns a client of the API server and the counter of its writes. It has the rights of Env.System, or
+// where there is none those of an administrator.
 func (e *Env) CountingClient() (client.Client, *Writes, error) {
 	writes := &Writes{}
 	cfg := rest.CopyConfig(e.Config)
+	if e.System != nil {
+		cfg = rest.CopyConfig(e.System.Config)
+	}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, writes} })
 	c, err := client.New(cfg, client.Options{Scheme: e.Scheme})
 	return c, writes, err

@@ -55,22 +55,7 @@ func start(t *testing.T) (stop func()) {
 	if err := typed.Setup(mgr, typed.Settings{Domain: "database"}, typed.Register(example.Kind{})); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the manager ended with %v", err)
-		}
-	}
-	t.Cleanup(stop)
-	return stop
+	return testkit.Run(t, mgr)
 }
 
 func create(t *testing.T, name string, spec example.SampleSpec) *example.Sample {

@@ -85,7 +85,7 @@ type BackupPolicyStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready (every instance is covered, and its last backup is whole), Reconciling and Stalled; with drill BackupsVerified (the last drill of each
-	// instance found its backup good).
+	// instance that one is possible of found its backup good).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -102,6 +102,9 @@ type BackupPolicyStatus struct {
 	// unverified is how many of them had a last drill, or were to have it, that did not find the backup good.
 	// +optional
 	Unverified int32 `json:"unverified,omitempty"`
+	// undrillable is how many of them no drill is possible of; they count neither as verified nor as unverified.
+	// +optional
+	Undrillable int32 `json:"undrillable,omitempty"`
 	// nextTime is when the first of them is backed up next.
 	// +optional
 	NextTime *metav1.Time `json:"nextTime,omitempty"`
@@ -166,9 +169,12 @@ type BackupPolicySource struct {
 	// verifiedBackup is the name of the Backup that it was of.
 	// +optional
 	VerifiedBackup string `json:"verifiedBackup,omitempty"`
-	// drillMessage says why the last drill did not find the backup good.
+	// drillMessage says why the last drill did not find the backup good, or why no drill is possible.
 	// +optional
 	DrillMessage string `json:"drillMessage,omitempty"`
+	// drillReason is NotPossible where the plugin of the instance does not say how its backups are verified; absent otherwise.
+	// +optional
+	DrillReason string `json:"drillReason,omitempty"`
 }
 
 // BackupPolicy has instances of all domains backed up at set times.

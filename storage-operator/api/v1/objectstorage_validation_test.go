@@ -7,15 +7,12 @@ package v1_test
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 
@@ -24,9 +21,6 @@ import (
 )
 
 var env *testkit.Env
-
-// strict has the server refuse fields that it does not know, as kubectl does.
-var strict = client.FieldValidation(metav1.FieldValidationStrict)
 
 func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{
@@ -38,29 +32,7 @@ func TestMain(m *testing.M) {
 // storage returns an ObjectStorage whose spec has what the YAML adds.
 func storage(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
-	content := map[string]any{"backend": "Minio", "version": "2026.2"}
-	added := map[string]any{}
-	if err := yaml.Unmarshal([]byte(spec), &added); err != nil {
-		t.Fatal(err)
-	}
-	maps.Copy(content, added)
-	obj := &unstructured.Unstructured{Object: map[string]any{"spec": content}}
-	obj.SetGroupVersionKind(storagev1.GroupVersion.WithKind("ObjectStorage"))
-	obj.SetNamespace(namespace)
-	obj.SetName(name)
-	return obj
-}
-
-func expect(t *testing.T, err error, want string) {
-	t.Helper()
-	switch {
-	case want == "" && err != nil:
-		t.Errorf("refused: %v", err)
-	case want != "" && err == nil:
-		t.Errorf("accepted, want a refusal with %q", want)
-	case want != "" && !strings.Contains(err.Error(), want):
-		t.Errorf("refused with %q, want %q", err, want)
-	}
+	return testkit.Object(t, storagev1.GroupVersion.WithKind("ObjectStorage"), namespace, name, map[string]any{"backend": "Minio", "version": "2026.2"}, spec)
 }
 
 func TestCreate(t *testing.T) {
@@ -128,7 +100,7 @@ func TestCreate(t *testing.T) {
 		"storage class, size by itself": {"i", `storage: {storageClassName: fast}`, ""},
 	} {
 		t.Run(title, func(t *testing.T) {
-			expect(t, env.Client.Create(t.Context(), storage(t, namespace, c.name, c.spec), strict), c.want)
+			testkit.Refused(t, env.Client.Create(t.Context(), storage(t, namespace, c.name, c.spec), testkit.Strict), c.want)
 		})
 	}
 }
@@ -166,7 +138,7 @@ func TestUpdate(t *testing.T) {
 			}
 			after := storage(t, namespace, name, c.after)
 			after.SetResourceVersion(before.GetResourceVersion())
-			expect(t, env.Client.Update(t.Context(), after), c.want)
+			testkit.Refused(t, env.Client.Update(t.Context(), after), c.want)
 		})
 	}
 }

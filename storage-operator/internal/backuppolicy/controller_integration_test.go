@@ -56,21 +56,7 @@ func serve(t *testing.T) (stop func()) {
 	if err := (Kind{}).Setup(mgr, operator.ControllerSettings{CheckSchedule: check}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	stopped := false
-	stop = func() {
-		if cancel(); stopped {
-			return
-		}
-		stopped = true
-		if err := <-ended; err != nil {
-			t.Errorf("the manager ended with: %v", err)
-		}
-	}
-	t.Cleanup(stop)
-	return stop
+	return testkit.Run(t, mgr)
 }
 
 func create(t *testing.T, objects ...client.Object) {

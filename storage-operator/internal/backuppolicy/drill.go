@@ -38,6 +38,8 @@ func (p *plan) judgeDrill(f facts, app *platformv1.Application, source *storagev
 		source.NextDrillTime = status.NextTime
 	}
 	switch {
+	case status.Reason == platformv1.ReasonNotPossible:
+		source.DrillReason, source.DrillMessage = status.Reason, status.Message
 	case last != nil && last.Outcome == platformv1.VerificationFailed:
 		source.DrillMessage = fmt.Sprintf("Backup %q is not good: %s", source.VerifiedBackup, last.Message)
 	case last != nil && last.Outcome != platformv1.VerificationPassed:
@@ -69,26 +71,44 @@ func reportVerified(policy *storagev1.BackupPolicy, sources []storagev1.BackupPo
 		conditions.Remove(policy, platformv1.BackupsVerifiedCondition)
 		return
 	}
-	text, verified := "", int32(0)
+	var verified int32
+	var unverified, undrillable list
 	for i := range sources {
 		one := &sources[i]
 		switch {
-		case one.DrillMessage == "" && one.Verified != "":
-			verified++
+		case one.DrillReason == platformv1.ReasonNotPossible:
+			undrillable.add(one)
 		case one.DrillMessage != "":
-			if policy.Status.Unverified++; policy.Status.Unverified <= mostNamed {
-				text += fmt.Sprintf("; %s/%s: %s", one.Namespace, one.Application, one.DrillMessage)
-			}
+			unverified.add(one)
+		case one.Verified != "":
+			verified++
 		}
 	}
+	policy.Status.Unverified, policy.Status.Undrillable = unverified.count, undrillable.count
 	condition := metav1.Condition{Type: platformv1.BackupsVerifiedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonVerified,
 		Message: fmt.Sprintf("of %d instances %d had a drill, and it found the last backup of each good", len(sources), verified)}
 	switch {
-	case policy.Status.Unverified > 0:
+	case unverified.count > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, platformv1.ReasonVerificationFailed
-		condition.Message = fmt.Sprintf("%d of %d instances have no backup that the last drill found good%s", policy.Status.Unverified, len(sources), text)
+		condition.Message = fmt.Sprintf("%d of %d instances have no backup that the last drill found good%s", unverified.count, len(sources), unverified.text)
+	case verified == 0 && len(sources) > 0 && int(undrillable.count) == len(sources):
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, platformv1.ReasonNotPossible, "no drill is possible of any instance"+undrillable.text
 	case verified == 0:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, platformv1.ReasonProgressing, "no drill has come to an end yet"
+	case undrillable.count > 0:
+		condition.Message += fmt.Sprintf("; no drill is possible of %d others%s", undrillable.count, undrillable.text)
 	}
 	conditions.Set(policy, condition)
+}
+
+// list counts sources, and says of the first ones what there is about their drills.
+type list struct {
+	count int32
+	text  string
+}
+
+func (l *list) add(source *storagev1.BackupPolicySource) {
+	if l.count++; l.count <= mostNamed {
+		l.text += fmt.Sprintf("; %s/%s: %s", source.Namespace, source.Application, source.DrillMessage)
+	}
 }

@@ -112,3 +112,39 @@ func TestSchedulesOfADrill(t *testing.T) {
 		t.Errorf("of a copy it says %+v: %v", got, err)
 	}
 }
+
+// An instance whose backups nobody can verify says so by itself, and leaves the condition to the others.
+func TestDrillThatIsNotPossible(t *testing.T) {
+	p := nightly(drilling)
+	cluster := func(name string) platformv1.Application {
+		app := instance(placed(p), drilled)
+		app.Name = name
+		app.Status.Schedules[len(app.Status.Schedules)-1] = platformv1.ScheduleStatus{Name: "nightly-drill", Reason: platformv1.ReasonNotPossible, Message: "no drill is possible: why"}
+		return app
+	}
+	for name, tc := range map[string]struct {
+		applications []platformv1.Application
+		backups      []platformv1.Backup
+		status       metav1.ConditionStatus
+		says         string
+	}{
+		"beside a good one": {[]platformv1.Application{instance(placed(p), drilled), cluster("cluster")}, []platformv1.Backup{verified(platformv1.VerificationPassed, time.Minute)}, metav1.ConditionTrue,
+			"of 2 instances 1 had a drill, and it found the last backup of each good; no drill is possible of 1 others; shop/cluster: no drill is possible: why"},
+		"beside a bad one": {[]platformv1.Application{instance(placed(p), drilled), cluster("cluster")}, []platformv1.Backup{verified(platformv1.VerificationFailed, time.Minute)}, metav1.ConditionFalse,
+			"1 of 2 instances have no backup that the last drill found good"},
+		"alone": {[]platformv1.Application{cluster("cluster")}, nil, metav1.ConditionUnknown, "no drill is possible of any instance; shop/cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := p.DeepCopy()
+			got, err := decide(facts{now: epoch.Add(24 * time.Hour), name: "nightly", policy: policy, applications: tc.applications, backups: tc.backups, repositories: map[string]struct{}{"shop": {}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report(policy, got, "")
+			c := conditions.Get(policy, platformv1.BackupsVerifiedCondition)
+			if c == nil || c.Status != tc.status || !strings.Contains(c.Message, tc.says) || policy.Status.Undrillable != 1 {
+				t.Errorf("it says %+v, and %d are undrillable, want %s: %s", c, policy.Status.Undrillable, tc.status, tc.says)
+			}
+		})
+	}
+}

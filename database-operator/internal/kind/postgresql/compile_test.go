@@ -25,8 +25,10 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"pluginVersion":                       {Spec: `{"pluginVersion":"1.1.0"}`, Compiled: `"pluginVersion":"1.1.0"`},
 		"components[postgresql].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[postgresql].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
+		"components[postgresql].parameters":   {Spec: `{"parameters":{"work_mem":"20"}}`, Compiled: `"work_mem":"20"`},
 		"components[postgresql].replicas":     {Spec: `{"replicas":2}`, Compiled: `"replicas":3`},
 		"components[pooler].replicas":         {Spec: `{"pooler":{"replicas":5}}`, Compiled: `"name":"pooler","replicas":5`},
+		"components[pooler].parameters":       {Spec: `{"pooler":{"parameters":{"idle_timeout":"20"}}}`, Compiled: `"idle_timeout":"20"`},
 		"components[pooler].resources":        {Spec: `{"pooler":{"resources":{"limits":{"memory":"3Gi"}}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 	})
 }

@@ -34,7 +34,7 @@ var writes = kindparts.Replicated{Component: component, Field: "replicas", Whole
 // WriteThrough implements typed.Writer.
 func (Kind) WriteThrough() map[string]string {
 	fields := writes.WriteThrough()
-	for _, field := range []string{"replicas", "resources"} {
+	for _, field := range []string{"replicas", "resources", "parameters"} {
 		fields["components["+pooler+"]."+field] = pooler + "." + field
 	}
 	return fields

@@ -17,6 +17,7 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"pluginVersion":                 {Spec: `{"pluginVersion":"1.1.0"}`, Compiled: `"pluginVersion":"1.1.0"`},
 		"components[node].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[node].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
+		"components[node].parameters":   {Spec: `{"parameters":{"hz":"20"}}`, Compiled: `"hz":"20"`},
 		"components[node].replicas":     {Spec: `{"replicasPerShard":2}`, Compiled: `"replicas":3`},
 	})
 }

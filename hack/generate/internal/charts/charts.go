@@ -118,6 +118,8 @@ func writeOperator(root string, operator repo.Operator, version string) error {
 		{filepath.Join(root, "platform-core/config/rbac/operation_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/plugin_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/leader_election_role.yaml"), "rbac"},
+		{filepath.Join(root, "platform-core/config/rbac/webhook/webhook_cluster_role.yaml"), "rbac"},
+		{filepath.Join(root, "platform-core/config/rbac/webhook/webhook_role.yaml"), "rbac"},
 		{filepath.Join(module, "config/rbac/role.yaml"), "rbac"},
 		{filepath.Join(module, "config/samples/*_*.yaml"), "samples"},
 		{filepath.Join(module, "config/plugins/*-*.yaml"), "plugins"},

@@ -31,28 +31,24 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 			return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, "credentials are being made")
 		}
 	}
-	var err error
 	names := map[string]bool{}
 	for i := range wanted {
-		if err != nil {
-			break
-		}
 		for j := range wanted[i].Credentials {
 			wanted[i].Credentials[j].Revision = f.revisions[wanted[i].Credentials[j].Name]
 		}
 		names[wanted[i].Component] = true
-		var change apply.Change
-		change, err = c.applyOwned(ctx, app, &platformv1.Component{
+		change, o := c.applyComponent(ctx, app, f, &platformv1.Component{
 			ObjectMeta: meta(app, platformv1.ComponentNameFor(app.Name, wanted[i].Component), wanted[i].Component),
 			Spec:       wanted[i],
 		})
 		if change != apply.Unchanged {
 			f.written = append(f.written, wanted[i].Component)
 		}
+		if o.Kind() != outcome.KindDone {
+			return o
+		}
 	}
-	if err == nil {
-		err = c.ensureBinding(ctx, app, f)
-	}
+	err := c.ensureBinding(ctx, app, f)
 	for name, component := range f.components {
 		if err == nil && !names[name] && component.DeletionTimestamp == nil {
 			err = c.apply.Delete(ctx, component)
@@ -62,15 +58,13 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 }
 
 // hold passes the wish to be left alone down to the Components, and nothing else.
-func (c *Controller) hold(ctx context.Context, app *platformv1.Application, f *facts) outcome.Outcome {
+func (c *Controller) hold(ctx context.Context, f *facts) outcome.Outcome {
 	for _, name := range slices.Sorted(maps.Keys(f.components)) {
 		component := f.components[name]
 		if component.Spec.Suspend || component.DeletionTimestamp != nil {
 			continue
 		}
-		held := &platformv1.Component{ObjectMeta: meta(app, component.Name, name), Spec: *component.Spec.DeepCopy()}
-		held.Spec.Suspend = true
-		if _, err := c.applyOwned(ctx, app, held); err != nil {
+		if err := c.reverter.Suspend(ctx, component); err != nil {
 			return apply.Outcome(err)
 		}
 	}

@@ -4,6 +4,7 @@ package application
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -18,11 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/edits"
 	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/madefrom"
+	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -44,6 +48,10 @@ type Deps struct {
 	Certificates *foreign.Kinds
 	// Kinds that compile to Applications.
 	Kinds map[schema.GroupKind]typed.Registration
+	// Settings that pods would be rendered with, and the GitOps managers.
+	Settings *settings.Live
+	// Domain that this operator serves.
+	Domain string
 	// Digest tells one secret text from another without giving it away.
 	Digest func(text string) string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.
@@ -60,6 +68,10 @@ type Controller struct {
 	live   client.Reader
 	apply  *apply.Applier
 	events *event.Recorder
+	// editor changes the objects that declare Applications.
+	editor outermost.Editor
+	// reverter takes edits of Components back.
+	reverter edits.Reverter
 	// issue applies objects of cert-manager.
 	issue *apply.Applier
 }
@@ -74,7 +86,15 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		issue:  apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
+	c.editor = outermost.Editor{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Index: deps.Index, Kinds: deps.Kinds, Settings: deps.Settings,
+		Domain: deps.Domain, Owner: owner, Cause: "an edit of a Component",
+	}
+	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
 	c.frame = frame.New(c.client, c.work, finish)
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, judgedField, judgedOf); err != nil {
+		return fmt.Errorf("cannot index Backups: %w", err)
+	}
 	made := queue.Made(mgr, &platformv1.Application{}, nil)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
@@ -150,10 +170,11 @@ func (c *Controller) work(ctx context.Context, app *platformv1.Application) outc
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	f.taken = taken
 	defer c.tellVerified(app, before)
 	if app.Spec.Suspend {
 		report(app, f)
-		return c.hold(ctx, app, f)
+		return c.hold(ctx, f)
 	}
 	wanted, refused := plan(app, f)
 	reportAccepted(app, f, refused)

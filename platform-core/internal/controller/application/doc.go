@@ -4,7 +4,8 @@
 //
 // Duty: check the spec against the pinned plugin; the Secrets of credentials (a
 // password that nobody supplies is generated once); Components, each started when what it needs is ready and stopped before it;
-// the CA of an instance that speaks TLS; the binding Secret; the status that users read.
+// the CA of an instance that speaks TLS; the binding Secret; the status that users read. Replicas, resources and parameters that somebody else gives a
+// Component go up to the object that declares the Application; every other edit is reverted, with an event that says of what.
 //
 // Inputs: the Application, the loaded plugin, the Secrets that it names, its Components, and which Operation of it runs.
 //

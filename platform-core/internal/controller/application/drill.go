@@ -14,10 +14,20 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 )
 
+// judgedField indexes Backups that a drill has judged, by the name of their Application: few are, of all that are kept.
+const judgedField = "judgedOf"
+
+func judgedOf(obj client.Object) []string {
+	if b := obj.(*platformv1.Backup); b.Status.Verified != nil {
+		return []string{b.Spec.ApplicationRef.Name}
+	}
+	return nil
+}
+
 // observeDrills looks which Backup of the instance was judged last.
 func (c *Controller) observeDrills(ctx context.Context, app *platformv1.Application, f *facts) error {
 	var list platformv1.BackupList
-	err := c.client.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}, client.UnsafeDisableDeepCopy)
+	err := c.client.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingFields{judgedField: app.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("cannot list the Backups of Application %q: %w", app.Name, err)
 	}

@@ -42,6 +42,8 @@ type facts struct {
 	judged *platformv1.Backup
 	// tls is what is known of TLS.
 	tls tlsFacts
+	// taken is the generation that the instance was driven to before this turn; 0 for none.
+	taken int64
 	// written are the components that this turn wrote: what components says of them is older than that.
 	written []string
 }

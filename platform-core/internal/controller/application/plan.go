@@ -4,6 +4,7 @@ package application
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -22,7 +23,7 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 		}
 		return nil, refused(refusal)
 	}
-	known := accept.Facts{State: f.state, Components: f.components, Classes: f.classes, Backup: f.backup}
+	known := accept.Facts{State: f.state, Components: declaredBefore(app, f), Classes: f.classes, Backup: f.backup}
 	wanted, refusals := accept.Check(app, known)
 	if refusal := render.Join(refusals); refusal != nil {
 		return nil, refused(refusal)
@@ -43,6 +44,31 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 	}
 	return wanted, nil
 }
+
+// declaredBefore are the Components as they were made from the Application, which says what it may change to. What others made of them since does not
+// count where the spec was taken up already: it stands, and they follow from it.
+func declaredBefore(app *platformv1.Application, f *facts) map[string]*platformv1.Component {
+	if f.taken == 0 || f.taken < app.Generation || !slices.ContainsFunc(slices.Collect(maps.Values(f.components)), isEdited) {
+		return f.components
+	}
+	specs, refusals := render.CheckedComponents(f.state.Bundle, app)
+	if len(refusals) > 0 {
+		return f.components
+	}
+	components := maps.Clone(f.components)
+	for i := range specs {
+		if live := f.components[specs[i].Component]; live != nil && isEdited(live) {
+			declared := live.DeepCopy()
+			specs[i].RestoreFrom = live.Spec.RestoreFrom
+			declared.Spec = specs[i]
+			components[specs[i].Component] = declared
+		}
+	}
+	return components
+}
+
+// isEdited says whether somebody else wrote to a Component: of others the cache does not keep who did.
+func isEdited(component *platformv1.Component) bool { return len(component.ManagedFields) > 0 }
 
 func refused(r *render.Refusal) *outcome.Outcome { return new(outcome.Stalled(r.Reason, r.Message)) }
 

@@ -30,7 +30,11 @@ const eventNotRecorded = "NotRecorded"
 // up before. What the spec was then the Components still say, so that a controller that dies anywhere in between comes to
 // the same record.
 func (c *Controller) record(ctx context.Context, app *platformv1.Application, f *facts, taken int64, wanted []platformv1.ComponentSpec) outcome.Outcome {
-	if taken == 0 || taken >= app.Generation || !needsWork(app, f, wanted) {
+	if taken == 0 || taken >= app.Generation {
+		return outcome.Done()
+	}
+	adopted := adoptedIn(app, f, wanted)
+	if len(adopted) == 0 && !needsWork(app, f, wanted) {
 		return outcome.Done()
 	}
 	live := &platformv1.Application{}
@@ -43,7 +47,7 @@ func (c *Controller) record(ctx context.Context, app *platformv1.Application, f 
 	case live.Status.TakenUp() >= app.Generation:
 		return outcome.Done()
 	}
-	change := opsflow.Change{Generation: app.Generation, Words: c.words(app, differences(app, f, wanted))}
+	change := opsflow.Change{Generation: app.Generation, Words: c.changed(app, differences(app, f, wanted), adopted)}
 	if runs(f) && !app.Spec.IsRunning() {
 		change.Stops = opsflow.Stops
 	}

@@ -50,7 +50,7 @@ func report(app *platformv1.Application, f *facts) {
 	reportRestored(app, f)
 	reportVerified(app, f)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
-	s.Schedules = scheduling.Status(app, func(template string) bool { return opsflow.DisruptsByName(template, f.state.Bundle) })
+	s.Schedules = scheduling.Status(app, opsflow.TemplatesFor(app, f.state.Bundle))
 	if f.state.Bundle != nil && f.state.Bundle.Binding(app.Spec.Topology) != nil && len(s.Endpoints) > 0 {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
 	}

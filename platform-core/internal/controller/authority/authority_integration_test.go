@@ -61,17 +61,9 @@ func start(t *testing.T) *fixture {
 	if f.changed, err = Setup(mgr, Deps{Authority: f.authority, Domain: "database", Namespace: f.namespace, Now: now}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
-			t.Errorf("the controller ended: %v", err)
-		}
-	}()
+	stop := testkit.Run(t, mgr)
 	t.Cleanup(func() {
-		cancel()
-		<-ended
+		stop()
 		if err := env.Denied(account.User); err != nil {
 			t.Error(err)
 		}

@@ -12,14 +12,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -143,13 +141,10 @@ func (c *Controller) keep(ctx context.Context, _ reconcile.Request) (reconcile.R
 	if asked {
 		due = now
 	}
-	var failed error
-	data, wake, err := pki.Advance(c.Domain, secret.Data, due, now, func(signing *x509.Certificate) bool {
-		var trailing bool
-		trailing, failed = c.trailing(ctx, signing, now)
-		return trailing || failed != nil
+	data, wake, err := pki.Advance(c.Domain, secret.Data, due, now, func(signing *x509.Certificate) (bool, error) {
+		return c.trailing(ctx, signing, now)
 	})
-	if err := errors.Join(err, failed); err != nil {
+	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if maps.EqualFunc(data, secret.Data, bytes.Equal) {
@@ -169,15 +164,11 @@ func (c *Controller) keep(ctx context.Context, _ reconcile.Request) (reconcile.R
 
 // restore makes the Secret again with what it had: a CA that nobody lost but the API server.
 func (c *Controller) restore(ctx context.Context) error {
-	secret := pki.NewSecret(c.secret, c.Domain, c.Authority.Data())
-	err := c.client.Create(ctx, secret)
-	if err == nil {
-		log.FromContext(ctx).Info("Put the CA of the agents back, whose Secret was gone", "secret", c.secret)
+	if err := c.client.Create(ctx, pki.NewSecret(c.secret, c.Domain, c.Authority.Data())); err != nil {
+		return client.IgnoreAlreadyExists(err)
 	}
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
+	log.FromContext(ctx).Info("Put the CA of the agents back, whose Secret was gone", "secret", c.secret)
+	return nil
 }
 
 // trailing says whether a certificate of a pod that is good still bears the signature of another authority.

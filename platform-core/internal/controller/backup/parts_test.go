@@ -24,7 +24,7 @@ func twoSets() []platformv1.BackupSource {
 func TestBackupInParts(t *testing.T) {
 	b := made(nil)
 	d := next(b, ready(func(f *facts) { f.source, f.sources = nil, twoSets() }))
-	if d.effect != makeMover || d.status.Source != nil || !slices.Equal(d.status.Sources, twoSets()) {
+	if d.effect != makeMover || d.status.Source != nil || !slices.Equal(d.status.Sources, twoSets()) || d.status.SourcePods != "c-node-0-1, c-node-1-0" {
 		t.Fatalf("it begins with %+v", d)
 	}
 	b.Status = d.status

@@ -140,6 +140,7 @@ func (t turn) begin() decision {
 	at := metav1.NewTime(f.now)
 	s.Phase, s.Key, s.StartTime = platformv1.BackupRunning, platformv1.BackupKeyFor(b), &at
 	s.Source, s.Sources = f.source, f.sources
+	s.SourcePods = sourcePods(s)
 	s.Plugin, s.Version = &f.plugin, f.version
 	d := t.waiting(platformv1.ReasonProgressing, "its mover to be made")
 	d.effect = makeMover
@@ -243,16 +244,21 @@ func named(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// podsOf names the pods that the data is taken from.
-func podsOf(s *platformv1.BackupStatus) string {
+// sourcePods names the pods that the data is taken from.
+func sourcePods(s *platformv1.BackupStatus) string {
 	var pods []string
 	for _, source := range s.From() {
 		pods = append(pods, source.Pod)
 	}
-	if len(pods) == 1 {
-		return "pod " + pods[0]
+	return named(pods)
+}
+
+// podsOf is the same as a part of a sentence.
+func podsOf(s *platformv1.BackupStatus) string {
+	if len(s.From()) == 1 {
+		return "pod " + sourcePods(s)
 	}
-	return "pods " + named(pods)
+	return "pods " + sourcePods(s)
 }
 
 // tidy removes what a Backup that failed may have left in the repository. The Job of its mover stays, with its log, unless somebody cancelled.

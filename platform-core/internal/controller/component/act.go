@@ -41,7 +41,7 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 		if set, isSet := obj.(*platformv1.WorkloadSet); isSet && f.awaits(set, output) {
 			continue
 		}
-		change, err := c.applyWanted(ctx, component, f, obj)
+		change, err := c.applyEach(ctx, component, f, obj)
 		if apierrors.IsInvalid(err) {
 			// The API server knows better than the renderer what cannot be: nothing changes until the spec is mended.
 			return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
@@ -98,12 +98,20 @@ func (f *facts) guards(budget *policyv1.PodDisruptionBudget) bool {
 	return found && set.Status.Replicas > 0 || slices.ContainsFunc(f.extras, func(obj client.Object) bool { return keyOf(obj) == keyOf(budget) })
 }
 
-// applyWanted applies an object, a set that is autoscaled without its number of pods.
-func (c *Controller) applyWanted(ctx context.Context, component *platformv1.Component, f *facts, obj client.Object) (apply.Change, error) {
-	if set, ok := obj.(*platformv1.WorkloadSet); ok && set.Spec.Scaling == platformv1.SetScalingAuto {
-		return c.applyAutoscaled(ctx, component, f.sets[set.Name], set)
+// applyEach applies an object. A set is one that others edit.
+func (c *Controller) applyEach(ctx context.Context, component *platformv1.Component, f *facts, obj client.Object) (apply.Change, error) {
+	if set, isSet := obj.(*platformv1.WorkloadSet); isSet {
+		return c.applySet(ctx, component, f, set)
 	}
 	return c.applyOwned(ctx, component, obj)
+}
+
+// applyWanted applies a set, one that is autoscaled without its number of pods.
+func (c *Controller) applyWanted(ctx context.Context, component *platformv1.Component, f *facts, set *platformv1.WorkloadSet) (apply.Change, error) {
+	if set.Spec.Scaling == platformv1.SetScalingAuto {
+		return c.applyAutoscaled(ctx, component, f.sets[set.Name], set)
+	}
+	return c.applyOwned(ctx, component, set)
 }
 
 // owned are the objects that go when they are no longer wanted.
@@ -119,15 +127,13 @@ func (f *facts) owned() []client.Object {
 func keyOf(obj client.Object) string { return fmt.Sprintf("%T %s", obj, obj.GetName()) }
 
 // hold passes the wish to be left alone down to the sets, and nothing else.
-func (c *Controller) hold(ctx context.Context, component *platformv1.Component, f *facts) outcome.Outcome {
+func (c *Controller) hold(ctx context.Context, f *facts) outcome.Outcome {
 	for _, name := range slices.Sorted(maps.Keys(f.sets)) {
 		set := f.sets[name]
 		if set.Spec.Suspend || set.DeletionTimestamp != nil {
 			continue
 		}
-		held := workloadSet(component, render.WorkloadSetOutput{Name: set.Name, Spec: *set.Spec.DeepCopy()})
-		held.Spec.Suspend = true
-		if _, err := c.applyWanted(ctx, component, f, held); err != nil {
+		if err := c.reverter.Suspend(ctx, set); err != nil {
 			return apply.Outcome(err)
 		}
 	}

@@ -4,6 +4,7 @@ package component
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -11,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,9 +23,11 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/edits"
 	"github.com/zeroinfra/platform-core/internal/foreign"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/madefrom"
+	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
@@ -31,6 +35,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // owner is the field owner of all that this controller applies.
@@ -49,6 +54,10 @@ type Deps struct {
 	Certificates *foreign.Kinds
 	// Monitors is the way to the PodMonitors of the Prometheus Operator.
 	Monitors *foreign.Kinds
+	// Kinds that compile to Applications.
+	Kinds map[schema.GroupKind]typed.Registration
+	// Domain that this operator serves.
+	Domain string
 	// Ops reaches the ops agents, where pods are members of one cluster.
 	Ops agentclient.OpsDialer
 	// Now tells the time; time.Now in production.
@@ -72,6 +81,10 @@ type Controller struct {
 	// issue applies objects of kinds that others define.
 	others *apply.Applier
 	events *event.Recorder
+	// editor changes the objects that declare Applications.
+	editor outermost.Editor
+	// reverter takes edits of sets back.
+	reverter edits.Reverter
 	// rendered components that are at work.
 	rendered rendered
 	// known is what was found out about members.
@@ -88,7 +101,15 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
 		others: apply.NewWithReader(deps.Certificates.Client(), deps.Certificates.Live(), owner),
 	}
+	c.editor = outermost.Editor{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Index: deps.Index, Kinds: deps.Kinds, Settings: deps.Settings,
+		Domain: deps.Domain, Owner: owner, Cause: "an edit of a WorkloadSet",
+	}
+	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
 	c.frame, c.rendered = frame.New(c.client, c.work, finish).AtOnce(membershipMoved), newRendered()
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, partsField, partsOf); err != nil {
+		return nil, fmt.Errorf("cannot index Backups: %w", err)
+	}
 	made := queue.Made(mgr, &platformv1.Component{}, nil)
 	return c.forecast, ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
@@ -153,7 +174,7 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	}
 	if component.Spec.Suspend {
 		report(component, f, nil)
-		return c.hold(ctx, component, f)
+		return c.hold(ctx, f)
 	}
 	output, refused := c.plan(component, f)
 	report(component, f, output)

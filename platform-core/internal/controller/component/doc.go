@@ -5,13 +5,13 @@
 //
 // Duty: the certificate of a component that speaks TLS, the PodMonitor of one whose metrics are wanted, WorkloadSets, Services,
 // PodDisruptionBudgets, HorizontalPodAutoscalers and the NetworkPolicy of the component; endpoints, sets and pods in its status. With
-// autoscaling the number of pods is the autoscaler's and never written. Without, a number that somebody else gives a WorkloadSet goes up
-// to the Application; every other edit is reverted.
+// autoscaling the number of pods is the autoscaler's and never written. Without, replicas and
+// resources that somebody else gives a WorkloadSet go up to the object that declares the Application; every other edit is reverted, with an event that says of what.
 //
 // Where pods are members of one cluster, it has that looked at whenever they report anything new, puts a call that changes something on record
 // in its status before it makes it, and keeps pods and sets that are not wanted any more until they have left.
 //
-// Inputs: the Component, and such pods, the loaded plugin that it pins, what it owns, and the Application when a set was scaled.
+// Inputs: the Component, and such pods, the loaded plugin that it pins, what it owns, and the Application, and the object that declares it, when a set was edited.
 //
 // Field owner: component.
 //

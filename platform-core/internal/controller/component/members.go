@@ -165,7 +165,10 @@ func (m *members) held(f *facts, output *render.ComponentOutput) *render.Compone
 		spec.Members = render.Members(spec.Replicas, spec.ExcludedOrdinals)
 	}
 	for _, name := range m.kept {
-		held.WorkloadSets = append(held.WorkloadSets, render.WorkloadSetOutput{Name: name, Spec: *f.sets[name].Spec.DeepCopy()})
+		kept := render.WorkloadSetOutput{Name: name, Spec: *f.sets[name].Spec.DeepCopy()}
+		// Which volumes it has is for the Operation to say that gave it those. It is kept by a component that goes on.
+		kept.Spec.Data, kept.Spec.Suspend = nil, false
+		held.WorkloadSets = append(held.WorkloadSets, kept)
 	}
 	f.kept = m.kept
 	return &held

@@ -90,6 +90,20 @@ func TestMembersStayUntilTheyHaveLeft(t *testing.T) {
 	}
 }
 
+// A set that is kept is applied without its volumes, which are an Operation's to choose, and goes on with the component.
+func TestAKeptSetIsItsOwnButForItsData(t *testing.T) {
+	kept := podSet("b", 1)
+	kept.Spec.Version, kept.Spec.Suspend, kept.Spec.Data = "7.0", true, &platformv1.SetData{}
+	f, wanted := liveSets(podSet("a", 1), kept), wantedSets(podSet("a", 1))
+	held := membersOf(f, wanted).held(f, wanted).WorkloadSets
+	if len(held) != 2 || held[1].Spec.Version != "7.0" || held[1].Spec.Data != nil || held[1].Spec.Suspend {
+		t.Errorf("it is held as %+v", held)
+	}
+	if kept.Spec.Data == nil {
+		t.Error("the live set was changed")
+	}
+}
+
 // A set that is on its way out already is not kept.
 func TestASetThatGoesHasNoMembers(t *testing.T) {
 	gone := podSet("b", 1)

@@ -149,7 +149,7 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 	case err != nil:
 		return waiting(fmt.Sprintf("pod %s cannot be asked about the members: %s", pod.Name, agentclient.ProblemOf(err)))
 	case call.Phase != agentreport.CallSucceeded:
-		return waiting(fmt.Sprintf("pod %s does not say how far the members are: %s", pod.Name, call.Message))
+		return waiting(fmt.Sprintf("pod %s does not say how far the members are: %s", pod.Name, m.explained(call.Message)))
 	}
 	switch phase, reason := phaseOf(call); phase {
 	case plugin.MembersDone:
@@ -211,7 +211,7 @@ func (c *Controller) followCall(ctx context.Context, component *platformv1.Compo
 	phase, reason := phaseOf(answer)
 	switch {
 	case answer.Phase != agentreport.CallSucceeded:
-		return a.ended(component, m, now, membersRetry<<2, answer.Message)
+		return a.ended(component, m, now, membersRetry<<2, m.explained(answer.Message))
 	case phase == plugin.MembersDone:
 		return a.ended(component, m, now, 0, reason)
 	case phase != plugin.MembersWorking || len(m.pods) == 0:

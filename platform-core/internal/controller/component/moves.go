@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +22,7 @@ import (
 // the same moment waits for a call that is on record (package backup), and fails where both have missed each other.
 func (c *Controller) moves(ctx context.Context, component *platformv1.Component) (plugin.Moves, error) {
 	var backups platformv1.BackupList
-	err := c.client.List(ctx, &backups, client.InNamespace(component.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: component.Spec.Application})
+	err := c.client.List(ctx, &backups, client.InNamespace(component.Namespace), client.MatchingFields{partsField: component.Spec.Application}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", fmt.Errorf("cannot list the Backups of Application %q: %w", component.Spec.Application, err)
 	}
@@ -29,6 +30,28 @@ func (c *Controller) moves(ctx context.Context, component *platformv1.Component)
 		return plugin.MovesHeld, nil
 	}
 	return plugin.MovesAllowed, nil
+}
+
+// unknownMoves is what agents say that were made before anybody told them whether parts of the data may move. Pods keep theirs when an operator is upgraded.
+const unknownMoves = `unknown field "moves"`
+
+// explained says what the failure of a call means, where an agent cannot know.
+func (m *members) explained(failure string) string {
+	if m.Moves != plugin.MovesHeld || !strings.Contains(failure, unknownMoves) {
+		return failure
+	}
+	return "its agent is of an earlier version, which nobody can tell that a Backup takes the data of the sets: members are looked after again when that has ended, " +
+		"and while Backups run once the pods were replaced, which brings them the agent of this version"
+}
+
+// partsField indexes Backups that take the data of sets now, by the name of their Application: there are few of them, however many are kept.
+const partsField = "takesPartsOf"
+
+func partsOf(obj client.Object) []string {
+	if b := obj.(*platformv1.Backup); b.Status.Phase == platformv1.BackupRunning && len(b.Status.Sources) > 0 {
+		return []string{b.Spec.ApplicationRef.Name}
+	}
+	return nil
 }
 
 // takesParts says whether a Backup takes the data of the sets of a component.

@@ -3,12 +3,14 @@
 package component
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
 // A component is looked at when a Backup begins to take the data of its sets, and when that has ended; in between nothing moves.
@@ -39,6 +41,9 @@ func TestMovesAndBackups(t *testing.T) {
 		if holds := takesParts(test.after, "node"); holds != test.holds {
 			t.Errorf("%s: it holds what moves: %v", name, holds)
 		}
+		if indexed := len(partsOf(test.after)) == 1; test.holds && !indexed || indexed && len(test.after.Status.Sources) == 0 {
+			t.Errorf("%s: it is found as one that takes parts: %v", name, indexed)
+		}
 		// Both are asked about.
 		for _, b := range []*platformv1.Backup{test.before, test.after} {
 			if got := (&Controller{}).ofBackup(t.Context(), b); len(got) != min(len(b.Status.Sources), 1) {
@@ -48,5 +53,24 @@ func TestMovesAndBackups(t *testing.T) {
 	}
 	if got := (&Controller{}).ofBackup(t.Context(), in(platformv1.BackupRunning, source)); got[0].Name != platformv1.ComponentNameFor("c", "node") || got[0].Namespace != "n" {
 		t.Errorf("it wakes %v", got)
+	}
+}
+
+// What an agent of before says about a word that it does not know is told in other words, and only while that word is used.
+func TestAgentsOfBefore(t *testing.T) {
+	const said = `action "check" failed with exit code 1: the shape is no JSON that can be read: json: unknown field "moves"`
+	for name, test := range map[string]struct {
+		moves     plugin.Moves
+		said      string
+		explained bool
+	}{
+		"while a Backup runs": {plugin.MovesHeld, said, true},
+		"another failure":     {plugin.MovesHeld, "connection refused", false},
+		"no Backup runs":      {plugin.MovesAllowed, said, false},
+	} {
+		m := &members{Members: plugin.Members{Moves: test.moves}}
+		if got := m.explained(test.said); strings.Contains(got, "of an earlier version") != test.explained || !test.explained && got != test.said {
+			t.Errorf("%s: it says %q", name, got)
+		}
 	}
 }

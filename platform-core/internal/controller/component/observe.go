@@ -36,6 +36,8 @@ type facts struct {
 	monitoring monitoringFacts
 	// kept are the names of sets that are not wanted, and whose pods have yet to leave the cluster that they are members of.
 	kept []string
+	// edited are the sets that others wrote to, by name, and that are to be as they are wanted.
+	edited map[string]edited
 	// written are the sets that this turn wrote: what sets says of them is older than that.
 	written []string
 }

@@ -28,8 +28,7 @@ func (c *Controller) planWith(component *platformv1.Component, f *facts, renders
 	pinned := component.Spec.Plugin
 	bundle := f.state.Bundle
 	if bundle == nil {
-		o := outcome.Stalled(platformv1.ReasonPluginMissing,
-			fmt.Sprintf("plugin %s version %s is gone or broken: install it again; the pods are left alone", pinned.Name, pinned.Version))
+		o := outcome.Stalled(platformv1.ReasonPluginMissing, plugin.Unusable(pinned.Name, pinned.Version, f.state))
 		return nil, &o
 	}
 	if bundle.Digest != pinned.Digest {

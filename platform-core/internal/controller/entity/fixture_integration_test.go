@@ -13,7 +13,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -60,31 +59,8 @@ var (
 	agentPath string
 )
 
-// TestMain runs the tests with an API server and the real agent, and leaves nothing behind.
 func TestMain(m *testing.M) {
-	code, err := runAll(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func runAll(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "agent")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	if agentPath, err = testagents.Build(dir, "agent-ops"); err != nil {
-		return 1, err
-	}
-	if env, err = testkit.Start(testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: "zeroinfra-system"}); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, env.Stop()) }()
-	code = m.Run()
-	return code, env.Denied(env.System.User)
+	testagents.Main(m, "agent-ops", &agentPath, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: "zeroinfra-system"})
 }
 
 // fixture is one Application with one pod in a namespace of its own. There is no kubelet: the pod is a real Redis and a real

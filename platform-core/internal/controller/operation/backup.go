@@ -3,6 +3,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -77,7 +78,7 @@ func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, s
 		},
 	}
 	// Backups of one schedule are counted by themselves.
-	if schedule := op.Labels[platformv1.ScheduleLabel]; schedule != "" {
+	if schedule := cmp.Or(wanted.Series, op.Labels[platformv1.ScheduleLabel]); schedule != "" {
 		backup.Labels[platformv1.ScheduleLabel] = schedule
 	}
 	err = c.client.Create(ctx, backup, client.FieldOwner(owner))

@@ -21,6 +21,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/internal/settings"
@@ -66,9 +67,11 @@ type Deps struct {
 // Controller reconciles Operations.
 type Controller struct {
 	Deps
-	client   client.Client
-	live     client.Reader
-	config   *rest.Config
+	client client.Client
+	live   client.Reader
+	config *rest.Config
+	// editor changes the objects that declare Applications.
+	editor   outermost.Editor
 	events   *event.Recorder
 	starting turns.Turns
 	started  started
@@ -87,6 +90,10 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		client: mgr.GetClient(),
 		live:   mgr.GetAPIReader(),
 		config: mgr.GetConfig(),
+		editor: outermost.Editor{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Index: deps.Index, Kinds: deps.Kinds, Settings: deps.Settings,
+			Domain: deps.Domain, Owner: owner, Cause: "an Operation",
+		},
 		events: event.New(mgr.GetEventRecorder(owner)),
 		pace:   frame.NewPace(deps.Now),
 	}

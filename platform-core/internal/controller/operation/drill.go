@@ -70,7 +70,7 @@ func (c *Controller) makeInstance(ctx context.Context, op *platformv1.Operation,
 	return nil, fmt.Errorf("cannot make Application %q: %w", wanted.Name, err)
 }
 
-// operationKind is the kind of the owner of what a drill makes.
+// operationKind is the kind of the owner of what Operations make.
 const operationKind = "Operation"
 
 // madeBy says whether the drill of an Operation made an Application.

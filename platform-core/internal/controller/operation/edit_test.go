@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/outermost"
 )
 
 // emptied is an API server that has nothing any more.
@@ -24,7 +25,7 @@ func (emptied) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ .
 
 // What was deleted a moment ago, and is in the cache still, fails no step: the run ends once the cache knows.
 func TestAnEditOfWhatWasDeletedAMomentAgoIsTriedAgain(t *testing.T) {
-	c := &Controller{live: emptied{}}
+	c := &Controller{editor: outermost.Editor{Live: emptied{}}}
 	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "a"}}
 	answer, err := c.edit(t.Context(), &observation{facts: opsflow.Facts{Application: app}}, &opsflow.Edit{})
 	if err != nil || answer == nil || answer.Failure != opsflow.FailureUnreachable {

@@ -13,8 +13,6 @@ const (
 	eventSucceeded = "Succeeded"
 	eventFailed    = "Failed"
 	eventCancelled = "Cancelled"
-	// eventOverwritten: a field of somebody else was changed.
-	eventOverwritten = "FieldOverwritten"
 	// eventAwaitingApproval: somebody has to approve.
 	eventAwaitingApproval = "AwaitingApproval"
 )

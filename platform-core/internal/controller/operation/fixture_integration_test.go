@@ -38,6 +38,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/testagents"
 	"github.com/zeroinfra/platform-core/internal/trim"
 	"github.com/zeroinfra/platform-core/internal/turns"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -58,6 +59,10 @@ type fixture struct {
 	// config and settings of the controller.
 	config   *rest.Config
 	settings *settings.Live
+	// traces that the controller sends; nil for none.
+	traces *telemetry.Traces
+	// cached is what the controller that was started last reads.
+	cached client.Reader
 	// token of the status agents' ServiceAccount.
 	token string
 
@@ -334,9 +339,10 @@ func (f *fixture) controller(dialer agentclient.Dialer) (stop func()) {
 		f.t.Cleanup(connections.Close)
 		dialer = connections
 	}
-	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain, Settings: f.settings}); err != nil {
+	if err := Setup(manager, Deps{Index: f.index, Turns: &f.turns, Dialer: dialer, Domain: testDomain, Settings: f.settings, Traces: f.traces}); err != nil {
 		f.t.Fatal(err)
 	}
+	f.cached = manager.GetClient()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Start(ctx) }()

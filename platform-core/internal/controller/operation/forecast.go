@@ -38,9 +38,9 @@ func (c *Controller) forecast(ctx context.Context, op *platformv1.Operation, see
 			return nil, nil, err
 		}
 		forecast := opsflow.Forecast{}
-		if refusal == "" && change.application != nil {
-			forecast.Fields = change.changed
-			forecast.Changes, refusal, err = c.rollOut(ctx, change.application)
+		if refusal == "" && change.Application != nil {
+			forecast.Fields = change.Changed
+			forecast.Changes, refusal, err = c.rollOut(ctx, change.Application)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -55,7 +55,7 @@ func (c *Controller) forecast(ctx context.Context, op *platformv1.Operation, see
 
 // rollOut says what would be done for an Application that was found right, or with which sentence it would stall.
 func (c *Controller) rollOut(ctx context.Context, app *platformv1.Application) ([]platformv1.PlannedChange, string, error) {
-	facts, err := c.accepts(ctx, app)
+	facts, err := c.editor.Facts(ctx, app)
 	if err != nil || app.Spec.Suspend {
 		return nil, "", err
 	}

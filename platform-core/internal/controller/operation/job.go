@@ -41,7 +41,7 @@ func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *ob
 	if err != nil {
 		return nil, err
 	}
-	state := opsflow.JobState{Phase: found.Phase, Message: found.Message}
+	state := opsflow.JobState{Phase: found.Phase, Message: found.Message, ExitCode: found.ExitCode}
 	ended := state.Phase != platformv1.OperationRunning
 	if wanted.Verb == opsflow.JobRemove || wanted.Verb == opsflow.JobStop && !ended {
 		// Until its pod has ended, it is there.
@@ -74,17 +74,23 @@ func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen
 	if err != nil {
 		return refuse("Job %q cannot be made: %v", wanted.Name, err), nil
 	}
-	job.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: platformv1.GroupVersion.String(), Kind: "Operation", Name: op.Name, UID: op.UID, Controller: new(true),
-	}}
-	err = c.client.Create(ctx, job, client.FieldOwner(owner))
+	job.OwnerReferences = []metav1.OwnerReference{controlledBy(op)}
+	return c.createJob(ctx, job)
+}
+
+// controlledBy has an Operation control what it makes, which goes with it.
+func controlledBy(op *platformv1.Operation) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: platformv1.GroupVersion.String(), Kind: operationKind, Name: op.Name, UID: op.UID, Controller: new(true)}
+}
+
+// createJob makes a Job that is not there yet. An answer says why it may not be made.
+func (c *Controller) createJob(ctx context.Context, job *batchv1.Job) (*opsflow.Answer, error) {
+	err := c.client.Create(ctx, job, client.FieldOwner(owner))
 	switch {
-	case apierrors.IsAlreadyExists(err):
-		return nil, nil
 	case refused(err):
-		return refuse("Job %q cannot be made: %v", wanted.Name, err), nil
-	case err != nil:
-		return nil, fmt.Errorf("cannot make Job %q: %w", wanted.Name, err)
+		return refuse("Job %q cannot be made: %v", job.Name, err), nil
+	case err != nil && !apierrors.IsAlreadyExists(err):
+		return nil, fmt.Errorf("cannot make Job %q: %w", job.Name, err)
 	}
 	return nil, nil
 }

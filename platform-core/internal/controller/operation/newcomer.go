@@ -44,7 +44,7 @@ func (c *Controller) observeNew(ctx context.Context, op *platformv1.Operation, t
 // foresee works out what would come of a target that is not there, as it would be stored.
 func (c *Controller) foresee(ctx context.Context, object *unstructured.Unstructured) (changes []platformv1.PlannedChange, refusal string, err error) {
 	kind := c.Kinds[object.GroupVersionKind().GroupKind()]
-	app, err := c.compile(object, kind, &platformv1.Application{})
+	app, err := c.editor.Compile(object, kind, &platformv1.Application{})
 	if err != nil {
 		return nil, err.Error(), nil
 	}

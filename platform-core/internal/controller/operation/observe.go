@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/sure"
 )
@@ -42,6 +43,8 @@ type observation struct {
 	bundle *plugin.Bundle
 	// pods by name, to call.
 	pods map[string]*corev1.Pod
+	// generations of the volumes that the pods of each set have, by its name.
+	generations map[string]string
 }
 
 // observe reads what an Operation acts on. A refusal says why it can never run.
@@ -124,11 +127,8 @@ func (c *Controller) parentEnded(ctx context.Context, op *platformv1.Operation) 
 func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*opsflow.Refusal, error) {
 	app := seen.facts.Application
 	d := &seen.facts.Declared
-	d.Object = fmt.Sprintf("Application %q", app.Name)
+	d.Object = outermost.NameOf(app)
 	above := metav1.GetControllerOf(app)
-	if above != nil {
-		d.Object = fmt.Sprintf("%s %q", above.Kind, above.Name)
-	}
 	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool {
 		return s.Engine != nil && !s.Engine.Do.OnPods() && !s.Engine.Do.OnCopies()
 	}) {
@@ -139,7 +139,7 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 	if above == nil || !opsflow.Edits(seen.facts.Template) {
 		return nil, nil
 	}
-	object, kind, err := c.declared(ctx, seen)
+	object, kind, err := c.editor.Read(ctx, app)
 	if refusal := (*opsflow.Refusal)(nil); errors.As(err, &refusal) {
 		return refusal, nil
 	}
@@ -147,7 +147,7 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 		return nil, fmt.Errorf("cannot read %s: %w", d.Object, err)
 	}
 	source := kind.Object()
-	if err := decode(object, source); err != nil {
+	if err := outermost.Decode(object, source); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", d.Object, err)
 	}
 	d.ObservedGeneration, _, _ = unstructured.NestedInt64(object.Object, "status", "observedGeneration")
@@ -223,7 +223,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 	pinned := opsflow.PinnedTo(app)
 	bundle, refusal := c.bundle(pinned)
 	if refusal != nil {
-		return refusal
+		return seen.goUnaided(op, refusal)
 	}
 	bundle = bundle.In(app.Spec.Topology)
 	seen.bundle = bundle
@@ -231,7 +231,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 	if facts.Plugin = &pinned; opsflow.Running(op) && op.Status.Plugin != nil {
 		// The plugin may be another one by now, since the run changed it.
 		if from, refusal = c.bundle(*op.Status.Plugin); refusal != nil {
-			return refusal
+			return seen.goUnaided(op, refusal)
 		}
 	}
 	facts.Template, refusal = opsflow.FindTemplate(op.Spec, from)
@@ -272,6 +272,20 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 	return opsflow.Supported(facts.Template, bundle, facts.Components, component)
 }
 
+// goUnaided has a run that is in the midst of giving pods other volumes wait for the plugin of its target, or go back without it. Every other
+// one is refused.
+func (seen *observation) goUnaided(op *platformv1.Operation, refusal *opsflow.Refusal) *opsflow.Refusal {
+	template := opsflow.Unaided(op)
+	if template == nil {
+		return refusal
+	}
+	// Whether others pre-empt it is for the templates of the engine to say.
+	seen.bundle = &plugin.Bundle{}
+	seen.facts.Template, seen.facts.NoPlugin = *template, refusal
+	seen.facts.Parameters = opsflow.ParametersInForce(op.Spec, *template)
+	return nil
+}
+
 // observePods reads the pods that the sets of the target are to have.
 func (c *Controller) observePods(ctx context.Context, app *platformv1.Application, target opsflow.Target, component string, seen *observation) error {
 	ofApplication := []client.ListOption{client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}}
@@ -287,7 +301,7 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 	for i := range pods.Items {
 		seen.pods[pods.Items[i].Name] = &pods.Items[i]
 	}
-	seen.facts.Yielding = map[string]bool{}
+	seen.facts.Yielding, seen.generations = map[string]bool{}, map[string]string{}
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		if !target.Selects(set, component) || !set.DeletionTimestamp.IsZero() {
@@ -295,6 +309,8 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 		}
 		seen.facts.Sets = append(seen.facts.Sets, set.Name)
 		seen.observeWriting(set)
+		seen.observeData(set, pods.Items)
+		seen.generations[set.Name] = set.Spec.Generation()
 		if set.Spec.Switchover != nil {
 			seen.facts.Yielding[set.Name] = true
 		}

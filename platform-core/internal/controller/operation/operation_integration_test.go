@@ -6,10 +6,8 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -32,31 +30,8 @@ import (
 
 var env *testkit.Env
 
-// TestMain runs the tests with an API server and the real agent, and leaves nothing behind.
 func TestMain(m *testing.M) {
-	code, err := runAll(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func runAll(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "agent")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	if agentPath, err = testagents.Build(dir, "agent"); err != nil {
-		return 1, err
-	}
-	if env, err = testkit.Start(testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: "zeroinfra-system"}); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, env.Stop()) }()
-	code = m.Run()
-	return code, env.Denied(env.System.User)
+	testagents.Main(m, "agent", &agentPath, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: "zeroinfra-system"})
 }
 
 func TestRestartGoesRoundThePodsWriterLast(t *testing.T) {

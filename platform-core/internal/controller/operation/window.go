@@ -59,11 +59,11 @@ func (c *Controller) disturbed(ctx context.Context, op *platformv1.Operation, se
 		if err != nil {
 			return nil, err
 		}
-		if refusal != "" || change.application == nil {
+		if refusal != "" || change.Application == nil {
 			// It is refused at once, or changes nothing.
 			continue
 		}
-		changes, _, err := c.rollOut(ctx, change.application)
+		changes, _, err := c.rollOut(ctx, change.Application)
 		if err != nil {
 			return nil, err
 		}

@@ -175,6 +175,9 @@ func (c *Controller) observeClaims(ctx context.Context, app *platformv1.Applicat
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		set := platformv1.WorkloadSetNameFor(app.Name, claim.Labels[platformv1.ComponentLabel], claim.Labels[platformv1.SetLabel])
+		if generation, known := seen.generations[set]; known && claim.Labels[platformv1.GenerationLabel] != generation {
+			continue
+		}
 		presence := opsflow.PodRunning
 		if claim.DeletionTimestamp != nil {
 			presence = opsflow.PodGoing

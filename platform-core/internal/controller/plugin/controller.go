@@ -239,15 +239,16 @@ func (c *Controller) takeOver(ctx context.Context, wanted *platformv1.Plugin, ta
 // report fills in the status of a Plugin.
 func report(obj *platformv1.Plugin, state plugin.State) {
 	s := &obj.Status
-	s.Errors = nil
-	for _, err := range state.Errors {
-		s.Errors = append(s.Errors, err.Error())
-	}
+	s.Errors = texts(state.Errors)
 	if state.Bundle != nil {
 		s.Digest, s.SupportedVersions = state.Bundle.Digest, state.Bundle.Manifest.SupportedVersions
 		s.ShortDigest = strings.TrimPrefix(s.Digest, "sha256:")[:shortDigestLength]
 	}
-	accepted := metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonAccepted, Message: "the bundle is loaded", ObservedGeneration: obj.Generation}
+	loaded := "the bundle is loaded"
+	if state.Bundle != nil && len(state.Bundle.Warnings) > 0 {
+		loaded += "; a later version should mend: " + strings.Join(texts(state.Bundle.Warnings), "; ")
+	}
+	accepted := metav1.Condition{Type: platformv1.AcceptedCondition, Status: metav1.ConditionTrue, Reason: platformv1.ReasonAccepted, Message: loaded, ObservedGeneration: obj.Generation}
 	o := outcome.Done()
 	if len(s.Errors) > 0 {
 		message := strings.Join(s.Errors, "; ")
@@ -258,7 +259,15 @@ func report(obj *platformv1.Plugin, state plugin.State) {
 		o = outcome.Stalled(platformv1.ReasonPluginInvalid, message)
 	}
 	conditions.Set(obj, accepted)
-	conditions.Report(obj, o, "the bundle is loaded")
+	conditions.Report(obj, o, loaded)
+}
+
+func texts(errs []plugin.LoadError) []string {
+	var all []string
+	for _, err := range errs {
+		all = append(all, err.Error())
+	}
+	return all
 }
 
 // withdraw deletes the Plugin object of a bundle that is gone, if it is of this domain.

@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
@@ -114,17 +115,7 @@ func start(t *testing.T, namespace, domain, lease string) (*plugin.Index, *writt
 	if _, err := Setup(manager, Deps{Index: index, Namespace: namespace, Domain: domain, Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- manager.Start(ctx) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the manager ended with: %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	return index, w, stop
+	return index, w, testkit.Run(t, manager)
 }
 
 // relay returns the ConfigMaps of the relay plugin under another version, so that each test has a Plugin object of its own.
@@ -255,6 +246,22 @@ func TestBrokenPluginIsRefusedAndHarmsNothing(t *testing.T) {
 	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message, "relay-components-1.2.1/components.yaml:") || !strings.Contains(message, `names the component "hup"`) {
 		t.Errorf("the message is %q", message)
 	}
+	told := &eventsv1.Event{}
+	testkit.WaitFor(t, env.Client, p, "told of by an event", func() error {
+		events := &eventsv1.EventList{}
+		if err := env.Client.List(t.Context(), events); err != nil {
+			return err
+		}
+		i := slices.IndexFunc(events.Items, func(e eventsv1.Event) bool { return e.Regarding.Kind == "Plugin" && e.Regarding.Name == p.Name })
+		if i < 0 {
+			return fmt.Errorf("of %d events none is about it", len(events.Items))
+		}
+		told = &events.Items[i]
+		return nil
+	})
+	if told.Type != corev1.EventTypeWarning || told.Reason != platformv1.ReasonPluginInvalid || !strings.Contains(told.Note, `names the component "hup"`) {
+		t.Errorf("the event is %s %s: %s", told.Type, told.Reason, told.Note)
+	}
 	waitPlugin(t, "1.2.0", "accepted", accepted)
 
 	// The same version with other content is refused, and what was loaded stays.
@@ -276,6 +283,25 @@ func TestBrokenPluginIsRefusedAndHarmsNothing(t *testing.T) {
 	after, _ := index.Get("relay", "1.2.0")
 	if after.Bundle == nil || after.Bundle.Digest != before.Bundle.Digest || p.Status.Digest != before.Bundle.Digest {
 		t.Errorf("the bundle is %+v; want the one of before", after)
+	}
+}
+
+// TestWhatIsCheckedNowAndWasNotHarmsNothing: a plugin that loaded before a check came is loaded still, and its Plugin says what to mend.
+func TestWhatIsCheckedNowAndWasNotHarmsNothing(t *testing.T) {
+	namespace := env.Namespace(t)
+	index, _, _ := operator(t, namespace)
+	for _, cm := range relay(t, namespace, "1.2.2") {
+		if text, ok := cm.Data["components.yaml"]; ok {
+			cm.Data["components.yaml"] = strings.Replace(text, "replicas: {default: 3, min: 1, max: 5}", "replicas: {default: 3, min: 1, max: 251}", 1)
+		}
+		create(t, cm)
+	}
+	p := waitPlugin(t, "1.2.2", "accepted", accepted)
+	if message := conditions.Get(p, platformv1.AcceptedCondition).Message; !strings.Contains(message, "the bundle is loaded; a later version should mend: relay-components-1.2.2/components.yaml:") {
+		t.Errorf("the message is %q", message)
+	}
+	if state, _ := index.Get("relay", "1.2.2"); state.Bundle == nil || len(p.Status.Errors) > 0 {
+		t.Errorf("the index has %+v, the status %v", state, p.Status.Errors)
 	}
 }
 

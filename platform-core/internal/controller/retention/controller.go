@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/stores"
 	"github.com/zeroinfra/platform-core/sdk/event"
 )
@@ -110,6 +111,15 @@ func (c *Controller) plan(ctx context.Context, reader client.Reader, repository 
 	for i := range apps.Items {
 		if app := &apps.Items[i]; app.Spec.RestoreFrom != nil && app.Status.RestoredFrom == nil {
 			inUse[app.Spec.RestoreFrom.Backup] = true
+		}
+	}
+	var operations platformv1.OperationList
+	if err := reader.List(ctx, &operations, client.InNamespace(repository.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
+		return plan{}, nil, fmt.Errorf("cannot list the Operations that may restore from BackupRepository %q: %w", client.ObjectKeyFromObject(repository), err)
+	}
+	for i := range operations.Items {
+		if op := &operations.Items[i]; op.Spec.TemplateRef == opsflow.TemplateRestore && !opsflow.Finished(op) {
+			inUse[string(op.Spec.Parameters[opsflow.ParameterBackup])] = true
 		}
 	}
 	return decide(backups, inUse, c.Now()), backups, nil

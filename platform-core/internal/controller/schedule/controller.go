@@ -110,10 +110,8 @@ func (c *Controller) plan(ctx context.Context, list lister, app *platformv1.Appl
 	if err != nil {
 		return scheduling.Plan{}, err
 	}
-	return scheduling.For(app, scheduling.Facts{Now: c.Now(), Operations: made, Disrupts: func(template string) bool {
-		state, _ := c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
-		return opsflow.DisruptsByName(template, state.Bundle)
-	}}), nil
+	state, _ := c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
+	return scheduling.For(app, scheduling.Facts{Now: c.Now(), Operations: made, Templates: opsflow.TemplatesFor(app, state.Bundle)}), nil
 }
 
 // settled says whether a plan has nothing to make and nothing to remember. An Application that goes keeps its record.

@@ -47,7 +47,7 @@ func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, 
 	}
 	call, err := process.Restart(ctx, key, set.Spec.Plan.Raw)
 	if err != nil {
-		return unanswered(pod, err)
+		return c.uncalled(ctx, set, f, pod, err)
 	}
 	c.events.Normal(set, "RestartingProcess", "%s", step)
 	return c.judgeCall(f, pod, call, attempt)
@@ -67,13 +67,22 @@ func (c *Controller) reloadPlan(ctx context.Context, set *platformv1.WorkloadSet
 	}
 	call, err := process.Reload(ctx, key, set.Spec.Plan.Raw)
 	if err != nil {
-		return unanswered(pod, err)
+		return c.uncalled(ctx, set, f, pod, err)
 	}
 	c.events.Normal(set, "ReloadingProcess", "%s", step)
 	if call.Phase == agentreport.CallFailed && call.Reason == agentreport.ReasonRestartRequired {
 		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Reload = rollout.Replace })
 	}
 	return c.judgeCall(f, pod, call, attempt)
+}
+
+// uncalled says what becomes of a call with a plan that was not made. An agent that is too old for the plan goes with its pod, where another one
+// would come with the next: then it is the pod's turn in any case.
+func (c *Controller) uncalled(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod, err error) outcome.Outcome {
+	if want := f.wanted[pod.Name]; agentclient.IsOutdated(err) && want != nil && agentImage(pod) != agentImage(want) {
+		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Agent = rollout.Replace })
+	}
+	return unanswered(pod, err)
 }
 
 func unanswered(pod *corev1.Pod, err error) outcome.Outcome {

@@ -163,7 +163,18 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	defer func(asked *platformv1.SetData) { set.Spec.Data = asked }(set.Spec.Data)
+	if f, err = c.stay(ctx, set, f); err != nil {
+		return outcome.Failed(err)
+	}
 	f.asking = asking
+	if err := c.sweepPrepared(ctx, set, f); err != nil {
+		return outcome.Failed(err)
+	}
+	if o := c.tendGeneration(ctx, set, f); o != nil {
+		report(set, f)
+		return *o
+	}
 	changing, err := c.tendWriter(ctx, set, f)
 	if err != nil {
 		return outcome.Failed(err)
@@ -188,6 +199,9 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	o := c.act(ctx, set, f, steps)
 	if o.Kind() == outcome.KindDone {
 		o = settle(set, f, steps)
+	}
+	if f.astray != "" {
+		o = outcome.Worst(outcome.Stalled(platformv1.ReasonInvalidSpec, f.astray), o)
 	}
 	if o = outcome.Worst(changing, o); o.Kind() < outcome.KindDeferred && f.writerWake == 0 {
 		return o

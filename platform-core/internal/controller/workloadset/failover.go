@@ -26,6 +26,11 @@ const decisions = 24
 // tendWriter looks after who may write, where the engine decides it: it decides and acts until nothing is to be done at this moment.
 func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (outcome.Outcome, error) {
 	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running || awaitsData(set, f) {
+		if f.rollout.Mode == rollout.Suspended && c.writers.of(set, c.Now()).memory.IsShut() {
+			if err := c.reopen(ctx, f); err != nil {
+				return outcome.Done(), err
+			}
+		}
 		// What was remembered is of pods that are gone when it runs again.
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		return outcome.Done(), nil
@@ -51,12 +56,23 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 			return outcome.Done(), err
 		}
 	}
+	f.shut = turn.known.memory.IsShut()
 	c.observeCandidates(set, f)
 	turn.noteOrder(decision)
 	if err := turn.finishOrder(ctx, decision); err != nil {
 		return outcome.Done(), err
 	}
 	return turn.settle(decision), nil
+}
+
+// reopen gives a writer its label back that went for a change which nobody makes any more.
+func (c *Controller) reopen(ctx context.Context, f *facts) error {
+	for _, p := range f.rollout.Pods {
+		if p.Name == primaryOf(f.writer) && p.Role == "" && f.rollout.Writes(p.Report.Role) && p.Report.Health == agentreport.Healthy {
+			return c.setRole(ctx, f.pods[p.Name], p.Report.Role)
+		}
+	}
+	return nil
 }
 
 // writerTurn is one turn for the writer of a set.
@@ -72,7 +88,7 @@ type writerTurn struct {
 
 // settle says how it stands with the writer.
 func (t *writerTurn) settle(d failover.Decision) outcome.Outcome {
-	if d.State == failover.Changing {
+	if d.State == failover.Changing || t.shut {
 		t.rollout.Busy = "the writer changes"
 	}
 	now := t.writers.since(t.Now())
@@ -96,15 +112,29 @@ func primaryOf(w *platformv1.WriterRecord) string {
 	return w.Primary.Name
 }
 
+// labelPatience is how long pods wait for their labels while one that was named is about to have the writer's.
+const labelPatience = 5 * time.Second
+
 // observeCandidates tells the rollout who may have the writer's label, and who could take over from the writer.
 func (c *Controller) observeCandidates(set *platformv1.WorkloadSet, f *facts) {
+	defer func() {
+		if set.Spec.IsClosed() || f.shut {
+			f.rollout.Named = new("")
+		}
+	}()
 	if set.Spec.Failover == nil {
 		return
 	}
 	f.rollout.Named, f.rollout.Switchover = new(primaryOf(f.writer)), rollout.BySwitchover
-	if f.rollout.Founding = f.writer == nil; f.rollout.Founding && slices.ContainsFunc(f.rollout.Pods, f.writesUnasked) {
+	if f.rollout.Founding = recordOf(f.writer).Founding(); f.rollout.Founding && slices.ContainsFunc(f.rollout.Pods, f.writesUnasked) {
 		// Clients keep it until it is changed.
 		f.rollout.Named = nil
+	}
+	if w := f.writer; w != nil && w.Since != nil {
+		if left := w.Since.Add(labelPatience).Sub(f.now); left > 0 {
+			f.rollout.Promoting = true
+			f.wakeAfter(left)
+		}
 	}
 	record := recordOf(f.writer)
 	for i := range f.rollout.Pods {
@@ -130,6 +160,9 @@ func (t *writerTurn) observe() failover.Facts {
 	}
 	if t.writer != nil {
 		f.Former = memberOf(t.writer.Former)
+		if t.writer.Since != nil {
+			f.NamedFor = t.Now().Sub(t.writer.Since.Time)
+		}
 	}
 	if declared.After != nil {
 		f.After = declared.After.Duration
@@ -167,6 +200,9 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 	}
 	if m := p.Report.Member; m != nil {
 		pod.Member = failover.Known{Identity: m.Identity, Promised: m.Promised, Term: m.Term, ListVersion: m.ListVersion, Writing: m.Writing, Primary: m.Primary}
+	}
+	if p.Report.Health == agentreport.Healthy && !t.rollout.Writes(p.Report.Role) {
+		pod.Reluctance = p.Report.Message
 	}
 	declared := t.set.Spec.Failover
 	pod.History = p.Report.Attributes[declared.HistoryAttribute]

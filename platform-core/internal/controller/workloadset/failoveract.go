@@ -65,6 +65,7 @@ func (t *writerTurn) write(ctx context.Context, step failover.Step) error {
 		since = t.writer.Since
 	}
 	next := storedRecord(step, t.writer, t.Now())
+	next.Data = t.set.Spec.Generation()
 	written, err := t.writeRecord(ctx, t.set, t.version, next)
 	if err != nil || !written {
 		return err
@@ -99,6 +100,12 @@ func (t *writerTurn) read(ctx context.Context) error {
 	}
 	if live.UID != t.set.UID {
 		return fmt.Errorf("WorkloadSet %q is another one by now", t.set.Name)
+	}
+	if live.Spec.Generation() != t.asked {
+		return fmt.Errorf("the pods of WorkloadSet %q are to have other volumes by now", t.set.Name)
+	}
+	if w := live.Status.Writer; w != nil && w.Data != t.set.Spec.Generation() {
+		return fmt.Errorf("who may write in WorkloadSet %q is said of other volumes by now", t.set.Name)
 	}
 	t.version, t.writer = live.ResourceVersion, live.Status.Writer
 	return nil

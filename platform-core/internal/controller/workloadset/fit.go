@@ -35,6 +35,14 @@ func named(containers []corev1.Container, name string) *corev1.Container {
 	return &containers[i]
 }
 
+// agentImage is the image that the agent of a pod comes from; empty where none brings one.
+func agentImage(pod *corev1.Pod) string {
+	if init := named(pod.Spec.InitContainers, plugin.InitContainer); init != nil {
+		return init.Image
+	}
+	return ""
+}
+
 // ranBefore is a container as it was when its image was last changed in place.
 type ranBefore struct {
 	// ID of the container that ran then.

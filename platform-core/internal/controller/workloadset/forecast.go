@@ -27,7 +27,10 @@ func (c *Controller) forecast(ctx context.Context, wanted *platformv1.WorkloadSe
 		return nil, "", fmt.Errorf("cannot read WorkloadSet %q: %w", wanted.Name, err)
 	}
 	set = set.DeepCopy()
+	// Which volumes the pods have is not for those to say who render a spec.
+	data := set.Spec.Data
 	set.Namespace, set.Name, set.Spec, set.Generation = wanted.Namespace, wanted.Name, wanted.Spec, imagined
+	set.Spec.Data = data
 	if len(set.Labels) == 0 {
 		set.Labels = wanted.Labels
 	}
@@ -81,7 +84,7 @@ func forecastClaims(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedC
 	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
 		change := platformv1.PlannedChange{
 			Component: set.Spec.Component, Kind: "PersistentVolumeClaim",
-			Name: platformv1.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal)),
+			Name: set.Spec.ClaimNameFor(volume.Name, platformv1.PodNameFor(set.Name, ordinal)),
 		}
 		if claim == nil {
 			if f.rollout.Mode == rollout.Stopped {

@@ -31,7 +31,7 @@ func resizePending(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume
 // after the storage had grown mounted it so: it is not made anew again.
 func fitVolumes(set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod) (rollout.Fit, string) {
 	for _, volume := range set.Spec.Volumes {
-		claim := f.claims[platformv1.ClaimNameFor(volume.Name, pod.Name)]
+		claim := f.claims[set.Spec.ClaimNameFor(volume.Name, pod.Name)]
 		if claim == nil {
 			continue
 		}

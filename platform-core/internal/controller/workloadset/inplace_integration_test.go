@@ -249,6 +249,27 @@ func TestNodeCanNeverHaveRoom(t *testing.T) {
 	h.samePods(before, "0", "1", "2")
 }
 
+// TestAnAgentThatIsTooOldGoesWithItsPod, in its turn; where another pod would have no other agent, nothing is touched and somebody is told.
+func TestAnAgentThatIsTooOldGoesWithItsPod(t *testing.T) {
+	h := newHarness(t)
+	h.start(-1)
+	set, before := h.ready()
+	h.node.set(func() { h.node.outdated = "agent:1" })
+	h.render(set, func(c *content) { c.Plan = planOf("d2", "s2") })
+	h.says(set, platformv1.ReasonConfigurationPending, "pod "+setName+"-2: the agent is too old")
+	h.sameEvents()
+	h.samePods(before)
+	h.change(set, func(s *platformv1.WorkloadSet) {
+		s.Spec.Template.Raw = []byte(strings.Replace(string(s.Spec.Template.Raw), "agent:1", "agent:2", 1))
+	})
+	testkit.WaitForReady(h, env.Client, set)
+	h.sameEvents("2 starts redis:1", "1 starts redis:1", "0 starts redis:1")
+	h.samePods(before, "0", "1", "2")
+	if set.Status.ConfigDigest != "d2" || set.Status.UpdatedReplicas != 3 {
+		t.Errorf("status: %+v", set.Status)
+	}
+}
+
 func TestReloadWhereThatIsEnough(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)

@@ -53,6 +53,8 @@ type node struct {
 	cut map[string]bool
 	// refuseReload has every reload fail, since a restart is needed.
 	refuseReload bool
+	// outdated is the image of agents that are too old for the plan; empty for none.
+	outdated string
 	// writer is the pod that takes writes.
 	writer string
 	// ops are the calls to ops agents by key, and deaf says why they fail.
@@ -301,6 +303,11 @@ func (m *manager) call(ctx context.Context, what string, call agentreport.Call, 
 	live := &corev1.Pod{}
 	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(m.pod), live); err != nil {
 		return agentreport.Call{}, err
+	}
+	outdated := false
+	m.node.set(func() { outdated = agentImage(live) == m.node.outdated })
+	if outdated {
+		return agentreport.Call{}, &agentclient.Error{Kind: agentclient.Outdated, Problem: "the agent is too old"}
 	}
 	r, err := agentreport.Parse(live.Annotations[platformv1.ReportAnnotation])
 	if err != nil {

@@ -36,6 +36,11 @@ type facts struct {
 	wanted map[string]*corev1.Pod
 	// stuck pods by name, and why they cannot get the resources that are asked for.
 	stuck map[string]string
+	// moves says that pods, or who may write, are of other volumes than the spec asks for: all pods end before one begins on those.
+	moves bool
+	// asked is the generation of the volumes that the spec asks for, and astray why the pods cannot go there: then all else is of the volumes that they
+	// have. Empty for nothing.
+	asked, astray string
 	// claims by name; absent ones are missing.
 	claims map[string]*corev1.PersistentVolumeClaim
 	// certificates of the agents by name of the Secret.
@@ -58,6 +63,8 @@ type facts struct {
 	writerWake time.Duration
 	// writer is the record of who may write, as far as it is known.
 	writer *platformv1.WriterRecord
+	// shut says that the writer is to be without its label: another one is about to take over.
+	shut bool
 	// order to the writer to hand over that the rollout gave.
 	order *failover.Order
 	// asking is the Operation that asks for another writer; nil for none.
@@ -78,6 +85,7 @@ func (c *Controller) observe(ctx context.Context, set *platformv1.WorkloadSet) (
 		lost:         map[string]lostNode{},
 		now:          c.Now(),
 		writer:       set.Status.Writer,
+		asked:        set.Spec.Generation(),
 	}
 	var err error
 	if f.plan, err = render.Plan(set); err != nil {
@@ -172,6 +180,7 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 	slices.SortFunc(f.rollout.Pods, func(a, b rollout.Pod) int { return int(a.Ordinal - b.Ordinal) })
 	observeSwitchover(set, f)
 	c.observeCandidates(set, f)
+	f.observeGeneration(set)
 	return nil
 }
 
@@ -231,12 +240,8 @@ func (c *Controller) observeVolumes(ctx context.Context, set *platformv1.Workloa
 	if len(set.Spec.Volumes) == 0 {
 		return nil
 	}
-	var claims corev1.PersistentVolumeClaimList
-	if err := c.client.List(ctx, &claims, client.InNamespace(set.Namespace), selector(set)); err != nil {
+	if err := c.observeClaims(ctx, c.client, set, f); err != nil {
 		return err
-	}
-	for i := range claims.Items {
-		f.claims[claims.Items[i].Name] = &claims.Items[i]
 	}
 	var classes storagev1.StorageClassList
 	if err := c.client.List(ctx, &classes); err != nil {
@@ -244,6 +249,19 @@ func (c *Controller) observeVolumes(ctx context.Context, set *platformv1.Workloa
 	}
 	for i := range classes.Items {
 		f.classes[classes.Items[i].Name] = &classes.Items[i]
+	}
+	return nil
+}
+
+// observeClaims looks at the claims of the set anew: through the cache, or as they are at this moment.
+func (c *Controller) observeClaims(ctx context.Context, reader client.Reader, set *platformv1.WorkloadSet, f *facts) error {
+	var list corev1.PersistentVolumeClaimList
+	if err := reader.List(ctx, &list, client.InNamespace(set.Namespace), selector(set)); err != nil {
+		return err
+	}
+	f.claims = make(map[string]*corev1.PersistentVolumeClaim, len(list.Items))
+	for i := range list.Items {
+		f.claims[list.Items[i].Name] = &list.Items[i]
 	}
 	return nil
 }

@@ -23,6 +23,9 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	if refused := checkVolumes(set, f); refused != nil {
 		return *refused
 	}
+	if f.moves {
+		return moving(set, f)
+	}
 	if f.rollout.Mode == rollout.Stopped {
 		return settleStopped(f)
 	}
@@ -48,6 +51,9 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	}
 	if int32(len(f.rollout.Pods)) < f.rollout.Replicas {
 		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, "", "waiting for pods to be made"))
+	}
+	if set.Spec.IsClosed() {
+		return outcome.Waiting(platformv1.ReasonRestoring, "its pods run with restored data, and no client is led to the one that takes writes until the Operation that restores says so")
 	}
 	return outcome.Done()
 }

@@ -26,6 +26,8 @@ type podKey struct {
 	set        types.UID
 	generation int64
 	ordinal    int32
+	// data is the generation of its volumes, which are not those of the spec where these are not there.
+	data string
 }
 
 // pod returns the pod with this ordinal of a set, without its owner. It is shared: nobody may change it.
@@ -33,6 +35,6 @@ func (r rendered) pod(set *platformv1.WorkloadSet, ordinal int32) (*corev1.Pod, 
 	if set.Generation == imagined {
 		return render.Pod(set, ordinal)
 	}
-	key := podKey{set.UID, set.Generation, ordinal}
+	key := podKey{set.UID, set.Generation, ordinal, set.Spec.Generation()}
 	return r.pods.Of(key, func() (*corev1.Pod, error) { return render.Pod(set, ordinal) })
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -41,24 +40,27 @@ const (
 	longestReason = 400
 )
 
-// finalReasons are those that another attempt at the same Backup and volume cannot mend.
-var finalReasons = []string{mover.ReasonDamaged, mover.ReasonUnsupported, mover.ReasonNotFound, mover.ReasonBadPlan, mover.ReasonTargetNotEmpty}
-
 // awaitsData says whether no pod is made yet since the data is to be there first. A set that has a pod, or had a writer, has had its turn.
 func awaitsData(set *platformv1.WorkloadSet, f *facts) bool {
 	return set.Spec.Restore != nil && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
-		set.Status.Writer == nil && len(set.Spec.Ordinals()) > 0
+		set.Status.Writer == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
 }
 
 // restore has the volumes of the first pod filled before any pod is made. It returns nil once that is on record, and where there is nothing to do.
 func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
-	if !awaitsData(set, f) {
+	if !awaitsData(set, f) && !lostPart(set, f) {
 		return nil
 	}
-	state := set.Status.Restore.DeepCopy()
-	if state == nil {
-		state = &platformv1.RestoreState{Attempt: 1, StartTime: &metav1.Time{Time: f.now}}
+	if set.Status.Restore.Done() {
+		// A claim that the cache does not show, or without its mark, is no proof that the data is lost.
+		if err := c.observeClaims(ctx, c.live, set, f); err != nil {
+			return new(outcome.Failed(err))
+		}
+		if !lostPart(set, f) {
+			return nil
+		}
 	}
+	state := begun(set, f)
 	if err := c.noteSize(ctx, set, state); err != nil {
 		o := outcome.Failed(err)
 		return &o
@@ -71,7 +73,7 @@ func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f
 	reportRestore(set, o)
 	if o.Kind() == outcome.KindDone {
 		// That it is there is on record before there is a pod, after which nobody would look.
-		o = outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data is on the volume of pod %s, which is about to be made", firstPod(set)))
+		o = outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data is on the volume of pod %s, which is about to be made", set.FirstPod()))
 	}
 	return &o
 }
@@ -132,14 +134,14 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	if err != nil {
 		return outcome.Failed(err)
 	}
-	switch result := resultOf(&at); {
+	switch result := at.Result(); {
 	case at.Phase == platformv1.OperationRunning:
 		said := ""
 		if at.Message != "" {
 			said = ": " + jobstate.Tail(at.Message, longestReason)
 		}
 		return outcome.WaitingFor(restoreLook, platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is on its way to the volume of pod %s%s",
-			set.Spec.Restore.From.Backup, bytesOf(state.Size), firstPod(set), said))
+			set.Spec.Restore.From.Backup, bytesOf(state.Size), set.FirstPod(), said))
 	case result.Reason != "":
 		return c.retryFill(set, f, state, result)
 	}
@@ -205,7 +207,7 @@ func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, 
 	err = c.client.Create(ctx, job, client.FieldOwner(owner))
 	switch {
 	case apierrors.IsAlreadyExists(err), err == nil:
-		return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is about to be put on the volume of pod %s", backup.Name, bytesOf(state.Size), firstPod(set)))
+		return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is about to be put on the volume of pod %s", backup.Name, bytesOf(state.Size), set.FirstPod()))
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed, fmt.Sprintf("the Job that restores cannot be made: %v", err))
 	}
@@ -215,11 +217,12 @@ func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, 
 // retryFill notes that an attempt failed, and when the next one begins.
 func (c *Controller) retryFill(set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState, result mover.Result) outcome.Outcome {
 	state.Message, state.Reason = result.Reason+": "+jobstate.Tail(result.Message, longestReason), ""
-	if result.Reason == mover.ReasonOutOfRange {
-		state.Reason = platformv1.ReasonTargetOutOfRange
+	switch result.Reason {
+	case mover.ReasonOutOfRange, mover.ReasonDamaged, mover.ReasonNotFound:
+		state.Reason = result.Reason
 	}
 	c.events.Warning(set, platformv1.ReasonRestoreFailed, "Attempt %d: %s.", state.Attempt, state.Message)
-	if slices.Contains(finalReasons, result.Reason) {
+	if jobstate.IsFinal(result.Reason) {
 		state.Final = true
 		return failedFor(set, state)
 	}
@@ -243,7 +246,7 @@ func failedFor(set *platformv1.WorkloadSet, state *platformv1.RestoreState) outc
 // filled says whether a claim of the first pod is marked as having the data: the mark comes last, and outlives the set.
 func filled(set *platformv1.WorkloadSet, f *facts) bool {
 	for _, volume := range set.Spec.Volumes {
-		claim := f.claims[platformv1.ClaimNameFor(volume.Name, firstPod(set))]
+		claim := f.claims[set.Spec.ClaimNameFor(volume.Name, set.FirstPod())]
 		if claim != nil && ours(set, claim) && claim.Annotations[platformv1.RestoredAnnotation] == string(set.Spec.Restore.From.UID) {
 			return true
 		}
@@ -258,7 +261,7 @@ func (c *Controller) noteFilled(ctx context.Context, set *platformv1.WorkloadSet
 		return err
 	}
 	for _, volume := range set.Spec.Volumes {
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: platformv1.ClaimNameFor(volume.Name, firstPod(set))}}
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Spec.ClaimNameFor(volume.Name, set.FirstPod())}}
 		if err := c.client.Patch(ctx, claim, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner)); err != nil {
 			return fmt.Errorf("cannot note that claim %q has the data: %w", claim.Name, err)
 		}
@@ -269,22 +272,6 @@ func (c *Controller) noteFilled(ctx context.Context, set *platformv1.WorkloadSet
 
 func restoreName(set *platformv1.WorkloadSet, state *platformv1.RestoreState) string {
 	return fmt.Sprintf("restore-%s-%d", set.UID, state.Attempt)
-}
-
-func firstPod(set *platformv1.WorkloadSet) string {
-	return platformv1.PodNameFor(set.Name, set.Spec.Ordinals()[0])
-}
-
-// resultOf reads what a mover said last. One that was killed said nothing.
-func resultOf(job *jobstate.State) mover.Result {
-	var result mover.Result
-	if err := json.Unmarshal([]byte(job.Said), &result); err != nil || result.Reason == "" && job.Phase != platformv1.OperationSucceeded {
-		result = mover.Result{}
-		if job.Phase != platformv1.OperationSucceeded {
-			result.Reason, result.Message = platformv1.ReasonMoverLost, "its mover ended without a result: "+cmp.Or(jobstate.Tail(job.Message, longestReason), "nobody knows why")
-		}
-	}
-	return result
 }
 
 func bytesOf(size int64) string {

@@ -96,16 +96,7 @@ func agentRules(set *platformv1.WorkloadSet, f *facts) []rbacv1.PolicyRule {
 
 // meta is the metadata of an object of the set: its namespace and labels.
 func meta(set *platformv1.WorkloadSet, name string) metav1.ObjectMeta {
-	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy}
-	for _, key := range []string{
-		platformv1.InstanceLabel, platformv1.NameLabel, platformv1.DomainLabel, platformv1.ApplicationLabel,
-		platformv1.ApplicationUIDLabel, platformv1.ComponentLabel, platformv1.SetLabel,
-	} {
-		if value, ok := set.Labels[key]; ok {
-			labels[key] = value
-		}
-	}
-	return metav1.ObjectMeta{Namespace: set.Namespace, Name: name, Labels: labels}
+	return metav1.ObjectMeta{Namespace: set.Namespace, Name: name, Labels: render.LabelsOf(set)}
 }
 
 // keepCertificates looks after what pods of a suspended set have: those go on, and know each other by it.

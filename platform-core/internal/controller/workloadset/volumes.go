@@ -5,7 +5,6 @@ package workloadset
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -27,7 +26,7 @@ func eachClaim(set *platformv1.WorkloadSet, f *facts, visit func(ordinal int32, 
 	for _, ordinal := range set.Spec.Ordinals() {
 		pod := platformv1.PodNameFor(set.Name, ordinal)
 		for _, volume := range set.Spec.Volumes {
-			visit(ordinal, volume, f.claims[platformv1.ClaimNameFor(volume.Name, pod)])
+			visit(ordinal, volume, f.claims[set.Spec.ClaimNameFor(volume.Name, pod)])
 		}
 	}
 }
@@ -127,7 +126,7 @@ func (c *Controller) provide(ctx context.Context, set *platformv1.WorkloadSet, f
 	}
 	pod := platformv1.PodNameFor(set.Name, ordinal)
 	for _, volume := range set.Spec.Volumes {
-		claim := f.claims[platformv1.ClaimNameFor(volume.Name, pod)]
+		claim := f.claims[set.Spec.ClaimNameFor(volume.Name, pod)]
 		if claim != nil && claim.DeletionTimestamp != nil {
 			return outcome.Waiting(platformv1.ReasonPodsNotReady, fmt.Sprintf("claim %s is being deleted: pod %s is made when it is gone", claim.Name, pod))
 		}
@@ -143,7 +142,7 @@ func (c *Controller) provide(ctx context.Context, set *platformv1.WorkloadSet, f
 func (c *Controller) ensureClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32) error {
 	pod := platformv1.PodNameFor(set.Name, ordinal)
 	for _, volume := range set.Spec.Volumes {
-		name := platformv1.ClaimNameFor(volume.Name, pod)
+		name := set.Spec.ClaimNameFor(volume.Name, pod)
 		if claim := f.claims[name]; claim != nil {
 			if !ours(set, claim) {
 				if err := c.adopt(ctx, set, claim); err != nil {
@@ -152,16 +151,7 @@ func (c *Controller) ensureClaims(ctx context.Context, set *platformv1.WorkloadS
 			}
 			continue
 		}
-		claim := &corev1.PersistentVolumeClaim{
-			ObjectMeta: meta(set, name),
-			Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				StorageClassName: volume.StorageClassName,
-				Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: volume.Size}},
-			},
-		}
-		claim.Labels[platformv1.OrdinalLabel] = strconv.Itoa(int(ordinal))
-		claim.Annotations = map[string]string{platformv1.DataAnnotation: accept.DataOf(&set.Spec)}
+		claim := accept.Claim(set, ordinal, volume)
 		if _, err := c.apply.Create(ctx, claim); err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSe
 		return false, err
 	}
 	// What is not there is to go.
-	fields := map[string]any{"primary": nil, "previous": nil, "former": nil, "since": nil, "changes": nil}
+	fields := map[string]any{"primary": nil, "previous": nil, "former": nil, "since": nil, "data": nil, "changes": nil}
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return false, err
 	}

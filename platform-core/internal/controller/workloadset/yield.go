@@ -145,12 +145,12 @@ func (c *Controller) ofOperation(ctx context.Context, obj client.Object) []recon
 	return requests
 }
 
-// leftPods passes Operations that no longer work through pods.
+// leftPods passes Operations that no longer work through pods, and those that are gone before they ended, which may leave something.
 var leftPods = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return opsflow.AtWork(e.ObjectOld.(*platformv1.Operation)) && !opsflow.AtWork(e.ObjectNew.(*platformv1.Operation))
 	},
-	DeleteFunc:  func(e event.DeleteEvent) bool { return opsflow.AtWork(e.Object.(*platformv1.Operation)) },
+	DeleteFunc:  func(e event.DeleteEvent) bool { return !opsflow.Finished(e.Object.(*platformv1.Operation)) },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }

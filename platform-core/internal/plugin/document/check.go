@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Leaf looks at a text within a document; kind is that of the Go field. It says whether the
@@ -47,7 +49,10 @@ func (c *checker) problem(path Path, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Line: c.document.Line(path), Message: fmt.Sprintf(format, args...)})
 }
 
-var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+var (
+	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	quantity    = reflect.TypeFor[resource.Quantity]()
+)
 
 func (c *checker) check(value any, t reflect.Type, path Path) {
 	for t.Kind() == reflect.Pointer {
@@ -176,6 +181,10 @@ func (c *checker) checkCustom(value any, t reflect.Type, path Path) {
 	data, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(data, reflect.New(t).Interface())
+	}
+	if err != nil && t == quantity {
+		c.problem(path, "%s: %s is not allowed: it must be a quantity such as 500m, 2, 512Mi or 8Gi", path, data)
+		return
 	}
 	if err != nil {
 		c.problem(path, "%s: %s is not allowed: %v", path, data, err)

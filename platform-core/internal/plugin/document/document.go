@@ -124,9 +124,21 @@ func syntaxProblem(err error) Problem {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	if m := syntaxLine.FindStringSubmatch(text); m != nil {
 		line, _ := strconv.Atoi(m[1])
-		return Problem{Line: max(line, 1), Message: "this is not YAML: " + m[2]}
+		return Problem{Line: max(line, 1), Message: "this is not YAML: " + m[2] + indentation(m[2])}
 	}
 	return Problem{Line: 1, Message: "this is not YAML: " + text}
+}
+
+// indentation says more of what is mostly a wrong indentation. The line of some errors is that where a list or a map begins, while the one that is wrong
+// comes after it.
+func indentation(message string) string {
+	switch message {
+	case "did not find expected '-' indicator", "did not find expected key":
+		return ": in what begins here, a line is indented otherwise than those of the same list or map"
+	case "mapping values are not allowed in this context":
+		return ": the line is indented more than the one before it, or has a text with a colon that needs quotes"
+	}
+	return ""
 }
 
 // reader turns nodes into values and notes lines and problems.

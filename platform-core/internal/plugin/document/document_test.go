@@ -49,11 +49,17 @@ func TestProblems(t *testing.T) {
 		text string
 		want []string
 	}{
-		"right":           {"name: a\nmode: b\non: true\nratio: 1\nlabels: {a: b}\nlist: [{port: 1, size: 1Gi}]\n", nil},
-		"empty":           {"", []string{"1: the document is empty"}},
-		"comment only":    {"# a\n", []string{"1: the document is empty"}},
-		"no YAML":         {"name: [a\n", []string{"1: this is not YAML: did not find expected ',' or ']'"}},
-		"tab":             {"name: a\n\tmode: b\n", []string{"2: this is not YAML: found a tab character that violates indentation"}},
+		"right":        {"name: a\nmode: b\non: true\nratio: 1\nlabels: {a: b}\nlist: [{port: 1, size: 1Gi}]\n", nil},
+		"empty":        {"", []string{"1: the document is empty"}},
+		"comment only": {"# a\n", []string{"1: the document is empty"}},
+		"no YAML":      {"name: [a\n", []string{"1: this is not YAML: did not find expected ',' or ']'"}},
+		"tab":          {"name: a\n\tmode: b\n", []string{"2: this is not YAML: found a tab character that violates indentation"}},
+		"indentation": {"list:\n  - port: 1\n    size: 1Gi\n   name: a\n", []string{
+			"1: this is not YAML: did not find expected '-' indicator: in what begins here, a line is indented otherwise than those of the same list or map",
+		}},
+		"deeper": {"name: a\n  mode: b\n", []string{
+			"2: this is not YAML: mapping values are not allowed in this context: the line is indented more than the one before it, or has a text with a colon that needs quotes",
+		}},
 		"second document": {"name: a\n---\nname: b\n", []string{"2: there is a second document: one file holds one document"}},
 		"duplicate":       {"name: a\nmode: b\nname: c\n", []string{`3: key "name" is there twice`}},
 		"alias":           {"name: &x a\nmode: *x\n", []string{"1: anchors and aliases are not supported: write the value out", "2: anchors and aliases are not supported: write the value out"}},
@@ -64,14 +70,14 @@ func TestProblems(t *testing.T) {
 		"big number":      {"ratio: 18446744073709551615\n", []string{"1: the number 18446744073709551615 is too big"}},
 		"not a number":    {"ratio: .inf\n", []string{"1: the number .inf is not finite"}},
 		"unknown":         {"nam: a\nlist:\n  - port: 1\n    sizes: 1Gi\n", []string{`4: field "list[0].sizes" is not known: did you mean "size"?`, `1: field "nam" is not known: did you mean "name"?`}},
-		"hidden":          {"hidden: a\n", []string{`1: field "hidden" is not known`}},
+		"hidden":          {"hidden: a\n", []string{`1: field "hidden" is not known: there is labels, list, mode, name, on, ratio`}},
 		"wrong types": {"name: 7.0\non: maybe\nratio: high\nlabels: [a]\nlist: {}\n", []string{
 			"4: labels is a list: it must be a map", "5: list is a map: it must be a list",
 			"1: name is 7: it must be text (put it in quotes)", `2: on is the text "maybe": it must be true or false`,
 			`3: ratio is the text "high": it must be a number`,
 		}},
 		"too big for its field": {"list:\n  - port: 4294967296\n", []string{"2: list[0].port is 4294967296: it must be a whole number"}},
-		"not a quantity":        {"list:\n  - port: 1\n  - size: much\n", []string{"3: list[1].size: \"much\" is not allowed: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"}},
+		"not a quantity":        {"list:\n  - port: 1\n  - size: much\n", []string{"3: list[1].size: \"much\" is not allowed: it must be a quantity such as 500m, 2, 512Mi or 8Gi"}},
 		"null":                  {"name:\n", []string{"1: name has no value: leave the field out instead"}},
 		"not a map":             {"- a\n", []string{"1:  is a list: it must be a map"}},
 	} {

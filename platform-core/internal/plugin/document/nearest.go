@@ -4,12 +4,14 @@ package document
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Nearest returns the name that a wrong one was most likely meant to be, or ""
-// when none is close. Among equals the first in order wins.
+// when none is close: few letters differ, or the wrong one is the beginning of that name alone. Among equals the first in order wins.
 func Nearest(wrong string, names []string) string {
 	best, bestDistance := "", max(1, len(wrong)/3)
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -17,18 +19,29 @@ func Nearest(wrong string, names []string) string {
 			best, bestDistance = name, d
 		}
 	}
-	return best
+	if best != "" || wrong == "" {
+		return best
+	}
+	longer := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, wrong) })
+	if len(longer) == 1 {
+		return longer[0]
+	}
+	return ""
 }
 
+// maxListed is the most fields that a message lists: nobody reads more.
+const maxListed = 24
+
+// suggestion is the field that was most likely meant, or those that there are where they are few.
 func suggestion(wrong string, fields map[string]reflect.Type) string {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
+	names := slices.Sorted(maps.Keys(fields))
 	if name := Nearest(wrong, names); name != "" {
 		return fmt.Sprintf(": did you mean %q?", name)
 	}
-	return ""
+	if len(names) > maxListed {
+		return ""
+	}
+	return ": there is " + strings.Join(names, ", ")
 }
 
 // distance counts the letters to insert, delete, replace or swap with their neighbour.

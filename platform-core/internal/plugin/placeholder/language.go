@@ -29,9 +29,13 @@ type Shape struct {
 
 // Shapes without fields. An AnyShape shows its type only when it is evaluated.
 var (
-	TextShape = Shape{basic: cel.StringType}
-	IntShape  = Shape{basic: cel.IntType}
-	AnyShape  = Shape{basic: cel.DynType}
+	TextShape   = Shape{basic: cel.StringType}
+	IntShape    = Shape{basic: cel.IntType}
+	NumberShape = Shape{basic: cel.DoubleType}
+	BoolShape   = Shape{basic: cel.BoolType}
+	ItemsShape  = Shape{basic: cel.ListType(cel.DynType)}
+	ObjectShape = Shape{basic: cel.MapType(cel.StringType, cel.DynType)}
+	AnyShape    = Shape{basic: cel.DynType}
 )
 
 // Fields is the shape of an object with just these fields. Its values are maps from text.
@@ -122,7 +126,7 @@ func (l *Language) Text(text string) (*Formula, error) {
 			f.segments = append(f.segments, segment{literal: p.text})
 			continue
 		}
-		compiled, err := l.compile(p.text, Text, Int, Number, Bool)
+		compiled, _, err := l.compile(p.text, scalars...)
 		if err != nil {
 			return nil, fmt.Errorf("placeholder %q: %w", opening+p.text+"}", err)
 		}
@@ -133,36 +137,36 @@ func (l *Language) Text(text string) (*Formula, error) {
 
 // Expression compiles an expression that stands alone, without "${" and "}", and gives one of these kinds.
 func (l *Language) Expression(source string, kinds ...Kind) (*Formula, error) {
-	compiled, err := l.compile(source, kinds...)
-	if err != nil {
-		return nil, err
-	}
-	return &Formula{segments: []segment{compiled}}, nil
+	formula, _, err := l.Typed(source, kinds...)
+	return formula, err
 }
 
-func (l *Language) compile(source string, kinds ...Kind) (segment, error) {
+// Typed is like Expression and says which of the kinds it gives; empty when only its evaluation shows that.
+func (l *Language) Typed(source string, kinds ...Kind) (*Formula, Kind, error) {
+	compiled, kind, err := l.compile(source, kinds...)
+	if err != nil {
+		return nil, "", err
+	}
+	return &Formula{segments: []segment{compiled}}, kind, nil
+}
+
+func (l *Language) compile(source string, kinds ...Kind) (segment, Kind, error) {
 	if len(source) > maxTextLength {
-		return segment{}, fmt.Errorf("the expression has %d characters: at most %d are allowed", len(source), maxTextLength)
+		return segment{}, "", fmt.Errorf("the expression has %d characters: at most %d are allowed", len(source), maxTextLength)
 	}
 	checked, issues := l.env.Compile(source)
 	if issues.Err() != nil {
-		return segment{}, fmt.Errorf("%s; known here: %s", issues.Errors()[0].Message, strings.Join(l.known, ", "))
+		return segment{}, "", fmt.Errorf("%s; known here: %s", Explain(issues), strings.Join(l.known, ", "))
 	}
-	// What is read out of an object shows its type only when it is evaluated.
-	if checked.OutputType().Kind() != cel.DynKind {
-		kind, err := kindOf(checked.OutputType())
-		if err != nil {
-			return segment{}, err
-		}
-		if !slices.Contains(kinds, kind) {
-			return segment{}, fmt.Errorf("it gives %s: it must give %s", kind, oneOf(kinds))
-		}
+	kind, err := givenKind(checked.OutputType(), kinds)
+	if err != nil {
+		return segment{}, "", err
 	}
 	program, err := l.env.Program(checked, cel.CostLimit(peersCostLimit))
 	if err != nil {
-		return segment{}, err
+		return segment{}, "", err
 	}
-	return segment{source: source, program: program, longest: maxPeersText}, nil
+	return segment{source: source, program: program, longest: maxPeersText}, kind, nil
 }
 
 func oneOf(kinds []Kind) string {

@@ -83,7 +83,7 @@ func cachedProgram(source string, scope Scope) (cel.Program, error) {
 	env := environments[scope]()
 	checked, issues := env.Compile(source)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("cannot compile placeholder %q: %s", "${"+source+"}", issues.Errors()[0].Message)
+		return nil, fmt.Errorf("cannot compile placeholder %q: %s", "${"+source+"}", Explain(issues))
 	}
 	program, err := env.Program(checked, cel.CostLimit(costLimit))
 	if err != nil {

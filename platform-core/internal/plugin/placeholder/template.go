@@ -128,7 +128,7 @@ func (t *Template) compile(source string, scope Scope) (segment, Kind, error) {
 	env := environments[scope]()
 	checked, issues := env.Compile(source)
 	if issues.Err() != nil {
-		return segment{}, "", fmt.Errorf("%s; known here: %s", issues.Errors()[0].Message, known(scope))
+		return segment{}, "", fmt.Errorf("%s; known here: %s", Explain(issues), known(scope))
 	}
 	kind, err := kindOf(checked.OutputType())
 	if err != nil {

@@ -159,19 +159,5 @@ func serve(t *testing.T, env *testkit.Env, kind typed.Registration) (stop func()
 	if err := typed.Setup(mgr, typed.Settings{Domain: "tested"}, kind); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	stopped := false
-	stop = func() {
-		if cancel(); stopped {
-			return
-		}
-		stopped = true
-		if err := <-ended; err != nil {
-			t.Errorf("the manager ended with: %v", err)
-		}
-	}
-	t.Cleanup(stop)
-	return stop
+	return testkit.Run(t, mgr)
 }

@@ -44,6 +44,7 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"version":                        {Spec: `{"version":"2026.3"}`, Compiled: `"version":"2026.3"`},
 		"pluginVersion":                  {Spec: `{"pluginVersion":"1.1.0"}`, Compiled: `"pluginVersion":"1.1.0"`},
 		"components[minio].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
+		"components[minio].parameters":   {Spec: `{"parameters":{"MINIO_X":"20"}}`, Compiled: `"MINIO_X":"20"`},
 		"components[minio].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
 	})
 }

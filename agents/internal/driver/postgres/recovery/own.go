@@ -21,8 +21,8 @@ import (
 var former = []string{"standby.signal", "recovery.signal", "postmaster.pid", "zeroinfra.conf", "zeroinfra.timelines", "zeroinfra.upgrade",
 	".zeroinfra.password", ".zeroinfra.replication", ".zeroinfra.pooler"}
 
-// Own makes the data that of a server of its own. Its archive begins with the histories of the timelines that it has: without them nobody knew which
-// one its log is of.
+// Own makes the data that of a server of its own, which archives in a folder of its own. That begins with the histories of the timelines that the data
+// has: without them nobody knew which one its log is of.
 func Own(data string) error {
 	for _, name := range former {
 		if err := atomicfile.Remove(filepath.Join(data, name)); err != nil {
@@ -36,7 +36,13 @@ func Own(data string) error {
 	if _, err := rand.Read(number); err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(data, wal.RestoredFile), []byte(hex.EncodeToString(number)+"\n"), 0o600)
+	text := []byte(hex.EncodeToString(number) + "\n")
+	for _, name := range []string{wal.ArchiveFile, wal.RestoredFile} {
+		if err := atomicfile.Write(filepath.Join(data, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func wantHistories(log string) error {

@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// lookedAt is how many segments, from the last one back, are looked through for a transaction.
+	// lookedAt is how many segments, from the last one back, are looked through for a transaction. One that writes more than these 1 GiB hides those
+	// before it.
 	lookedAt = 64
 	// timeForm is how times are written for people, in UTC.
 	timeForm = "2006-01-02T15:04:05.999999Z"
@@ -35,6 +36,9 @@ type OutOfRange struct{ Why string }
 func (o OutOfRange) Error() string { return o.Why }
 
 func outOfRange(format string, args ...any) error { return OutOfRange{fmt.Sprintf(format, args...)} }
+
+// errNotFound says that the last segments have no end of a transaction, and that there are more before them.
+var errNotFound = errors.New("no transaction ended in the last segments")
 
 // Reach is what a recovery has to go by.
 type Reach struct {
@@ -67,22 +71,23 @@ func (r *Reach) copied() (copied, error) {
 	return copied{timeline, int64(uint64(max(end, 1)-1) / wal.SegmentBytes)}, nil
 }
 
-// Has says whether the archive has the log that the backup was whole with. One that has not may have it elsewhere, as the data says.
-func (r *Reach) Has(ctx context.Context) (bool, error) {
-	c, err := r.copied()
-	if err != nil || c.timeline == 0 {
-		return false, err
-	}
-	lineage, err := r.Archive.LineageOf(ctx, nil)
-	if err != nil {
-		return false, err
-	}
-	t, found := timelineOf(lineage, c.timeline)
+// holds says whether a lineage has the segment in which the backup was whole.
+func (r *Reach) holds(ctx context.Context, lineage *wal.Lineage, c copied) (bool, error) {
+	t, found := lineage.Timeline(c.timeline)
 	if !found {
 		return false, nil
 	}
-	next, err := r.Archive.After(ctx, t, c.segment-1, 1)
-	return err == nil && len(next) > 0 && next[0] == c.segment, err
+	for _, t := range lineage.Timelines[slices.Index(lineage.Timelines, t):] {
+		next, err := r.Archive.After(ctx, t, c.segment-1, 1)
+		if err != nil || len(next) > 0 && next[0] == c.segment {
+			return err == nil, err
+		}
+		// What a timeline was left in, the next one has from its beginning; the former is not whole and archived by nobody.
+		if end, ends := lineage.Ends[t.Number]; !ends || end != c.segment {
+			break
+		}
+	}
+	return false, nil
 }
 
 // Check refuses a target that cannot be reached. It is an OutOfRange then.
@@ -105,6 +110,11 @@ func (r *Reach) Check(ctx context.Context) error {
 		}
 	}
 	last, err := r.last(ctx, lineage)
+	if errors.Is(err, errNotFound) {
+		// Whether one before them ended after the time, the server finds out: it has the last word anyway, and leaves no data where none did.
+		r.Log.Info("whether the target can be reached is not known before it is tried: the last segments of the archive have no end of a transaction", "segments", lookedAt)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -122,31 +132,20 @@ func (r *Reach) Check(ctx context.Context) error {
 // descends refuses an archive whose latest timeline does not go through the end of the backup.
 func (r *Reach) descends(ctx context.Context, lineage *wal.Lineage, c copied) error {
 	last := lineage.Timelines[len(lineage.Timelines)-1]
-	t, found := timelineOf(lineage, c.timeline)
-	if !found {
+	if _, found := lineage.Timeline(c.timeline); !found {
 		return outOfRange("the backup is on timeline %d, and timeline %s, the latest of the archive at %s, does not descend from it: take a backup that was made later", c.timeline, last, r.Archive.Store)
 	}
 	if end, ends := lineage.Ends[c.timeline]; ends && end < c.segment {
 		return outOfRange("timeline %d of the backup was left before the backup was whole, and timeline %s of the archive at %s goes on from there: take a backup that was made later", c.timeline, last, r.Archive.Store)
 	}
-	from := slices.Index(lineage.Timelines, t)
-	for _, t := range lineage.Timelines[from:] {
-		next, err := r.Archive.After(ctx, t, c.segment-1, 1)
-		if err != nil {
-			return err
-		}
-		if len(next) > 0 && next[0] == c.segment {
-			return nil
-		}
-		// What a timeline was left in, the next one has from its beginning; the former is not whole and archived by nobody.
-		if end, ends := lineage.Ends[t.Number]; !ends || end != c.segment {
-			break
-		}
+	holds, err := r.holds(ctx, lineage, c)
+	if err == nil && !holds {
+		err = outOfRange("the archive at %s has no %s, with which the backup was whole: nothing that came after can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
 	}
-	return outOfRange("the archive at %s has no %s, with which the backup was whole: nothing that came after can be reached", r.Archive.Store, wal.SegmentOf(c.timeline, c.segment).Name)
+	return err
 }
 
-// last is when the last transaction ended that the archive has of a lineage; zero for none.
+// last is when the last transaction ended that the archive has of a lineage; zero for none, and errNotFound where that was looked for and not up to the end.
 func (r *Reach) last(ctx context.Context, lineage *wal.Lineage) (time.Time, error) {
 	left := lookedAt
 	for _, t := range slices.Backward(lineage.Timelines) {
@@ -159,7 +158,7 @@ func (r *Reach) last(ctx context.Context, lineage *wal.Lineage) (time.Time, erro
 				continue
 			}
 			if left--; left < 0 {
-				return time.Time{}, nil
+				return time.Time{}, errNotFound
 			}
 			at, err := r.lastOf(ctx, t, wal.SegmentOf(t.Number, number))
 			if err != nil || !at.IsZero() {
@@ -201,14 +200,6 @@ func (r *Reach) lastOf(ctx context.Context, t wal.Timeline, f wal.File) (time.Ti
 		}
 	}
 	return last, nil
-}
-
-func timelineOf(lineage *wal.Lineage, number int64) (wal.Timeline, bool) {
-	i := slices.IndexFunc(lineage.Timelines, func(t wal.Timeline) bool { return t.Number == number })
-	if i < 0 {
-		return wal.Timeline{}, false
-	}
-	return lineage.Timelines[i], true
 }
 
 func inWords(t time.Time) string {

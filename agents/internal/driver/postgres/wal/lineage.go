@@ -24,7 +24,8 @@ type Lineage struct {
 	Ends map[int64]int64 `json:"ends,omitempty"`
 }
 
-func (l *Lineage) timeline(number int64) (Timeline, bool) {
+// Timeline returns the one of a number, and whether the lineage goes through it.
+func (l *Lineage) Timeline(number int64) (Timeline, bool) {
 	for _, t := range l.Timelines {
 		if t.Number == number {
 			return t, true

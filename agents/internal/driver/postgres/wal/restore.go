@@ -51,7 +51,7 @@ func (r *Restorer) Restore(ctx context.Context, name, path string) error {
 	if r.fromCache(f, path) {
 		return nil
 	}
-	t, known := r.Lineage.timeline(f.Timeline)
+	t, known := r.Lineage.Timeline(f.Timeline)
 	if !known {
 		return ErrEnd
 	}
@@ -127,7 +127,7 @@ func (r *Restorer) fromCache(f File, path string) bool {
 }
 
 func (r *Restorer) cached(f File) string {
-	t, _ := r.Lineage.timeline(f.Timeline)
+	t, _ := r.Lineage.Timeline(f.Timeline)
 	return filepath.Join(r.Cache, t.String()+"."+f.Name)
 }
 

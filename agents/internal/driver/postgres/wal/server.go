@@ -43,6 +43,10 @@ func (d Data) System() (string, error) {
 // RestoredFile is in data that a restore made of a copy of another server's, and has what tells the two apart.
 const RestoredFile = "zeroinfra.restored"
 
+// ArchiveFile is in such data as well, and names the folder of its own that its log has below the place of the archive: the former server's may be at
+// that place, whoever names it. Data that an earlier agent restored has none, and archives at the place itself.
+const ArchiveFile = "zeroinfra.archive"
+
 var restoredForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // Identity of the data.
@@ -65,14 +69,19 @@ func (d Data) Identity() (Identity, error) {
 	return Identity{system, restore}, nil
 }
 
-// Place is where the log is kept below that of the instance: nowhere else, or in a folder of its own after an upgrade to another major version, whose log
-// does not go on from the one before.
+var placeForm = regexp.MustCompile(`^([0-9]{1,20}|[0-9a-f]{16})?$`)
+
+// IsPlace says whether a text is one that Place gives.
+func IsPlace(text string) bool { return placeForm.MatchString(text) }
+
+// Place is where the log is kept below that of the instance: nowhere else, or in a folder of its own. It has one after an upgrade to another major
+// version, whose log does not go on from the one before, and where a restore gave it one.
 func (d Data) Place() (string, error) {
-	text, err := os.ReadFile(d.path("zeroinfra.upgrade"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	text, err := d.optional("zeroinfra.upgrade")
+	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if system, found := strings.CutPrefix(strings.TrimSpace(line), "archive="); found && system != "" {
 			if _, err := strconv.ParseUint(system, 10, 64); err != nil {
 				return "", fmt.Errorf("%s names the archive %q, which is no number of a system", d.path("zeroinfra.upgrade"), system)
@@ -80,16 +89,32 @@ func (d Data) Place() (string, error) {
 			return system, nil
 		}
 	}
-	return "", nil
+	if text, err = d.optional(ArchiveFile); err != nil {
+		return "", err
+	}
+	place := strings.TrimSpace(text)
+	if place != "" && !restoredForm.MatchString(place) {
+		return "", fmt.Errorf("%s names the archive %q, which is none of the numbers that a restore gives", d.path(ArchiveFile), place)
+	}
+	return place, nil
+}
+
+// optional is what a file has; empty where there is none.
+func (d Data) optional(name string) (string, error) {
+	text, err := os.ReadFile(d.path(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return string(text), nil
 }
 
 // Terms in which timelines began, as far as the data knows.
 func (d Data) Terms() (map[int64]int64, error) {
-	text, err := os.ReadFile(d.path("zeroinfra.timelines"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	text, err := d.optional("zeroinfra.timelines")
+	if err != nil {
 		return nil, err
 	}
-	return replication.ParseTerms(string(text)), nil
+	return replication.ParseTerms(text), nil
 }
 
 // waiting are the files that the server wants archived, those that it asks for first in front.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package operation
+package outermost
 
 import (
 	"testing"
@@ -20,17 +20,17 @@ func TestNote(t *testing.T) {
 		"as made": {"", "1.0.0", "1.0.0", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ch := &change{after: &unstructured.Unstructured{Object: map[string]any{}}, live: &platformv1.Application{}}
-			ch.live.Spec.PluginVersion = tc.live
+			ch := &Change{After: &unstructured.Unstructured{Object: map[string]any{}}, Live: &platformv1.Application{}}
+			ch.Live.Spec.PluginVersion = tc.live
 			if tc.was != "" {
-				ch.after.SetAnnotations(map[string]string{platformv1.PluginVersionAnnotation: tc.was})
+				ch.After.SetAnnotations(map[string]string{platformv1.PluginVersionAnnotation: tc.was})
 			}
 			ch.note(tc.wanted)
 			changed := ""
-			if len(ch.changed) > 0 {
-				changed = ch.changed[0]
+			if len(ch.Changed) > 0 {
+				changed = ch.Changed[0]
 			}
-			if got := ch.after.GetAnnotations()[platformv1.PluginVersionAnnotation]; got != tc.annotation || changed != tc.changed {
+			if got := ch.After.GetAnnotations()[platformv1.PluginVersionAnnotation]; got != tc.annotation || changed != tc.changed {
 				t.Errorf("the annotation is %q, and it says that it changed %q", got, changed)
 			}
 		})

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agentv1
+
+// CapabilityHooks says that the plan's process.hooks are heeded.
+const CapabilityHooks = "hooks"
+
+// CapabilityMemory says that ProcessService.GetStatus tells ProcessStatus.memory_bytes.
+const CapabilityMemory = "memory"
+
+// ProcessCapabilityNames are all that an agent of this version can, in order: its answer to ProcessService.Capabilities.
+func ProcessCapabilityNames() []string {
+	return []string{CapabilityHooks, CapabilityMemory}
+}

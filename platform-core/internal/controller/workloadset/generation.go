@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// observeGeneration says whether the pods, or the record of who may write, are of other volumes than those that the spec asks for. Then nothing
+// begins: two writers on different data would be the end of both.
+func (f *facts) observeGeneration(set *platformv1.WorkloadSet) {
+	f.moves = f.writer != nil && f.writer.Data != set.Spec.Generation()
+	for _, pod := range f.pods {
+		f.moves = f.moves || !render.OnVolumesOf(set, pod)
+	}
+	if f.moves && f.rollout.Mode == rollout.Running {
+		f.rollout.Mode = rollout.Stopped
+	}
+}
+
+// stay has a turn be about the volumes that the pods have, failover and all, where the spec asks for others that they cannot go to: its facts are of
+// those, and clients are led where they were: that they are not is asked for the others. The spec is changed for as long as the turn takes.
+func (c *Controller) stay(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (*facts, error) {
+	if astray(set, f) == "" {
+		return f, nil
+	}
+	// Volumes that the cache does not show yet may be there all the same, or have been filled by now.
+	if err := c.observeClaims(ctx, c.live, set, f); err != nil {
+		return f, err
+	}
+	why := astray(set, f)
+	if why == "" {
+		return f, nil
+	}
+	set.Spec.Data = &platformv1.SetData{Generation: present(set, f)}
+	staying, err := c.observe(ctx, set)
+	if err == nil {
+		staying.asked, staying.astray = f.asked, why
+	}
+	return staying, err
+}
+
+// astray says why pods cannot go to the volumes that the spec asks for; empty when they can, or are there.
+func astray(set *platformv1.WorkloadSet, f *facts) string {
+	if set.Spec.Suspend || !f.moves {
+		return ""
+	}
+	generation := set.Spec.Generation()
+	former := formerOf(set.Status.FormerWriters, generation)
+	if pod := begins(set, former); !there(set, f, pod) {
+		// New ones would be empty.
+		return fmt.Sprintf("data.generation is %q, and there are no volumes of that for pod %s: the pods stay with those that they have; set it to what it was, %q", generation, pod, present(set, f))
+	}
+	if f.writer == nil || f.writer.Data == generation || former != nil || untouched(set, f) {
+		return ""
+	}
+	return fmt.Sprintf("data.generation is %q, and of the pods that had volumes of that it is not known any more which one had the latest data: the pods stay with those that they have; set it to what it was, %q",
+		generation, present(set, f))
+}
+
+// present is the generation of the volumes that the pods have.
+func present(set *platformv1.WorkloadSet, f *facts) string {
+	if f.writer != nil {
+		return f.writer.Data
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.pods)) {
+		for _, v := range f.pods[name].Spec.Volumes {
+			if v.PersistentVolumeClaim == nil {
+				continue
+			}
+			if claim := f.claims[v.PersistentVolumeClaim.ClaimName]; claim != nil && ours(set, claim) {
+				return claim.Labels[platformv1.GenerationLabel]
+			}
+		}
+	}
+	return ""
+}
+
+// begins is the pod that writes first on the volumes of the spec: that of the last time that the pods had them, and else the first.
+func begins(set *platformv1.WorkloadSet, former *platformv1.WriterRecord) string {
+	if former != nil && former.Primary != nil {
+		return former.Primary.Name
+	}
+	return set.FirstPod()
+}
+
+// there says whether a pod has all its volumes of the generation that the spec names.
+func there(set *platformv1.WorkloadSet, f *facts, pod string) bool {
+	for _, volume := range set.Spec.Volumes {
+		if claim := f.claims[set.Spec.ClaimNameFor(volume.Name, pod)]; claim == nil || !ours(set, claim) || claim.DeletionTimestamp != nil {
+			return false
+		}
+	}
+	return pod != ""
+}
+
+// untouched says whether no pod but the first can have data of the generation that the spec names, so that it is the one to begin.
+func untouched(set *platformv1.WorkloadSet, f *facts) bool {
+	for _, claim := range f.claims {
+		if claim.Labels[platformv1.GenerationLabel] == set.Spec.Generation() && ours(set, claim) && claim.Labels[platformv1.OrdinalLabel] != firstOrdinal(set) {
+			return false
+		}
+	}
+	return set.Spec.Generation() == "" || restored(set, f)
+}
+
+func firstOrdinal(set *platformv1.WorkloadSet) string {
+	return strconv.Itoa(int(set.Spec.Ordinals()[0]))
+}
+
+// restored says whether the volumes of the first pod are those that were filled with the data of a Backup.
+func restored(set *platformv1.WorkloadSet, f *facts) bool {
+	for _, volume := range set.Spec.Volumes {
+		claim := f.claims[set.Spec.ClaimNameFor(volume.Name, set.FirstPod())]
+		if claim == nil || claim.DeletionTimestamp != nil || claim.Annotations[platformv1.RestoredAnnotation] == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// unfilled says that no pod begins on other volumes since those of the first are not the ones that were filled: somebody deleted them, or has
+// another pod be the first. Once a writer is on record, its volumes are known by their identity.
+func unfilled(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+	begun := f.writer != nil && !recordOf(f.writer).Founding() || f.writer == nil && !set.Spec.IsClosed()
+	if set.Spec.Generation() == "" || f.moves || begun || f.rollout.Mode != rollout.Running || len(set.Spec.Ordinals()) == 0 || restored(set, f) {
+		return nil
+	}
+	return new(outcome.Stalled(platformv1.ReasonRestoreFailed, fmt.Sprintf("the volumes of pod %s of generation %q are not those that were filled: somebody deleted them, or had another pod be the first; no pod begins on empty ones. The Operation that restores goes back to the volumes of before",
+		set.FirstPod(), set.Spec.Generation())))
+}
+
+// moving says how far the pods are on their way to other volumes.
+func moving(set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
+	to := "the volumes that it was made with"
+	if set.Spec.Generation() != "" {
+		to = fmt.Sprintf("the volumes of generation %s", set.Spec.Generation())
+	}
+	return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("its pods go to %s: %d have to end before", to, len(f.rollout.Pods)))
+}
+
+// tendGeneration has the record of who may write be of the volumes that the pods are to have, before one is made on them. It returns nil where
+// nothing is to be done about that.
+func (c *Controller) tendGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+	if set.Spec.Suspend {
+		return nil
+	}
+	if set.Spec.Data == nil {
+		if o := c.findGeneration(ctx, set, f); o != nil {
+			return o
+		}
+	}
+	if o := unfilled(set, f); o != nil {
+		return o
+	}
+	if !f.moves || len(f.pods) > 0 || f.writer == nil || f.writer.Data == set.Spec.Generation() {
+		return nil
+	}
+	// What the cache does not show any more may be there all the same.
+	if err := c.observePods(ctx, c.live, set, f); err != nil {
+		return new(outcome.Failed(err))
+	}
+	if len(f.pods) > 0 {
+		return nil
+	}
+	return new(c.takeUpGeneration(ctx, set, f))
+}
+
+// takeUpGeneration writes a record of who may write on other volumes, in a later term than any before: the one of the last time that the pods had
+// them, and else one that names nobody. No pod of the set is there.
+func (c *Controller) takeUpGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
+	live := &platformv1.WorkloadSet{}
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(set), live); err != nil {
+		return outcome.Failed(err)
+	}
+	generation, present := live.Spec.Generation(), live.Status.Writer
+	again := outcome.WaitingFor(turnRetry, platformv1.ReasonRestoring, "its pods are about to begin on other volumes")
+	if live.UID != set.UID || generation != set.Spec.Generation() || present == nil || present.Data == generation {
+		return again
+	}
+	next := recordFor(generation, present, formerOf(live.Status.FormerWriters, generation))
+	if next.Primary != nil {
+		next.Since = &metav1.Time{Time: c.Now()}
+	}
+	// A record is replaced as a whole, by who has read what is there.
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	body, err := json.Marshal([]operation{
+		{"replace", "/metadata/uid", live.UID}, {"replace", "/metadata/resourceVersion", live.ResourceVersion},
+		{"add", "/status/writer", next}, {"add", "/status/formerWriters", formerWriters(live.Status.FormerWriters, present, next, f.claims)},
+	})
+	if err != nil {
+		return outcome.Failed(err)
+	}
+	written := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
+	if err := c.client.Status().Patch(ctx, written, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(owner)); err != nil {
+		return outcome.Failed(err)
+	}
+	c.writers.forget(client.ObjectKeyFromObject(set))
+	c.events.Normal(set, "VolumesChanged", "Its pods begin on other volumes, in term %d: generation %q in place of %q.", next.Term, generation, present.Data)
+	return again
+}
+
+// formerOf is the record of the last time that pods had the volumes of a generation; nil for none.
+func formerOf(records []platformv1.WriterRecord, generation string) *platformv1.WriterRecord {
+	for i := range records {
+		if records[i].Data == generation {
+			return &records[i]
+		}
+	}
+	return nil
+}
+
+// recordFor is the record that follows the present one when pods go to another generation of volumes, of which there may be a former one.
+func recordFor(generation string, present, former *platformv1.WriterRecord) *platformv1.WriterRecord {
+	if former == nil {
+		founded := recordOf(present).Refound()
+		return &platformv1.WriterRecord{Term: founded.Term, List: storedList(founded.List), Data: generation, Changes: present.Changes}
+	}
+	next := former.DeepCopy()
+	next.Term, next.Changes = max(present.Term, former.Term)+1, present.Changes
+	return next
+}
+
+// formerWriters are the records to keep when one is replaced: those of volumes that are there, so that none is without that pods may go back to.
+func formerWriters(before []platformv1.WriterRecord, replaced, next *platformv1.WriterRecord, claims map[string]*corev1.PersistentVolumeClaim) []platformv1.WriterRecord {
+	found := map[string]bool{}
+	for _, claim := range claims {
+		found[claim.Labels[platformv1.GenerationLabel]] = true
+	}
+	var kept []platformv1.WriterRecord
+	for _, record := range before {
+		if found[record.Data] && record.Data != next.Data && record.Data != replaced.Data {
+			kept = append(kept, record)
+		}
+	}
+	last := replaced.DeepCopy()
+	last.Changes = nil
+	kept = append(kept, *last)
+	return kept[max(0, len(kept)-platformv1.MaxFormerWriters):]
+}
+
+// findGeneration is for a set that was made anew beside volumes of an earlier one, which a restore had given it: it goes on with those, and says so
+// in its spec. Where there are several it is for a person to say which.
+func (c *Controller) findGeneration(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+	if f.writer != nil || len(f.pods) > 0 || len(f.rollout.Ordinals()) == 0 {
+		return nil
+	}
+	found := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(f.claims)) {
+		claim := f.claims[name]
+		generation := claim.Labels[platformv1.GenerationLabel]
+		theirs := claim.Labels[platformv1.ApplicationUIDLabel]
+		switch {
+		case claim.DeletionTimestamp != nil || claim.Annotations[platformv1.PreparedAnnotation] != "":
+		case ours(set, claim), theirs != "" && theirs == set.Spec.AdoptVolumes:
+			found[generation] = true
+		case generation != "":
+			// It is as much in the way as one under the name of ours.
+			if r := accept.Adoption(&set.Spec, set.Spec.Ordinals()[0], claim); r != nil {
+				return new(outcome.Stalled(r.Reason, r.Message))
+			}
+		}
+	}
+	generations := slices.Sorted(maps.Keys(found))
+	switch {
+	case len(generations) == 0, len(generations) == 1 && generations[0] == "":
+		return nil
+	case len(generations) > 1:
+		return new(outcome.Stalled(platformv1.ReasonRetainedVolumesExist, fmt.Sprintf("there are volumes of the generations %q, and nobody says which have the data: set spec.data.generation of WorkloadSet %s to one of them",
+			generations, set.Name)))
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID}, "spec": map[string]any{"data": map[string]any{"generation": generations[0]}}})
+	if err == nil {
+		named := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
+		err = c.client.Patch(ctx, named, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+	}
+	if err != nil {
+		return new(outcome.Failed(err))
+	}
+	return new(outcome.WaitingFor(turnRetry, platformv1.ReasonProgressing, fmt.Sprintf("it goes on with the volumes of generation %s", generations[0])))
+}

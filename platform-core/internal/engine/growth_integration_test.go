@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+// dbClaims are the volumes of component db, by name.
+func dbClaims(t *testing.T, app *platformv1.Application) []corev1.PersistentVolumeClaim {
+	t.Helper()
+	var list corev1.PersistentVolumeClaimList
+	err := env.Client.List(t.Context(), &list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name, platformv1.ComponentLabel: "db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// provision has a claim be bound to a volume of a size, as its driver does.
+func provision(t *testing.T, claim *corev1.PersistentVolumeClaim, size string) {
+	t.Helper()
+	bound := claim.DeepCopy()
+	bound.Status.Phase = corev1.ClaimBound
+	bound.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	if err := env.Client.Status().Patch(t.Context(), bound, client.MergeFrom(claim)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantClaims checks what size is asked for of each claim.
+func wantClaims(t *testing.T, app *platformv1.Application, size string) {
+	t.Helper()
+	want := resource.MustParse(size)
+	for _, claim := range dbClaims(t, app) {
+		if got := claim.Spec.Resources.Requests[corev1.ResourceStorage]; !got.Equal(want) {
+			t.Errorf("claim %s asks for %s, want %s", claim.Name, got.String(), size)
+		}
+	}
+}
+
+// volumesAre waits until the volumes of a set, named by component and set, are in these phases.
+func volumesAre(t *testing.T, app *platformv1.Application, name string, want ...platformv1.VolumePhase) {
+	t.Helper()
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name + "-" + name}}
+	testkit.WaitFor(t, env.Client, set, fmt.Sprint("volumes are ", want), func() error {
+		var got []platformv1.VolumePhase
+		for _, volume := range set.Status.Volumes {
+			got = append(got, volume.Phase)
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("they are %v", got)
+		}
+		return nil
+	})
+}
+
+// VerticalScaleVolume has the volumes of a component grow under their pods, and is done when the last of them has the size. Smaller ones
+// are refused, and so is what a storage class cannot do; then nothing is touched.
+func TestVerticalScaleVolume(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	growing := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "growing"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)}
+	create(t, growing)
+	t.Cleanup(func() {
+		if err := env.Client.Delete(context.WithoutCancel(t.Context()), growing); err != nil {
+			t.Error(err)
+		}
+	})
+	app := testkit.BuildApplication(namespace, "shop-a").Domain("database").Plugin("shop", "1.0.0").Version("1.0").Topology("tiers").Build()
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: new("growing")}}}
+	create(t, app)
+	testkit.WaitForReady(t, env.Client, app)
+	claims := dbClaims(t, app)
+	if len(claims) != 4 {
+		t.Fatalf("there are %d volumes", len(claims))
+	}
+	for i := range claims {
+		provision(t, &claims[i], "1Gi")
+	}
+	before := uids(t, namespace)
+
+	op := operate(t, app, "grow", "VerticalScaleVolume", nil, "component", "db", "size", "2Gi")
+	says := fmt.Sprintf("volume of claim %s grows from 1Gi to 2Gi", claims[0].Name)
+	testkit.WaitFor(t, env.Client, op, says, func() error {
+		if op.Status.Phase != platformv1.OperationRunning || !strings.Contains(op.Status.Steps[0].Message, says) {
+			return fmt.Errorf("it is %s: %s, %+v", op.Status.Phase, op.Status.Error, op.Status.Steps)
+		}
+		return nil
+	})
+	for i := range claims {
+		testkit.WaitFor(t, env.Client, &claims[i], "is asked for 2Gi", func() error {
+			if got := claims[i].Spec.Resources.Requests[corev1.ResourceStorage]; !got.Equal(resource.MustParse("2Gi")) {
+				return fmt.Errorf("it is asked for %s", got.String())
+			}
+			return nil
+		})
+	}
+	last := len(claims) - 1
+	for i := range last {
+		provision(t, &claims[i], "2Gi")
+	}
+	volumesAre(t, app, "db-0", platformv1.VolumeBound, platformv1.VolumeBound)
+	volumesAre(t, app, "db-1", platformv1.VolumeBound, platformv1.VolumeExpanding)
+	if refresh(t, op); op.Status.Phase != platformv1.OperationRunning {
+		t.Errorf("it is %s while a volume grows", op.Status.Phase)
+	}
+	provision(t, &claims[last], "2Gi")
+	status := ends(t, op, platformv1.OperationSucceeded)
+	wantClaims(t, app, "2Gi")
+	if want := "spec.components[db].storage.size: 1Gi → 2Gi"; status.Steps[0].Outputs["changed"] != want {
+		t.Errorf("it says that it changed %q, want %q", status.Steps[0].Outputs["changed"], want)
+	}
+	for name, uid := range uids(t, namespace) {
+		if before[name] != uid {
+			t.Errorf("pod %s was replaced", name)
+		}
+	}
+
+	refresh(t, app)
+	generation := app.Generation
+	for name, tc := range map[string]struct{ size, says string }{
+		"shrink":     {"1Gi", "has 2Gi and cannot shrink to 1Gi: set the size to at least 2Gi"},
+		"nothing":    {"0", "storage of size 0: it must be greater than 0"},
+		"no-size":    {"much", `a quantity such as 10Gi`},
+		"impossible": {"3Gx", "3Gx"},
+	} {
+		failed := ends(t, operate(t, app, name, "VerticalScaleVolume", nil, "component", "db", "size", tc.size), platformv1.OperationFailed)
+		if !strings.Contains(failed.Error, tc.says) {
+			t.Errorf("%s: it says %q, want %q", name, failed.Error, tc.says)
+		}
+	}
+	wantClaims(t, app, "2Gi")
+	if refresh(t, app); app.Generation != generation {
+		t.Errorf("the Application was changed: generation %d, before %d", app.Generation, generation)
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zeroinfra/platform-core/agentproto/plan"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// able is a bundle of four components: one that can do nothing, one that reloads and is verified, one whose writer hands over, and one whose
+// writer the engine names.
+func able() *plugin.Bundle {
+	b := bundle()
+	b.Components.Components = []plugin.Component{
+		{Name: "plain"},
+		{Name: "reloads", Process: plan.Process{Reload: &plan.Reload{}}, Backups: []plugin.BackupMethod{{Name: "dump", Verify: &plugin.VerifyMethod{}}}},
+		{Name: "yields", Switchover: &plugin.Switchover{}, Backups: []plugin.BackupMethod{{Name: "copy"}}},
+		{Name: "fails", Failover: &plugin.Failover{}},
+	}
+	b.Operations[rebuildMine] = plugin.OperationTemplate{Name: rebuildMine}
+	return b
+}
+
+// rebuildMine names a template that the plugin of these tests brings itself.
+const rebuildMine = "RebuildMine"
+
+// What the plugin of a target cannot do is refused before a step of it begins, in words that say of what it cannot.
+func TestSupported(t *testing.T) {
+	agent := func(call plugin.AgentCall) plugin.OperationTemplate {
+		return plugin.OperationTemplate{Name: string(call), Steps: []plugin.OperationStep{{Name: "call", Agent: &plugin.AgentStep{Call: call}}}}
+	}
+	engine := func(verb plugin.EngineVerb) plugin.OperationTemplate {
+		return plugin.OperationTemplate{Name: "RebuildMember", Steps: []plugin.OperationStep{{Name: "do", Engine: &plugin.EngineStep{Do: verb}}}}
+	}
+	mine := engine(plugin.EngineRebuild)
+	mine.Name = rebuildMine
+	some := agent(plugin.AgentReload)
+	some.Targets = []string{"reloads"}
+	for name, tc := range map[string]struct {
+		template   plugin.OperationTemplate
+		components []string
+		component  string
+		text       string
+	}{
+		"reload": {template: agent(plugin.AgentReload), components: []string{"reloads"}},
+		"reload of one that cannot": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"},
+			text: `component "plain" of plugin "redis" cannot reload: use the template Restart`},
+		"reload of the one that can":    {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"}, component: "reloads"},
+		"reload of its targets":         {template: some, components: []string{"reloads", "plain"}},
+		"restart of what cannot reload": {template: agent(plugin.AgentRestart), components: []string{"plain"}},
+		"switchover":                    {template: engine(plugin.EngineSwitchover), components: []string{"plain", "yields"}},
+		"switchover to a named one":     {template: engine(plugin.EngineSwitchover), components: []string{"fails"}},
+		"switchover of nobody": {template: engine(plugin.EngineSwitchover), components: []string{"plain", "reloads"},
+			text: `plugin "redis" declares no switchover for "plain", "reloads"`},
+		"switchover of another": {template: engine(plugin.EngineSwitchover), components: []string{"plain", "yields"}, component: "plain",
+			text: `declares no switchover for "plain"`},
+		"failover": {template: engine(plugin.EngineFailover), components: []string{"plain", "fails"}},
+		"failover where members elect": {template: engine(plugin.EngineFailover), components: []string{"yields"},
+			text: `plugin "redis" declares no failover for "yields": its members elect a writer themselves, or there is none`},
+		"failover of what is unknown": {template: engine(plugin.EngineFailover), components: []string{"gone"}, text: `declares no failover for "gone"`},
+		"drill":                       {template: engine(plugin.EngineDrill), components: []string{"plain", "reloads"}},
+		"drill of what nobody verifies": {template: engine(plugin.EngineDrill), components: []string{"yields"},
+			text: `plugin "redis" version "1.0.0" does not say how data of "yields" that was restored is verified, so that no drill is possible: bring the instance to a later version`},
+		"rebuild": {template: engine(plugin.EngineRebuild), components: []string{"fails"}},
+		"rebuild where members elect": {template: engine(plugin.EngineRebuild), components: []string{"yields"},
+			text: `plugin "redis" does not say how a member of "yields" is made anew: its members elect a writer themselves`},
+		"rebuild of the plugin": {template: mine, components: []string{"yields"}},
+		"nothing to act on":     {template: engine(plugin.EngineSwitchover), text: "declares no switchover for none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reason := ""
+			if tc.text != "" {
+				reason = ReasonNotSupported
+			}
+			expect(t, Supported(tc.template, able(), tc.components, tc.component), reason, tc.text)
+		})
+	}
+}
+
+func TestCheckOfARetry(t *testing.T) {
+	for backoff, text := range map[time.Duration]string{
+		0:               "retry.backoff 0s is not allowed: it must be greater than 0",
+		-time.Second:    "retry.backoff -1s is not allowed: it must be greater than 0",
+		time.Nanosecond: "",
+	} {
+		reason := ""
+		if text != "" {
+			reason = platformv1.ReasonInvalidSpec
+		}
+		op := &platformv1.Operation{Spec: platformv1.OperationSpec{Retry: &platformv1.OperationRetry{Limit: 1, Backoff: &metav1.Duration{Duration: backoff}}}}
+		expect(t, Check(op, Target{}, "", restartTemplate()), reason, text)
+	}
+	op := &platformv1.Operation{Spec: platformv1.OperationSpec{Retry: &platformv1.OperationRetry{Limit: 1}}}
+	expect(t, Check(op, Target{}, "", restartTemplate()), "", "")
+}
+
+// Only what failed or was cancelled can be tried again, with the same template, target and parameters.
+func TestRetryableOfAnotherRun(t *testing.T) {
+	at := metav1.NewTime(epoch)
+	earlier := func(phase platformv1.OperationPhase, change func(*platformv1.OperationSpec)) *platformv1.Operation {
+		op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Status: platformv1.OperationStatus{Phase: phase, CompletionTime: &at}}
+		if change != nil {
+			change(&op.Spec)
+		}
+		return op
+	}
+	other := "another template, target or parameters: what succeeded there says nothing here"
+	for name, tc := range map[string]struct {
+		earlier *platformv1.Operation
+		text    string
+	}{
+		"failed":           {earlier(platformv1.OperationFailed, nil), ""},
+		"cancelled":        {earlier(platformv1.OperationCancelled, nil), ""},
+		"succeeded":        {earlier(platformv1.OperationSucceeded, nil), `retryOf names Operation "first", which is Succeeded: only one that failed or was cancelled can be tried again`},
+		"running":          {earlier(platformv1.OperationRunning, nil), "which is Running: only one that"},
+		"other template":   {earlier(platformv1.OperationFailed, func(s *platformv1.OperationSpec) { s.TemplateRef = "Stop" }), other},
+		"other target":     {earlier(platformv1.OperationFailed, func(s *platformv1.OperationSpec) { s.TargetRef.Name = "b" }), other},
+		"other parameters": {earlier(platformv1.OperationFailed, func(s *platformv1.OperationSpec) { s.Parameters = platformv1.Parameters{"a": "1"} }), other},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reason := ""
+			if tc.text != "" {
+				reason = platformv1.ReasonInvalidSpec
+			}
+			expect(t, Retryable(&platformv1.Operation{}, tc.earlier, Facts{Template: restartTemplate()}), reason, tc.text)
+		})
+	}
+}

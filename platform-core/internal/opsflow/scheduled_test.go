@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package opsflow
+
+import (
+	"strings"
+	"testing"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// A schedule of drills comes to nothing where nobody says how the backups of the topology are verified.
+func TestScheduledDrillTakesAVerification(t *testing.T) {
+	verified := plugin.BackupMethod{Name: "rdb", Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify"}}
+	bundle := &plugin.Bundle{Manifest: plugin.Manifest{Name: "redis", Version: "1.1.0"}, Components: plugin.Components{
+		Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{verified}}, {Name: "node", Backups: []plugin.BackupMethod{{Name: "rdb"}}}},
+		Topologies: []plugin.Topology{
+			{Name: "standalone", Components: []plugin.TopologyComponent{{Name: "redis"}}}, {Name: "cluster", Components: []plugin.TopologyComponent{{Name: "node"}}},
+		},
+	}}
+	for _, tc := range []struct{ topology, template, says string }{
+		{"standalone", "VerifyBackup", ""},
+		{"cluster", "VerifyBackup", `does not say how data of "node" that was restored is verified`},
+		{"cluster", "Backup", ""},
+		// What is wrong with these is said elsewhere.
+		{"cluster", "Dance", ""},
+		{"nowhere", "VerifyBackup", ""},
+	} {
+		app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: tc.topology}}
+		if got := TemplatesFor(app, bundle).Impossible(tc.template); got != "" && tc.says == "" || !strings.Contains(got, tc.says) {
+			t.Errorf("%s of %s: %q, want %q", tc.template, tc.topology, got, tc.says)
+		}
+		if got := TemplatesFor(app, nil).Impossible(tc.template); got != "" {
+			t.Errorf("%s without a plugin: %q", tc.template, got)
+		}
+	}
+}
