@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// maxResident of a process manager, in KiB, and maxProcessor, in seconds of a processor for each second.
+	// maxResident of an agent, in KiB, and maxProcessor, in seconds of a processor for each second. The budget is 0.001 on a machine that has
+	// nothing else to do, which `make bench-agents` holds; here other tests run beside, and caches of the processor go cold between two rounds.
 	maxResident  = 20 << 10
-	maxProcessor = 0.001
+	maxProcessor = 0.002
 	// idleFor is long against what a round costs.
 	idleFor = 20 * time.Second
 )
@@ -76,9 +77,6 @@ func built(t *testing.T) string {
 	return binary
 }
 
-// maxStatus is in seconds of a processor for each second. The budget is 0.001 on a machine that has nothing else to do; other tests run beside this one.
-const maxStatus = 0.002
-
 // TestAnIdleStatusAgentCostsLittle measures the binary with a real Redis that it probes every 2 s, while it is asked whether that is ready as often.
 func TestAnIdleStatusAgentCostsLittle(t *testing.T) {
 	t.Parallel()
@@ -101,8 +99,8 @@ func TestAnIdleStatusAgentCostsLittle(t *testing.T) {
 	share := (spentBy(t, agent.Process.Pid) - before).Seconds() / (writing.Boottime() - begun).Seconds()
 	resident := residentOf(t, agent.Process.Pid)
 	t.Logf("%d KiB resident, %.2f mCPU", resident, 1000*share)
-	if resident > maxResident || share > maxStatus {
-		t.Errorf("it costs %d KiB and %.2f mCPU; at most %d KiB and %.2f mCPU are allowed", resident, 1000*share, maxResident, 1000*maxStatus)
+	if resident > maxResident || share > maxProcessor {
+		t.Errorf("it costs %d KiB and %.2f mCPU; at most %d KiB and %.2f mCPU are allowed", resident, 1000*share, maxResident, 1000*maxProcessor)
 	}
 }
 
