@@ -178,21 +178,12 @@ func (f *Folder) names(folder string) ([]string, error) {
 	if err := checkName(folder); err != nil {
 		return nil, err
 	}
-	if err := f.isThere(); err != nil {
-		return nil, err
-	}
 	var names []string
-	err := filepath.WalkDir(f.path(folder), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
+	err := f.walk(folder, func(path string, _ fs.DirEntry) error {
 		name, err := filepath.Rel(f.root, path)
 		names = append(names, filepath.ToSlash(name))
 		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
 	return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/.") }), err
 }
 

@@ -134,16 +134,9 @@ func absent(err error) error {
 // Objects implements Repository.
 func (f *Folder) Objects(ctx context.Context, folder string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		if err := f.isThere(); err != nil {
-			yield(Object{}, err)
-			return
-		}
-		err := filepath.WalkDir(f.path(folder), func(path string, entry fs.DirEntry, err error) error {
-			if err := errors.Join(err, context.Cause(ctx)); err != nil {
+		err := f.walk(folder, func(path string, entry fs.DirEntry) error {
+			if err := context.Cause(ctx); err != nil {
 				return err
-			}
-			if entry.IsDir() {
-				return nil
 			}
 			name, err := filepath.Rel(f.root, path)
 			if err != nil || !IsName(filepath.ToSlash(name)) {
@@ -151,18 +144,35 @@ func (f *Folder) Objects(ctx context.Context, folder string) iter.Seq2[Object, e
 			}
 			info, err := entry.Info()
 			if err != nil {
-				return err
+				return absent(err)
 			}
 			if !yield(Object{Name: filepath.ToSlash(name), Size: info.Size()}, nil) {
 				return fs.SkipAll
 			}
 			return nil
 		})
-		// What is removed meanwhile is not there.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			yield(Object{}, err)
 		}
 	}
+}
+
+// walk has visit see every file below a folder. What is removed meanwhile is not there: the rest is visited all the same, as one file that goes says
+// nothing of the others. It fails where the whole place is not there, before or after.
+func (f *Folder) walk(folder string, visit func(path string, entry fs.DirEntry) error) error {
+	if err := f.isThere(); err != nil {
+		return err
+	}
+	err := filepath.WalkDir(f.path(folder), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return absent(err)
+		}
+		return visit(path, entry)
+	})
+	if err != nil {
+		return err
+	}
+	return f.isThere()
 }
 
 // Free implements Repository.

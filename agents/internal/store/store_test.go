@@ -295,6 +295,36 @@ func TestAFolderThatIsNotThere(t *testing.T) {
 	}
 }
 
+// TestAListLacksNothingButWhatIsRemoved while it is made.
+func TestAListLacksNothingButWhatIsRemoved(t *testing.T) {
+	root := t.TempDir()
+	s, err := store.NewFolder(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"app/b1/data", "app/b2/data", "app/b3/data"} {
+		if err := put(t.Context(), s, name, []byte("one")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	for object, err := range s.Objects(t.Context(), "app") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, object.Name)
+		if err := os.RemoveAll(filepath.Join(root, "app", "b2")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"app/b1/data", "app/b3/data"}; !slices.Equal(names, want) {
+		t.Errorf("the list has %q, want %q", names, want)
+	}
+	for object, err := range s.Objects(t.Context(), "none") {
+		t.Errorf("a folder that is not there has %q, %v", object.Name, err)
+	}
+}
+
 // TestWhatWasCutOff is never seen, and goes when nobody can be at it any more.
 func TestWhatWasCutOff(t *testing.T) {
 	root := t.TempDir()
