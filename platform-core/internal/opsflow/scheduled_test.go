@@ -10,19 +10,20 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// A schedule of drills comes to nothing where nobody says how the backups of the topology are verified.
-func TestScheduledDrillTakesAVerification(t *testing.T) {
+// A schedule of backups or drills comes to nothing where nobody says how the data of the topology is backed up, or verified.
+func TestSchedulesTakeWhatThePluginSays(t *testing.T) {
 	verified := plugin.BackupMethod{Name: "rdb", Verify: &plugin.VerifyMethod{Topology: "standalone", Operation: "Verify"}}
 	bundle := &plugin.Bundle{Manifest: plugin.Manifest{Name: "redis", Version: "1.1.0"}, Components: plugin.Components{
-		Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{verified}}, {Name: "node", Backups: []plugin.BackupMethod{{Name: "rdb"}}}},
+		Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{verified}}, {Name: "node", Backups: []plugin.BackupMethod{{Name: "rdb"}}}, {Name: "proxy"}},
 		Topologies: []plugin.Topology{
-			{Name: "standalone", Components: []plugin.TopologyComponent{{Name: "redis"}}}, {Name: "cluster", Components: []plugin.TopologyComponent{{Name: "node"}}},
+			{Name: "front", Components: []plugin.TopologyComponent{{Name: "proxy"}}}, {Name: "standalone", Components: []plugin.TopologyComponent{{Name: "redis"}}}, {Name: "cluster", Components: []plugin.TopologyComponent{{Name: "node"}}},
 		},
 	}}
 	for _, tc := range []struct{ topology, template, says string }{
 		{"standalone", "VerifyBackup", ""},
 		{"cluster", "VerifyBackup", `does not say how data of "node" that was restored is verified`},
 		{"cluster", "Backup", ""},
+		{"front", "Backup", `does not say how data of "proxy" is backed up`},
 		// What is wrong with these is said elsewhere.
 		{"cluster", "Dance", ""},
 		{"nowhere", "VerifyBackup", ""},

@@ -155,6 +155,10 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 		if failover && !names {
 			return refuse(ReasonNotSupported, "plugin %q declares no failover for %s: its members elect a writer themselves, or there is none", bundle.Manifest.Name, list(components))
 		}
+		if methods, _ := bundle.BackupMethodsOf(components); does(step, plugin.EngineBackup) && len(methods) == 0 {
+			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s is backed up: bring the instance to a later version of it, where one says so, or use what the middleware has itself",
+				bundle.Manifest.Name, bundle.Manifest.Version, list(components))
+		}
 		if does(step, plugin.EngineDrill) && !verifies(bundle, components) {
 			return refuse(ReasonNotSupported, "plugin %q version %q does not say how data of %s that was restored is verified, so that no drill is possible: bring the instance to a later version of it, where one says so",
 				bundle.Manifest.Name, bundle.Manifest.Version, list(components))

@@ -144,6 +144,8 @@ func (p *plan) judge(f facts, app *platformv1.Application, source *storagev1.Bac
 		source.Message, source.NextTime = "the policy is suspended", nil
 	case app.Spec.Suspend:
 		source.Message = "the instance is suspended"
+	case status.Reason == platformv1.ReasonNotPossible:
+		source.Message = status.Message
 	case status.NextTime == nil:
 		p.pending++
 		source.Message = "the operator of its domain has not taken the schedule up yet: is it installed, and the instance accepted?"

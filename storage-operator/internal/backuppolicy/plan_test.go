@@ -61,6 +61,9 @@ func leaving(app *platformv1.Application) { app.DeletionTimestamp = at(0) }
 func another(app *platformv1.Application) {
 	app.Annotations[annotationPrefix+"nightly"] = "the one before"
 }
+func unable(app *platformv1.Application) {
+	app.Status.Schedules[0] = platformv1.ScheduleStatus{Name: "nightly", Reason: platformv1.ReasonNotPossible, Message: "the plugin does not say how"}
+}
 func elsewhere(app *platformv1.Application) { app.Namespace = "bank" }
 
 func backup(name string, phase platformv1.BackupPhase, completed time.Duration) platformv1.Backup {
@@ -88,6 +91,7 @@ func TestDecide(t *testing.T) {
 		"placed, and nobody heard":      {p, instance(placed(p), unheard), nil, 0, 0, storagev1.SourceUncovered, "is it installed", false},
 		"placed":                        {p, instance(placed(p), unrun), nil, 0, 0, storagev1.SourceCovered, "", false},
 		"backed up":                     {p, instance(placed(p)), []platformv1.Backup{earlier, whole}, time.Hour, 0, storagev1.SourceCovered, "", true},
+		"its plugin cannot":             {p, instance(placed(p), unable), nil, time.Hour, 0, storagev1.SourceUncovered, "does not say how", false},
 		"being backed up":               {p, instance(placed(p)), []platformv1.Backup{earlier, running}, time.Hour, 0, storagev1.SourceCovered, "", true},
 		"it failed":                     {p, instance(placed(p)), []platformv1.Backup{earlier, failed}, time.Hour, 0, storagev1.SourceFailing, "no room", true},
 		"the Operation has begun":       {p, instance(placed(p)), nil, time.Minute, 0, storagev1.SourceCovered, "", false},
