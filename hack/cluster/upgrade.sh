@@ -27,21 +27,15 @@ former_commit() {
   }
 }
 
-# present_charts FORMER CHARTS: copies the charts of this tree. What has a version of a plugin is never another thing under
-# that version once it was released. Before that it may be mended, and then a chart refuses to go on with what the former one
-# left: so the copies have of each version that both know the former one's.
-present_charts() {
-  local part mine
-  cp -R "$root/charts" "$2"
+# same_versions FORMER: fails unless this tree has each version of a plugin that the former release has, as it was. What was
+# released under a version is in clusters, where its ConfigMaps cannot change: helm would refuse the present chart.
+same_versions() {
+  local part file
   for part in "$1/charts/$operator/plugins"/*.yaml; do
-    mine=$2/$operator/plugins/$(basename "$part")
-    if [ ! -e "$mine" ]; then
-      echo "cannot upgrade: the present chart has no $(basename "$part"), which the former one has" >&2
-      return 1
-    fi
-    cmp -s "$part" "$mine" && continue
-    echo "the chart goes on with $(basename "$part") of the former one"
-    cp "$part" "$mine"
+    file=charts/$operator/plugins/$(basename "$part")
+    cmp -s "$part" "$root/$file" && continue
+    echo "cannot upgrade: $file is not what commit $commit has. A version of a plugin stays as it was released: put its folder back as it was (git checkout $commit -- …), make a new version with the difference (docs/plugins.md, \"A version that says only what it changes\"), and run 'make generate'. If that commit was never released, set FORMER to the one that was last" >&2
+    return 1
   done
 }
 
@@ -51,7 +45,7 @@ trap 'status=$?; rm -rf "$work"; cluster_end "$cluster" $status' EXIT
 say "Upgrading from $(git -C "$root" log -1 --format='%h of %cs: %s' "$commit")"
 mkdir -p "$work/former/bin"
 git -C "$root" archive "$commit" | tar -x -C "$work/former"
-present_charts "$work/former" "$work/charts"
+same_versions "$work/former"
 
 cluster_up "$cluster" 16445 --addon network-policies --addon cert-manager
 present=$version
@@ -65,6 +59,6 @@ images_up "$cluster" agent "$operator" redis redis-exporter postgresql pgbouncer
 say "Running the end-to-end test of the upgrade"
 former=(--set "image.tag=$present-former" --set "agentImage.tag=$present-former")
 export HELM="$root/bin/helm" DEVCLUSTER="$root/bin/devcluster" DEVCLUSTER_NAME="$cluster"
-export CHARTS="$work/former/charts" E2E_HELM_ARGS="${former[*]}" E2E_NEXT_CHARTS="$work/charts" E2E_NEXT_VERSION="$present"
+export CHARTS="$work/former/charts" E2E_HELM_ARGS="${former[*]}" E2E_NEXT_CHARTS="$root/charts" E2E_NEXT_VERSION="$present"
 cd "$root/test"
 GOWORK=off go test ./e2e/... -count=1 -timeout 30m -run '^TestChartUpgrade$' "$@"

@@ -20,10 +20,11 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Versions of the plugins redis and postgresql that the chart installs: the first one, and the one that objects begin with.
+// Versions of the plugins redis and postgresql that the chart installs: the first one, the one before the newest, and the one that objects begin with.
 const (
 	originalVersion = "1.0.0"
-	newestVersion   = "1.1.0"
+	formerVersion   = "1.1.0"
+	newestVersion   = "1.2.0"
 )
 
 // componentsFile is the key of the part components.

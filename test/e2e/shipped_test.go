@@ -21,9 +21,11 @@ import (
 // pgMetricsPort is where the plugin postgresql serves metrics.
 const pgMetricsPort = 9187
 
-// upgrading is an instance of a typed kind that is to go from one shipped version of its plugin to the next.
+// upgrading is an instance of a typed kind that is to go from one shipped version of its plugin to the newest.
 type upgrading struct {
 	*application
+	// from is the version that it begins with.
+	from string
 	// kind and name of the object that declares it.
 	target platformv1.TargetReference
 	// processes says which one there is in each pod.
@@ -41,11 +43,16 @@ func (u *upgrading) marks() map[string]string {
 	return marks
 }
 
-// begin notes what there is, and that what the next version brings is not there yet.
-func (u *upgrading) begin(template string, parameters ...string) {
+// lacks checks that a template which the newest version has is not there yet.
+func (u *upgrading) lacks(template string, parameters ...string) {
+	u.Helper()
+	u.refusedOperation(operation("early-"+u.target.Name, template, u.target, parameters...), fmt.Sprintf("version %q has no Operation template %q", u.from, template))
+}
+
+// begin notes what there is, and that there is no way to what is no version.
+func (u *upgrading) begin() {
 	u.Helper()
 	u.before = u.marks()
-	u.refusedOperation(operation("early-"+u.target.Name, template, u.target, parameters...), fmt.Sprintf("version %q has no Operation template %q", originalVersion, template))
 	u.refusedOperation(operation("absent-"+u.target.Name, "UpgradeApp", u.target, "version", "1.99.0"), "has no version 1.99.0")
 	u.refusedOperation(operation("never-"+u.target.Name, "UpgradeApp", u.target, "version", "latest"), `parameter "version"`)
 }
@@ -90,7 +97,7 @@ func (u *upgrading) arrived() {
 		}
 	}
 	u.untouched()
-	u.refusedOperation(operation("back-"+u.target.Name, "UpgradeApp", u.target, "version", originalVersion), "does not take over from version "+newestVersion)
+	u.refusedOperation(operation("back-"+u.target.Name, "UpgradeApp", u.target, "version", u.from), "does not take over from version "+newestVersion)
 }
 
 // upgradeUnderKills begins the Operations and ends the operator twice: when they are there, and when the versions are asked for.
@@ -150,23 +157,30 @@ func (u *upgrading) rewrites() {
 }
 
 // TestShippedPluginUpgrade takes a Redis with replicas and a RedisCluster, both of which are written to, from the first version of the plugin to the
-// newest, while the operator is killed twice: no pod and no process is touched, no acknowledged write is lost, and what the version brings is there.
+// newest, and one more Redis from the version before that, while the operator is killed twice: no pod and no process is touched, no acknowledged write is
+// lost, and what the versions bring is there.
 func TestShippedPluginUpgrade(t *testing.T) {
 	s := newSpace(t, "shipped")
 	s.restoreOperator()
 	s.beginsWithNewest(redisObject("fresh"), func(obj client.Object) string { return obj.(*databasev1.Redis).Spec.PluginVersion })
 	db := s.redis("db", safe(), withReplicas(2), ofPlugin(originalVersion))
 	wide := s.redisCluster("wide", func(spec *databasev1.RedisClusterSpec) { spec.PluginVersion = originalVersion })
+	near := s.redis("near", ofPlugin(formerVersion))
 	db.following(2)
 	wide.whole(3)
-	one := &upgrading{application: &application{space: s, name: db.application()}, target: db.reference(), processes: db.processes}
-	many := &upgrading{application: &application{space: s, name: wide.application()}, target: wide.reference(),
+	near.ready()
+	one := &upgrading{application: &application{space: s, name: db.application()}, from: originalVersion, target: db.reference(), processes: db.processes}
+	many := &upgrading{application: &application{space: s, name: wide.application()}, from: originalVersion, target: wide.reference(),
 		processes: func() map[string]string { return wide.said("server", "run_id") }}
-	one.begin("RewriteAOF")
-	many.begin("RewriteAOF")
+	late := &upgrading{application: &application{space: s, name: near.application()}, from: formerVersion, target: near.reference(), processes: near.processes}
+	one.lacks("RewriteAOF")
+	many.lacks("RewriteAOF")
+	for _, u := range []*upgrading{one, many, late} {
+		u.begin()
+	}
 
 	w, l := db.startWriter(), wide.load()
-	s.upgradeUnderKills(one, many)
+	s.upgradeUnderKills(one, many, late)
 	s.saysPersistence(db.name, &databasev1.Redis{})
 	s.saysPersistence(wide.name, &databasev1.RedisCluster{})
 	one.rewrites()
@@ -178,6 +192,7 @@ func TestShippedPluginUpgrade(t *testing.T) {
 	wide.whole(3)
 	one.untouched()
 	many.untouched()
+	late.untouched()
 	if got := db.object().Spec.PluginVersion; got != newestVersion {
 		t.Errorf("the Redis declares version %s", got)
 	}
@@ -228,7 +243,8 @@ func upgradablePostgreSQL(name string) *databasev1.PostgreSQL {
 	}}
 }
 
-// TestShippedPluginUpgradeOfPostgreSQL is TestShippedPluginUpgrade for a PostgreSQL of two members: the newest version has more metrics, and vacuums.
+// TestShippedPluginUpgradeOfPostgreSQL is TestShippedPluginUpgrade for a PostgreSQL of two members, and for one that is alone and of the version before the
+// newest: there are more metrics than in the first version, and an Operation that vacuums.
 func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	s := newSpace(t, "shippedpg")
 	s.restoreOperator()
@@ -236,12 +252,19 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	fresh.Spec.PluginVersion = ""
 	s.beginsWithNewest(fresh, func(obj client.Object) string { return obj.(*databasev1.PostgreSQL).Spec.PluginVersion })
 	s.create(upgradablePostgreSQL("db"))
-	p := &pgInstance{space: s, name: "db", ways: s.ways()}
+	near := upgradablePostgreSQL("near")
+	near.Spec.PluginVersion, near.Spec.Replicas, near.Spec.Synchronous, near.Spec.Monitoring = formerVersion, 0, nil, nil
+	s.create(near)
+	p, alone := &pgInstance{space: s, name: "db", ways: s.ways()}, &pgInstance{space: s, name: "near", ways: s.ways()}
 	p.following(1)
-	u := &upgrading{application: p.application(), target: p.reference(), processes: p.starts}
+	alone.ready()
+	u := &upgrading{application: p.application(), from: originalVersion, target: p.reference(), processes: p.starts}
+	late := &upgrading{application: alone.application(), from: formerVersion, target: alone.reference(), processes: alone.starts}
 	super := p.pool(login{})
 	p.exec(super, "CREATE TABLE numbers (n int PRIMARY KEY)", "CREATE TABLE goods AS SELECT generate_series(1, 1000) AS n", "DELETE FROM goods")
-	u.begin("Vacuum", "database", "postgres")
+	u.lacks("Vacuum", "database", "postgres")
+	u.begin()
+	late.begin()
 	primary := &corev1.Pod{}
 	p.mustGet(p.role("primary"), primary)
 	page, err := u.metricsOf(primary, pgMetricsPort)
@@ -250,12 +273,13 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	}
 
 	w := p.startWriter(super)
-	s.upgradeUnderKills(u)
+	s.upgradeUnderKills(u, late)
 	p.vacuums()
 	p.tellsOfLocks(u, primary)
 	w.judge("another version of the plugin", inPlaceGap)
 	p.following(1)
 	u.untouched()
+	late.untouched()
 	if got := p.object().Spec.PluginVersion; got != newestVersion {
 		t.Errorf("the PostgreSQL declares version %s", got)
 	}

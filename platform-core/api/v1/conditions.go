@@ -103,6 +103,8 @@ const (
 	ReasonInvalidParameters = "InvalidParameters"
 	// ReasonInvalidSpec: a field has a value that the plugin does not allow.
 	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonPasswordHeld: another password waits, since processes could not take it over one after the other.
+	ReasonPasswordHeld = "PasswordHeld"
 	// ReasonSecretNotFound: a Secret or key that the spec names is absent.
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonCertManagerNotFound: TLS is asked for, and cert-manager is not installed.

@@ -192,8 +192,16 @@ func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 	for i := range wanted {
 		declared, ok := f.State.Bundle.Component(wanted[i].Component)
 		existing := f.Components[wanted[i].Component]
-		if !ok || existing == nil || declared.TLS == nil || declared.TLS.Changes != plugin.TLSChangesStopped || atRest(existing) ||
-			equality.Semantic.DeepEqual(existing.Spec.TLS, wanted[i].TLS) {
+		if !ok || existing == nil || declared.TLS == nil || atRest(existing) || equality.Semantic.DeepEqual(existing.Spec.TLS, wanted[i].TLS) {
+			continue
+		}
+		switch declared.TLS.Changes {
+		case plugin.TLSChangesStopped:
+		case plugin.TLSChangesAlone:
+			if alone(existing, &wanted[i]) {
+				continue
+			}
+		default:
 			continue
 		}
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "tls of component %q cannot change while it runs, since its members would no longer trust each other: "+
@@ -206,6 +214,12 @@ func tlsChanges(f Facts, wanted []platformv1.ComponentSpec) []*render.Refusal {
 func atRest(component *platformv1.Component) bool {
 	s := &component.Status
 	return s.ObservedGeneration == component.Generation && len(s.Pods) == 0 && (!component.Spec.IsRunning() || len(s.Sets) == 0)
+}
+
+// alone says whether a component has one pod at most, and is to have no more.
+func alone(component *platformv1.Component, wanted *platformv1.ComponentSpec) bool {
+	s := &component.Status
+	return s.ObservedGeneration == component.Generation && len(s.Pods) <= 1 && component.WantedPods() <= 1 && wanted.Pods() <= 1
 }
 
 // windows refuses what cannot be read as a maintenance window.

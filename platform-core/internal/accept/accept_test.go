@@ -124,6 +124,7 @@ func TestTLSChange(t *testing.T) {
 	other := &platformv1.TLS{Enabled: true, IssuerRef: &platformv1.IssuerReference{Name: "house"}}
 	runs := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}}, Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}}}
 	empty := platformv1.ComponentStatus{Sets: []platformv1.SetState{{Name: "main"}}}
+	two := platformv1.ComponentStatus{Sets: empty.Sets, Pods: []platformv1.PodState{{Name: "a-etcd-main-0"}, {Name: "a-etcd-main-1"}}}
 	for name, test := range map[string]struct {
 		changes plugin.TLSChanges
 		was, is *platformv1.TLS
@@ -142,6 +143,11 @@ func TestTLSChange(t *testing.T) {
 		"makes its pods":     {plugin.TLSChangesStopped, on, off, true, empty, true},
 		"never got anywhere": {plugin.TLSChangesStopped, other, on, true, platformv1.ComponentStatus{}, false},
 		"is not seen yet":    {plugin.TLSChangesStopped, on, off, false, platformv1.ComponentStatus{ObservedGeneration: -1}, true},
+		"alone":              {plugin.TLSChangesAlone, on, off, true, runs, false},
+		"alone, no pod yet":  {plugin.TLSChangesAlone, on, off, true, empty, false},
+		"alone, unknown":     {plugin.TLSChangesAlone, on, off, true, platformv1.ComponentStatus{ObservedGeneration: -1, Sets: empty.Sets}, true},
+		"two":                {plugin.TLSChangesAlone, on, off, true, two, true},
+		"two are stopped":    {plugin.TLSChangesAlone, on, off, false, empty, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Facts{

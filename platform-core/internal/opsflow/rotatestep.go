@@ -17,6 +17,8 @@ type Credential struct {
 	Name string
 	// Supplied is the Secret that the user has the password in; empty for one that is generated.
 	Supplied string
+	// Held says why another password cannot be taken over now; empty when it can.
+	Held string
 }
 
 // Rotation makes the password of a credential anew, once for the key of its effect, and says how far that is.
@@ -77,18 +79,22 @@ func (rotateStep) credentials(r *run, t *plugin.OperationStep) (names []string, 
 	if why != "" {
 		return nil, why
 	}
-	var known, supplied []string
+	var known, supplied, held []string
 	for _, c := range r.facts.Credentials {
 		known = append(known, c.Name)
 		switch {
 		case values["credential"] != "" && values["credential"] != c.Name:
 		case c.Supplied != "":
 			supplied = append(supplied, fmt.Sprintf("the password of credential %q comes from Secret %q: change it there, and the instance takes it over", c.Name, c.Supplied))
+		case c.Held != "":
+			held = append(held, c.Held)
 		default:
 			names = append(names, c.Name)
 		}
 	}
 	switch {
+	case len(held) > 0:
+		return nil, strings.Join(held, "; ")
 	case len(names) > 0:
 		return names, ""
 	case len(supplied) > 0:

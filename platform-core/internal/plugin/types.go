@@ -159,6 +159,8 @@ const (
 	TLSChangesOnline TLSChanges = "Online"
 	// TLSChangesStopped: only while no pod runs, since members before and after the change do not talk to each other.
 	TLSChangesStopped TLSChanges = "Stopped"
+	// TLSChangesAlone: while no pod runs, or where there is one pod, before and after, and nobody whom it has to find.
+	TLSChangesAlone TLSChanges = "Alone"
 )
 
 // Scaling says whether the number of pods can change.
@@ -307,6 +309,9 @@ type Credential struct {
 	// Supplied says that only a user can supply it, as the key of an account elsewhere: it is never made, and there only in an Application that
 	// names a Secret for it. The variable app.supplied has its name then. A plan can use it no other way than as a file.
 	Supplied bool `json:"supplied,omitempty"`
+	// SharedIn are the topologies in which pods log in at each other with it, and know one password at a time: another one is taken over there only
+	// while no pod runs, or where there is one.
+	SharedIn []string `json:"sharedIn,omitempty"`
 }
 
 // Binding describes the Secret after the Service Binding specification: type,

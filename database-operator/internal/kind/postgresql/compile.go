@@ -18,7 +18,7 @@ import (
 // What the plugin postgresql calls things.
 const (
 	plugin        = "postgresql"
-	pluginVersion = "1.1.0"
+	pluginVersion = "1.2.0"
 	topology      = "replication"
 	component     = "postgresql"
 	pooler        = "pooler"

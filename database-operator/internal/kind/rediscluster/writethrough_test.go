@@ -14,7 +14,7 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	testkit.WriteThrough[*databasev1.RedisCluster](t, Kind{}, map[string]testkit.Written{
 		"running":                       {Spec: `{"running":false}`, Compiled: `"running":false`},
 		"version":                       {Spec: `{"version":"8.0"}`, Compiled: `"version":"8.0"`},
-		"pluginVersion":                 {Spec: `{"pluginVersion":"1.1.0"}`, Compiled: `"pluginVersion":"1.1.0"`},
+		"pluginVersion":                 {Spec: `{"pluginVersion":"1.2.0"}`, Compiled: `"pluginVersion":"1.2.0"`},
 		"components[node].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[node].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
 		"components[node].parameters":   {Spec: `{"parameters":{"hz":"20"}}`, Compiled: `"hz":"20"`},

@@ -19,6 +19,9 @@ import (
 
 // act makes the credentials, then the Components, then the binding, and removes Components that are no longer wanted.
 func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) outcome.Outcome {
+	if err := c.holdPasswords(ctx, app, f, wanted); err != nil {
+		return outcome.Failed(err)
+	}
 	if err := c.ensureCredentials(ctx, app, f); err != nil {
 		return apply.Outcome(err)
 	}

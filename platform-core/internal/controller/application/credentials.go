@@ -37,11 +37,14 @@ const (
 // revision has the password.
 func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Application, f *facts) error {
 	for _, declared := range f.credentialsOf(app) {
+		if f.revisions[declared.Name] != "" {
+			continue
+		}
 		password := f.passwords[declared.Name]
 		if password == "" {
 			password = instance.NewPassword(declared)
 		}
-		revision := c.Digest(string(app.UID) + "\x00" + declared.Name + "\x00" + password)
+		revision := c.revision(app, declared.Name, password)
 		wanted := &corev1.Secret{
 			ObjectMeta: meta(app, platformv1.CredentialNameFor(app.Name, declared.Name), ""),
 			Type:       corev1.SecretTypeBasicAuth,
@@ -83,14 +86,18 @@ func (c *Controller) ensureCredential(ctx context.Context, app *platformv1.Appli
 	if same {
 		return true, nil
 	}
-	var annotation any
+	annotations := map[string]any{platformv1.PasswordFromAnnotation: nil}
 	if from != "" {
-		annotation = from
+		annotations[platformv1.PasswordFromAnnotation] = from
+	}
+	if string(have.Data[passwordKey]) != string(wanted.Data[passwordKey]) {
+		// What an Operation had made anew is not there any more.
+		annotations[platformv1.RotatedAnnotation] = nil
 	}
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
 			"resourceVersion": have.ResourceVersion, // what somebody else has just put there is not overwritten unseen
-			"annotations":     map[string]any{platformv1.PasswordFromAnnotation: annotation},
+			"annotations":     annotations,
 		},
 		"data": wanted.Data,
 	})

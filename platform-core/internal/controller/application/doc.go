@@ -15,7 +15,7 @@
 // inputs are usable, and BackupsVerified, which says what the
 // last restore drill came to, and CertificateServed, Monitored and what the plugin declares as its Components have them. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
 // PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
-// InvalidParameters, InvalidSpec, SecretNotFound, StorageClassNotFound, CertManagerNotFound,
+// InvalidParameters, InvalidSpec, SecretNotFound, PasswordHeld, StorageClassNotFound, CertManagerNotFound,
 // NameTaken, NeedNotReady, Stopped, Suspended, and the reasons of its Components.
 //
 // A spec that is refused changes nothing: what runs goes on as it was.

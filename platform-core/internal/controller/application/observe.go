@@ -18,6 +18,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/records"
 	"github.com/zeroinfra/platform-core/internal/sure"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
 // facts are what one turn knows.
@@ -34,6 +35,8 @@ type facts struct {
 	credentials map[string]*corev1.Secret
 	// revisions of the passwords, by credential; absent while the Secret is not made.
 	revisions map[string]string
+	// held says of each password of a user that it waits, and why.
+	held []outcome.Outcome
 	// classes are the names of all StorageClasses; the default one under "".
 	classes map[string]bool
 	// backup is the one that the instance is to begin with; nil when it is not there, and once its data is.

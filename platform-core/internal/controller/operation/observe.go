@@ -89,6 +89,9 @@ func (c *Controller) observe(ctx context.Context, op *platformv1.Operation) (*ob
 	if refusal := c.findTemplate(op, target, component, seen); refusal != nil {
 		return nil, refusal, nil
 	}
+	if err := c.observePasswords(ctx, seen); err != nil {
+		return nil, nil, err
+	}
 	if opsflow.Running(op) {
 		if seen.facts.Preempted, err = c.preempted(ctx, op, seen); err != nil {
 			return nil, nil, err
@@ -238,18 +241,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 	if refusal != nil {
 		return refusal
 	}
-	for _, declared := range bundle.Components.Credentials {
-		if declared.Supplied && !app.Spec.Supplies(declared.Name) {
-			continue
-		}
-		credential := opsflow.Credential{Name: declared.Name}
-		for _, supplied := range app.Spec.Credentials {
-			if supplied.Name == declared.Name {
-				credential.Supplied = supplied.PasswordFrom.Name
-			}
-		}
-		facts.Credentials = append(facts.Credentials, credential)
-	}
+	facts.Credentials = credentialsOf(app, bundle)
 	facts.Actions = map[string][]plan.Action{}
 	for _, declared := range bundle.Components.Components {
 		facts.Actions[declared.Name] = declared.Actions

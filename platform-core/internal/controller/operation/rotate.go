@@ -15,9 +15,11 @@ import (
 
 	agentplan "github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -46,9 +48,79 @@ func (c *Controller) rotate(ctx context.Context, seen *observation, effect *opsf
 	case !metav1.IsControlledBy(secret, app):
 		return refuse("Secret %q is not of Application %q", key.Name, app.Name), nil
 	case secret.Annotations[platformv1.RotatedAnnotation] != effect.Key:
+		if held, err := c.heldPassword(ctx, app, state.Bundle.In(app.Spec.Topology), declared); err != nil {
+			return nil, err
+		} else if held != nil {
+			return refuse("%s", held.Message), nil
+		}
 		return c.renew(ctx, secret, effect.Key, *declared)
 	}
 	return c.tookOver(ctx, seen, state.Bundle, name, secret)
+}
+
+// credentialsOf are the credentials that an instance has, without what is known of now.
+func credentialsOf(app *platformv1.Application, bundle *plugin.Bundle) []opsflow.Credential {
+	var all []opsflow.Credential
+	for _, declared := range bundle.Components.Credentials {
+		if declared.Supplied && !app.Spec.Supplies(declared.Name) {
+			continue
+		}
+		credential := opsflow.Credential{Name: declared.Name}
+		for _, supplied := range app.Spec.Credentials {
+			if supplied.Name == declared.Name {
+				credential.Supplied = supplied.PasswordFrom.Name
+			}
+		}
+		all = append(all, credential)
+	}
+	return all
+}
+
+// observePasswords finds out which passwords cannot be made anew now, for a template that does that.
+func (c *Controller) observePasswords(ctx context.Context, seen *observation) error {
+	if seen.bundle == nil || !opsflow.Rotates(seen.facts.Template) {
+		return nil
+	}
+	for i := range seen.facts.Credentials {
+		credential := &seen.facts.Credentials[i]
+		declared, _ := seen.bundle.Credential(credential.Name)
+		refusal, err := c.heldPassword(ctx, seen.facts.Application, seen.bundle, declared)
+		if err != nil {
+			return err
+		}
+		if refusal != nil {
+			credential.Held = refusal.Message
+		}
+	}
+	return nil
+}
+
+// heldPassword says why another password of a credential cannot be taken over now; nil when it can.
+func (c *Controller) heldPassword(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle, declared *plugin.Credential) (*render.Refusal, error) {
+	if len(declared.SharedIn) == 0 {
+		return nil, nil
+	}
+	wanted, refusal := render.Components(bundle, app)
+	if refusal != nil {
+		return refusal, nil
+	}
+	list, err := c.componentsOf(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	components := map[string]*platformv1.Component{}
+	for i := range list {
+		components[list[i].Spec.Component] = &list[i]
+	}
+	return accept.Password(declared, app.Spec.Topology, components, wanted), nil
+}
+
+func (c *Controller) componentsOf(ctx context.Context, app *platformv1.Application) ([]platformv1.Component, error) {
+	var list platformv1.ComponentList
+	if err := c.client.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
+		return nil, fmt.Errorf("cannot list the Components of Application %q: %w", app.Name, err)
+	}
+	return list.Items, nil
 }
 
 // renew writes a new password.
@@ -88,12 +160,12 @@ func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *pl
 	if revision == secret.Annotations[platformv1.RotatedFromAnnotation] {
 		return waits("the new password of credential %q to be taken up", name)
 	}
-	var components platformv1.ComponentList
-	if err := c.client.List(ctx, &components, client.InNamespace(app.Namespace), client.MatchingLabels{platformv1.ApplicationLabel: app.Name}); err != nil {
-		return nil, fmt.Errorf("cannot list the Components of Application %q: %w", app.Name, err)
+	components, err := c.componentsOf(ctx, app)
+	if err != nil {
+		return nil, err
 	}
-	for i := range components.Items {
-		component := &components.Items[i]
+	for i := range components {
+		component := &components[i]
 		for _, credential := range component.Spec.Credentials {
 			if credential.Name != name {
 				continue
