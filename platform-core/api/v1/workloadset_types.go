@@ -12,7 +12,7 @@ import (
 // WorkloadSetSpec describes pods with the same resources and configuration, fully rendered:
 // the engine needs no plugin to keep them running.
 // +kubebuilder:validation:XValidation:rule="!has(self.members) || !has(oldSelf.members) || self.members != oldSelf.members || self.replicas == oldSelf.replicas && has(self.excludedOrdinals) == has(oldSelf.excludedOrdinals) && (!has(self.excludedOrdinals) || self.excludedOrdinals == oldSelf.excludedOrdinals)",message="its pods are members of one cluster, which have to leave it before they go: scale what declares them, or the Application"
-// +kubebuilder:validation:XValidation:rule="!has(self.scaling) || self.scaling != 'Fixed' || self.replicas == oldSelf.replicas && has(self.excludedOrdinals) == has(oldSelf.excludedOrdinals) && (!has(self.excludedOrdinals) || self.excludedOrdinals == oldSelf.excludedOrdinals)",message="the component cannot be scaled once it is made: its plugin has scaling Fixed"
+// +kubebuilder:validation:XValidation:rule="!has(self.scaling) || self.scaling != 'Fixed' || !has(oldSelf.scaling) || oldSelf.scaling != 'Fixed' || self.replicas == oldSelf.replicas && has(self.excludedOrdinals) == has(oldSelf.excludedOrdinals) && (!has(self.excludedOrdinals) || self.excludedOrdinals == oldSelf.excludedOrdinals)",message="the component cannot be scaled once it is made: its plugin has scaling Fixed"
 type WorkloadSetSpec struct {
 	// application that this set is part of.
 	// +required

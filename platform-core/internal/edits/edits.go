@@ -187,7 +187,7 @@ func isAbove(all *fieldpath.Set, path fieldpath.Path) bool {
 	return !all.Empty()
 }
 
-// AndRemoved adds what is wanted and not there, in the spec, of an object that was applied as wanted and is not so any more.
+// AndRemoved adds what is wanted and not there, in the spec and of labels, of an object that was applied as wanted and is not so any more.
 func (f *Found) AndRemoved(live, wanted client.Object) error {
 	is, err := contentOf(live)
 	if err != nil {
@@ -198,14 +198,20 @@ func (f *Found) AndRemoved(live, wanted client.Object) error {
 		return err
 	}
 	var removed []Edit
-	missing(fieldpath.Path{}, map[string]any{"spec": is["spec"]}, map[string]any{"spec": want["spec"]}, &removed)
+	missing(fieldpath.Path{}, decidedOf(is), decidedOf(want), &removed)
 	for _, edit := range removed {
-		if !slices.ContainsFunc(f.Edits, func(known Edit) bool { return within(known.Path, edit.Path) || within(edit.Path, known.Path) }) {
+		if concerns(edit.Path) && !slices.ContainsFunc(f.Edits, func(known Edit) bool { return within(known.Path, edit.Path) || within(edit.Path, known.Path) }) {
 			f.Edits = append(f.Edits, edit)
 		}
 	}
 	slices.SortFunc(f.Edits, func(a, b Edit) int { return a.Path.Compare(b.Path) })
 	return nil
+}
+
+// decidedOf is what of an object the engine decides, but see concerns.
+func decidedOf(content map[string]any) map[string]any {
+	metadata, _ := content["metadata"].(map[string]any)
+	return map[string]any{"spec": content["spec"], "metadata": map[string]any{"labels": metadata["labels"]}}
 }
 
 // within says whether a path is another one, or below it.
@@ -237,8 +243,14 @@ func missing(path fieldpath.Path, is, want any, removed *[]Edit) {
 			return
 		}
 		for _, value := range wanted {
-			element := fieldpath.PathElement{Key: fieldpath.KeyByFields("name", nameOf(value))}
-			missing(append(path.Copy(), element), elementNamed(has, nameOf(value)), value, removed)
+			below := append(path.Copy(), fieldpath.PathElement{Key: fieldpath.KeyByFields("name", nameOf(value))})
+			element := elementNamed(has, nameOf(value))
+			if element == nil {
+				// It went as a whole: nobody chose what of it is to go.
+				*removed = append(*removed, Edit{Path: below, Wanted: value})
+				continue
+			}
+			missing(below, element, value, removed)
 		}
 		return
 	}

@@ -13,9 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/event"
 )
 
 const owner = "component"
@@ -172,6 +175,33 @@ func TestHave(t *testing.T) {
 	if body, _ := json.Marshal(withdrawal(content(t, aSet(nil)), found)); string(body) != `{"spec":{"suspend":null}}` {
 		t.Errorf("it is taken out by %s", body)
 	}
+	// What has yet to be applied may be the elsewhere.
+	found.Behind = true
+	found.Edits = append(found.Edits, Edit{Path: fieldpath.MakePathOrDie("spec", "adoptVolumes"), Is: "x"})
+	if body, _ := json.Marshal(withdrawal(content(t, aSet(nil)), found)); string(body) != `{"spec":{"adoptVolumes":null}}` {
+		t.Errorf("of one that is behind %s is taken out", body)
+	}
+}
+
+// Where an edit was withdrawn and the rest has yet to be taken back, the former is told of: the next turn finds no trace of it.
+func TestTellWithdrawn(t *testing.T) {
+	sink := events.NewFakeRecorder(1)
+	live := aSet(func(s *platformv1.WorkloadSet) { s.Spec.AdoptVolumes, s.Spec.Replicas = "x", 5 }, theirs(`{"f:spec":{"f:adoptVolumes":{},"f:replicas":{}}}`))
+	found, err := In(live, aSet(nil), owner, nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Reverter{Events: event.New(sink)}
+	r.tellWithdrawn(live, live, found, "it is so")
+	r.tellWithdrawn(live, aSet(func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 5 }), found, "it is so")
+	close(sink.Events)
+	var told []string
+	for one := range sink.Events {
+		told = append(told, one)
+	}
+	if want := "Warning EditReverted spec.adoptVolumes, edited by kubectl, was taken back: it is so"; len(told) != 1 || told[0] != want {
+		t.Errorf("it tells %q, want %q", told, want)
+	}
 }
 
 // Of an object that somebody took out as a whole each field is told, the last of its fields like one of several.
@@ -185,6 +215,28 @@ func TestTheLastIsRemoved(t *testing.T) {
 	}
 	if want := []string{"spec.parameters.a", "spec.resources.limits.memory"}; !reflect.DeepEqual(fields(found.Edits), want) {
 		t.Errorf("got %v, want %v", fields(found.Edits), want)
+	}
+}
+
+// An element of a list that somebody took out is told as such, and not each of its fields: nobody chose those.
+func TestAnElementIsRemoved(t *testing.T) {
+	live, wanted := &platformv1.Component{}, &platformv1.Component{}
+	live.Spec.Sets = []platformv1.ComponentSet{{Name: "0"}}
+	wanted.Spec.Sets = []platformv1.ComponentSet{{Name: "0"}, {Name: "1", Parameters: platformv1.Parameters{"a": "1"}}}
+	found := Found{}
+	if err := found.AndRemoved(live, wanted); err != nil || !reflect.DeepEqual(fields(found.Edits), []string{"spec.sets[1]"}) {
+		t.Errorf("got %v, %v", fields(found.Edits), err)
+	}
+}
+
+// Labels of the engine that somebody took out are told, but for that of the domain, which is not for edits to change, and nothing else of the metadata.
+func TestLabelsAreRemoved(t *testing.T) {
+	live, wanted := aSet(nil), aSet(nil)
+	live.Labels = nil
+	wanted.Labels[platformv1.DomainLabel], wanted.Annotations = "database", map[string]string{"c": "d"}
+	found := Found{}
+	if err := found.AndRemoved(live, wanted); err != nil || !reflect.DeepEqual(fields(found.Edits), []string{"metadata.labels.a"}) {
+		t.Errorf("got %v, %v", fields(found.Edits), err)
 	}
 }
 
@@ -252,5 +304,22 @@ func TestWithdrawal(t *testing.T) {
 	body, _ := json.Marshal(withdrawal(content(t, aSet(nil)), found))
 	if want := `{"spec":{"excludedOrdinals":[1],"maintenance":null}}`; string(body) != want {
 		t.Errorf("got %s, want %s", body, want)
+	}
+}
+
+// Which pods a set has changes in one write: what is taken back of it takes the rest back.
+func TestSetTogether(t *testing.T) {
+	for name, test := range map[string]struct{ body, want string }{
+		"one of them": {`{"spec":{"excludedOrdinals":null}}`, `{"spec":{"excludedOrdinals":[1],"members":null,"replicas":3}}`},
+		"none":        {`{"spec":{"maintenance":null}}`, `{"spec":{"maintenance":null}}`},
+	} {
+		body := map[string]any{}
+		if err := json.Unmarshal([]byte(test.body), &body); err != nil {
+			t.Fatal(err)
+		}
+		setTogether(body, content(t, aSet(nil)))
+		if got, _ := json.Marshal(body); string(got) != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -74,16 +75,17 @@ func (r Reverter) behind(live, wanted client.Object, without ...string) (bool, e
 // Revert makes an object as it is wanted, however it was edited, and tells of the edits on it. why says why they could not stay, and where to change that. What
 // the API server does not keep was no edit: nothing is told of it.
 func (r Reverter) Revert(ctx context.Context, live, wanted client.Object, found Found, why string, without ...string) (apply.Change, error) {
-	if found.Behind && len(found.Had) > 0 && len(found.Edits)+len(found.Shared) == 0 {
-		// What the object gets from elsewhere has to be there before it goes here, or it would have none of it for a moment.
-		return r.Apply.Claim(ctx, live, wanted, without...)
-	}
-	cleared, err := r.withdraw(ctx, live, wanted, found)
+	cleared, err := r.withdraw(ctx, live, wanted, found, without)
 	if err != nil {
 		return apply.Unchanged, err
 	}
 	change, err := r.Apply.Claim(ctx, cleared, wanted, without...)
-	if cleared.GetResourceVersion() != live.GetResourceVersion() && err == nil {
+	if cleared.GetResourceVersion() != live.GetResourceVersion() {
+		if err != nil {
+			// The next turn finds nothing any more of what is withdrawn.
+			r.tellWithdrawn(live, cleared, found, why)
+			return apply.Unchanged, err
+		}
 		change = apply.Updated
 	}
 	if err != nil || len(found.Edits) == 0 {
@@ -97,6 +99,18 @@ func (r Reverter) Revert(ctx context.Context, live, wanted client.Object, found 
 	}
 	r.Tell(live, found, why)
 	return change, nil
+}
+
+// tellWithdrawn tells of those edits of which there is nothing any more in an object, once they were withdrawn.
+func (r Reverter) tellWithdrawn(live, cleared client.Object, found Found, why string) {
+	is, err := contentOf(cleared)
+	if err != nil {
+		return
+	}
+	found.Edits = slices.DeleteFunc(slices.Clone(found.Edits), func(edit Edit) bool { return !equality.Semantic.DeepEqual(at(is, edit.Path), edit.Wanted) })
+	if len(found.Edits) > 0 {
+		r.Tell(live, found, why)
+	}
 }
 
 // Tell says that edits of an object are taken back, and why.
@@ -115,7 +129,7 @@ func (r Reverter) Suspend(ctx context.Context, live client.Object) error {
 }
 
 // withdraw takes out what others added, and returns the object as it is then. Nothing that somebody has put there since live was read goes with it.
-func (r Reverter) withdraw(ctx context.Context, live, wanted client.Object, found Found) (client.Object, error) {
+func (r Reverter) withdraw(ctx context.Context, live, wanted client.Object, found Found, without []string) (client.Object, error) {
 	content, err := contentOf(wanted)
 	if err != nil {
 		return nil, err
@@ -123,6 +137,9 @@ func (r Reverter) withdraw(ctx context.Context, live, wanted client.Object, foun
 	body := withdrawal(content, found)
 	if body == nil {
 		return live, nil
+	}
+	if _, isSet := live.(*platformv1.WorkloadSet); isSet && len(without) == 0 {
+		setTogether(body, content)
 	}
 	body["metadata"] = map[string]any{"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion()}
 	cleared, err := r.merge(ctx, live, body)
@@ -158,11 +175,31 @@ func fieldsOf(edits []Edit) string {
 	return strings.Join(fields, ", ")
 }
 
-// withdrawal is the patch that takes out what others have that is not wanted, which an apply leaves in place; nil when there is nothing to take out.
+// together are the fields of the spec of a WorkloadSet that the API server has change only in one write: which pods a set has.
+var together = []string{"replicas", "excludedOrdinals", "members"}
+
+// setTogether has a withdrawal that touches one of the fields which change together set all of them as they are wanted.
+func setTogether(body, wanted map[string]any) {
+	spec, _ := body["spec"].(map[string]any)
+	if !slices.ContainsFunc(together, func(field string) bool { _, is := spec[field]; return is }) {
+		return
+	}
+	want, _ := wanted["spec"].(map[string]any)
+	for _, field := range together {
+		spec[field] = want[field]
+	}
+}
+
+// withdrawal is the patch that takes out what others have that is not wanted; nil when there is nothing to take out.
 func withdrawal(wanted map[string]any, found Found) map[string]any {
 	var body map[string]any
-	for _, edit := range slices.Concat(found.Edits, found.Shared, found.Had) {
-		if edit.Wanted != nil || !edit.inSpec() {
+	out := slices.Concat(found.Edits, found.Shared)
+	if !found.Behind {
+		// What the object gets from elsewhere has to be there before it goes here, or it would have none of it for a moment.
+		out = append(out, found.Had...)
+	}
+	for _, edit := range out {
+		if !edit.isAddition() {
 			continue
 		}
 		if body == nil {
@@ -173,6 +210,9 @@ func withdrawal(wanted map[string]any, found Found) map[string]any {
 	}
 	return body
 }
+
+// isAddition says whether an edit is there that is not wanted at all, which an apply leaves in place.
+func (e Edit) isAddition() bool { return e.Wanted == nil && e.inSpec() }
 
 // lacking is the way to the first thing that wanted has not on the way to a path, and what is to be there: nothing, or the list that it is an element of.
 func lacking(wanted any, path fieldpath.Path) (names []string, value any) {

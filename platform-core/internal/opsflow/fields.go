@@ -152,6 +152,24 @@ func OwnersOf(entries []metav1.ManagedFieldsEntry, field string, own ...string) 
 	return owners
 }
 
+// WritersOf names those who write anything of the first list on the way to a field of a spec other than by server-side apply, in order: they replace such a
+// list of a custom resource as a whole, and with it what of the field is not theirs.
+func WritersOf(entries []metav1.ManagedFieldsEntry, field string) []string {
+	path := elementsOf(field)
+	i := slices.IndexFunc(path, func(e element) bool { return e.key != "" })
+	if i < 0 {
+		return nil
+	}
+	var names []string
+	for _, e := range path[:i+1] {
+		names = append(names, Name(e.name))
+	}
+	updates := slices.DeleteFunc(slices.Clone(entries), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Operation == metav1.ManagedFieldsOperationApply
+	})
+	return OwnersOf(updates, strings.Join(names, "."))
+}
+
 // EntriesOf are those of managed fields that have a field of a spec, or something within it; without a field those that have anything of the spec.
 func EntriesOf(entries []metav1.ManagedFieldsEntry, field string) []metav1.ManagedFieldsEntry {
 	path := []element{{name: "spec"}}

@@ -103,6 +103,29 @@ func TestOwnersOf(t *testing.T) {
 	}
 }
 
+// Who writes a list other than by server-side apply replaces it as a whole, and with it what somebody else put beside his own.
+func TestWritersOf(t *testing.T) {
+	const web = `{"f:spec":{"f:components":{"k:{\"name\":\"web\"}":{"f:replicas":{}}}}}`
+	entry := func(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	entries := []metav1.ManagedFieldsEntry{
+		entry("client-side", metav1.ManagedFieldsOperationUpdate, web), entry("server-side", metav1.ManagedFieldsOperationApply, web),
+		entry("other", metav1.ManagedFieldsOperationUpdate, `{"f:spec":{"f:running":{}}}`),
+	}
+	for field, want := range map[string][]string{
+		"components[web].parameters.hz":      {"client-side"},
+		"components[db].sets[main].replicas": {"client-side"},
+		"running":                            nil,
+		"tls.enabled":                        nil,
+		"schedules[night].cron":              nil,
+	} {
+		if got := WritersOf(entries, field); !slices.Equal(got, want) {
+			t.Errorf("%s is written by %v, want %v", field, got, want)
+		}
+	}
+}
+
 func TestVerbs(t *testing.T) {
 	three := int32(3)
 	shop := Facts{Target: `Application "shop"`, Components: []string{"web", "db"}, Application: &platformv1.Application{Spec: platformv1.ApplicationSpec{

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // Fields of a component, or of one of its sets, that may be changed in what is made from the Application.
@@ -114,21 +116,27 @@ func (v Value) known() bool {
 	return false
 }
 
-// Carry writes values of a component to the object that declares the Application, as one change. spec is the component as it is made from that.
-// The refusal says why they cannot be had. Changed is empty where all of them are declared already, and come down by themselves.
+// Carry writes values of a component to the object that declares the Application, as one change. spec is the component as it is made from that, as
+// far as is known. The refusal says why they cannot be had. Changed is empty where all of them are declared already, and come down by themselves.
 func (e Editor) Carry(ctx context.Context, app *platformv1.Application, spec *platformv1.ComponentSpec, edited Edited) (change *Change, refusal string, err error) {
-	change, refusal, err = e.Think(ctx, app, &opsflow.Edit{Fields: fieldsOf(app, spec, edited.Values)})
+	before, kind, err := e.Read(ctx, app)
 	if unserved, is := errors.AsType[*opsflow.Refusal](err); is {
 		return nil, unserved.Message, nil
 	}
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Sprintf("%s is gone", NameOf(app)), nil
 	}
-	if refusal != "" || err != nil {
+	if err != nil {
+		return nil, "", err
+	}
+	declared, now := e.declared(before, kind, app, spec)
+	if change, refusal, err = e.think(ctx, app, before, kind, &opsflow.Edit{Fields: fieldsOf(declared, now, edited.Values)}); refusal != "" || err != nil {
 		return nil, refusal, err
 	}
-	if refusal, err = e.standsAgainst(ctx, change, spec, edited); refusal != "" || err != nil {
-		return nil, refusal, err
+	// What is declared by now may have yet to come down.
+	edited.Behind = edited.Behind || slices.ContainsFunc(edited.Values, func(v Value) bool { return v.of(now) != v.of(spec) })
+	if refusal = e.standsAgainst(change, kind, now, edited); refusal != "" {
+		return nil, refusal, nil
 	}
 	if len(change.Changed) > 0 {
 		err = e.Write(ctx, change)
@@ -139,46 +147,47 @@ func (e Editor) Carry(ctx context.Context, app *platformv1.Application, spec *pl
 	return change, "", err
 }
 
-// standsAgainst says why values would not come out of a change, or are older than what is declared; empty when nothing does.
-func (e Editor) standsAgainst(ctx context.Context, change *Change, spec *platformv1.ComponentSpec, edited Edited) (string, error) {
-	kind := e.Kinds[change.After.GroupVersionKind().GroupKind()]
+// declared is the Application that the outermost object declares by now, and the component of it: what is given where neither can be told.
+func (e Editor) declared(before *unstructured.Unstructured, kind typed.Registration, app *platformv1.Application, spec *platformv1.ComponentSpec) (*platformv1.Application, *platformv1.ComponentSpec) {
+	compiled, err := e.Compile(before, kind, app)
+	if err != nil {
+		return app, spec
+	}
+	now, refusal := e.Component(compiled, spec.Component)
+	if refusal != "" {
+		return app, spec
+	}
+	return compiled, now
+}
+
+// standsAgainst says why values would not come out of a change, or are older than what is declared; empty when nothing does. now is the component as it
+// is declared before the change.
+func (e Editor) standsAgainst(change *Change, kind typed.Registration, now *platformv1.ComponentSpec, edited Edited) string {
 	follows := change.Application
 	if follows == nil {
 		var err error
 		if follows, err = e.Compile(change.After, kind, change.Live); err != nil {
-			return err.Error(), nil
+			return err.Error()
 		}
 	}
-	after, refusal, err := e.component(ctx, follows, spec.Component)
-	if refusal != "" || err != nil {
-		return refusal, err
+	after, refusal := e.Component(follows, now.Component)
+	if refusal != "" {
+		return refusal
 	}
 	state, _ := e.Index.Get(follows.Spec.Plugin, follows.Spec.PluginVersion)
-	declared, is := state.Bundle.Component(spec.Component)
+	declared, is := state.Bundle.Component(now.Component)
 	for _, value := range edited.Values {
-		if value.Field == fieldReplicas && is && !declared.Scales() && value.of(spec) != value.of(after) {
-			return fmt.Sprintf("component %q cannot be scaled once it is made: its plugin has scaling Fixed", spec.Component), nil
+		if value.Field == fieldReplicas && is && !declared.Scales() && value.of(now) != value.of(after) {
+			return fmt.Sprintf("component %q cannot be scaled once it is made: its plugin has scaling Fixed", now.Component)
 		}
 		if !value.In(after) {
-			return fmt.Sprintf("%s follows from something else in %s", strings.Join(append([]string{value.Field}, value.Path...), "."), NameOf(change.Live)), nil
+			return fmt.Sprintf("%s follows from something else in %s", strings.Join(append([]string{value.Field}, value.Path...), "."), NameOf(change.Live))
 		}
 	}
-	if len(change.Changed) == 0 {
-		return "", nil
+	if len(change.Changed) == 0 || !edited.Behind {
+		return ""
 	}
-	behind := edited.Behind
-	if before, err := e.Compile(change.Before, kind, change.Live); err == nil && !behind {
-		now, refusal, err := e.component(ctx, before, spec.Component)
-		if err != nil {
-			return "", err
-		}
-		// What is declared by now may have yet to come down.
-		behind = refusal == "" && slices.ContainsFunc(edited.Values, func(v Value) bool { return v.of(now) != v.of(spec) })
-	}
-	if !behind {
-		return "", nil
-	}
-	return e.declaredLater(change, edited.At), nil
+	return e.declaredLater(change, edited.At)
 }
 
 // declaredLater says which field of a change somebody declared later than it was edited further down; empty for none. What this Editor wrote there came from
@@ -217,24 +226,21 @@ func kindOf(edited client.Object) string {
 	return "WorkloadSet"
 }
 
-// component is one of those that an Application is made of. The refusal says why there is none.
-func (e Editor) component(ctx context.Context, app *platformv1.Application, name string) (spec *platformv1.ComponentSpec, refusal string, err error) {
-	facts, err := e.Facts(ctx, app)
-	if err != nil {
-		return nil, "", err
+// Component is one of those that an Application is made of, as it declares it. The refusal says why there is none.
+func (e Editor) Component(app *platformv1.Application, name string) (spec *platformv1.ComponentSpec, refusal string) {
+	state, _ := e.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
+	if state.Bundle == nil {
+		return nil, fmt.Sprintf("plugin %s version %s is gone or broken", app.Spec.Plugin, app.Spec.PluginVersion)
 	}
-	if facts.State.Bundle == nil {
-		return nil, fmt.Sprintf("plugin %s version %s is gone or broken", app.Spec.Plugin, app.Spec.PluginVersion), nil
-	}
-	specs, refused := render.Components(facts.State.Bundle, app)
+	specs, refused := render.Components(state.Bundle, app)
 	if refused != nil {
-		return nil, refused.Message, nil
+		return nil, refused.Message
 	}
 	i := slices.IndexFunc(specs, func(spec platformv1.ComponentSpec) bool { return spec.Component == name })
 	if i < 0 {
-		return nil, fmt.Sprintf("there is no component %q any more", name), nil
+		return nil, fmt.Sprintf("there is no component %q any more", name)
 	}
-	return &specs[i], "", nil
+	return &specs[i], ""
 }
 
 // In says whether a component has the value.

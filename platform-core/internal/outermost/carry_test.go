@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -21,6 +22,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/edits"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 )
@@ -209,5 +212,49 @@ func TestRespect(t *testing.T) {
 		if len(change.Warnings) != test.warnings || (refusal != "") != test.refused {
 			t.Errorf("%s: %q, %q", name, refusal, change.Warnings)
 		}
+	}
+}
+
+// stored is a cluster that has one object.
+type stored struct {
+	client.Reader
+	object client.Object
+}
+
+func (s stored) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.object)
+	obj.(*unstructured.Unstructured).Object = content
+	return err
+}
+
+// What is written of resources as a whole is what is declared by now but for what was edited, whatever the caches still have.
+func TestResourcesAreThoseDeclaredByNow(t *testing.T) {
+	bundle, _, problems := pluginfolder.Load("../engine/testdata/plugins/shop/1.0.0")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	index := plugin.NewIndex()
+	index.Set("shop", "1.0.0", bundle, nil)
+	declaring := func(memory string) *platformv1.Application {
+		app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+		app.Spec = platformv1.ApplicationSpec{Plugin: "shop", PluginVersion: "1.0.0", Version: "1.0", Topology: "tiers",
+			Components: []platformv1.ApplicationComponent{{Name: "web", Resources: limits(memory)}}}
+		return app
+	}
+	editor := Editor{Live: stored{object: declaring("2Gi")}, Index: index}
+	cached := declaring("1Gi")
+	spec, refusal := editor.Component(cached, "web")
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	before, kind, err := editor.Read(t.Context(), cached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, now := editor.declared(before, kind, cached, spec)
+	edited := []Value{{Field: fieldResources, Path: []string{"limits", "cpu"}, Value: "1"}}
+	want := []opsflow.FieldEdit{{Field: "components[web].resources", Value: map[string]any{"limits": map[string]any{"cpu": "1", "memory": "2Gi"}}}}
+	if got := fieldsOf(app, now, edited); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

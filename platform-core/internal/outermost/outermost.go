@@ -93,6 +93,11 @@ func (e Editor) Think(ctx context.Context, app *platformv1.Application, edit *op
 	if err != nil {
 		return nil, "", err
 	}
+	return e.think(ctx, app, before, kind, edit)
+}
+
+// think is Think with the outermost object as it was read, and its kind.
+func (e Editor) think(ctx context.Context, app *platformv1.Application, before *unstructured.Unstructured, kind typed.Registration, edit *opsflow.Edit) (*Change, string, error) {
 	object := NameOf(app)
 	ch := &Change{Before: before, After: before.DeepCopy(), Live: app}
 	spec, ok := ch.After.Object["spec"].(map[string]any)
@@ -180,10 +185,12 @@ func shown(value any) string {
 // respect refuses to change what a GitOps tool owns, which would write it back, and warns about everybody else.
 func (e Editor) respect(ch *Change, object, field string, ownership opsflow.Ownership) (refusal string) {
 	field, path := opsflow.Plain(field), field
-	owners := opsflow.OwnersOf(ch.Before.GetManagedFields(), path, editors...)
-	if i := slices.IndexFunc(owners, e.isRespected); i >= 0 && ownership != opsflow.OverrideOwner {
+	entries := ch.Before.GetManagedFields()
+	owners := opsflow.OwnersOf(entries, path, editors...)
+	those := slices.Concat(owners, opsflow.WritersOf(entries, path))
+	if i := slices.IndexFunc(those, e.isRespected); i >= 0 && ownership != opsflow.OverrideOwner {
 		return fmt.Sprintf("spec.%s of %s is managed by %s, which would write it back: change it where that gets it from, or set force to change it here until its next synchronisation",
-			field, object, owners[i])
+			field, object, those[i])
 	}
 	if len(owners) > 0 {
 		ch.Warnings = append(ch.Warnings, fmt.Sprintf("spec.%s, set by %s, was changed by %s: the next apply of %s reverts that unless it says the same",
@@ -278,6 +285,6 @@ func (e Editor) Compile(object *unstructured.Unstructured, kind typed.Registrati
 	if err != nil {
 		return nil, err
 	}
-	app.UID, app.Status.Plugin = live.UID, live.Status.Plugin
+	app.UID, app.OwnerReferences, app.Status.Plugin = live.UID, live.OwnerReferences, live.Status.Plugin
 	return app, nil
 }

@@ -105,24 +105,33 @@ func (a *Applier) ApplyWithout(ctx context.Context, obj client.Object, path ...s
 	if err != nil {
 		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
 	}
-	given, err := fingerprintOf(obj, path...)
+	want, err := a.wanted(live, obj, path...)
+	switch {
+	case err != nil || want == nil:
+		return Unchanged, err
+	case live == nil:
+		return a.create(ctx, obj, want)
+	}
+	return a.bring(ctx, live, want, a.force)
+}
+
+// wanted is what is to be compared with a live object, and sent; nil where that was found before to be as wanted.
+func (a *Applier) wanted(live, obj client.Object, without ...string) (*desired, error) {
+	given, err := fingerprintOf(obj, without...)
 	if err != nil {
-		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
+		return nil, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
 	}
 	if live != nil {
 		if last, found := a.checked.Get(live.GetUID()); found && last == (check{given: given, stamp: stampOf(live)}) {
-			return Unchanged, nil
+			return nil, nil
 		}
 	}
-	want, err := a.desired(obj, path...)
+	want, err := a.desired(obj, without...)
 	if err != nil {
-		return Unchanged, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
+		return nil, fmt.Errorf("cannot apply %s: %w", describe(obj), err)
 	}
 	want.given = given
-	if live == nil {
-		return a.create(ctx, obj, want)
-	}
-	return a.update(ctx, live, want)
+	return want, nil
 }
 
 // Would says what ApplyWithout would do, and writes nothing.
@@ -260,11 +269,11 @@ func (a *Applier) create(ctx context.Context, obj client.Object, want *desired) 
 	if live == nil {
 		return Unchanged, fmt.Errorf("cannot create %s: %w", want, err)
 	}
-	return a.update(ctx, live, want)
+	return a.bring(ctx, live, want, a.force)
 }
 
-// update brings a live object to what is wanted.
-func (a *Applier) update(ctx context.Context, live client.Object, want *desired) (Change, error) {
+// bring brings a live object to what is wanted, by a write where it is not so.
+func (a *Applier) bring(ctx context.Context, live client.Object, want *desired, write func(context.Context, client.Object, *desired) error) (Change, error) {
 	if err := checkOwner(a.client.Scheme(), want.object, live); err != nil {
 		return Unchanged, err
 	}
@@ -279,17 +288,22 @@ func (a *Applier) update(ctx context.Context, live client.Object, want *desired)
 		a.checked.Add(live.GetUID(), check{given: want.given, stamp: stampOf(live)})
 		return Unchanged, nil
 	}
-	if err := a.force(ctx, live, want, want.patch()); err != nil {
+	if err := write(ctx, live, want); err != nil {
 		return Unchanged, err
 	}
 	return Updated, nil
 }
 
-// force writes a patch with what is wanted, whatever the live object is like. The patch has the server's answer then.
-func (a *Applier) force(ctx context.Context, live client.Object, want *desired, patch *unstructured.Unstructured) error {
+// force writes what is wanted, whatever the live object is like by now.
+func (a *Applier) force(ctx context.Context, live client.Object, want *desired) error {
+	return a.write(ctx, live, want, want.patch(), client.ForceOwnership)
+}
+
+// write applies a patch with what is wanted, which has the server's answer then.
+func (a *Applier) write(ctx context.Context, live client.Object, want *desired, patch *unstructured.Unstructured, options ...client.ApplyOption) error {
 	// The UID makes the server refuse when this object was replaced meanwhile.
 	patch.SetUID(live.GetUID())
-	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), client.FieldOwner(a.owner), client.ForceOwnership)
+	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(patch), append(options, client.FieldOwner(a.owner))...)
 	if err != nil {
 		return fmt.Errorf("cannot update %s: %w", want, err)
 	}

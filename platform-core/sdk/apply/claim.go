@@ -23,10 +23,41 @@ func (a *Applier) Claim(ctx context.Context, live, obj client.Object, without ..
 	if err := checkOwner(a.client.Scheme(), want.object, live); err != nil || live.GetDeletionTimestamp() != nil {
 		return Unchanged, err
 	}
+	return a.forceOn(ctx, live, want)
+}
+
+// ApplyTo is ApplyWithout on an object as it was read. It is refused with a conflict when somebody else has written since, to anything but the status, what
+// obj says otherwise: who reads the object again sees what that is. What he takes out in that time, of which the server keeps no trace, is put back.
+func (a *Applier) ApplyTo(ctx context.Context, live, obj client.Object, without ...string) (Change, error) {
+	a.made.Remove(nameFor(obj))
+	want, err := a.wanted(live, obj, without...)
+	if err != nil || want == nil {
+		return Unchanged, err
+	}
+	return a.bring(ctx, live, want, a.yielding)
+}
+
+// yielding writes what is wanted where nobody else owns what it changes, or did already when the object was read. So it asks for no version of the
+// object, which its status changes, too.
+func (a *Applier) yielding(ctx context.Context, live client.Object, want *desired) error {
+	err := a.write(ctx, live, want, want.patch())
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	again, readErr := a.sameAs(ctx, live)
+	if readErr != nil || again == nil {
+		return err
+	}
+	_, err = a.forceOn(ctx, again, want)
+	return err
+}
+
+// forceOn writes what is wanted on an object as it was read, whatever that is like, and again where only its status has changed since.
+func (a *Applier) forceOn(ctx context.Context, live client.Object, want *desired) (Change, error) {
 	for tries := 1; ; tries++ {
 		patch := want.patch()
 		patch.SetResourceVersion(live.GetResourceVersion())
-		err := a.force(ctx, live, want, patch)
+		err := a.write(ctx, live, want, patch, client.ForceOwnership)
 		if err == nil && patch.GetResourceVersion() == live.GetResourceVersion() {
 			return Unchanged, nil
 		}
@@ -36,12 +67,21 @@ func (a *Applier) Claim(ctx context.Context, live, obj client.Object, without ..
 		if !apierrors.IsConflict(err) || tries == claimTries {
 			return Unchanged, err
 		}
-		again, readErr := read(ctx, a.live, obj)
-		if readErr != nil || again == nil || again.GetUID() != live.GetUID() || stampOf(again) != stampOf(live) {
+		again, readErr := a.sameAs(ctx, live)
+		if readErr != nil || again == nil {
 			return Unchanged, err
 		}
 		live = again
 	}
+}
+
+// sameAs reads an object past the cache; nil when anything but its status has changed since live was read.
+func (a *Applier) sameAs(ctx context.Context, live client.Object) (client.Object, error) {
+	again, err := read(ctx, a.live, live)
+	if err != nil || again == nil || again.GetUID() != live.GetUID() || stampOf(again) != stampOf(live) {
+		return nil, err
+	}
+	return again, nil
 }
 
 // IsAppliedAs says whether a live object was last applied as obj, whatever others made of it since.

@@ -11,7 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 )
 
@@ -99,4 +102,65 @@ func TestDriftAndClaim(t *testing.T) {
 			t.Errorf("ours is %s", entry.FieldsV1.GetRawString())
 		}
 	}
+}
+
+// What somebody else writes after an object was read is not overwritten: the apply is refused, as often as it is tried with what was read before. Once it
+// is seen, and where it is the status alone, it holds up nobody.
+func TestApplyToYields(t *testing.T) {
+	b := newBench(t)
+	pod := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}}}
+	set := b.workloadSet("yields", pod)
+	b.expect(set, apply.Created, 1)
+	read := func() *platformv1.WorkloadSet {
+		t.Helper()
+		live := &platformv1.WorkloadSet{ObjectMeta: b.meta("yields")}
+		b.read(live)
+		return live
+	}
+	ready := func(pods int32) {
+		t.Helper()
+		live := read()
+		live.Status.ReadyReplicas = pods
+		if err := env.Client.Status().Update(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := func(live *platformv1.WorkloadSet, want apply.Change, writes int) {
+		t.Helper()
+		b.writes.Count()
+		if change, err := b.ApplyTo(t.Context(), live, set); change != want || err != nil {
+			t.Errorf("got %s, %v; want %s", change, err, want)
+		}
+		if n := b.writes.Count(); n != writes {
+			t.Errorf("%d writes, want %d", n, writes)
+		}
+	}
+	seen := read()
+	to(seen, apply.Unchanged, 0)
+	scaled := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":5}}`))
+	if err := env.Client.Patch(t.Context(), read(), scaled, client.FieldOwner("autoscaler")); err != nil {
+		t.Fatal(err)
+	}
+	set.Spec.Version = "7.2"
+	for range 2 {
+		if change, err := b.ApplyTo(t.Context(), seen, set); change != apply.Unchanged || !apierrors.IsConflict(err) {
+			t.Errorf("got %s, %v; want a conflict", change, err)
+		}
+	}
+	if live := read(); live.Spec.Replicas != 5 || live.Spec.Version != "7.0" {
+		t.Errorf("%d replicas of version %s are left", live.Spec.Replicas, live.Spec.Version)
+	}
+	// It is seen now: that it was his does not matter any more.
+	seen = read()
+	ready(1)
+	to(seen, apply.Updated, 2)
+	if live := read(); live.Spec.Replicas != 1 || live.Spec.Version != "7.2" {
+		t.Errorf("%d replicas of version %s", live.Spec.Replicas, live.Spec.Version)
+	}
+	// Of what is nobody else's the status may change meanwhile.
+	seen = read()
+	ready(0)
+	set.Spec.Version = "7.4"
+	to(seen, apply.Updated, 1)
+	to(read(), apply.Unchanged, 0)
 }

@@ -37,7 +37,7 @@ func (c *Controller) applyComponent(ctx context.Context, app *platformv1.Applica
 		return apply.Unchanged, outcome.Failed(err)
 	}
 	if !found.Any() {
-		change, err := c.apply.Apply(ctx, wanted)
+		change, err := c.apply.ApplyTo(ctx, live, wanted)
 		return change, apply.Outcome(err)
 	}
 	found.Have(isHad(&wanted.Spec))

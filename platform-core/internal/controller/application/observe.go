@@ -29,6 +29,8 @@ type facts struct {
 	publisher string
 	// components that the Application owns, by their name in the plugin.
 	components map[string]*platformv1.Component
+	// made are the sets that there are of components that others edited, with the pods that each has, by component.
+	made map[string][]platformv1.ComponentSet
 	// passwords by credential, those that users supply and those that were generated; absent when the Secret or key is.
 	passwords map[string]string
 	// credentials are the Secrets that the pods mount, by credential.
@@ -65,6 +67,9 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 	if err := c.observeComponents(ctx, app, f); err != nil {
 		return nil, err
 	}
+	if err := c.observeMade(ctx, app, f); err != nil {
+		return nil, err
+	}
 	if err := c.observeBackup(ctx, app, f); err != nil {
 		return nil, err
 	}
@@ -89,6 +94,27 @@ func (c *Controller) observeComponents(ctx context.Context, app *platformv1.Appl
 	for i := range components.Items {
 		if metav1.IsControlledBy(&components.Items[i], app) {
 			f.components[components.Items[i].Spec.Component] = &components.Items[i]
+		}
+	}
+	return nil
+}
+
+// observeMade reads the sets of components that others edited: how many pods there are, those do not say.
+func (c *Controller) observeMade(ctx context.Context, app *platformv1.Application, f *facts) error {
+	f.made = map[string][]platformv1.ComponentSet{}
+	for name, component := range f.components {
+		if !isEdited(component) {
+			continue
+		}
+		var sets platformv1.WorkloadSetList
+		if err := c.client.List(ctx, &sets, client.InNamespace(app.Namespace), client.MatchingLabels{
+			platformv1.ApplicationLabel: app.Name, platformv1.ComponentLabel: name}); err != nil {
+			return err
+		}
+		for i := range sets.Items {
+			if spec := &sets.Items[i].Spec; metav1.IsControlledBy(&sets.Items[i], component) {
+				f.made[name] = append(f.made[name], platformv1.ComponentSet{Name: spec.Set, Replicas: &spec.Replicas, ExcludedOrdinals: spec.ExcludedOrdinals})
+			}
 		}
 	}
 	return nil

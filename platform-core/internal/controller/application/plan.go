@@ -46,22 +46,33 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 }
 
 // declaredBefore are the Components as they were made from the Application, which says what it may change to. What others made of them since does not
-// count where the spec was taken up already: it stands, and they follow from it.
+// count: where the spec was taken up already it stands, and they follow from it; where a newer one waits, the sets say how many pods there are.
 func declaredBefore(app *platformv1.Application, f *facts) map[string]*platformv1.Component {
-	if f.taken == 0 || f.taken < app.Generation || !slices.ContainsFunc(slices.Collect(maps.Values(f.components)), isEdited) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(f.components)), isEdited) {
 		return f.components
 	}
-	specs, refusals := render.CheckedComponents(f.state.Bundle, app)
-	if len(refusals) > 0 {
-		return f.components
+	before := func(live *platformv1.Component) {
+		if made := f.made[live.Spec.Component]; len(made) > 0 {
+			live.Spec.Sets = made
+		}
+	}
+	if f.taken > 0 && f.taken >= app.Generation {
+		specs, refusals := render.CheckedComponents(f.state.Bundle, app)
+		if len(refusals) > 0 {
+			return f.components
+		}
+		before = func(live *platformv1.Component) {
+			if i := slices.IndexFunc(specs, func(spec platformv1.ComponentSpec) bool { return spec.Component == live.Spec.Component }); i >= 0 {
+				specs[i].RestoreFrom = live.Spec.RestoreFrom
+				live.Spec = specs[i]
+			}
+		}
 	}
 	components := maps.Clone(f.components)
-	for i := range specs {
-		if live := f.components[specs[i].Component]; live != nil && isEdited(live) {
-			declared := live.DeepCopy()
-			specs[i].RestoreFrom = live.Spec.RestoreFrom
-			declared.Spec = specs[i]
-			components[specs[i].Component] = declared
+	for name, live := range components {
+		if isEdited(live) {
+			components[name] = live.DeepCopy()
+			before(components[name])
 		}
 	}
 	return components

@@ -108,10 +108,17 @@ func (c *Controller) applyEach(ctx context.Context, component *platformv1.Compon
 
 // applyWanted applies a set, one that is autoscaled without its number of pods.
 func (c *Controller) applyWanted(ctx context.Context, component *platformv1.Component, f *facts, set *platformv1.WorkloadSet) (apply.Change, error) {
-	if set.Spec.Scaling == platformv1.SetScalingAuto {
-		return c.applyAutoscaled(ctx, component, f.sets[set.Name], set)
+	live := f.sets[set.Name]
+	switch {
+	case set.Spec.Scaling == platformv1.SetScalingAuto:
+		return c.applyAutoscaled(ctx, component, live, set)
+	case live == nil:
+		return c.applyOwned(ctx, component, set)
 	}
-	return c.applyOwned(ctx, component, set)
+	if err := controllerutil.SetControllerReference(component, set, c.client.Scheme()); err != nil {
+		return apply.Unchanged, err
+	}
+	return c.apply.ApplyTo(ctx, live, set)
 }
 
 // owned are the objects that go when they are no longer wanted.

@@ -32,7 +32,7 @@ func (c *Controller) applyAutoscaled(ctx context.Context, component *platformv1.
 	if err := controllerutil.SetControllerReference(component, set, c.client.Scheme()); err != nil {
 		return apply.Unchanged, err
 	}
-	return c.apply.ApplyWithout(ctx, set, replicasField()...)
+	return c.apply.ApplyTo(ctx, live, set, replicasField()...)
 }
 
 func replicasField() []string { return []string{"spec", "replicas"} }

@@ -181,6 +181,9 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if refused != nil {
 		return *refused
 	}
+	if o := c.spare(ctx, component, f, output); o.Kind() != outcome.KindDone {
+		return o
+	}
 	m, err := c.observeMembers(ctx, component, f, output)
 	if err != nil {
 		return outcome.Failed(err)
