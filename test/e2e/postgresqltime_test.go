@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,7 @@ func TestPostgreSQLPointInTime(t *testing.T) {
 	m.begins(first, "1 2")
 	m.begins(second, "1 2 3 4")
 	m.refusesOthers()
+	m.refusesInPlace()
 	m.answers(m.pool, "1 2 3 4 5", "SELECT string_agg(n::text, ' ' ORDER BY n) FROM kept")
 }
 
@@ -194,6 +196,19 @@ func (m *timeMachine) refusesOthers() {
 	}
 	m.at("late", time.Now().Add(24*time.Hour).UTC().Format(time.RFC3339))
 	m.waits("late", platformv1.ReasonTargetOutOfRange, "when the last transaction ended that is archived")
+}
+
+// refusesInPlace: the log of restored data would lead on from no Backup, so that the instance goes on as it is.
+func (m *timeMachine) refusesInPlace() {
+	m.Helper()
+	before := m.volumes(m.application().name)
+	m.create(restoreOf("in-place", "base-backup", m.reference()))
+	if op := m.finished("in-place", readyIn); op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, "keeps its log in an archive") {
+		m.Errorf("the Operation is %s: %s", op.Status.Phase, op.Status.Error)
+	}
+	if after := m.volumes(m.application().name); !slices.Equal(after, before) {
+		m.Errorf("it has the volumes %v, and had %v", after, before)
+	}
 }
 
 // waits: the instance says why it does not begin, and has no pod.

@@ -40,6 +40,7 @@ func TestRestoreInPlace(t *testing.T) {
 	i.must("EVAL", spoilKeys, "0")
 	t.Run("of data that is damaged", func(t *testing.T) { i.in(t).checkDamagedInPlace() })
 	t.Run("that is cancelled", func(t *testing.T) { i.in(t).checkCancelledInPlace() })
+	t.Run("that is cancelled when the pods have gone", func(t *testing.T) { i.in(t).checkReturned() })
 	t.Run("of a Redis with replicas", func(t *testing.T) { i.in(t).checkInPlace(sum) })
 	t.Run("of a PostgreSQL alone", func(t *testing.T) { s.in(t).checkPostgreSQLInPlace() })
 	// What is left goes with the namespace.
@@ -103,6 +104,46 @@ func (i *instance) checkCancelledInPlace() {
 	if err := world.client.Patch(i.ctx, op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
 		i.Fatal(err)
 	}
+	i.cancelled(op)
+	i.serves(sum, before)
+}
+
+// checkReturned: until it is opened, all that was acknowledged before the pods ended is there again: also what the safety copy, which is taken under load,
+// does not have.
+func (i *instance) checkReturned() {
+	sum := i.must("EVAL", sumKeys, "0")
+	w := i.startWriter()
+	op := restoreOf("regretted", "first-backup", i.reference())
+	i.create(op)
+	i.eventually(3*readyIn, "its pods go to the restored data", func() error {
+		if err := i.get(op.Name, op); err != nil {
+			return err
+		}
+		for _, step := range op.Status.Steps {
+			if step.Name == "swap" && step.Phase == platformv1.OperationRunning {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is %s: %s", op.Status.Phase, op.Status.Error)
+	})
+	if err := world.client.Patch(i.ctx, op, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cancel":true}}`))); err != nil {
+		i.Fatal(err)
+	}
+	i.cancelled(op)
+	i.ready()
+	w.stop()
+	w.judge("writes while a restore is taken back", 3*readyIn)
+	if got := i.must("EVAL", sumKeys, "0"); got != sum {
+		i.Errorf("it has the sum %s, and had %s", got, sum)
+	}
+	if left := i.volumes(i.application()); len(left) != 2 {
+		i.Errorf("there are the volumes %v", left)
+	}
+}
+
+// cancelled waits until an Operation is.
+func (i *instance) cancelled(op *platformv1.Operation) {
+	i.Helper()
 	i.eventually(readyIn, "it is cancelled", func() error {
 		if err := i.get(op.Name, op); err != nil {
 			return err
@@ -112,7 +153,6 @@ func (i *instance) checkCancelledInPlace() {
 		}
 		return nil
 	})
-	i.serves(sum, before)
 }
 
 // checkInPlace: a mover and the operator are killed on the way, and the instance has all of the Backup, under the password that it had.

@@ -133,6 +133,9 @@ type WriterRecord struct {
 	// data is the generation of the volumes that the members have; empty for those that the set was made with.
 	// +optional
 	Data string `json:"data,omitempty"`
+	// access that clients had to those volumes last: Closed when they were never led to the data there, or not any more. Default Open.
+	// +optional
+	Access DataAccess `json:"access,omitempty"`
 	// changes are the latest terms, the last one last: how each began and who was named in it.
 	// +optional
 	// +listType=atomic

@@ -3,6 +3,8 @@
 package v1
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -444,6 +446,11 @@ func (w *WorkloadSet) FirstPod() string {
 	return PodNameFor(w.Name, ordinals[0])
 }
 
+// Wants says whether a pod by this name is among those that the set is to have.
+func (w *WorkloadSet) Wants(pod string) bool {
+	return slices.ContainsFunc(w.Spec.Ordinals(), func(ordinal int32) bool { return PodNameFor(w.Name, ordinal) == pod })
+}
+
 // Ordinals returns those that the pods of the set have, in order.
 func (s *WorkloadSetSpec) Ordinals() []int32 { return OrdinalsOf(s.Replicas, s.ExcludedOrdinals) }
 
@@ -453,6 +460,14 @@ func (s *WorkloadSetSpec) Generation() string {
 		return ""
 	}
 	return s.Data.Generation
+}
+
+// Access that clients have to the volumes: DataClosed, or empty for DataOpen.
+func (s *WorkloadSetSpec) Access() DataAccess {
+	if s.IsClosed() {
+		return DataClosed
+	}
+	return ""
 }
 
 // IsClosed says whether no client is led to a pod that takes writes.

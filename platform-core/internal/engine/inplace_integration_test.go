@@ -164,6 +164,26 @@ func TestRestoreInPlaceIsRefused(t *testing.T) {
 	}
 }
 
+// An instance that keeps its log in an archive is refused: by the credential that its method reads such a log with.
+func TestRestoreInPlaceOfAnArchiveIsRefused(t *testing.T) {
+	app, played, backup := restorableHere(t)
+	run(t, -1)
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "log-keys"}, StringData: map[string]string{"secret": "x"}})
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Credentials = []platformv1.Credential{{Name: "keys", PasswordFrom: platformv1.SecretKeyReference{Name: "log-keys", Key: "secret"}}}
+	})
+	testkit.WaitForReady(t, env.Client, app)
+	before := podOf(t, app)
+	status := ends(t, operate(t, app, "back", "Restore", nil, "backup", backup.Name), platformv1.OperationFailed)
+	if !strings.Contains(status.Error, `keeps its log in an archive (credential "keys")`) || !strings.Contains(status.Error, "take the archive out") {
+		t.Errorf("it says %q", status.Error)
+	}
+	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 0 {
+		t.Errorf("there were %d movers", len(movers))
+	}
+	stillServes(t, app, before)
+}
+
 // Data that is damaged leaves the instance as it was; a mover that is lost has a successor.
 func TestRestoreInPlaceThatFails(t *testing.T) {
 	app, played, backup := restorableHere(t)

@@ -42,6 +42,8 @@ func wayBack(t *testing.T) (*platformv1.Application, *jobs) {
             credentials: [{name: keys}]
         facts:
 `)
+		replaced(t, parts, "components", "components.yaml", "\ncredentials:\n", "\ncredentials:\n  - {name: keys, username: keys, supplied: true}\n")
+		replaced(t, parts, "components", "components.yaml", "\n    credentials: [default, sentinel]\n", "\n    credentials: [default, sentinel, keys]\n")
 	})
 	app, played := kept(t)
 	t.Cleanup(func() { played.moves = nil })

@@ -156,6 +156,8 @@ type Pod struct {
 	Reluctance string
 	// Established says that it has the label of the role that writes.
 	Established bool
+	// Blank says that it waits for a node and has no volume yet, so that nothing can have been written there.
+	Blank bool
 	// Order among candidates, and how far behind it is, where reports tell.
 	Measurement Measurement
 	// History of its data as it reports it, see Measurement.

@@ -33,8 +33,12 @@ func Plan(f Facts, m *Memory) Decision {
 func (f *Facts) bootstrap() Decision {
 	d := Decision{State: Starting}
 	var members []permission.Member
-	for _, name := range f.Wanted {
+	for i, name := range f.Wanted {
 		p := f.pod(name)
+		if i > 0 && f.Record.Term > 0 && p != nil && p.Blank {
+			// The first has the data of these volumes, and this one has none that could say otherwise.
+			continue
+		}
 		if p == nil || p.Presence != Alive || p.Member.Identity == "" {
 			d.Message = fmt.Sprintf("the first writer is named when all %d pods are there: waiting for %s", len(f.Wanted), name)
 			return d

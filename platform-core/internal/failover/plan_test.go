@@ -358,6 +358,17 @@ func TestOtherVolumesHaveANewFirstWriter(t *testing.T) {
 	if s.Record.Primary == nil || s.Record.Primary.Name != "a-0" || s.Record.Term <= founded || len(s.Record.List.Members) != 1 || s.Record.List.Version <= f.Record.List.Version || s.Change != nil {
 		t.Errorf("it writes %v, by %+v", s, s.Change)
 	}
+	// One that has no volume yet has nothing to say, but of the first it is waited for.
+	blank := f
+	blank.Pods = slices.Clone(f.Pods)
+	blank.Pods[2].Member, blank.Pods[2].Blank = failover.Known{}, true
+	if d := failover.Plan(blank, &failover.Memory{}); len(d.Steps) != 1 || d.Steps[0].Record.Primary == nil {
+		t.Errorf("with one that has no volume it says %q", d.Message)
+	}
+	blank.Pods[0].Member, blank.Pods[0].Blank = failover.Known{}, true
+	if d := failover.Plan(blank, &failover.Memory{}); len(d.Steps) != 0 {
+		t.Errorf("without the volume of the first it does %v", d.Steps)
+	}
 	// One is missing, which may be the one that has the data.
 	f.Pods = f.Pods[1:]
 	if d := failover.Plan(f, &failover.Memory{}); len(d.Steps) != 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,9 @@ const (
 	OutputFormer = "formerData"
 	// OutputMark is what the volumes are marked with that have all of it: the UID of the Backup.
 	OutputMark = "backupUID"
+	// OutputFormerTerm is one of the step that swaps: the term of the record of who wrote on the volumes of before, when the pods had left them. Absent where
+	// nobody is on record.
+	OutputFormerTerm = "formerTerm"
 )
 
 // outputDone says that a step has had its one effect.
@@ -49,6 +53,9 @@ type Data struct {
 	Generation, Former, Mark string
 	// Copy is the Backup of what the pods had before, and CopyDigest the sum of what is kept of it; empty for none. These are for DataSwap and DataDrop only.
 	Copy, CopyDigest string
+	// FormerTerm is the term of the record of who wrote on the volumes of Former, as it was when the pods had left them; 0 where nobody is on record. It is
+	// for DataDrop only.
+	FormerTerm int64
 	// Backup by name, the name of the Job that brings its data, and how long that may take. These are for DataPrepare only.
 	Backup, Job string
 	Deadline    time.Duration
@@ -85,6 +92,8 @@ type DataState struct {
 	Message string
 	// Astray says why the set does not take up what its spec asks for, so that pods stay on the volumes that they have; empty when it does.
 	Astray string
+	// Terms of the records of who wrote on volumes that the pods had before, by their generation.
+	Terms map[string]int64
 }
 
 // verbs of steps, but for the one that prepares.
@@ -121,6 +130,9 @@ func (s dataStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 		if wanted.Verb == DataSwap || wanted.Verb == DataDrop {
 			wanted.Copy, wanted.CopyDigest = r.copied()
 		}
+		if wanted.Verb == DataDrop {
+			wanted.FormerTerm = r.formerTerm()
+		}
 		answer, v := r.answer(&Effect{Key: r.key(step, ""), Data: wanted}, "the volumes "+wanted.Generation)
 		if answer == nil {
 			if v.failed != "" && !r.facts.Template.Compensates(t.Name) {
@@ -134,31 +146,47 @@ func (s dataStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 			setOutput(step, name, value)
 		}
 	}
-	return s.settled(r, t.Engine.Do, prepared)
+	v := s.settled(r, t.Engine.Do, prepared)
+	if term, known := r.facts.Data[prepared[OutputWorkloadSet]].Terms[prepared[OutputFormer]]; known && v.done() && t.Engine.Do == plugin.EngineSwapData {
+		setOutput(step, OutputFormerTerm, strconv.FormatInt(term, 10))
+	}
+	return v
+}
+
+// stepThat is how the first step of the template stands that does something; nil when it has none.
+func (r *run) stepThat(verb plugin.EngineVerb) *platformv1.StepStatus {
+	for i := range r.facts.Template.Steps {
+		if t := &r.facts.Template.Steps[i]; does(*t, verb) {
+			return r.find(t.Name)
+		}
+	}
+	return nil
 }
 
 // prepared are the outputs of the step that prepared data; nil when it has come to nothing.
 func (r *run) prepared() map[string]string {
-	for i := range r.facts.Template.Steps {
-		if t := &r.facts.Template.Steps[i]; does(*t, plugin.EnginePrepareData) {
-			if step := r.find(t.Name); step != nil && step.Outputs[OutputWorkloadSet] != "" {
-				return step.Outputs
-			}
-		}
+	if step := r.stepThat(plugin.EnginePrepareData); step != nil && step.Outputs[OutputWorkloadSet] != "" {
+		return step.Outputs
 	}
 	return nil
 }
 
 // copied is the Backup that was made of what the pods had before; empty for none.
 func (r *run) copied() (name, digest string) {
-	for i := range r.facts.Template.Steps {
-		if t := &r.facts.Template.Steps[i]; does(*t, plugin.EngineBackup) {
-			if step := r.find(t.Name); step != nil && step.Phase == platformv1.OperationSucceeded {
-				return step.Outputs[OutputBackup], step.Outputs[OutputDigest]
-			}
-		}
+	if step := r.stepThat(plugin.EngineBackup); step != nil && step.Phase == platformv1.OperationSucceeded {
+		return step.Outputs[OutputBackup], step.Outputs[OutputDigest]
 	}
 	return "", ""
+}
+
+// formerTerm is the term of the record of the volumes of before, as the swap left it; 0 for none.
+func (r *run) formerTerm() int64 {
+	step := r.stepThat(plugin.EngineSwapData)
+	if step == nil {
+		return 0
+	}
+	term, _ := strconv.ParseInt(step.Outputs[OutputFormerTerm], 10, 64)
+	return term
 }
 
 // settled is done when the pods are where a step wants them.

@@ -26,6 +26,8 @@ type restoring struct {
 	refused map[DataVerb]string
 	// busy is a verb that is to be asked for again later; empty for none.
 	busy DataVerb
+	// term in which the volumes of before were written last when the pods left them; 0 where nobody is on record.
+	term int64
 	// set that it is about, as far as that is known.
 	set string
 }
@@ -93,6 +95,9 @@ func (r *restoring) answer(e *Effect) *Answer {
 	if copies := r.op.Spec.Parameters["safetyCopy"] != "Skip"; verb == DataSwap && (e.Data.Copy != "") != copies {
 		r.t.Errorf("it swaps %+v", e.Data)
 	}
+	if verb == DataDrop && e.Data.FormerTerm != r.term {
+		r.t.Errorf("it drops what was written last in term %d, want %d", e.Data.FormerTerm, r.term)
+	}
 	if verb == DataDrop && (e.Data.Mark != "uid" || e.Data.Copy == "" || e.Data.CopyDigest == "") {
 		r.t.Errorf("it drops %+v", e.Data)
 	}
@@ -144,6 +149,22 @@ func TestRestoreGoesThrough(t *testing.T) {
 	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p"}
 	r.turn()
 	r.is(platformv1.OperationSucceeded, "", DataPrepare, DataSwap, DataOpen, DataDrop)
+}
+
+// What is known of who wrote before is what was so when the pods left, also where the run is tried again.
+func TestRestoreDropsWhatItLeft(t *testing.T) {
+	r := newRestoring(t, there, nil)
+	r.term = 4
+	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p", Terms: map[string]int64{"": 4, "g9": 7}}
+	r.refused[DataDrop] = "the store is away"
+	r.turn()
+	r.is(platformv1.OperationFailed, "the store is away", DataPrepare, DataSwap, DataOpen, DataDrop)
+	// They were written again meanwhile.
+	r.facts.Data["s"] = DataState{Generation: "01234567", Writes: "p", Serves: "p", Terms: map[string]int64{"": 6}}
+	earlier := r.again()
+	delete(r.refused, DataDrop)
+	r.goOn(Start(r.op, "redis-a", r.facts, earlier))
+	r.is(platformv1.OperationSucceeded, "", DataDrop)
 }
 
 // Whatever comes of it before clients are led there, the volumes of before are in place, and the others are gone.

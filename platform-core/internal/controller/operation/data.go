@@ -36,10 +36,12 @@ func (c *Controller) data(ctx context.Context, op *platformv1.Operation, seen *o
 	}
 	set := &platformv1.WorkloadSet{}
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: wanted.Set}, set)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err) && wanted.Verb == opsflow.DataDiscard:
+		return c.discardMade(ctx, op, wanted.Generation)
+	case apierrors.IsNotFound(err):
 		return refuse("WorkloadSet %s is gone", wanted.Set), nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("cannot read WorkloadSet %q: %w", wanted.Set, err)
 	}
 	switch wanted.Verb {
@@ -107,7 +109,8 @@ func (c *Controller) openData(ctx context.Context, set *platformv1.WorkloadSet, 
 	return c.pointData(ctx, set, platformv1.SetData{Generation: wanted.Generation})
 }
 
-// returnData has the pods of a set go back to the volumes of before. Where these are gone, all stays as it is, and no client is led anywhere.
+// returnData has the pods of a set go back to the volumes of before. Where these are gone, or the pod is not wanted any more that wrote last there, all stays
+// as it is, and no client is led anywhere.
 func (c *Controller) returnData(ctx context.Context, set *platformv1.WorkloadSet, wanted *opsflow.Data) (*opsflow.Answer, error) {
 	switch set.Spec.Generation() {
 	case wanted.Former:
@@ -117,6 +120,11 @@ func (c *Controller) returnData(ctx context.Context, set *platformv1.WorkloadSet
 		return refuse("the pods of %s are to have volumes of generation %q by now, and not %q", set.Name, set.Spec.Generation(), wanted.Generation), nil
 	}
 	pod := wroteOn(set, wanted.Former)
+	if !set.Wants(pod) {
+		// What others have may lack what it acknowledged.
+		return refuse("pod %s, which wrote last on the volumes of before, is not wanted any more: scale back so that pod %s is wanted, then set spec.data.generation of WorkloadSet %s to %q and spec.data.access to Open; until then no client is led to the restored data",
+			pod, pod, set.Name, wanted.Former), nil
+	}
 	for _, volume := range set.Spec.Volumes {
 		claim, name := &corev1.PersistentVolumeClaim{}, platformv1.ClaimNameIn(wanted.Former, volume.Name, pod)
 		err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, claim)
@@ -215,7 +223,7 @@ func (c *Controller) deleteData(ctx context.Context, set *platformv1.WorkloadSet
 	return &opsflow.Answer{Outputs: map[string]string{"deleted": strconv.Itoa(deleted)}}, nil
 }
 
-// discardMade deletes the volumes that an Operation made, and of which it did not come to note the set. None was put in place.
+// discardMade deletes the volumes that an Operation made, where it did not come to note the set, or the set is gone. None was put in place.
 func (c *Controller) discardMade(ctx context.Context, op *platformv1.Operation, generation string) (*opsflow.Answer, error) {
 	var claims corev1.PersistentVolumeClaimList
 	if err := c.live.List(ctx, &claims, client.InNamespace(op.Namespace), client.MatchingLabels{platformv1.GenerationLabel: generation}); err != nil {
@@ -271,7 +279,7 @@ func (c *Controller) prepareData(ctx context.Context, op *platformv1.Operation, 
 		}
 		return answer, nil
 	}
-	lost, err := c.noteRestored(ctx, op, source)
+	lost, err := c.noteRestored(ctx, op, source, job)
 	if lost != "" {
 		answer.Job = opsflow.JobState{Phase: platformv1.OperationFailed, Message: lost}
 	}
@@ -308,10 +316,18 @@ func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, so
 	return c.createJob(ctx, job)
 }
 
-// noteRestored marks the claims that have all of the data: no others are ever put in place. lost says which of them is not there any more; then none is
-// marked.
-func (c *Controller) noteRestored(ctx context.Context, op *platformv1.Operation, source *restoreSource) (lost string, err error) {
-	claims := source.claims()
+// noteRestored marks the claims that have all of the data, which the Job brought: no others are ever put in place. lost says which of them is not there any
+// more, or does not have it; then none is marked.
+func (c *Controller) noteRestored(ctx context.Context, op *platformv1.Operation, source *restoreSource, job *batchv1.Job) (lost string, err error) {
+	if job.Labels[platformv1.BackupLabel] != string(source.backup.UID) {
+		return fmt.Sprintf("Job %s brought the data of Backup %q, and another Backup has its name by now", job.Name, source.backup.Name), nil
+	}
+	claims, filled := source.claims(), claimsOf(&job.Spec.Template.Spec)
+	for _, claim := range claims {
+		if !slices.Contains(filled, claim.Name) {
+			return fmt.Sprintf("Job %s did not fill claim %s: another pod is the first by now", job.Name, claim.Name), nil
+		}
+	}
 	for _, claim := range claims {
 		err := c.live.Get(ctx, client.ObjectKeyFromObject(claim), claim)
 		switch {
@@ -327,6 +343,17 @@ func (c *Controller) noteRestored(ctx context.Context, op *platformv1.Operation,
 		}
 	}
 	return "", nil
+}
+
+// claimsOf are the names of the claims that a pod mounts.
+func claimsOf(pod *corev1.PodSpec) []string {
+	var names []string
+	for _, volume := range pod.Volumes {
+		if claim := volume.PersistentVolumeClaim; claim != nil {
+			names = append(names, claim.ClaimName)
+		}
+	}
+	return names
 }
 
 // annotate notes something on a claim that was read; nil takes it away. One that was made anew under its name is not taken for it.
@@ -372,7 +399,13 @@ func (seen *observation) observeData(set *platformv1.WorkloadSet, pods []corev1.
 	if !opsflow.ChangesData(seen.facts.Template) {
 		return
 	}
-	state := opsflow.DataState{Generation: set.Spec.Generation()}
+	state := opsflow.DataState{Generation: set.Spec.Generation(), Terms: map[string]int64{}}
+	for _, record := range set.Status.FormerWriters {
+		state.Terms[record.Data] = record.Term
+	}
+	writer := set.Status.Writer
+	// Who may write is said of the volumes before a pod is made on them; a cache may yet have it the other way round.
+	recorded := writer == nil || writer.Data == state.Generation
 	if stalled := conditions.Get(set, platformv1.StalledCondition); stalled != nil && stalled.Status == metav1.ConditionTrue &&
 		stalled.Reason == platformv1.ReasonInvalidSpec && stalled.ObservedGeneration == set.Generation {
 		state.Astray = stalled.Message
@@ -390,7 +423,7 @@ func (seen *observation) observeData(set *platformv1.WorkloadSet, pods []corev1.
 			continue
 		}
 		said := factsOf(set, 0, pod.Name, pod)
-		if said.Presence != opsflow.PodRunning || said.Report.Health != report.Healthy {
+		if !recorded || said.Presence != opsflow.PodRunning || said.Report.Health != report.Healthy {
 			continue
 		}
 		if slices.ContainsFunc(set.Spec.Roles, func(r platformv1.SetRole) bool {

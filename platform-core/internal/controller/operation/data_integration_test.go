@@ -39,7 +39,7 @@ type dataFixture struct {
 func newDataFixture(t *testing.T) *dataFixture {
 	t.Helper()
 	own := (&fixture{t: t}).client(env.System.Config)
-	f := &dataFixture{T: t, c: &Controller{Deps: Deps{Settings: settings.New(render.Settings{AgentImage: "agents:1"}), Domain: testDomain}, client: own, live: own},
+	f := &dataFixture{T: t, c: &Controller{Deps: Deps{Now: time.Now, Settings: settings.New(render.Settings{AgentImage: "agents:1"}), Domain: testDomain}, client: own, live: own},
 		wanted: opsflow.Data{Set: setName, Generation: "g2", Mark: "backup-uid", Copy: "copy", CopyDigest: "sha256:1"}}
 	f.set = &platformv1.WorkloadSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: setName, Labels: map[string]string{platformv1.ApplicationUIDLabel: "uid"}},
@@ -103,10 +103,17 @@ func (f *dataFixture) mark(uid string) {
 // point says which volumes the set has.
 func (f *dataFixture) point(data string) { f.patch(f.set, `{"spec":{"data":`+data+`}}`) }
 
+// wrote says who wrote last on volumes that the pods had before.
+func (f *dataFixture) wrote(record string) {
+	f.Helper()
+	set := f.set.DeepCopy()
+	f.must(env.Client.Status().Patch(f.Context(), set, client.RawPatch(types.MergePatchType, []byte(`{"status":{"formerWriters":[`+record+`]}}`))))
+}
+
 // copied says how the safety copy stands.
 func (f *dataFixture) copied(phase platformv1.BackupPhase) {
 	backup := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "copy"}}
-	f.must(f.c.client.Status().Patch(f.Context(), backup, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"`+string(phase)+`","digest":"sha256:1"}}`))))
+	f.must(f.c.client.Status().Patch(f.Context(), backup, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"`+string(phase)+`","digest":"sha256:1","completionTime":"`+time.Now().UTC().Format(time.RFC3339)+`"}}`))))
 }
 
 // verifier is the Job that reads the safety copy.
@@ -207,6 +214,12 @@ func TestVolumesTakeTheirPlace(t *testing.T) {
 	f.must(env.Client.Delete(t.Context(), f.verifier(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	f.does(opsflow.DataDrop, "is read before those of before are deleted")
 	f.verified(`{"digest":"sha256:1"}`)
+	// Whatever was written there after the swap is in no copy.
+	f.wanted.FormerTerm = 4
+	f.does(opsflow.DataDrop, "not known any more who wrote")
+	f.wrote(`{"term":6,"list":{"version":2}}`)
+	f.does(opsflow.DataDrop, "were written again")
+	f.wrote(`{"term":4,"list":{"version":2}}`)
 	f.does(opsflow.DataDrop, "")
 	if f.claim("").DeletionTimestamp == nil || f.claim("g2").DeletionTimestamp != nil {
 		t.Error("the wrong volume goes")
@@ -230,14 +243,55 @@ func TestVolumesComeBack(t *testing.T) {
 	}
 }
 
+// A copy lacks what was written since, so that it stands for no volumes when it is older than some minutes, however long a swap waited.
+func TestAnOldSafetyCopy(t *testing.T) {
+	f := newDataFixture(t)
+	f.c.Now = func() time.Time { return time.Now().Add(longestCopyAge + time.Minute) }
+	f.does(opsflow.DataSwap, "lacks what was written since")
+	f.is(platformv1.SetData{})
+	f.c.Now = func() time.Time { return time.Now().Add(longestCopyAge - time.Minute) }
+	f.does(opsflow.DataSwap, "")
+	// Pods that have gone are not held up.
+	f.c.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	f.does(opsflow.DataSwap, "")
+	f.is(platformv1.SetData{Generation: "g2", Access: platformv1.DataClosed})
+}
+
+// What an Operation made goes also where the set is gone.
+func TestVolumesOfASetThatIsGone(t *testing.T) {
+	f := newDataFixture(t)
+	f.patch(f.claim("g2"), `{"metadata":{"annotations":{"`+platformv1.PreparedAnnotation+`":"op"}}}`)
+	f.wanted.Set = "gone"
+	f.does(opsflow.DataDiscard, "")
+	if f.claim("g2").DeletionTimestamp == nil {
+		t.Error("it stays")
+	}
+}
+
+// Pods do not go back without the one that wrote last: what others have may lack what it acknowledged.
+func TestVolumesOfAPodThatIsNotWanted(t *testing.T) {
+	f := newDataFixture(t)
+	f.point(`{"generation":"g2","access":"Closed"}`)
+	f.wrote(`{"term":4,"list":{"version":2},"primary":{"name":"` + setName + `-1","identity":"one"}}`)
+	second := accept.Claim(f.at(""), 1, f.set.Spec.Volumes[0])
+	f.must(env.Client.Create(t.Context(), second))
+	f.patch(f.set, `{"spec":{"replicas":1}}`)
+	f.does(opsflow.DataReturn, "scale back so that pod "+setName+"-1 is wanted")
+	f.is(platformv1.SetData{Generation: "g2", Access: platformv1.DataClosed})
+	f.patch(f.set, `{"spec":{"replicas":2}}`)
+	f.does(opsflow.DataReturn, "")
+	f.is(platformv1.SetData{})
+}
+
 // A claim that goes while it is filled is not noted as filled, nor is one that was made anew under its name.
 func TestVolumesThatGoWhileTheyAreFilled(t *testing.T) {
 	f := newDataFixture(t)
 	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "back", UID: "op"}}
 	source := &restoreSource{backup: &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{UID: "another"}}, set: f.at("g2")}
+	job := fillerOf(source, "another")
 	notes := func(want string) {
 		t.Helper()
-		lost, err := f.c.noteRestored(t.Context(), op, source)
+		lost, err := f.c.noteRestored(t.Context(), op, source, job)
 		if f.must(err); want == "" && lost != "" || !strings.Contains(lost, want) {
 			t.Errorf("it says %q, want %q", lost, want)
 		}
@@ -257,6 +311,43 @@ func TestVolumesThatGoWhileTheyAreFilled(t *testing.T) {
 	notes("was deleted while it was filled")
 	f.patch(f.claim("g2"), `{"metadata":{"finalizers":null}}`)
 	notes("was deleted while it was filled")
+}
+
+// fillerOf is a Job that fills the volumes of a source with the data of a Backup.
+func fillerOf(source *restoreSource, backup string) *batchv1.Job {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "fill", Labels: map[string]string{platformv1.BackupLabel: backup}}}
+	for _, claim := range source.claims() {
+		job.Spec.Template.Spec.Volumes = append(job.Spec.Template.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}})
+	}
+	return job
+}
+
+// Volumes have the data that was brought to them, and not that of whoever is the first pod, or of what has the name of the Backup, by now.
+func TestVolumesThatWereFilledForOthers(t *testing.T) {
+	f := newDataFixture(t)
+	op := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{Namespace: f.set.Namespace, Name: "back", UID: "op"}}
+	source := &restoreSource{backup: &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "another"}}, set: f.at("g2")}
+	f.patch(f.claim("g2"), `{"metadata":{"annotations":{"`+platformv1.PreparedAnnotation+`":"op"}}}`)
+	first := fillerOf(source, "another")
+	excluded := *source
+	excluded.set = f.at("g2")
+	excluded.set.Spec.ExcludedOrdinals = []int32{0}
+	for want, tc := range map[string]struct {
+		source *restoreSource
+		job    *batchv1.Job
+	}{
+		"another Backup has its name": {source, fillerOf(source, "former")},
+		"another pod is the first":    {&excluded, first},
+	} {
+		lost, err := f.c.noteRestored(t.Context(), op, tc.source, tc.job)
+		if f.must(err); !strings.Contains(lost, want) {
+			t.Errorf("it says %q, want %q", lost, want)
+		}
+	}
+	if got := f.claim("g2").Annotations[platformv1.RestoredAnnotation]; got != f.wanted.Mark {
+		t.Errorf("it is marked with %q", got)
+	}
 }
 
 // Volumes that an Operation made, and did not come to note, go with it; those of others stay.

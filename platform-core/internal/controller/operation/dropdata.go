@@ -5,6 +5,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -35,6 +36,9 @@ func (c *Controller) dropData(ctx context.Context, op *platformv1.Operation, set
 	if set.Spec.Generation() != wanted.Generation || set.Spec.IsClosed() {
 		return refuse("the pods of %s are to have volumes of generation %q by now, and clients may not be led there: %s", set.Name, set.Spec.Generation(), volumesKept), nil
 	}
+	if again := writtenAgain(set, wanted); again != "" {
+		return refuse("%s", again), nil
+	}
 	_, lost, err := c.restoredClaims(ctx, set, wanted)
 	if err != nil {
 		return nil, err
@@ -55,6 +59,24 @@ func (c *Controller) dropData(ctx context.Context, op *platformv1.Operation, set
 		return answer, err
 	}
 	return c.deleteData(ctx, set, wanted.Former)
+}
+
+// writtenAgain says why the safety copy cannot stand for the volumes of before: pods had them once more after they had left them, and what was written then is
+// nowhere else. Empty when they did not.
+func writtenAgain(set *platformv1.WorkloadSet, wanted *opsflow.Data) string {
+	const kept = "the volumes of before are kept: delete them yourself when nobody needs them"
+	if wanted.FormerTerm == 0 {
+		// Nobody was on record there.
+		return ""
+	}
+	i := slices.IndexFunc(set.Status.FormerWriters, func(record platformv1.WriterRecord) bool { return record.Data == wanted.Former })
+	switch {
+	case i < 0:
+		return "it is not known any more who wrote last on the volumes of before: " + kept
+	case set.Status.FormerWriters[i].Term > wanted.FormerTerm:
+		return "the volumes of before were written again after the swap, and the safety copy lacks that: " + kept
+	}
+	return ""
 }
 
 // verifyCopy has a mover read all of a safety copy: the Backup says how it was when it was made, and the store alone has how it is. It answers nil when

@@ -140,7 +140,7 @@ func (c *Controller) find(ctx context.Context, app *platformv1.Application, fact
 	case len(source.set.Spec.Volumes) == 0 || len(source.set.Spec.Ordinals()) == 0 || source.way == nil:
 		return refuse("component %q has no pods with volumes", spec.Component), nil
 	case source.set.Spec.IsClosed():
-		return refuse("%s is in the midst of another restore; if that Operation was deleted, set spec.data.access of the WorkloadSet to Open, or spec.data.generation back to that of the volumes of before", source.set.Name), nil
+		return refuse("%s is in the midst of another restore; if that Operation was deleted, set spec.data.access of the WorkloadSet to Open, with spec.data.generation as it is or as it was before", source.set.Name), nil
 	}
 	return nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -98,7 +99,7 @@ func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation
 // rebuild deletes a pod and its volumes, each only while it is the very one that was meant: the volumes first, which stay until the pod
 // has ended.
 func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
-	if refusal, err := c.mayRebuild(ctx, op, wanted.Pod); refusal != nil || err != nil {
+	if refusal, err := c.mayRebuild(ctx, op, wanted); refusal != nil || err != nil {
 		return refusal, err
 	}
 	for _, claim := range wanted.Claims {
@@ -113,9 +114,10 @@ func (c *Controller) rebuild(ctx context.Context, op *platformv1.Operation, want
 	return &opsflow.Answer{}, c.deleteThis(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: op.Namespace, Name: wanted.Pod}}, wanted.UID)
 }
 
-// mayRebuild refuses to delete a pod that was named the writer meanwhile.
-func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation, pod string) (*opsflow.Answer, error) {
-	set := &platformv1.WorkloadSet{}
+// mayRebuild refuses to delete a pod that was named the writer meanwhile, and volumes that are not those that its set asks for: they may be all that is left
+// of what was there before a restore.
+func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Rebuild) (*opsflow.Answer, error) {
+	set, pod := &platformv1.WorkloadSet{}, wanted.Pod
 	name := opsflow.SetOf(pod)
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: op.Namespace, Name: name}, set)
 	if apierrors.IsNotFound(err) {
@@ -126,6 +128,14 @@ func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation, p
 	}
 	if record := set.Status.Writer; set.Spec.Failover != nil && (record == nil || record.Primary == nil || record.Primary.Name == pod) {
 		return refuse("pod %s may be the one that writes by now: nothing more of it is deleted", pod), nil
+	}
+	if record := set.Status.Writer; record != nil && record.Data != set.Spec.Generation() {
+		return refuse("the pods of %s are not on the volumes that it asks for, of generation %q: nothing of pod %s is deleted until they are", name, set.Spec.Generation(), pod), nil
+	}
+	for _, claim := range wanted.Claims {
+		if !slices.ContainsFunc(set.Spec.Volumes, func(volume platformv1.SetVolume) bool { return set.Spec.ClaimNameFor(volume.Name, pod) == claim.Name }) {
+			return refuse("claim %s is not of the volumes that %s asks for, of generation %q: nothing of pod %s is deleted until it has those", claim.Name, name, set.Spec.Generation(), pod), nil
+		}
 	}
 	return nil, nil
 }
@@ -163,7 +173,8 @@ func pendingOf(set *platformv1.WorkloadSet) string {
 	return ready.Message
 }
 
-// observeClaims reads the volumes of the pods, where a step deletes some.
+// observeClaims reads the volumes of the pods, where a step deletes some: those that a pod has, whatever its set asks for by now, and where there is no pod
+// those that it would have.
 func (c *Controller) observeClaims(ctx context.Context, app *platformv1.Application, seen *observation) error {
 	if !opsflow.Rebuilds(seen.facts.Template) {
 		return nil
@@ -175,18 +186,24 @@ func (c *Controller) observeClaims(ctx context.Context, app *platformv1.Applicat
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		set := platformv1.WorkloadSetNameFor(app.Name, claim.Labels[platformv1.ComponentLabel], claim.Labels[platformv1.SetLabel])
-		if generation, known := seen.generations[set]; known && claim.Labels[platformv1.GenerationLabel] != generation {
-			continue
-		}
 		presence := opsflow.PodRunning
 		if claim.DeletionTimestamp != nil {
 			presence = opsflow.PodGoing
 		}
 		for j := range seen.facts.Pods {
-			if pod := &seen.facts.Pods[j]; opsflow.SetOf(pod.Name) == set && claim.Labels[platformv1.OrdinalLabel] == fmt.Sprint(pod.Ordinal) {
+			pod := &seen.facts.Pods[j]
+			if opsflow.SetOf(pod.Name) == set && claim.Labels[platformv1.OrdinalLabel] == fmt.Sprint(pod.Ordinal) && seen.has(pod.Name, claim) {
 				pod.Claims = append(pod.Claims, opsflow.Claim{Name: claim.Name, UID: claim.UID, Presence: presence})
 			}
 		}
 	}
 	return nil
+}
+
+// has says whether a claim of a pod is one that it mounts, or would mount where there is no pod.
+func (seen *observation) has(pod string, claim *corev1.PersistentVolumeClaim) bool {
+	if there := seen.pods[pod]; there != nil {
+		return slices.Contains(claimsOf(&there.Spec), claim.Name)
+	}
+	return claim.Labels[platformv1.GenerationLabel] == seen.generations[opsflow.SetOf(pod)]
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
@@ -198,6 +199,7 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 	case p.Life != rollout.Alive:
 		pod.Presence = failover.Leaving
 	}
+	pod.Blank = t.blank(p.Name)
 	if m := p.Report.Member; m != nil {
 		pod.Member = failover.Known{Identity: m.Identity, Promised: m.Promised, Term: m.Term, ListVersion: m.ListVersion, Writing: m.Writing, Primary: m.Primary}
 	}
@@ -222,6 +224,23 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 		pod.Measurement = t.measurement(p, p.Report.Attributes)
 	}
 	return pod
+}
+
+// blank says whether there is no node for a pod, and its volumes are yet to be made.
+func (f *facts) blank(name string) bool {
+	pod := f.pods[name]
+	if _, _, nowhere := unschedulable(pod); !nowhere || pod.Spec.NodeName != "" {
+		return false
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		if claim := f.claims[v.PersistentVolumeClaim.ClaimName]; claim == nil || claim.Spec.VolumeName != "" || claim.Status.Phase != corev1.ClaimPending {
+			return false
+		}
+	}
+	return true
 }
 
 // measurement is what attributes say of a candidate.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +36,7 @@ func (f *facts) observeGeneration(set *platformv1.WorkloadSet) {
 }
 
 // stay has a turn be about the volumes that the pods have, failover and all, where the spec asks for others that they cannot go to: its facts are of
-// those, and clients are led where they were: that they are not is asked for the others. The spec is changed for as long as the turn takes.
+// those, and clients are led where they were, and nowhere when they were not: what the spec says of that is asked for the others. The spec is changed for as long as the turn takes.
 func (c *Controller) stay(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (*facts, error) {
 	if astray(set, f) == "" {
 		return f, nil
@@ -48,7 +49,11 @@ func (c *Controller) stay(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	if why == "" {
 		return f, nil
 	}
-	set.Spec.Data = &platformv1.SetData{Generation: present(set, f)}
+	stays := &platformv1.SetData{Generation: present(set, f)}
+	if f.writer != nil {
+		stays.Access = f.writer.Access
+	}
+	set.Spec.Data = stays
 	staying, err := c.observe(ctx, set)
 	if err == nil {
 		staying.asked, staying.astray = f.asked, why
@@ -63,7 +68,12 @@ func astray(set *platformv1.WorkloadSet, f *facts) string {
 	}
 	generation := set.Spec.Generation()
 	former := formerOf(set.Status.FormerWriters, generation)
-	if pod := begins(set, former); !there(set, f, pod) {
+	switch pod := begins(set, former); {
+	case former != nil && former.Primary != nil && !set.Wants(pod):
+		// What others have may lack what it acknowledged.
+		return fmt.Sprintf("data.generation is %q, and pod %s, which wrote last on the volumes of that, is not wanted any more: the pods stay with those that they have; scale back so that pod %s is wanted, or set it to what it was, %q",
+			generation, pod, pod, present(set, f))
+	case !there(set, f, pod):
 		// New ones would be empty.
 		return fmt.Sprintf("data.generation is %q, and there are no volumes of that for pod %s: the pods stay with those that they have; set it to what it was, %q", generation, pod, present(set, f))
 	}
@@ -169,6 +179,9 @@ func (c *Controller) tendGeneration(ctx context.Context, set *platformv1.Workloa
 	if o := unfilled(set, f); o != nil {
 		return o
 	}
+	if o := c.noteAccess(ctx, set, f); o != nil {
+		return o
+	}
 	if !f.moves || len(f.pods) > 0 || f.writer == nil || f.writer.Data == set.Spec.Generation() {
 		return nil
 	}
@@ -180,6 +193,29 @@ func (c *Controller) tendGeneration(ctx context.Context, set *platformv1.Workloa
 		return nil
 	}
 	return new(c.takeUpGeneration(ctx, set, f))
+}
+
+// noteAccess keeps in the record of who may write whether clients are led to the volumes that it is of, before they are. It returns nil where that is so.
+func (c *Controller) noteAccess(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+	access := set.Spec.Access()
+	if f.writer == nil || f.writer.Data != set.Spec.Generation() || f.writer.Access == access {
+		return nil
+	}
+	var value any
+	if access != "" {
+		value = access
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion},
+		"status": map[string]any{"writer": map[string]any{"access": value}}})
+	if err != nil {
+		return new(outcome.Failed(err))
+	}
+	written := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
+	err = c.client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner))
+	if err != nil && !apierrors.IsConflict(err) {
+		return new(outcome.Failed(err))
+	}
+	return new(outcome.WaitingFor(turnRetry, platformv1.ReasonRestoring, "whether clients are led to its data is about to change"))
 }
 
 // takeUpGeneration writes a record of who may write on other volumes, in a later term than any before: the one of the last time that the pods had
@@ -195,6 +231,7 @@ func (c *Controller) takeUpGeneration(ctx context.Context, set *platformv1.Workl
 		return again
 	}
 	next := recordFor(generation, present, formerOf(live.Status.FormerWriters, generation))
+	next.Access = live.Spec.Access()
 	if next.Primary != nil {
 		next.Since = &metav1.Time{Time: c.Now()}
 	}

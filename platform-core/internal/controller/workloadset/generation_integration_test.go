@@ -119,6 +119,71 @@ func TestPodsGoToOtherVolumes(t *testing.T) {
 	}
 }
 
+// A pod that has no node yet gets no volume of those that the pods go to before they are there: it would be taken for one with data.
+func TestPodsGoToOtherVolumesWhileOneHasNoNode(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	m := newCrew(h)
+	h.node.set(func() { h.node.homeless = setName + "-2" })
+	h.start(-1)
+	set := h.create(2, withFailover)
+	h.writes(m, set, "0", 1)
+	testkit.WaitForReady(h, env.Client, set)
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 3 })
+	h.says(set, platformv1.ReasonPodUnschedulable, "no room")
+	h.filled(set, other, 0)
+	m.elsewhere(map[string]*simulatedMember{})
+	h.point(set, platformv1.SetData{Generation: other, Access: platformv1.DataClosed}, func() error {
+		if w := set.Status.Writer; w.Primary.Name != setName+"-0" {
+			return fmt.Errorf("the record is %+v", w)
+		}
+		return nil
+	})
+	h.says(set, platformv1.ReasonPodUnschedulable, "no room")
+}
+
+// led checks which pod clients are led to; empty for none.
+func (h *harness) led(want string) {
+	h.Helper()
+	testkit.Eventually(h, "clients are led to "+want, func(context.Context) error {
+		got := ""
+		for ordinal, pod := range h.pods() {
+			if pod.Labels[platformv1.RoleLabel] == "primary" {
+				got += ordinal
+			}
+		}
+		if got != want {
+			return fmt.Errorf("they are led to %q", got)
+		}
+		return nil
+	})
+}
+
+// Nobody is led to data that was not opened because the spec asks for volumes that are not there, and everybody to data that was.
+func TestPodsThatStayAreServedAsBefore(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	m := newCrew(h)
+	h.start(-1)
+	set := h.create(2, withFailover)
+	h.writes(m, set, "0", 1)
+	testkit.WaitForReady(h, env.Client, set)
+	h.filled(set, other, 0)
+	m.elsewhere(map[string]*simulatedMember{})
+	closed := platformv1.SetData{Generation: other, Access: platformv1.DataClosed}
+	h.point(set, closed, func() error { return nil })
+	h.says(set, platformv1.ReasonRestoring, "no client is led")
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Data = &platformv1.SetData{Generation: "nowhere"} })
+	h.says(set, platformv1.ReasonInvalidSpec, "there are no volumes of that")
+	h.led("")
+	h.point(set, platformv1.SetData{Generation: other}, func() error { return nil })
+	h.led("0")
+	closed.Generation = "nowhere"
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Data = &closed })
+	h.says(set, platformv1.ReasonInvalidSpec, "there are no volumes of that")
+	h.led("0")
+}
+
 // Volumes that are not there end no pod.
 func TestPodsStayWithTheirVolumes(t *testing.T) {
 	h := newHarness(t)

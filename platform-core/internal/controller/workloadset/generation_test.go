@@ -72,6 +72,13 @@ func TestPodsGoOnlyWhereTheDataIs(t *testing.T) {
 			f.has(s, 0, "backup")
 			s.Status.FormerWriters = []platformv1.WriterRecord{{Data: "g2", Primary: &platformv1.WriterMember{Name: "a-1"}}}
 		}, says: "no volumes of that for pod a-1"},
+		// What its volume has was acknowledged, and no other pod may have all of it.
+		"known, and not wanted": {change: func(s *platformv1.WorkloadSet, f *facts) {
+			f.has(s, 0, "backup")
+			f.has(s, 1, "")
+			s.Status.FormerWriters = []platformv1.WriterRecord{{Data: "g2", Primary: &platformv1.WriterMember{Name: "a-1"}}}
+			s.Spec.Replicas = 1
+		}, says: "scale back so that pod a-1 is wanted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, f := onVolumes("g2")

@@ -49,6 +49,8 @@ type node struct {
 	answeredAt metav1.Time
 	// full says that there is no room for a pod that is not there yet.
 	full bool
+	// homeless is a pod that there is no room for on any node; empty for none.
+	homeless string
 	// cut are the UIDs of pods that nothing is heard of any more.
 	cut map[string]bool
 	// refuseReload has every reload fail, since a restart is needed.
@@ -169,18 +171,30 @@ func (n *node) set(change func()) {
 	change()
 }
 
-func (n *node) isFull() bool {
+// nowhere says of a pod that there is no node for it, as the scheduler does.
+func (n *node) nowhere(ctx context.Context, pod *corev1.Pod) error {
+	const reason = corev1.PodReasonUnschedulable
+	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == reason }) {
+		return nil
+	}
+	waiting := pod.DeepCopy()
+	waiting.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: "no room"}}
+	return env.Client.Status().Patch(ctx, waiting, client.MergeFrom(pod))
+}
+
+// hasRoom says whether there is a place for a pod.
+func (n *node) hasRoom(pod string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.full
+	return !n.full && pod != n.homeless
 }
 
 func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return env.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
-	case pod.Spec.NodeName == "" && n.isFull():
-		return nil
+	case pod.Spec.NodeName == "" && !n.hasRoom(pod.Name):
+		return n.nowhere(ctx, pod)
 	case pod.Spec.NodeName == "":
 		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: n.namespace}})
 	}

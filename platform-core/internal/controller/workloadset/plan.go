@@ -53,7 +53,7 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 		return outcome.Waiting(platformv1.ReasonPodsNotReady, progress(f, "", "waiting for pods to be made"))
 	}
 	if set.Spec.IsClosed() {
-		return outcome.Waiting(platformv1.ReasonRestoring, "its pods run with restored data, and no client is led to the one that takes writes until the Operation that restores says so")
+		return outcome.Waiting(platformv1.ReasonRestoring, "its pods run with restored data, and no client is led to the one that takes writes until the Operation that restores says so; if that was deleted, set spec.data.access to Open, with spec.data.generation as it is or as it was before")
 	}
 	return outcome.Done()
 }
@@ -142,12 +142,20 @@ var (
 	startFailures = []string{"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 )
 
-// explainStart looks for what keeps a pod from starting: no node, no image, a failing container.
-func explainStart(pod *corev1.Pod) (reason, message string, found bool) {
+// unschedulable says that there is no node for a pod, and why.
+func unschedulable(pod *corev1.Pod) (reason, message string, found bool) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
 			return platformv1.ReasonPodUnschedulable, fmt.Sprintf("no node for pod %s: %s", pod.Name, condition.Message), true
 		}
+	}
+	return "", "", false
+}
+
+// explainStart looks for what keeps a pod from starting: no node, no image, a failing container.
+func explainStart(pod *corev1.Pod) (reason, message string, found bool) {
+	if reason, message, found = unschedulable(pod); found {
+		return reason, message, true
 	}
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	for _, status := range statuses {

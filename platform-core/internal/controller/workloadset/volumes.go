@@ -165,8 +165,11 @@ func unplaced(pod *corev1.Pod) bool {
 }
 
 // tendClaims makes the claims that a pod waits for, asks for the wanted size where a claim is smaller and may grow, and keeps on
-// each claim whose data it holds.
+// each claim whose data it holds. While pods go to other volumes nothing waits for one: those that wait are about to end.
 func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
+	if f.moves {
+		return nil
+	}
 	var failed error
 	made := map[int32]bool{}
 	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {

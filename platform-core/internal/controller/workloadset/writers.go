@@ -95,7 +95,7 @@ func (c *Controller) writeRecord(ctx context.Context, set *platformv1.WorkloadSe
 		return false, err
 	}
 	// What is not there is to go.
-	fields := map[string]any{"primary": nil, "previous": nil, "former": nil, "since": nil, "data": nil, "changes": nil}
+	fields := map[string]any{"primary": nil, "previous": nil, "former": nil, "since": nil, "data": nil, "access": nil, "changes": nil}
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return false, err
 	}
@@ -148,6 +148,9 @@ func storedRecord(step failover.Step, before *platformv1.WriterRecord, now time.
 		Changes: storedChanges(step, before, now)}
 	if r.Previous != nil {
 		stored.Previous = new(storedList(*r.Previous))
+	}
+	if before != nil {
+		stored.Access = before.Access
 	}
 	if before != nil && before.Term == stored.Term && reflect.DeepEqual(before.Primary, stored.Primary) {
 		stored.Since = before.Since
