@@ -72,6 +72,8 @@ type Controller struct {
 	retries waits
 	// heirs are the waits of writers for pods that they can hand over to.
 	heirs waits
+	// unheard are the calls to members that their reports may not know of yet.
+	unheard unheard
 	// writers is what is remembered of sets whose writer the engine names.
 	writers writers
 }

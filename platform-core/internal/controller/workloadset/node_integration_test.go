@@ -62,6 +62,10 @@ type node struct {
 	deaf string
 	// failReloads is how many reloads fail, since the server is just starting.
 	failReloads int
+	// slow says that what is asked of a container or a process that runs stays undone until finish is called.
+	slow bool
+	// noted are the calls to processes that have yet to be carried out, by pod.
+	noted map[string]noted
 	// crew plays who may write, in sets where the engine decides it.
 	crew *crew
 }
@@ -73,13 +77,19 @@ type container struct {
 	resources corev1.ResourceRequirements
 }
 
+// noted is a call that a process manager has recorded, with the plan that it brought.
+type noted struct {
+	call agentreport.Call
+	plan []byte
+}
+
 func newNode(t *testing.T, namespace string) *node {
 	t.Helper()
 	watcher, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, seen: map[string][]string{}, absent: map[string]bool{},
+	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, noted: map[string]noted{}, seen: map[string][]string{}, absent: map[string]bool{},
 		cut: map[string]bool{}, ops: map[string]agentclient.ActionCall{}, writer: platformv1.PodNameFor(setName, 0)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
@@ -184,6 +194,26 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	case pod.Spec.NodeName == "":
 		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: n.namespace}})
 	}
+	if n.pulls(pod) {
+		seen := pod.DeepCopy()
+		seen.Status.ObservedGeneration = pod.Generation
+		return env.Client.Status().Patch(ctx, seen, client.MergeFrom(pod))
+	}
+	return n.bring(ctx, pod)
+}
+
+// pulls says whether the kubelet has seen another image of a container, and has yet to restart it.
+func (n *node) pulls(pod *corev1.Pod) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.slow && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		have := n.containers[string(pod.UID)+"/"+c.Name].image
+		return have != "" && have != c.Image
+	})
+}
+
+// bring has a pod run as its spec says, and the agent of one that is new report.
+func (n *node) bring(ctx context.Context, pod *corev1.Pod) error {
 	running := pod.DeepCopy()
 	n.run(running)
 	if err := env.Client.Status().Patch(ctx, running, client.MergeFrom(pod)); err != nil {
@@ -193,7 +223,7 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	plans := &corev1.ConfigMap{}
-	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(setName)}, plans); err != nil {
+	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(setOf(pod))}, plans); err != nil {
 		return err
 	}
 	r := agentreport.Report{Health: agentreport.Healthy, Role: "replica", Version: "7.0.15", Starts: 1}
@@ -206,6 +236,36 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 		n.crew.tell(pod.Name, &r)
 	}
 	return n.publish(ctx, pod, takeOver(r, []byte(plans.Data[plan.PlanFile])))
+}
+
+// setOf names the set of a pod.
+func setOf(pod *corev1.Pod) string {
+	return platformv1.WorkloadSetNameFor(pod.Labels[platformv1.ApplicationLabel], pod.Labels[platformv1.ComponentLabel], pod.Labels[platformv1.SetLabel])
+}
+
+// begin has the agent of a pod report that it is about to carry out the call that it noted.
+func (n *node) begin(ctx context.Context, pod *corev1.Pod) error {
+	n.mu.Lock()
+	call := n.noted[pod.Name].call
+	n.mu.Unlock()
+	r := agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation])
+	r.LastCall = &call
+	return n.publish(ctx, pod, r)
+}
+
+// finish does what is asked of a pod and was kept undone.
+func (n *node) finish(ctx context.Context, pod *corev1.Pod) error {
+	n.mu.Lock()
+	waiting, called := n.noted[pod.Name]
+	delete(n.noted, pod.Name)
+	n.mu.Unlock()
+	if !called {
+		return n.bring(ctx, pod)
+	}
+	waiting.call.Phase = agentreport.CallSucceeded
+	r := takeOver(agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation]), waiting.plan)
+	r.LastCall = &waiting.call
+	return n.publish(ctx, pod, r)
 }
 
 // run brings the containers of a pod to its spec, as the kubelet does, and says so in its status.
@@ -316,7 +376,18 @@ func (m *manager) call(ctx context.Context, what string, call agentreport.Call, 
 	if r.LastCall != nil && r.LastCall.Key == call.Key {
 		return *r.LastCall, nil
 	}
-	m.node.set(func() { m.node.note("%s %s", m.pod.Name, strings.TrimSpace(what)) })
+	slow := false
+	m.node.set(func() {
+		if slow = m.node.slow && call.Phase == agentreport.CallSucceeded; slow {
+			call.Phase = agentreport.CallRunning
+			m.node.noted[m.pod.Name] = noted{call, data}
+			return
+		}
+		m.node.note("%s %s", m.pod.Name, strings.TrimSpace(what))
+	})
+	if slow {
+		return call, nil
+	}
 	if call.Phase == agentreport.CallSucceeded {
 		r = takeOver(r, data)
 	}

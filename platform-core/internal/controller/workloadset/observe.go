@@ -57,6 +57,8 @@ type facts struct {
 	opening maintenance.Opening
 	// yields says what pods that serve wait for, beside a window; empty for nothing.
 	yields string
+	// hasTurn says that nobody else takes a pod of the Application out before the steps were taken.
+	hasTurn bool
 	// wake is how soon to look again at what no watch tells of; 0 for never.
 	wake time.Duration
 	// writerWake is the same for what concerns the writer.
