@@ -45,12 +45,10 @@ func (c *Controller) pushPlan(ctx context.Context, set *platformv1.WorkloadSet, 
 	if err != nil {
 		return unanswered(pod, err)
 	}
-	if set.Spec.Members != "" {
-		c.unheard.note(pod, key)
-	}
+	c.Turns.Note(pod, key)
 	call, err := process.Restart(ctx, key, set.Spec.Plan.Raw)
 	if agentclient.IsRefused(err) {
-		c.unheard.forget(pod)
+		c.Turns.Forget(pod)
 	}
 	if err != nil {
 		return c.uncalled(ctx, set, f, pod, err)

@@ -72,8 +72,6 @@ type Controller struct {
 	retries waits
 	// heirs are the waits of writers for pods that they can hand over to.
 	heirs waits
-	// unheard are the calls to members that their reports may not know of yet.
-	unheard unheard
 	// writers is what is remembered of sets whose writer the engine names.
 	writers writers
 }
@@ -153,6 +151,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !set.DeletionTimestamp.IsZero() {
 		c.retries.forgetPods(client.ObjectKeyFromObject(set))
+		c.Turns.ForgetSet(client.ObjectKeyFromObject(set))
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		c.heirs.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)

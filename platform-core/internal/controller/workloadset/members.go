@@ -6,10 +6,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
@@ -55,7 +53,7 @@ func (c *Controller) awaitedOf(set *platformv1.WorkloadSet, pods []corev1.Pod) s
 			return fmt.Sprintf("pod %s, which is a member as well, to be made", name)
 		}
 		p := factsOf(&pods[i], ordinal)
-		switch p.Restart = restartFit(&pods[i]); {
+		switch {
 		case !rollout.Serves(p):
 			return fmt.Sprintf("pod %s, which is a member as well, to be ready", name)
 		case c.midway(&pods[i], p.Report.LastCall):
@@ -71,60 +69,5 @@ func (c *Controller) midway(pod *corev1.Pod, last *agentreport.Call) bool {
 	if reason, _, _ := resizeState(pod); reason == inProgress {
 		return true
 	}
-	return last != nil && last.Phase == agentreport.CallRunning || c.unheard.has(pod, last)
-}
-
-// unheard remembers of members which calls may take their process out before their reports say so: an agent answers as soon as it has noted the
-// call. It is in memory alone: an operator that begins anew goes by what the reports say. The zero value is ready to use.
-type unheard struct {
-	mu    sync.Mutex
-	calls map[types.NamespacedName]unheardCall
-}
-
-// unheardCall is one call to a pod.
-type unheardCall struct {
-	pod types.UID
-	// before is the key of the last call that the pod had reported.
-	before string
-}
-
-// note remembers a call that is about to be made. A key that was reported already does nothing again.
-func (u *unheard) note(pod *corev1.Pod, key string) {
-	before := keyOf(agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation]).LastCall)
-	if before == key {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.calls == nil {
-		u.calls = map[types.NamespacedName]unheardCall{}
-	}
-	u.calls[client.ObjectKeyFromObject(pod)] = unheardCall{pod.UID, before}
-}
-
-// forget a call that was not made.
-func (u *unheard) forget(pod *corev1.Pod) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.calls, client.ObjectKeyFromObject(pod))
-}
-
-// has says whether a call to a pod was made that its report, with the last call that it knows of, may be from before.
-func (u *unheard) has(pod *corev1.Pod, last *agentreport.Call) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	name := client.ObjectKeyFromObject(pod)
-	call, noted := u.calls[name]
-	if noted && call.pod == pod.UID && call.before == keyOf(last) {
-		return true
-	}
-	delete(u.calls, name)
-	return false
-}
-
-func keyOf(call *agentreport.Call) string {
-	if call == nil {
-		return ""
-	}
-	return call.Key
+	return last != nil && last.Phase == agentreport.CallRunning || c.Turns.Unheard(pod)
 }

@@ -11,6 +11,7 @@ import (
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/turns"
 )
 
 // member is a pod that is ready and healthy, with a change.
@@ -61,35 +62,9 @@ func TestMembersThatAreAwaited(t *testing.T) {
 		"did not restart": {func(pod *corev1.Pod) { tell(pod, &agentreport.Call{Key: "k", Phase: agentreport.CallFailed}) }, ""},
 	} {
 		set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}, Spec: platformv1.WorkloadSetSpec{Replicas: 1}}
-		got := (&Controller{}).awaitedOf(set, []corev1.Pod{member("s-0", test.change)})
+		got := (&Controller{Deps: Deps{Turns: &turns.Turns{}}}).awaitedOf(set, []corev1.Pod{member("s-0", test.change)})
 		if test.want == "" && got != "" || !strings.Contains(got, test.want) {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
-	}
-}
-
-func TestCallsThatAreUnheardOf(t *testing.T) {
-	var u unheard
-	call := &agentreport.Call{Key: "one"}
-	pod := member("s-0", func(pod *corev1.Pod) { tell(pod, call) })
-	u.note(&pod, "one")
-	if u.has(&pod, call) {
-		t.Error("a call that was reported counts")
-	}
-	u.note(&pod, "two")
-	other := pod
-	if other.UID = "2"; u.has(&other, call) {
-		t.Error("it counts for a pod that was made since")
-	}
-	u.note(&pod, "two")
-	if !u.has(&pod, call) {
-		t.Error("a call that was not reported does not count")
-	}
-	if u.has(&pod, &agentreport.Call{Key: "three"}) || len(u.calls) != 0 {
-		t.Error("it counts, or is kept, after a later call was reported")
-	}
-	u.note(&pod, "two")
-	if u.forget(&pod); u.has(&pod, call) {
-		t.Error("a call that was not made counts")
 	}
 }
