@@ -21,11 +21,19 @@ type unheard struct {
 	pod types.UID
 	// before is the key of the last call that the pod had reported.
 	before string
+	// weaker begins the keys of the reloads that the restart is in place of.
+	weaker string
 }
 
-// Note remembers a restart that a rollout is about to ask a pod for. A key that the pod has reported already does nothing again. It is kept in
-// memory alone: whoever leads next goes by what the reports say.
-func (t *Turns) Note(pod *corev1.Pod, key string) {
+// from says whether a report with this last call may be from before the call.
+func (u unheard) from(last string) bool {
+	return last == u.before || strings.HasPrefix(last, u.weaker)
+}
+
+// Note remembers a restart that a rollout is about to ask a pod for. A key that the pod has reported already does nothing again. Weaker begins the
+// keys of reloads that were refused, which the pod may report after it was looked at. It is kept in memory alone: whoever leads next goes by what
+// the reports say.
+func (t *Turns) Note(pod *corev1.Pod, key, weaker string) {
 	before := reported(pod).Key
 	if before == key {
 		return
@@ -35,7 +43,7 @@ func (t *Turns) Note(pod *corev1.Pod, key string) {
 	if t.unheard == nil {
 		t.unheard = map[types.NamespacedName]unheard{}
 	}
-	t.unheard[nameOf(pod)] = unheard{pod.UID, before}
+	t.unheard[nameOf(pod)] = unheard{pod.UID, before, weaker}
 }
 
 // ForgetSet drops what was noted of the pods of a set.
@@ -59,7 +67,7 @@ func (t *Turns) Unheard(pod *corev1.Pod) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	call, noted := t.unheard[nameOf(pod)]
-	if noted && call.pod == pod.UID && call.before == reported(pod).Key {
+	if noted && call.pod == pod.UID && call.from(reported(pod).Key) {
 		return true
 	}
 	delete(t.unheard, nameOf(pod))

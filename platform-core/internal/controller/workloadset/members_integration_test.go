@@ -174,7 +174,10 @@ func TestMembersOfAllSetsAreTakenOutOneAtATime(t *testing.T) {
 	c.Plan = planOf("d2", "s2")
 	both(func(s *platformv1.WorkloadSet) { c.fill(t, &s.Spec) })
 	called := func(pod *corev1.Pod) (is bool) {
-		h.node.set(func() { _, is = h.node.noted[pod.Name] })
+		h.node.set(func() {
+			call, noted := h.node.noted[pod.Name]
+			is = noted && !call.done
+		})
 		return is
 	}
 	for i := range 4 {

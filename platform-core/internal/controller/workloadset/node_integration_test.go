@@ -64,7 +64,7 @@ type node struct {
 	failReloads int
 	// slow says that what is asked of a container or a process that runs stays undone until finish is called.
 	slow bool
-	// noted are the calls to processes that have yet to be carried out, by pod.
+	// noted are the calls to processes that were not carried out at once, by pod.
 	noted map[string]noted
 	// crew plays who may write, in sets where the engine decides it.
 	crew *crew
@@ -77,10 +77,11 @@ type container struct {
 	resources corev1.ResourceRequirements
 }
 
-// noted is a call that a process manager has recorded, with the plan that it brought.
+// noted is the latest call that a process manager has recorded, with the plan that it brought, and whether it was carried out.
 type noted struct {
 	call agentreport.Call
 	plan []byte
+	done bool
 }
 
 func newNode(t *testing.T, namespace string) *node {
@@ -257,12 +258,14 @@ func (n *node) begin(ctx context.Context, pod *corev1.Pod) error {
 func (n *node) finish(ctx context.Context, pod *corev1.Pod) error {
 	n.mu.Lock()
 	waiting, called := n.noted[pod.Name]
-	delete(n.noted, pod.Name)
+	waiting.call.Phase, waiting.done = agentreport.CallSucceeded, true
+	if called {
+		n.noted[pod.Name] = waiting
+	}
 	n.mu.Unlock()
 	if !called {
 		return n.bring(ctx, pod)
 	}
-	waiting.call.Phase = agentreport.CallSucceeded
 	r := takeOver(agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation]), waiting.plan)
 	r.LastCall = &waiting.call
 	return n.publish(ctx, pod, r)
@@ -379,8 +382,12 @@ func (m *manager) call(ctx context.Context, what string, call agentreport.Call, 
 	slow := false
 	m.node.set(func() {
 		if slow = m.node.slow && call.Phase == agentreport.CallSucceeded; slow {
+			if known := m.node.noted[m.pod.Name]; known.call.Key == call.Key {
+				call = known.call
+				return
+			}
 			call.Phase = agentreport.CallRunning
-			m.node.noted[m.pod.Name] = noted{call, data}
+			m.node.noted[m.pod.Name] = noted{call: call, plan: data}
 			return
 		}
 		m.node.note("%s %s", m.pod.Name, strings.TrimSpace(what))
