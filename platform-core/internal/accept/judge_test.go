@@ -105,9 +105,9 @@ func TestCreation(t *testing.T) {
 	redis, cluster := load(t, "redis"), load(t, "etcd")
 	none := Facts{}
 	broken := Facts{State: plugin.State{Errors: []plugin.LoadError{{File: "a.yaml", Message: "bad"}}}}
-	classless, retained, older := redis, redis, redis
+	classless, retained, older, newer := redis, redis, redis, redis
 	classless.Classes = nil
-	retained.Claims, older.Claims = claims("before", "redis/7.0"), claims("before", "redis/6.2")
+	retained.Claims, older.Claims, newer.Claims = claims("before", "redis/7.0"), claims("before", "redis/6.2"), claims("before", "redis/7.12")
 	adopting := func(app *platformv1.Application) { app.Spec.AdoptVolumes = "before" }
 	for name, test := range map[string]struct {
 		app     *platformv1.Application
@@ -130,6 +130,7 @@ func TestCreation(t *testing.T) {
 		"retained volumes":            {app: testApp(), facts: retained, warned: []string{"set adoptVolumes to before"}},
 		"adopted volumes":             {app: edited(testApp(), adopting), facts: retained},
 		"volumes of an older version": {app: edited(testApp(), adopting), facts: older, warned: []string{`is "redis/6" and has to be "redis/7"`}},
+		"volumes of a later release":  {app: edited(testApp(), adopting), facts: newer, warned: []string{"set version to 7.12 or a later one"}},
 		"wrong and waiting":           {app: edited(testApp(), version("6.2")), facts: classless, refused: []string{"6.2"}},
 	} {
 		t.Run(name, func(t *testing.T) {

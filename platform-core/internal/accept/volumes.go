@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
@@ -25,8 +26,8 @@ func majorOf(data string) string {
 	return name + "/" + major
 }
 
-// Adoption says why a claim of an earlier Application is not used; nil when adoptVolumes
-// names that Application and the data fits.
+// Adoption says why a claim of an earlier Application is not used; nil when adoptVolumes names that Application and the data fits: it is of the
+// same plugin and major version, and of no later version (docs/adr/0032).
 func Adoption(set *platformv1.WorkloadSetSpec, ordinal int32, claim *corev1.PersistentVolumeClaim) *render.Refusal {
 	uid := claim.Labels[platformv1.ApplicationUIDLabel]
 	if uid == "" {
@@ -51,6 +52,10 @@ func Adoption(set *platformv1.WorkloadSetSpec, ordinal int32, claim *corev1.Pers
 			return refuse(platformv1.ReasonAdoptionRefused, "claim %s cannot be adopted: its %s is %q and has to be %q; take adoptVolumes out or ask for what the data is of",
 				claim.Name, trait.what, trait.is, trait.should)
 		}
+	}
+	if _, version, _ := strings.Cut(claim.Annotations[platformv1.DataAnnotation], "/"); opsflow.IsOlder(set.Version, version) {
+		return refuse(platformv1.ReasonAdoptionRefused, "claim %s cannot be adopted: its data is of version %s, and version %s, which is older, may not read it: set version to %s or a later one of the same major version",
+			claim.Name, version, set.Version, version)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/config/crd"
@@ -271,9 +273,13 @@ func start(ctx context.Context, pod *corev1.Pod, address string) error {
 	if err != nil {
 		return err
 	}
+	role, err := probed(ctx, plan.Probe, roleOf(set, pod))
+	if err != nil {
+		return err
+	}
 	reported := pod.DeepCopy()
 	reported.Annotations = map[string]string{platformv1.ReportAnnotation: report.Report{
-		Health: report.Healthy, Role: roleOf(set, pod), Version: "7.0.15", ConfigDigest: plan.Digest, RestartDigest: plan.RestartDigest, Starts: 1,
+		Health: report.Healthy, Role: role, Version: "7.0.15", ConfigDigest: plan.Digest, RestartDigest: plan.RestartDigest, Starts: 1,
 	}.String()}
 	if err := env.Client.Patch(ctx, reported, client.MergeFrom(pod)); err != nil {
 		return err
@@ -293,6 +299,15 @@ func roleOf(set *platformv1.WorkloadSet, pod *corev1.Pod) string {
 		return set.Spec.Roles[0].Name
 	}
 	return set.Spec.Roles[1].Name
+}
+
+// probed is the role that a probe prints that needs no middleware for it; for any other probe the given one.
+func probed(ctx context.Context, probe plan.Probe, role string) (string, error) {
+	if probe.Command[0] != "echo" {
+		return role, nil
+	}
+	printed, err := exec.CommandContext(ctx, probe.Command[0], probe.Command[1:]...).Output()
+	return strings.TrimPrefix(strings.TrimSpace(string(printed)), "role:"), err
 }
 
 func application(namespace string) *platformv1.Application {

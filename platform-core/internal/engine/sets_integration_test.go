@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -121,6 +122,68 @@ func TestSetsComeAndGo(t *testing.T) {
 	})
 	if err := testkit.StatusLint(app); err != nil {
 		t.Error(err)
+	}
+}
+
+// Sets of one component can be for different things: the role follows a parameter of the set, and a Service leads to all pods that have its role,
+// whichever set they are of.
+func TestSetsOfOneComponentDifferInRole(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	app := shop(namespace, "a", "search")
+	tier := func(name string, tier platformv1.ParameterValue, replicas int32) platformv1.ComponentSet {
+		return platformv1.ComponentSet{Name: name, Replicas: &replicas, Parameters: platformv1.Parameters{"tier": tier}}
+	}
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "search", Sets: []platformv1.ComponentSet{tier("m", "master", 3), tier("x", "hot", 2), {Name: "y"}}}}
+	create(t, app)
+	wait(t, app, &platformv1.WorkloadSetList{}, "a-search-m", "a-search-x", "a-search-y")
+	leads := func(service string, want ...string) {
+		t.Helper()
+		testkit.Eventually(t, fmt.Sprintf("Service %s to lead to %v", service, want), func(ctx context.Context) error {
+			found := &corev1.Service{}
+			if err := env.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: service}, found); err != nil {
+				return err
+			}
+			pods := &corev1.PodList{}
+			if err := env.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(found.Spec.Selector)); err != nil {
+				return err
+			}
+			if got := namesOf(t, pods); !slices.Equal(got, want) {
+				return fmt.Errorf("it leads to %v", got)
+			}
+			return nil
+		})
+	}
+	leads("a", "a-search-x-0", "a-search-x-1", "a-search-y-0")
+	leads("a-warm")
+	for name, role := range map[string]string{"a-search-m-2": "master", "a-search-x-1": "hot"} {
+		pod := &corev1.Pod{}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil || pod.Labels[platformv1.RoleLabel] != role {
+			t.Errorf("pod %s has the labels %v, %v; want role %s", name, pod.Labels, err, role)
+		}
+	}
+	// A set more of another role, and one of a role that has several goes.
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Components[0].Sets = []platformv1.ComponentSet{tier("m", "master", 3), tier("x", "hot", 2), tier("z", "warm", 1)}
+	})
+	wait(t, app, &platformv1.WorkloadSetList{}, "a-search-m", "a-search-x", "a-search-z")
+	leads("a-warm", "a-search-z-0")
+	testkit.WaitFor(t, env.Client, app, "the roles in the status", func() error {
+		roles := map[string]string{}
+		for _, pod := range app.Status.Components[0].Pods {
+			roles[pod.Set] += pod.Role + " "
+		}
+		if want := map[string]string{"m": "master master master ", "x": "hot hot ", "z": "warm "}; !maps.Equal(roles, want) {
+			return fmt.Errorf("they are %v", roles)
+		}
+		return nil
+	})
+	// A set without a parameter that is known is refused before anything is made of it.
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Sets[2].Parameters["tier"] = "frozen" })
+	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
+	if accepted := conditions.Get(app, platformv1.AcceptedCondition); accepted.Status != metav1.ConditionFalse || !strings.Contains(accepted.Message, "frozen") {
+		t.Errorf("Accepted: %+v", accepted)
 	}
 }
 

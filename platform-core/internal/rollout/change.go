@@ -22,7 +22,7 @@ func planChange(f Facts) (Step, bool) {
 			needs, outdated = append(needs, step), append(outdated, p)
 			continue
 		}
-		if !serves(p) || p.Resources == Underway {
+		if !Serves(p) || p.Resources == Underway {
 			steady = false
 		}
 	}

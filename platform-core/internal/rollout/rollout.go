@@ -295,7 +295,7 @@ func Careful(f Facts, steps []Step) bool {
 // Settled says whether a pod is all that is wanted: alive, ready, healthy, in its role, and with
 // the current template, images, resources, volumes and configuration.
 func (f Facts) Settled(p Pod) Readiness {
-	if f.Wanted(p) && serves(p) && f.Updated(p) && p.Volumes == Current && p.Role == f.wantedRole(p) {
+	if f.Wanted(p) && Serves(p) && f.Updated(p) && p.Volumes == Current && p.Role == f.wantedRole(p) {
 		return Ready
 	}
 	return NotReady
@@ -338,8 +338,8 @@ func (f Facts) writer(role string) bool {
 
 func broken(p Pod) bool { return p.Ready != Ready || p.Report.Health != report.Healthy }
 
-// serves says whether a pod does its work and goes on doing it.
-func serves(p Pod) bool { return p.Life == Alive && !broken(p) && p.Restart != Underway }
+// Serves says whether a pod does its work and goes on doing it.
+func Serves(p Pod) bool { return p.Life == Alive && !broken(p) && p.Restart != Underway }
 
 // planStop ends all pods, the writer when the others are gone.
 func planStop(f Facts) []Step {
@@ -360,7 +360,7 @@ func planMissing(f Facts) []Step {
 		switch {
 		case i < 0:
 			steps = append(steps, Step{Action: CreatePod, Ordinal: ordinal, Pod: platformv1.PodNameFor(f.Name, ordinal), Reason: "it is wanted and not there"})
-		case serves(f.Pods[i]):
+		case Serves(f.Pods[i]):
 			continue
 		}
 		if f.Policy == platformv1.PodManagementOrderedReady {
@@ -405,7 +405,7 @@ func (f Facts) leaving() bool {
 func (f Facts) complete() bool {
 	serving := int32(0)
 	for _, p := range f.Pods {
-		if f.Wanted(p) && serves(p) {
+		if f.Wanted(p) && Serves(p) {
 			serving++
 		}
 	}

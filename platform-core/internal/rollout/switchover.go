@@ -67,7 +67,7 @@ const (
 
 // Heirless says whether pods serve beside this writer of which none can take over from it.
 func (f Facts) Heirless(writer string) bool {
-	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != writer && f.Wanted(p) && serves(p) })
+	others := slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != writer && f.Wanted(p) && Serves(p) })
 	return others && !slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name != writer && p.Candidacy == CanTakeOver && f.Wanted(p) })
 }
 
@@ -150,7 +150,7 @@ func (f Facts) writers() []Pod {
 func (f Facts) successor(from Pod, only string) (Pod, bool) {
 	var fit []Pod
 	for _, p := range f.Pods {
-		if p.Name != from.Name && (only == "" || p.Name == only) && p.Candidacy == CanTakeOver && f.Wanted(p) && serves(p) && !f.writer(p.Report.Role) {
+		if p.Name != from.Name && (only == "" || p.Name == only) && p.Candidacy == CanTakeOver && f.Wanted(p) && Serves(p) && !f.writer(p.Report.Role) {
 			fit = append(fit, p)
 		}
 	}

@@ -2,7 +2,7 @@
 
 // Package turns has those who take pods of an Application out do so one at a time: the rollout of its sets and the Operations that work
 // through its pods. Who has the turn sees all that the other one did before, and has recorded what it does itself by the time that it gives the
-// turn back. There is one leader, so that it need not leave the process; a turn is as short as one step.
+// turn back: in the API, or here where a pod is called and has yet to report it. There is one leader, so that it need not leave the process; a turn is as short as one step.
 package turns
 
 import (
@@ -15,6 +15,8 @@ import (
 type Turns struct {
 	mu    sync.Mutex
 	taken map[types.NamespacedName]struct{}
+	// unheard are the latest calls that rollouts noted, by pod.
+	unheard map[types.NamespacedName]unheard
 }
 
 // Take takes the turn of an Application and returns how it is given back; false when another one has it.

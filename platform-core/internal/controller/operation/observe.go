@@ -45,6 +45,8 @@ type observation struct {
 	pods map[string]*corev1.Pod
 	// generations of the volumes that the pods of each set have, by its name.
 	generations map[string]string
+	// members are the names of the pods, by component, that are members of one cluster, beyond those of the target.
+	members map[string][]string
 }
 
 // observe reads what an Operation acts on. A refusal says why it can never run.
@@ -293,9 +295,10 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 	for i := range pods.Items {
 		seen.pods[pods.Items[i].Name] = &pods.Items[i]
 	}
-	seen.facts.Yielding, seen.generations = map[string]bool{}, map[string]string{}
+	seen.facts.Yielding, seen.generations, seen.members = map[string]bool{}, map[string]string{}, map[string][]string{}
 	for i := range sets.Items {
 		set := &sets.Items[i]
+		seen.observeMembers(set)
 		if !target.Selects(set, component) || !set.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -312,6 +315,16 @@ func (c *Controller) observePods(ctx context.Context, app *platformv1.Applicatio
 		}
 	}
 	return c.observeClaims(ctx, app, seen)
+}
+
+// observeMembers notes the pods of a set that are members of one cluster with those of others.
+func (seen *observation) observeMembers(set *platformv1.WorkloadSet) {
+	if set.Spec.Members == "" || !set.Spec.IsRunning() || !set.DeletionTimestamp.IsZero() {
+		return
+	}
+	for _, ordinal := range set.Spec.Ordinals() {
+		seen.members[set.Spec.Component] = append(seen.members[set.Spec.Component], platformv1.PodNameFor(set.Name, ordinal))
+	}
 }
 
 // factsOf describes one pod of a set; pod is nil while there is none.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -148,7 +149,7 @@ func TestACallWaitsForItsTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	giveBack()
-	says("pod " + podName(0) + " is being replaced")
+	says("pod " + podName(0) + " is being changed or replaced")
 	f.wantStarts(1, 1)
 	f.patch(writer, `{"metadata":{"finalizers":null}}`)
 	testkit.Eventually(t, "the end of the pod", func(ctx context.Context) error {
@@ -162,6 +163,71 @@ func TestACallWaitsForItsTurn(t *testing.T) {
 	f.startAgents(0)
 	f.waitPhase(op, platformv1.OperationSucceeded)
 	f.wantStarts(1, 2)
+}
+
+// Members of one cluster are taken out one at a time, whichever set they are of: also while nothing shows yet of what the rollout does to one.
+func TestACallWaitsForMembersOfOtherSets(t *testing.T) {
+	f := newFixture(t, 1)
+	f.healthy(0)
+	set := &platformv1.WorkloadSet{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: setName}, set); err != nil {
+		t.Fatal(err)
+	}
+	other := set.DeepCopy()
+	other.ObjectMeta = metav1.ObjectMeta{Namespace: f.namespace, Name: platformv1.WorkloadSetNameFor("redis-a", "redis", "more"), Labels: set.Labels}
+	other.Spec.Set, other.Spec.Members = "more", "1"
+	f.create(other)
+	f.patch(set, `{"spec":{"members":"1"}}`)
+	said := report.Report{Health: report.Healthy, LastCall: &report.Call{Key: "plan/1", Phase: report.CallRunning}}
+	member := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: platformv1.PodNameFor(other.Name, 0),
+			Labels:      f.labels(map[string]string{platformv1.ComponentLabel: "redis", platformv1.SetLabel: "more"}),
+			Annotations: map[string]string{platformv1.ReportAnnotation: said.String()}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "redis", Image: "redis"}}, NodeName: "node"},
+	}
+	f.create(member)
+	member.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	member.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "redis", ContainerID: "sim://1"}}
+	if err := env.Client.Status().Update(t.Context(), member); err != nil {
+		t.Fatal(err)
+	}
+	f.controller(nil)
+	waits := func(name string) *platformv1.Operation {
+		t.Helper()
+		op := f.operation(name, "Restart", func(op *platformv1.Operation) {
+			op.Spec.TargetRef = platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "WorkloadSet", Name: setName}
+		})
+		testkit.WaitFor(t, env.Client, op, "what it waits for", func() error {
+			if len(op.Status.Steps) == 0 || !strings.Contains(op.Status.Steps[0].Message, "pod "+member.Name+" is being changed or replaced") {
+				return fmt.Errorf("it is %+v", op.Status.Steps)
+			}
+			return nil
+		})
+		return op
+	}
+	called := waits("called")
+	f.wantStarts(0, 1)
+	said.LastCall.Phase = report.CallSucceeded
+	annotate := func(key, value string) {
+		t.Helper()
+		before := member.DeepCopy()
+		member.Annotations[key] = value
+		if err := env.Client.Patch(t.Context(), member, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	annotate(platformv1.ReportAnnotation, said.String())
+	f.waitPhase(called, platformv1.OperationSucceeded)
+	f.wantStarts(0, 2)
+	annotate(platformv1.ImagesAnnotation, `{"redis":{"id":"sim://1","image":"redis:1"}}`)
+	patched := waits("patched")
+	f.wantStarts(0, 2)
+	member.Status.ContainerStatuses[0].ContainerID = "sim://2"
+	if err := env.Client.Status().Update(t.Context(), member); err != nil {
+		t.Fatal(err)
+	}
+	f.waitPhase(patched, platformv1.OperationSucceeded)
+	f.wantStarts(0, 3)
 }
 
 // An Operation that tries another one again goes on where that one stopped: what succeeded there is not done again.

@@ -90,7 +90,7 @@ func (c *Controller) rebuildInTurn(ctx context.Context, op *platformv1.Operation
 		case err != nil:
 			return nil, err
 		case out != "" && out != wanted.Pod:
-			return later(fmt.Sprintf("pod %s is being replaced", out)), nil
+			return later(fmt.Sprintf("pod %s is being changed or replaced", out)), nil
 		}
 	}
 	return c.rebuild(ctx, op, wanted)

@@ -18,6 +18,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -27,7 +28,7 @@ const quotaRecheck = time.Minute
 
 // Calls to a process manager, as they begin the idempotency key.
 const (
-	restartCall = "plan"
+	restartCall = turns.RestartCall
 	reloadCall  = "reload"
 )
 

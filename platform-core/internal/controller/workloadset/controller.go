@@ -151,6 +151,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !set.DeletionTimestamp.IsZero() {
 		c.retries.forgetPods(client.ObjectKeyFromObject(set))
+		c.Turns.ForgetSet(client.ObjectKeyFromObject(set))
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		c.heirs.forget(client.ObjectKeyFromObject(set))
 		return c.delete(ctx, set)

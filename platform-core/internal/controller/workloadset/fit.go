@@ -13,19 +13,8 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
-	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/internal/podchange"
 )
-
-// running returns the containers of a pod that run as long as it does, sidecars first.
-func running(spec *corev1.PodSpec) []corev1.Container {
-	var containers []corev1.Container
-	for _, c := range spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			containers = append(containers, c)
-		}
-	}
-	return append(containers, spec.Containers...)
-}
 
 func named(containers []corev1.Container, name string) *corev1.Container {
 	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name })
@@ -43,51 +32,13 @@ func agentImage(pod *corev1.Pod) string {
 	return ""
 }
 
-// ranBefore is a container as it was when its image was last changed in place.
-type ranBefore struct {
-	// ID of the container that ran then.
-	ID string `json:"id"`
-	// Image that it was made from.
-	Image string `json:"image"`
-}
-
-// imagesBefore reads what a pod's containers were before their images changed in place.
-func imagesBefore(pod *corev1.Pod) map[string]ranBefore {
-	before := map[string]ranBefore{}
-	// What cannot be read counts as none: then nothing is waited for.
-	_ = json.Unmarshal([]byte(pod.Annotations[platformv1.ImagesAnnotation]), &before)
-	return before
-}
-
-func containerID(pod *corev1.Pod, container string) string {
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if status.Name == container {
-			return status.ContainerID
-		}
-	}
-	return ""
-}
-
-// restartFit says whether a container that was given another image has yet to restart: until then
-// its pod is ready with the old one.
-func restartFit(live *corev1.Pod) rollout.Fit {
-	before := imagesBefore(live)
-	for _, container := range running(&live.Spec) {
-		was, changed := before[container.Name]
-		if changed && was.ID != "" && was.ID == containerID(live, container.Name) && was.Image != container.Image {
-			return rollout.Underway
-		}
-	}
-	return rollout.Current
-}
-
 // imageChanges returns the containers of the live pod that are to have another image, with that image. The same image in another
 // registry is none, as long as the container has an image at all: nothing that runs is restarted for where it came from.
 func imageChanges(live, want *corev1.Pod) map[string]string {
 	changes := map[string]string{}
-	wanted := running(&want.Spec)
+	wanted := podchange.Running(&want.Spec)
 	had, has := pluginImages(live), pluginImages(want)
-	for _, container := range running(&live.Spec) {
+	for _, container := range podchange.Running(&live.Spec) {
 		c := named(wanted, container.Name)
 		if c == nil || c.Image == container.Image {
 			continue
@@ -124,10 +75,10 @@ func imagePatch(live, want *corev1.Pod) ([]byte, error) {
 		Name  string `json:"name"`
 		Image string `json:"image"`
 	}
-	before, changes := imagesBefore(live), imageChanges(live, want)
+	before, changes := podchange.ImagesBefore(live), imageChanges(live, want)
 	for name := range changes {
-		if id := containerID(live, name); before[name].ID != id || id == "" {
-			before[name] = ranBefore{ID: id, Image: named(running(&live.Spec), name).Image}
+		if id := podchange.ContainerID(live, name); before[name].ID != id || id == "" {
+			before[name] = podchange.RanBefore{ID: id, Image: named(podchange.Running(&live.Spec), name).Image}
 		}
 	}
 	images := []image{}
@@ -176,7 +127,7 @@ func given(container *corev1.Container) map[string]resource.Quantity {
 // resized returns the containers whose resources are the plugin's and the user's. What the engine's own
 // agents need comes with the next pod.
 func resized(spec *corev1.PodSpec) []corev1.Container {
-	return slices.DeleteFunc(running(spec), func(c corev1.Container) bool { return c.Name == plugin.StatusContainer })
+	return slices.DeleteFunc(podchange.Running(spec), func(c corev1.Container) bool { return c.Name == plugin.StatusContainer })
 }
 
 // resourceNames is the value of the annotation that tells our resources from those that a LimitRange or a webhook added.
@@ -234,7 +185,7 @@ func tightens(live, want *corev1.Pod) bool {
 		if limit == nil {
 			continue
 		}
-		have, limited := named(running(&live.Spec), container).Resources.Limits[corev1.ResourceMemory]
+		have, limited := named(podchange.Running(&live.Spec), container).Resources.Limits[corev1.ResourceMemory]
 		if !limited || have.Cmp(*limit) > 0 {
 			return true
 		}

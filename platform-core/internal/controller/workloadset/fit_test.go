@@ -14,6 +14,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/podchange"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
@@ -123,22 +124,22 @@ func TestRestartFit(t *testing.T) {
 		live.Annotations = patch.Annotations
 		live = withImage(live, image, live.Status.ContainerStatuses[0].ContainerID)
 	}
-	expect := func(when string, want rollout.Fit) {
+	expect := func(when string, want bool) {
 		t.Helper()
-		if got := restartFit(live); got != want {
-			t.Errorf("%s: %q, want %q", when, got, want)
+		if got := podchange.Restarting(live); got != want {
+			t.Errorf("%s: restarting is %t", when, got)
 		}
 	}
-	expect("at first", rollout.Current)
+	expect("at first", false)
 	change("redis:2")
-	expect("after the change", rollout.Underway)
+	expect("after the change", true)
 	change("redis:3")
-	expect("after another change", rollout.Underway)
+	expect("after another change", true)
 	change("redis:1")
-	expect("after it was taken back", rollout.Current)
+	expect("after it was taken back", false)
 	change("redis:4")
 	live.Status.ContainerStatuses[0].ContainerID = "c2"
-	expect("after the restart", rollout.Current)
+	expect("after the restart", false)
 }
 
 func TestImagesOfInitContainersAloneAreNoChange(t *testing.T) {

@@ -251,7 +251,7 @@ func planOf(digest, restart string) plan.Plan {
 func (c content) fill(t testing.TB, spec *platformv1.WorkloadSetSpec) {
 	t.Helper()
 	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: "redis-a",
-		platformv1.ApplicationUIDLabel: newUID, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main"}
+		platformv1.ApplicationUIDLabel: newUID, platformv1.ComponentLabel: "redis", platformv1.SetLabel: spec.Set}
 	names := fmt.Sprintf(`{"redis":%q,%q:%q}`, c.Image, plugin.StatusContainer, c.Image)
 	meta := metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{platformv1.PluginImagesAnnotation: names}}
 	template := corev1.PodTemplateSpec{ObjectMeta: meta, Spec: corev1.PodSpec{

@@ -64,6 +64,10 @@ type node struct {
 	deaf string
 	// failReloads is how many reloads fail, since the server is just starting.
 	failReloads int
+	// slow says that what is asked of a container or a process that runs stays undone until finish is called.
+	slow bool
+	// noted are the calls to processes that were not carried out at once, by pod.
+	noted map[string]noted
 	// crew plays who may write, in sets where the engine decides it.
 	crew *crew
 }
@@ -75,13 +79,20 @@ type container struct {
 	resources corev1.ResourceRequirements
 }
 
+// noted is the latest call that a process manager has recorded, with the plan that it brought, and whether it was carried out.
+type noted struct {
+	call agentreport.Call
+	plan []byte
+	done bool
+}
+
 func newNode(t *testing.T, namespace string) *node {
 	t.Helper()
 	watcher, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, seen: map[string][]string{}, absent: map[string]bool{},
+	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, noted: map[string]noted{}, seen: map[string][]string{}, absent: map[string]bool{},
 		cut: map[string]bool{}, ops: map[string]agentclient.ActionCall{}, writer: platformv1.PodNameFor(setName, 0)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
@@ -198,6 +209,26 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	case pod.Spec.NodeName == "":
 		return env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: n.namespace}})
 	}
+	if n.pulls(pod) {
+		seen := pod.DeepCopy()
+		seen.Status.ObservedGeneration = pod.Generation
+		return env.Client.Status().Patch(ctx, seen, client.MergeFrom(pod))
+	}
+	return n.bring(ctx, pod)
+}
+
+// pulls says whether the kubelet has seen another image of a container, and has yet to restart it.
+func (n *node) pulls(pod *corev1.Pod) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.slow && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		have := n.containers[string(pod.UID)+"/"+c.Name].image
+		return have != "" && have != c.Image
+	})
+}
+
+// bring has a pod run as its spec says, and the agent of one that is new report.
+func (n *node) bring(ctx context.Context, pod *corev1.Pod) error {
 	running := pod.DeepCopy()
 	n.run(running)
 	if err := env.Client.Status().Patch(ctx, running, client.MergeFrom(pod)); err != nil {
@@ -207,7 +238,7 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	plans := &corev1.ConfigMap{}
-	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(setName)}, plans); err != nil {
+	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.PlanNameFor(setOf(pod))}, plans); err != nil {
 		return err
 	}
 	r := agentreport.Report{Health: agentreport.Healthy, Role: "replica", Version: "7.0.15", Starts: 1}
@@ -220,6 +251,38 @@ func (n *node) syncPod(ctx context.Context, pod *corev1.Pod) error {
 		n.crew.tell(pod.Name, &r)
 	}
 	return n.publish(ctx, pod, takeOver(r, []byte(plans.Data[plan.PlanFile])))
+}
+
+// setOf names the set of a pod.
+func setOf(pod *corev1.Pod) string {
+	return platformv1.WorkloadSetNameFor(pod.Labels[platformv1.ApplicationLabel], pod.Labels[platformv1.ComponentLabel], pod.Labels[platformv1.SetLabel])
+}
+
+// begin has the agent of a pod report that it is about to carry out the call that it noted.
+func (n *node) begin(ctx context.Context, pod *corev1.Pod) error {
+	n.mu.Lock()
+	call := n.noted[pod.Name].call
+	n.mu.Unlock()
+	r := agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation])
+	r.LastCall = &call
+	return n.publish(ctx, pod, r)
+}
+
+// finish does what is asked of a pod and was kept undone.
+func (n *node) finish(ctx context.Context, pod *corev1.Pod) error {
+	n.mu.Lock()
+	waiting, called := n.noted[pod.Name]
+	waiting.call.Phase, waiting.done = agentreport.CallSucceeded, true
+	if called {
+		n.noted[pod.Name] = waiting
+	}
+	n.mu.Unlock()
+	if !called {
+		return n.bring(ctx, pod)
+	}
+	r := takeOver(agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation]), waiting.plan)
+	r.LastCall = &waiting.call
+	return n.publish(ctx, pod, r)
 }
 
 // run brings the containers of a pod to its spec, as the kubelet does, and says so in its status.
@@ -330,7 +393,22 @@ func (m *manager) call(ctx context.Context, what string, call agentreport.Call, 
 	if r.LastCall != nil && r.LastCall.Key == call.Key {
 		return *r.LastCall, nil
 	}
-	m.node.set(func() { m.node.note("%s %s", m.pod.Name, strings.TrimSpace(what)) })
+	slow := false
+	m.node.set(func() {
+		if slow = m.node.slow && call.Phase == agentreport.CallSucceeded; slow {
+			if known := m.node.noted[m.pod.Name]; known.call.Key == call.Key {
+				call = known.call
+				return
+			}
+			call.Phase = agentreport.CallRunning
+			m.node.noted[m.pod.Name] = noted{call: call, plan: data}
+			return
+		}
+		m.node.note("%s %s", m.pod.Name, strings.TrimSpace(what))
+	})
+	if slow {
+		return call, nil
+	}
 	if call.Phase == agentreport.CallSucceeded {
 		r = takeOver(r, data)
 	}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/klog/v2"
+
+	"github.com/zeroinfra/platform-core/internal/podchange"
 )
 
 // takes says whether a pod could be on a node that is otherwise empty.
@@ -47,7 +49,7 @@ func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 // requests of a pod while it runs.
 func requests(pod *corev1.Pod) corev1.ResourceList {
 	sum := corev1.ResourceList{}
-	for _, container := range running(&pod.Spec) {
+	for _, container := range podchange.Running(&pod.Spec) {
 		for name, quantity := range container.Resources.Requests {
 			total := resource.Quantity{}
 			if before, found := sum[name]; found {

@@ -20,6 +20,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/failover"
 	"github.com/zeroinfra/platform-core/internal/maintenance"
+	"github.com/zeroinfra/platform-core/internal/podchange"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
@@ -57,6 +58,8 @@ type facts struct {
 	opening maintenance.Opening
 	// yields says what pods that serve wait for, beside a window; empty for nothing.
 	yields string
+	// hasTurn says that nobody else takes a pod of the Application out before the steps were taken.
+	hasTurn bool
 	// wake is how soon to look again at what no watch tells of; 0 for never.
 	wake time.Duration
 	// writerWake is the same for what concerns the writer.
@@ -192,7 +195,7 @@ func (c *Controller) compare(ctx context.Context, set *platformv1.WorkloadSet, f
 		return err
 	}
 	f.wanted[p.Name] = want
-	if p.Restart = restartFit(live); len(imageChanges(live, want)) > 0 {
+	if len(imageChanges(live, want)) > 0 {
 		p.Images = rollout.Outdated
 	}
 	if p.Resources, p.Note, err = c.fitResources(ctx, f, live, want); err != nil {
@@ -231,6 +234,9 @@ func factsOf(pod *corev1.Pod, ordinal int32) rollout.Pod {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
 			p.Ready = rollout.Ready
 		}
+	}
+	if podchange.Restarting(pod) {
+		p.Restart = rollout.Underway
 	}
 	p.Report = agentreport.Latest(pod.Annotations[platformv1.ReportAnnotation])
 	return p

@@ -290,14 +290,27 @@ func stuck(s *platformv1.SwitchoverState) outcome.Outcome {
 		s.From, s.To, s.Attempt, s.Message, s.From))
 }
 
-// instead takes the step that a pod needs now that a weaker one turned out not to be enough.
+// instead takes the step that a pod needs now that a weaker one turned out not to be enough. What takes the pod out needs the turn, which
+// the weaker one did not.
 func (c *Controller) instead(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod string, change func(*rollout.Pod)) outcome.Outcome {
 	for i := range f.rollout.Pods {
 		if f.rollout.Pods[i].Name == pod {
 			change(&f.rollout.Pods[i])
 		}
 	}
-	for _, step := range rollout.Plan(f.rollout) {
+	steps := rollout.Plan(f.rollout)
+	if !f.hasTurn {
+		var giveBack func()
+		var err error
+		if steps, giveBack, err = c.yield(ctx, set, f, steps); err != nil {
+			return outcome.Failed(err)
+		}
+		defer giveBack()
+		if f.yields != "" {
+			return awaitTurn(f, f.rollout.Held())
+		}
+	}
+	for _, step := range steps {
 		if step.Pod == pod && step.Action != rollout.SetRole {
 			return c.take(ctx, set, f, step)
 		}

@@ -143,20 +143,22 @@ func TestRetainedVolumesAreAdopted(t *testing.T) {
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.AdoptVolumes = oldUID })
 	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+` cannot be adopted: its plugin and major version is "redis/6" and has to be "redis/7"`)
 	claim := h.claim(1)
-	for ordinal := range int32(2) {
-		if uid := h.claim(ordinal).Labels[platformv1.ApplicationUIDLabel]; uid != oldUID {
-			t.Errorf("claim %d was adopted although not all fit", ordinal)
-		}
-	}
-	fits := claim.DeepCopy()
-	fits.Annotations[platformv1.DataAnnotation] = "redis/7.2"
-	if err := env.Client.Patch(t.Context(), fits, client.MergeFrom(claim)); err != nil {
+	later := claim.DeepCopy()
+	later.Annotations[platformv1.DataAnnotation] = "redis/7.2"
+	if err := env.Client.Patch(t.Context(), later, client.MergeFrom(claim)); err != nil {
 		t.Fatal(err)
 	}
+	h.says(set, platformv1.ReasonAdoptionRefused, "claim "+claimName(1)+" cannot be adopted: its data is of version 7.2, and version 7.0, which is older, may not read it: set version to 7.2")
+	for ordinal, data := range []string{"redis/7.0", "redis/7.2"} {
+		if claim := h.claim(int32(ordinal)); claim.Labels[platformv1.ApplicationUIDLabel] != oldUID || claim.Annotations[platformv1.DataAnnotation] != data {
+			t.Errorf("claim %d was touched although not all fit: %v, %v", ordinal, claim.Labels, claim.Annotations)
+		}
+	}
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Version = "7.2" })
 	testkit.WaitForReady(h, env.Client, set)
 	for ordinal, was := range old {
 		claim := h.claim(int32(ordinal))
-		if claim.UID != was.UID || claim.Labels[platformv1.ApplicationUIDLabel] != newUID || claim.Annotations[platformv1.DataAnnotation] != "redis/7.0" {
+		if claim.UID != was.UID || claim.Labels[platformv1.ApplicationUIDLabel] != newUID || claim.Annotations[platformv1.DataAnnotation] != "redis/7.2" {
 			t.Errorf("claim %d: UID %s, was %s, labels %v, annotations %v", ordinal, claim.UID, was.UID, claim.Labels, claim.Annotations)
 		}
 	}

@@ -5,10 +5,8 @@ package workloadset
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -16,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/records"
@@ -38,6 +35,7 @@ func (c *Controller) yield(ctx context.Context, set *platformv1.WorkloadSet, f *
 	if taken {
 		by, err := c.awaited(ctx, set)
 		if err == nil && by == "" {
+			f.hasTurn = true
 			return steps, giveBack, nil
 		}
 		if giveBack(); err != nil {
@@ -63,49 +61,6 @@ func (c *Controller) awaited(ctx context.Context, set *platformv1.WorkloadSet) (
 		return "", err
 	}
 	return c.unsettledMembers(ctx, set)
-}
-
-// unsettledMembers says what the other members of the cluster are about: none is taken out while one is missing, or while they are being
-// brought together.
-func (c *Controller) unsettledMembers(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
-	component := &platformv1.Component{}
-	key := client.ObjectKey{Namespace: set.Namespace, Name: platformv1.ComponentNameFor(set.Spec.Application, set.Spec.Component)}
-	if err := c.live.Get(ctx, key, component); err != nil {
-		return "", client.IgnoreNotFound(err)
-	}
-	if call := component.Status.Membership; call != nil {
-		return fmt.Sprintf("the members to be brought together (%s)", call.Message), nil
-	}
-	var sets platformv1.WorkloadSetList
-	var pods corev1.PodList
-	of := client.MatchingLabels{platformv1.ApplicationLabel: set.Spec.Application, platformv1.ComponentLabel: set.Spec.Component}
-	for _, list := range []client.ObjectList{&sets, &pods} {
-		if err := c.live.List(ctx, list, client.InNamespace(set.Namespace), of); err != nil {
-			return "", err
-		}
-	}
-	for i := range sets.Items {
-		if other := &sets.Items[i]; other.Name != set.Name && other.Spec.IsRunning() {
-			if missing := missingOf(other, pods.Items); missing != "" {
-				return fmt.Sprintf("pod %s, which is a member as well, to be ready", missing), nil
-			}
-		}
-	}
-	return "", nil
-}
-
-// missingOf names a pod of a set that does not do its work; empty for none.
-func missingOf(set *platformv1.WorkloadSet, pods []corev1.Pod) string {
-	for _, ordinal := range set.Spec.Ordinals() {
-		name := platformv1.PodNameFor(set.Name, ordinal)
-		if !slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-			p := factsOf(&pod, ordinal)
-			return pod.Name == name && p.Life == rollout.Alive && p.Ready == rollout.Ready && p.Report.Health == agentreport.Healthy
-		}) {
-			return name
-		}
-	}
-	return ""
 }
 
 // atWork names the Operation that works through pods of the Application at this moment; empty for none.

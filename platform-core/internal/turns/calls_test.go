@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package turns
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zeroinfra/platform-core/agentproto/report"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// pod reports this last call; none with an empty key.
+func pod(uid types.UID, key, phase string) *corev1.Pod {
+	said := report.Report{Health: report.Healthy}
+	if key != "" {
+		said.LastCall = &report.Call{Key: key, Phase: phase}
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s-0", UID: uid, Annotations: map[string]string{platformv1.ReportAnnotation: said.String()}}}
+}
+
+func TestCallsThatAreUnheardOf(t *testing.T) {
+	var turns Turns
+	before := pod("1", "one", report.CallSucceeded)
+	if turns.Note(before, "one", "reload/1"); turns.Unheard(before) {
+		t.Error("a call that was reported counts")
+	}
+	if turns.Note(before, "two", "reload/1"); turns.Unheard(pod("2", "one", report.CallSucceeded)) {
+		t.Error("it counts for a pod that was made since")
+	}
+	if turns.Note(before, "two", "reload/1"); !turns.Unheard(before) || !turns.Restarting(before) {
+		t.Error("a call that was not reported does not count")
+	}
+	if !turns.Unheard(pod("1", "reload/1/2", report.CallFailed)) {
+		t.Error("it was heard of with the reload that it is in place of")
+	}
+	if turns.Unheard(pod("1", "three", report.CallSucceeded)) || len(turns.unheard) != 0 {
+		t.Error("it counts, or is kept, after a later call was reported")
+	}
+	turns.Note(before, "two", "reload/1")
+	if turns.Forget(before); turns.Unheard(before) {
+		t.Error("a call that was not made counts")
+	}
+	turns.Note(before, "two", "reload/1")
+	if turns.ForgetSet(types.NamespacedName{Namespace: "n", Name: "s"}); turns.Unheard(before) {
+		t.Error("a call counts whose set is gone")
+	}
+	if first := pod("1", "", ""); turns.Unheard(first) {
+		t.Error("a call counts that nobody noted")
+	} else if turns.Note(first, "one", "reload/1"); !turns.Unheard(first) {
+		t.Error("the first call of a pod does not count")
+	}
+}
+
+func TestRestarting(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"no call":            {pod("1", "", ""), false},
+		"by a rollout":       {pod("1", "plan/d2/1/1", report.CallRunning), true},
+		"it has":             {pod("1", "plan/d2/1/1", report.CallSucceeded), false},
+		"by an Operation":    {pod("1", "restart/1", report.CallRunning), false},
+		"a reload":           {pod("1", "reload/d2/1/1", report.CallRunning), false},
+		"it would not do so": {pod("1", "plan/d2/1/1", report.CallFailed), false},
+	} {
+		if got := (&Turns{}).Restarting(test.pod); got != test.want {
+			t.Errorf("%s: it is %t", name, got)
+		}
+	}
+}
