@@ -33,7 +33,10 @@ func TestRedisCluster(t *testing.T) {
 		spec.Users = []databasev1.RedisUser{{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~*", Commands: "+@read +ping"}}
 	})
 	t.Logf("3 shards of 2 pods are ready after %s: %v", seconds(took), r.columns(databasev1.GroupVersion.WithResource("redisclusters"), r.name))
-	r.wantColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name, "Version", "Shards", "Pods", "Endpoint")
+	r.wantColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name, "Version", "Shards", "Roles", "Pods", "Endpoint")
+	if got := r.object().Status.Roles; got != "3 primaries, 3 replicas" {
+		t.Errorf("status.roles is %q", got)
+	}
 	for round := range set.faultRounds {
 		for _, fault := range clusterFaults(round) {
 			t.Run(fault.name, func(t *testing.T) {
