@@ -167,7 +167,12 @@ func clusterScales() []clusterFault {
 		return func(r *redisCluster) { r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Shards = shards }) }
 	}
 	return []clusterFault{
-		{fault{name: "cluster: a shard more", limit: failoverGap}, 4, scale(4)},
+		{fault{name: "cluster: a shard more", limit: failoverGap}, 4, func(r *redisCluster) {
+			end := r.bench()
+			scale(4)(r)
+			r.whole(4)
+			end()
+		}},
 		{fault{name: "cluster: a shard less, for which there is no room at first", limit: failoverGap}, 3, (*redisCluster).withoutRoom},
 		{fault{name: "cluster: a shard more, and then not", limit: failoverGap}, 3, func(r *redisCluster) {
 			r.update(func(spec *databasev1.RedisClusterSpec) { spec.Shards = 4 })
