@@ -72,11 +72,11 @@ test-upgrade: deps ## From the release of the commit FORMER to the present one b
 # Rounds of test-fault (ROUNDS is its former name), how long the API server is away in the first of them, and the tests.
 N ?= $(or $(ROUNDS),10)
 AWAY ?= 10m
-FAULTS ?= ^Test(Failover|FailoverOfANode|FailoverOfANodeWithTheLeader|PostgreSQLReplication|PostgreSQLFailoverOfANode|RedisCluster|RedisSentinel)$$
+FAULTS ?= ^Test(ProcessKilled|RestartUnderLoad|Failover|FailoverOfANode|FailoverOfANodeWithTheLeader|OperatorKilledDuringFailover|PostgreSQLReplication|PostgreSQLFailoverOfANode|PostgreSQLInSyncMembersLost|PostgreSQLVolumeFullOfLog|RedisCluster|RedisSentinel)$$
 
 .PHONY: test-fault
 test-fault: deps ## N rounds of every fault, alone on the cluster, and a table of them; fails when a budget is missed (N=1 AWAY=40s for less, FAULTS='^TestRedisCluster$$' for some)
-	@E2E_FAULT_ROUNDS=$(N) E2E_HOLD_BUDGETS=1 E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=$$((60 + 40 * $(N)))m hack/cluster/e2e.sh -run '$(FAULTS)' -v
+	@E2E_FAULT_ROUNDS=$(N) E2E_PARALLEL=1 E2E_HOLD_BUDGETS=1 E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=$$((60 + 75 * $(N)))m hack/cluster/e2e.sh -run '$(FAULTS)' -v
 
 # `make test` has engines die after every third write of what an instance goes through. This has one die after each of them.
 .PHONY: test-fault-points

@@ -24,8 +24,9 @@ func TestOperatorKilledDuringFailover(t *testing.T) {
 	r := s.replicatedRedis("db")
 	r.ready()
 	r.whole()
-	for after := range failoverSteps {
-		t.Run(fmt.Sprintf("after %d writes", after), func(t *testing.T) {
+	for n := range set.faultRounds * failoverSteps {
+		after := n % failoverSteps
+		t.Run(fmt.Sprintf("round %d, after %d writes", n/failoverSteps+1, after), func(t *testing.T) {
 			s := s.in(t)
 			s.mustLeader()
 			r := r.in(s)

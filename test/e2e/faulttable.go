@@ -12,6 +12,8 @@ import (
 
 // tried are all trials of faults of all tests, under the names of middleware and fault.
 var tried = faults.New(map[string]faults.Budget{
+	"one server: process killed":             {P95: 2 * time.Second},
+	"one server: restarted by an Operation":  {P95: 2 * time.Second},
 	"Redis: process killed":                  {P95: 2 * time.Second},
 	"Redis: process does not come back":      {P95: 3 * time.Second},
 	"Redis: node cut off":                    {P95: 20 * time.Second},

@@ -26,28 +26,31 @@ func TestProcessKilled(t *testing.T) {
 	i := s.redis("db", safe())
 	i.ready()
 	before := i.footprint()
-	w := i.startWriter()
 	run := before.run
-	for range set.processKills {
-		i.kill9(i.info("process_id"))
-		i.eventually(settleIn, "another process answers", func() error {
-			out, err := i.do("INFO")
-			if err == nil && infoField(out, "run_id") == run {
-				err = fmt.Errorf("it is still the old one")
-			}
-			if err == nil {
-				run = infoField(out, "run_id")
-			}
-			return err
+	for n := range max(set.processKills, set.faultRounds) {
+		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
+			i := &instance{space: s.in(t), name: i.name}
+			w := i.startWriter()
+			i.kill9(i.info("process_id"))
+			i.eventually(settleIn, "another process answers", func() error {
+				out, err := i.do("INFO")
+				if err == nil && infoField(out, "run_id") == run {
+					err = fmt.Errorf("it is still the old one")
+				}
+				if err == nil {
+					run = infoField(out, "run_id")
+				}
+				return err
+			})
+			w.resumed()
+			w.stop()
+			w.judged("one server: process killed", killGap)
 		})
 	}
-	w.resumed()
-	w.stop()
 	i.ready()
 	if err := before.restartedInPlace(i.footprint()); err != nil {
 		t.Error(err)
 	}
-	w.judge(fmt.Sprintf("redis-server killed %d times", set.processKills), killGap)
 }
 
 // kill9 kills a process in the container that runs redis-server.

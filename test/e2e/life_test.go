@@ -63,9 +63,7 @@ func (a *application) rejects(change func(*platformv1.ApplicationSpec), reason s
 		a.stalledWith(reason, texts...)
 		return
 	}
-	for _, text := range texts {
-		a.wantRefused(err, text)
-	}
+	a.wantJudged(err, texts...)
 }
 
 // stalledWith waits until the Application says what is wrong.

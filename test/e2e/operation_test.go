@@ -4,11 +4,13 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,21 +23,26 @@ func TestRestartUnderLoad(t *testing.T) {
 	s := newSpace(t, "restart")
 	i := s.redis("db", safe())
 	i.ready()
-	before := i.footprint()
-	w := i.startWriter()
-	s.create(restartOf("restart", i.reference()))
-	operation := s.succeeded("restart")
-	w.resumed()
-	w.stop()
-	if err := before.restartedInPlace(i.footprint()); err != nil {
-		t.Error(err)
+	for n := range set.faultRounds {
+		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) {
+			i, name := &instance{space: s.in(t), name: i.name}, fmt.Sprintf("restart-%d", n+1)
+			before := i.footprint()
+			w := i.startWriter()
+			i.create(restartOf(name, i.reference()))
+			operation := i.succeeded(name)
+			w.resumed()
+			w.stop()
+			if err := before.restartedInPlace(i.footprint()); err != nil {
+				t.Error(err)
+			}
+			if up, since := i.uptime(), time.Since(operation.Status.StartTime.Time)+time.Second; up > since {
+				t.Errorf("redis-server is up for %s, and the Operation began %s ago", up, since)
+			}
+			i.ready()
+			w.judged("one server: restarted by an Operation", restartGap)
+		})
 	}
-	if up, since := i.uptime(), time.Since(operation.Status.StartTime.Time)+time.Second; up > since {
-		t.Errorf("redis-server is up for %s, and the Operation began %s ago", up, since)
-	}
-	i.ready()
-	w.judge("restarted", restartGap)
-	s.wantColumns(platformv1.GroupVersion.WithResource("operations"), "restart", "Template", "Kind", "Target", "Progress", "Phase", "Age")
+	s.wantColumns(platformv1.GroupVersion.WithResource("operations"), "restart-1", "Template", "Kind", "Target", "Progress", "Phase", "Age")
 }
 
 // TestRestartOfEveryTarget proves that an Operation finds its pods from any object of the chain.
@@ -142,18 +149,31 @@ func TestBadOperations(t *testing.T) {
 	}
 }
 
-// wantRefused has the test fail unless an error is the API server's refusal with this text in it.
-func (s *space) wantRefused(err error, text string) {
+// wantRefused has the test fail unless an error is the API server's refusal with these texts in it.
+func (s *space) wantRefused(err error, texts ...string) {
 	s.Helper()
 	switch {
 	case err == nil:
-		s.Errorf("it was accepted, want a refusal about %q", text)
+		s.Errorf("it was accepted, want a refusal about %q", texts)
+		return
 	case !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err):
 		s.Errorf("it failed for another reason than a refusal: %v", err)
-	case !strings.Contains(err.Error(), text):
-		s.Errorf("the refusal says nothing about %q: %v", text, err)
-	default:
-		s.Logf("refused: %v", err)
+		return
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			s.Errorf("the refusal says nothing about %q: %v", text, err)
+		}
+	}
+	s.Logf("refused: %v", err)
+}
+
+// wantJudged checks that the operator itself refused an object, for what is wrong with that and not for want of a right, in words that hold all of these texts.
+func (s *space) wantJudged(err error, texts ...string) {
+	s.Helper()
+	s.wantRefused(err, append(slices.Clone(texts), "admission webhook")...)
+	if !apierrors.IsInvalid(err) {
+		s.Errorf("the reason of the refusal is %s, want %s", apierrors.ReasonForError(err), metav1.StatusReasonInvalid)
 	}
 }
 

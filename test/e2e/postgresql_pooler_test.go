@@ -149,8 +149,8 @@ func (p *pooled) handOver() {
 	p.whole()
 }
 
-// TestPooler proves that clients of the pooler wait, and see no error, while another pod becomes the primary, whoever asked for that; and that what the
-// pooler is told is in force without a restart.
+// TestPooler proves that clients of the pooler, pgbench among them, wait, and see no error, while another pod becomes the primary, whoever asked for that;
+// and that what the pooler is told is in force without a restart.
 func TestPooler(t *testing.T) {
 	s := newSpace(t, "pgpooler")
 	r := s.replicatedPostgreSQL("db")
@@ -175,9 +175,11 @@ func TestPooler(t *testing.T) {
 		t.Fatalf("through the Service it says %q", out)
 	}
 
+	end := p.bench()
 	for range 3 {
 		p.through("switchover", p.handOver)
 	}
+	end()
 	// Each server is started anew, the primary last, which hands over before.
 	p.through("rollout", func() {
 		r.update(func(spec *platformv1.ApplicationSpec) { spec.Components[0].Parameters["max_connections"] = "41" })

@@ -23,10 +23,20 @@ func TestPostgreSQLInSyncMembersLost(t *testing.T) {
 	s := newSpace(t, "pgloss")
 	r := s.replicatedPostgreSQL("db")
 	r.ready()
-	primary, term := r.whole()
+	r.whole()
 	p := &postgresql{application: r.application, client: postgresqlClient}
 	p.answers("1", "SELECT 1")
-	p.sql("postgres", "CREATE TABLE ha (n int PRIMARY KEY); INSERT INTO ha VALUES (1)")
+	p.sql("postgres", "CREATE TABLE ha (n int PRIMARY KEY)")
+	for n := range set.faultRounds {
+		t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) { r.in(s.in(t)).losesInSync(p.in(t), n+1) })
+	}
+}
+
+// losesInSync is one round of that, which keeps another row.
+func (r *replicated) losesInSync(p *postgresql, round int) {
+	r.Helper()
+	primary, term := r.whole()
+	p.sql("postgres", fmt.Sprintf("INSERT INTO ha VALUES (%d)", round))
 	p.answers("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum' AND flush_lsn = pg_current_wal_lsn()")
 	lost := []string{primary, r.follower()}
 	var left string
@@ -48,10 +58,10 @@ func TestPostgreSQLInSyncMembersLost(t *testing.T) {
 	}
 	both, err := labels.Parse(fmt.Sprintf("%s=%s,%s in (%s)", platformv1.ApplicationLabel, r.name, platformv1.OrdinalLabel, strings.Join(ordinals, ",")))
 	if err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
-	if err := world.client.DeleteAllOf(s.ctx, &corev1.Pod{}, client.InNamespace(s.name), client.MatchingLabelsSelector{Selector: both}, graceZero); err != nil {
-		t.Fatal(err)
+	if err := world.client.DeleteAllOf(r.ctx, &corev1.Pod{}, client.InNamespace(r.space.name), client.MatchingLabelsSelector{Selector: both}, graceZero); err != nil {
+		r.Fatal(err)
 	}
 
 	r.eventually(readyIn, "it says that nobody takes over, and of whom something may be missing", func() error {
@@ -74,15 +84,16 @@ func TestPostgreSQLInSyncMembersLost(t *testing.T) {
 		return nil
 	})
 	if w := r.set().Status.Writer; w.Primary != nil && w.Primary.Name != primary {
-		t.Errorf("%s took over in term %d, and nobody had approved that", w.Primary.Name, w.Term)
+		r.Errorf("%s took over in term %d, and nobody had approved that", w.Primary.Name, w.Term)
 	}
 
-	r.approved(operation("loss", "Failover", coreReference("Application", r.name), "to", left, "acceptDataLoss", "true"))
-	r.passes("loss")
+	loss := fmt.Sprintf("loss-%d", round)
+	r.approved(operation(loss, "Failover", coreReference("Application", r.name), "to", left, "acceptDataLoss", "true"))
+	r.passes(loss)
 	now, after := r.whole()
 	if now != left || after <= term {
-		t.Errorf("%s writes in term %d, want that %s does, in a later one than %d", now, after, left, term)
+		r.Errorf("%s writes in term %d, want that %s does, in a later one than %d", now, after, left, term)
 	}
-	p.answers("1", "SELECT count(*) FROM ha")
+	p.answers(fmt.Sprint(round), "SELECT count(*) FROM ha")
 	p.answers("2", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'")
 }

@@ -33,7 +33,10 @@ func TestRedisCluster(t *testing.T) {
 		spec.Users = []databasev1.RedisUser{{Name: "app", PasswordFrom: platformv1.SecretKeyReference{Name: "users"}, Keys: "~*", Commands: "+@read +ping"}}
 	})
 	t.Logf("3 shards of 2 pods are ready after %s: %v", seconds(took), r.columns(databasev1.GroupVersion.WithResource("redisclusters"), r.name))
-	r.wantColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name, "Version", "Shards", "Pods", "Endpoint")
+	r.wantColumns(databasev1.GroupVersion.WithResource("redisclusters"), r.name, "Version", "Shards", "Roles", "Pods", "Endpoint")
+	if got := r.object().Status.Roles; got != "3 primaries, 3 replicas" {
+		t.Errorf("status.roles is %q", got)
+	}
 	for round := range set.faultRounds {
 		for _, fault := range clusterFaults(round) {
 			t.Run(fault.name, func(t *testing.T) {
@@ -164,7 +167,12 @@ func clusterScales() []clusterFault {
 		return func(r *redisCluster) { r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Shards = shards }) }
 	}
 	return []clusterFault{
-		{fault{name: "cluster: a shard more", limit: failoverGap}, 4, scale(4)},
+		{fault{name: "cluster: a shard more", limit: failoverGap}, 4, func(r *redisCluster) {
+			end := r.bench()
+			scale(4)(r)
+			r.whole(4)
+			end()
+		}},
 		{fault{name: "cluster: a shard less, for which there is no room at first", limit: failoverGap}, 3, (*redisCluster).withoutRoom},
 		{fault{name: "cluster: a shard more, and then not", limit: failoverGap}, 3, func(r *redisCluster) {
 			r.update(func(spec *databasev1.RedisClusterSpec) { spec.Shards = 4 })

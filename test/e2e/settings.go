@@ -57,7 +57,7 @@ type settings struct {
 	killRounds int
 	// faultRounds is how often each fault of a primary is tried (E2E_FAULT_ROUNDS).
 	faultRounds int
-	// holdBudgets has the run fail where faults, calls or agents at rest take longer than they may (E2E_HOLD_BUDGETS=1).
+	// holdBudgets has the run fail where faults, calls, agents at rest or the making of a RedisCluster take longer than they may (E2E_HOLD_BUDGETS=1).
 	holdBudgets bool
 	// apiAway is how long the API server is away the first time; later 40 s at most (E2E_API_AWAY).
 	apiAway time.Duration

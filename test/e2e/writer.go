@@ -20,7 +20,7 @@ const writerScript = `IFS= read -r REDISCLI_AUTH
 export REDISCLI_AUTH
 i=0
 while [ ! -e "$1" ]; do
-  seq $((i+1)) $((i+20)) | sed "s/.*/EVAL \"redis.call('SET',KEYS[1],ARGV[1]) return ARGV[1]\" 1 w:& &/" |
+  seq $((i+1)) $((i+20)) | sed "s/.*/EVAL \"redis.call('SET',KEYS[1],ARGV[1]) return ARGV[1]\" 1 $4:& &/" |
     timeout 2 redis-cli -h "$2" -p "$3" 2>/dev/null
   i=$((i+20))
 done`
@@ -32,22 +32,40 @@ const readBack = 500
 type writer struct {
 	*instance
 	stopFile string
-	done     chan error
-	numbers  []int
-	times    []time.Time
+	// keys begin so: another writer's that are left would pass for its own.
+	prefix  string
+	done    chan error
+	numbers []int
+	times   []time.Time
 }
 
 // judge reads back what was acknowledged, once the writer has ended, and has the test fail where any of that is lost, or the longest time
 // between two acknowledged writes is beyond the limit.
 func (w *writer) judge(name string, limit time.Duration) {
 	w.Helper()
-	verdict{acknowledged: len(w.numbers), lost: w.lost(), gap: longestGap(w.times)}.hold(w.T, name, limit)
+	w.verdict().hold(w.T, name, limit)
+}
+
+// judged is judge for a trial of a fault, which goes to the table of all.
+func (w *writer) judged(fault string, limit time.Duration) {
+	w.Helper()
+	v := w.verdict()
+	v.tell(fault)
+	v.hold(w.T, fault, limit)
+}
+
+// verdict is what the writer has seen. Nobody else takes writes, so that no write was taken as long as none was acknowledged.
+func (w *writer) verdict() verdict {
+	w.Helper()
+	gap := longestGap(w.times)
+	return verdict{acknowledged: len(w.numbers), lost: w.lost(), gap: gap, vacancy: gap}
 }
 
 // startWriter begins to write and returns once the first write was acknowledged.
 func (i *instance) startWriter() *writer {
 	i.Helper()
-	w := &writer{instance: i, stopFile: "/tmp/stop-" + strconv.FormatInt(time.Now().UnixNano(), 36), done: make(chan error, 1)}
+	id := strconv.FormatInt(time.Now().UnixNano(), 36)
+	w := &writer{instance: i, stopFile: "/tmp/stop-" + id, prefix: "w" + id, done: make(chan error, 1)}
 	a := i.account()
 	reader, output := io.Pipe()
 	first := make(chan struct{})
@@ -63,7 +81,7 @@ func (i *instance) startWriter() *writer {
 			}
 		}
 	}()
-	command := []string{"sh", "-c", writerScript, "writer", w.stopFile, a.host, a.port}
+	command := []string{"sh", "-c", writerScript, "writer", w.stopFile, a.host, a.port, w.prefix}
 	pod := i.clientPod()
 	go func() {
 		err := stream(context.WithoutCancel(i.ctx), i.space.name, pod, clientName, command, strings.NewReader(a.password+"\n"), output, io.Discard)
@@ -100,7 +118,7 @@ func (w *writer) lost() int {
 		chunk := w.numbers[start:min(start+readBack, len(w.numbers))]
 		arguments := []string{"MGET"}
 		for _, number := range chunk {
-			arguments = append(arguments, fmt.Sprintf("w:%d", number))
+			arguments = append(arguments, fmt.Sprintf("%s:%d", w.prefix, number))
 		}
 		values := strings.Split(w.must(arguments...), "\n")
 		if len(values) != len(chunk) {

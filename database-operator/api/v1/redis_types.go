@@ -327,6 +327,11 @@ type RedisStatus struct {
 	// term grows at each change of the primary; absent for a server that stays alone, and where Sentinels elect.
 	// +optional
 	Term int64 `json:"term,omitempty"`
+	// changes of the primary are the latest eight, the last one last: from whom to whom, when, and why. Absent where Sentinels elect.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Changes []platformv1.WriterChange `json:"changes,omitempty"`
 	// replicas that follow the primary, as "healthy/wanted"; absent for a server that stays alone.
 	// +optional
 	Replicas string `json:"replicas,omitempty"`
@@ -339,6 +344,10 @@ type RedisStatus struct {
 	// that stays alone, where nobody takes over.
 	// +optional
 	Durability platformv1.Durability `json:"durability,omitempty"`
+	// lossWindowSeconds is of how many seconds the writes that were acknowledged can be lost when another pod takes over. Absent where nothing
+	// bounds it, as while durability is Asynchronous.
+	// +optional
+	LossWindowSeconds *int64 `json:"lossWindowSeconds,omitempty"`
 	// endpoint that clients use, as "host:port".
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`

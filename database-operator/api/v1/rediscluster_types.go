@@ -159,12 +159,16 @@ type RedisClusterStatus struct {
 	// shards that have a primary which answers, as "served/wanted".
 	// +optional
 	Shards string `json:"shards,omitempty"`
+	// roles counts the pods by what they do, as "3 primaries, 3 replicas", of those that have a role.
+	// +optional
+	Roles string `json:"roles,omitempty"`
 	// members are the pods with their shards and roles, of those that have one.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Members []RedisClusterMember `json:"members,omitempty"`
-	// durability: Asynchronous, since a replica can take over without a write that was acknowledged the moment before.
+	// durability: Asynchronous, since a replica can take over without a write that was acknowledged the moment before. Nothing bounds
+	// how far it is behind, so that there is no lossWindowSeconds. Absent where shards have no replicas.
 	// +optional
 	Durability platformv1.Durability `json:"durability,omitempty"`
 	// endpoint of any of the servers, as "host:port": clients for Redis Cluster learn the others from it.
@@ -199,6 +203,7 @@ type RedisClusterMember struct {
 // +kubebuilder:resource:path=redisclusters,singular=rediscluster,categories=zeroinfra
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Shards",type=string,JSONPath=`.status.shards`
+// +kubebuilder:printcolumn:name="Roles",type=string,JSONPath=`.status.roles`
 // +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`

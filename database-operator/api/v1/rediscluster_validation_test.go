@@ -65,9 +65,22 @@ func TestUpdateCluster(t *testing.T) {
 		"a backup stays":         {`restoreFrom: {backup: a}`, `{restoreFrom: {backup: a}, shards: 5}`, ""},
 		"persistence with both":  {`persistence: {mode: AOF}`, `persistence: {mode: Both}`, ""},
 		"persistence of nothing": {`persistence: {mode: AOF}`, `persistence: {mode: None}`, "persistence.mode"},
+		"too many shards":        {`shards: 3`, `shards: 65`, "spec.shards"},
+		"too many replicas":      {`replicasPerShard: 1`, `replicasPerShard: 5`, "spec.replicasPerShard"},
+		"no version":             {`version: "7.0"`, `version: seven`, "spec.version"},
+		"a class appears":        {``, `storage: {storageClassName: b}`, "storage.storageClassName is immutable"},
+		"a negative size":        {`storage: {size: 1Gi}`, `storage: {size: -1Gi}`, "storage.size"},
+		"no room for maxmemory":  {`maxmemory: 1Gi`, `{maxmemory: 1Gi, resources: {limits: {memory: 512Mi}}}`, "maxmemory cannot be above resources.limits.memory"},
+		"an unknown policy":      {``, `maxmemoryPolicy: random`, "spec.maxmemoryPolicy"},
+		"a parameter of a field": {`parameters: {timeout: 30}`, `parameters: {timeout: 30, appendonly: "no"}`, "set spec.persistence.mode in place"},
+		"a line break":           {``, `parameters: {notify-keyspace-events: "Ex\nrequirepass x"}`, "spec.parameters"},
+		"a password in a rule":   {``, `users: [{name: app, passwordFrom: {name: x}, commands: "+@read >secret"}]`, "commands"},
+		"a Secret without name":  {``, `auth: {passwordFrom: {name: ""}}`, "spec.auth.passwordFrom.name"},
+		"an unknown Service":     {``, `service: {type: Magic}`, "spec.service.type"},
+		"a field of another":     {``, `sentinel: {}`, "spec.sentinel"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			name := strings.ReplaceAll(title, " ", "-")
+			name := strings.ToLower(strings.ReplaceAll(title, " ", "-"))
 			before := of(t, "RedisCluster", namespace, name, c.before)
 			if err := env.Client.Create(t.Context(), before, testkit.Strict); err != nil {
 				t.Fatal(err)

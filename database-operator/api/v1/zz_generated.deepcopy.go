@@ -937,10 +937,22 @@ func (in *RedisStatus) DeepCopyInto(out *RedisStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Changes != nil {
+		in, out := &in.Changes, &out.Changes
+		*out = make([]apiv1.WriterChange, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Members != nil {
 		in, out := &in.Members, &out.Members
 		*out = make([]Member, len(*in))
 		copy(*out, *in)
+	}
+	if in.LossWindowSeconds != nil {
+		in, out := &in.LossWindowSeconds, &out.LossWindowSeconds
+		*out = new(int64)
+		**out = **in
 	}
 	if in.Schedules != nil {
 		in, out := &in.Schedules, &out.Schedules

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{
 		AddToScheme: []func(*runtime.Scheme) error{databasev1.AddToScheme},
 		CRDs:        []fs.FS{os.DirFS("../../../platform-core/config/crd/bases"), crd.FS},
+		System:      "zeroinfra-system", Roles: []fs.FS{os.DirFS("../../config/rbac")},
 	})
 }
 

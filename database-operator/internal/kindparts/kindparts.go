@@ -95,6 +95,15 @@ func Members(app *platformv1.Application) []databasev1.Member {
 	return members
 }
 
+// Changes of the pod that writes are the latest ones of a component, the last one last, with which its Application's status shares nothing.
+func Changes(c platformv1.ComponentState) []platformv1.WriterChange {
+	var changes []platformv1.WriterChange
+	for _, set := range c.DeepCopy().Sets {
+		changes = append(changes, set.Changes...)
+	}
+	return changes
+}
+
 // HealthyIn counts the pods of a role, empty for any, whose server answers.
 func HealthyIn(pods []platformv1.PodState, role string) int {
 	n := 0

@@ -118,6 +118,7 @@ func expectMetrics(t *testing.T, p *process) {
 		`zeroinfra_build_info{domain="database",version="1.2.3"} 1`,
 		`zeroinfra_condition{kind="Sample",status="True",type="Stalled"} 1`,
 		`zeroinfra_condition{kind="Application",status="True",type="Stalled"} 1`,
+		`zeroinfra_application_ready{application="`,
 		`zeroinfra_reconcile_outcomes_total{controller="typed/sample",kind="`,
 	}
 	testkit.Eventually(t, "metrics", func(ctx context.Context) error {

@@ -90,7 +90,7 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err := mgr.Add(memory); err != nil {
 		return err
 	}
-	remove, err := countConditions(mgr, o)
+	remove, err := publish(mgr, o)
 	if err != nil {
 		return err
 	}
@@ -214,18 +214,24 @@ func setup(mgr manager.Manager, o Options, s settings, l *live, traces *telemetr
 	return l.keeper.Setup(mgr, event.New(mgr.GetEventRecorder("settings")))
 }
 
-// countConditions publishes the conditions of all objects of the operator as metrics.
-func countConditions(mgr manager.Manager, o Options) (remove func(), err error) {
+// publish has the conditions of all objects of the operator, and what the status of each Application says, among the metrics.
+func publish(mgr manager.Manager, o Options) (remove func(), err error) {
 	objects := slices.DeleteFunc(append(ofDomain(), whole(o)...), func(object client.Object) bool {
 		_, conditioned := object.(platformv1.Conditioned)
 		return !conditioned
 	})
-	collector, err := telemetry.NewConditions(mgr.GetCache(), mgr.GetScheme(), objects...)
+	conditions, err := telemetry.NewConditions(mgr.GetCache(), mgr.GetScheme(), objects...)
 	if err != nil {
 		return nil, err
 	}
-	if err := metrics.Registry.Register(collector); err != nil {
-		return nil, fmt.Errorf("cannot publish conditions as metrics: %w", err)
+	instances := telemetry.NewInstances(mgr.GetCache())
+	remove = func() {
+		metrics.Registry.Unregister(conditions)
+		metrics.Registry.Unregister(instances)
 	}
-	return func() { metrics.Registry.Unregister(collector) }, nil
+	if err := errors.Join(metrics.Registry.Register(conditions), metrics.Registry.Register(instances)); err != nil {
+		remove()
+		return nil, fmt.Errorf("cannot publish the state of objects as metrics: %w", err)
+	}
+	return remove, nil
 }

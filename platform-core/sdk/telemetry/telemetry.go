@@ -5,6 +5,7 @@
 //
 //	zeroinfra_reconcile_outcomes_total{controller,kind}  reconciles by their outcome: done, waiting, stalled, failed
 //	zeroinfra_condition{kind,type,status}                objects by the status of each of their conditions
+//	zeroinfra_application_…{namespace,application}       what the status of each Application says: see Instances
 //	zeroinfra_operation_phases_total{domain,template,trigger,phase}     Operations that came to a phase
 //	zeroinfra_operation_duration_seconds{domain,template,phase}         time from the first step to the end
 //	zeroinfra_operation_step_retries_total{domain,template}             steps that were begun again

@@ -36,9 +36,7 @@ func (Kind) Report(p *databasev1.PostgreSQL, app *platformv1.Application) {
 			// Any of them will do.
 			s.PoolerEndpoint = kindparts.Endpoint(app.Status.Endpoints, "")
 		case component:
-			for _, set := range c.DeepCopy().Sets {
-				s.Changes = append(s.Changes, set.Changes...)
-			}
+			s.Changes = kindparts.Changes(c)
 			s.Replicas = fmt.Sprintf("%d/%d", kindparts.HealthyIn(c.Pods, kindparts.Replica), max(c.Replicas-1, 0))
 		}
 	}

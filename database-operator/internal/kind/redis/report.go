@@ -19,7 +19,7 @@ func (Kind) Report(r *databasev1.Redis, app *platformv1.Application) {
 	s.Ready = app.Status.Ready
 	s.Primary = app.Status.Primary
 	s.Term = app.Status.Term
-	s.Durability = app.Status.Durability
+	s.Durability, s.LossWindowSeconds = app.Status.Durability, app.DeepCopy().Status.LossWindowSeconds
 	s.Schedules = app.DeepCopy().Status.Schedules
 	s.Endpoint = kindparts.Endpoint(app.Status.Endpoints, kindparts.Primary)
 	s.ReadOnlyEndpoint = kindparts.Endpoint(app.Status.Endpoints, kindparts.Replica)
@@ -37,14 +37,15 @@ func (Kind) Report(r *databasev1.Redis, app *platformv1.Application) {
 	reportMembers(s, app)
 }
 
-// reportMembers says who does what, and how many of the replicas that are wanted follow.
+// reportMembers says who does what, who wrote before, and how many of the replicas that are wanted follow.
 func reportMembers(s *databasev1.RedisStatus, app *platformv1.Application) {
-	s.Members, s.Replicas, s.Sentinels = kindparts.Members(app), "", ""
+	s.Members, s.Changes, s.Replicas, s.Sentinels = kindparts.Members(app), nil, "", ""
 	for _, c := range app.Status.Components {
 		switch {
 		case c.Name == sentinels:
 			s.Sentinels = fmt.Sprintf("%d/%d", kindparts.HealthyIn(c.Pods, ""), c.Replicas)
 		case c.Name == component && app.Spec.Topology != standalone && app.Spec.Topology != "":
+			s.Changes = kindparts.Changes(c)
 			s.Replicas = fmt.Sprintf("%d/%d", kindparts.HealthyIn(c.Pods, kindparts.Replica), max(c.Replicas-1, 0))
 		}
 	}

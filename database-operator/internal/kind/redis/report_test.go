@@ -29,16 +29,30 @@ func TestReport(t *testing.T) {
 	replicated.Spec.Topology = "replication"
 	replicated.Status.Ready, replicated.Status.Term, replicated.Status.Durability = "2/3", 7, platformv1.DurabilityAsynchronous
 	replicated.Status.Endpoints = append(replicated.Status.Endpoints, platformv1.Endpoint{Name: "redis-cache-replica", Host: "redis-cache-replica.shop.svc", Port: 6379, Role: "replica"})
-	replicated.Status.Components = []platformv1.ComponentState{{Name: "redis", Replicas: 3, Pods: []platformv1.PodState{
+	changes := []platformv1.WriterChange{{Term: 6, Cause: platformv1.WriterOrdered, To: "redis-cache-redis-main-1"}, {Term: 7, Cause: platformv1.WriterFailed, From: "redis-cache-redis-main-1"}}
+	replicated.Status.Components = []platformv1.ComponentState{{Name: "redis", Replicas: 3, Sets: []platformv1.SetState{{Name: "main", Term: 7, Changes: changes}}, Pods: []platformv1.PodState{
 		{Name: "redis-cache-redis-main-0", Role: "primary", Health: "Healthy"}, {Name: "redis-cache-redis-main-1", Role: "replica", Health: "Healthy"},
 		{Name: "redis-cache-redis-main-2", Role: "replica", Health: "Unhealthy"}, {Name: "redis-cache-redis-main-3", Health: "Starting"},
 	}}}
+	bounded := replicated.DeepCopy()
+	bounded.Status.Durability, bounded.Status.LossWindowSeconds = platformv1.DurabilitySynchronous, new(int64(0))
 	watched := replicated.DeepCopy()
+	watched.Status.Components[0].Sets = nil
 	watched.Spec.Topology, watched.Status.Term, watched.Status.Durability = "sentinel", 0, ""
 	watched.Status.Endpoints = append(watched.Status.Endpoints, platformv1.Endpoint{Name: "redis-cache-sentinel", Host: "redis-cache-sentinel.shop.svc", Port: 26379})
 	watched.Status.Components = append(watched.Status.Components, platformv1.ComponentState{Name: "sentinel", Replicas: 3, Pods: []platformv1.PodState{
 		{Name: "redis-cache-sentinel-main-0", Health: "Healthy"}, {Name: "redis-cache-sentinel-main-1", Health: "Healthy"}, {Name: "redis-cache-sentinel-main-2", Health: "Starting"},
 	}})
+	wantReplicated := databasev1.RedisStatus{
+		Version: "7.0.15", Ready: "2/3", Primary: "redis-cache-redis-main-0", Term: 7, Changes: changes, Replicas: "1/2", Durability: platformv1.DurabilityAsynchronous,
+		Members: []databasev1.Member{
+			{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
+		},
+		Endpoint: "redis-cache.shop.svc.cluster.local:6379", ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
+		BindingName: "redis-cache-binding", Application: "redis-cache", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+	}
+	wantBounded := *wantReplicated.DeepCopy()
+	wantBounded.Durability, wantBounded.LossWindowSeconds = platformv1.DurabilitySynchronous, new(int64(0))
 	for name, c := range map[string]struct {
 		app  *platformv1.Application
 		want databasev1.RedisStatus
@@ -48,14 +62,8 @@ func TestReport(t *testing.T) {
 			Endpoint: "redis-cache.shop.svc.cluster.local:6379", BindingName: "redis-cache-binding", Application: "redis-cache",
 			Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 		}},
-		"with replicas": {replicated, databasev1.RedisStatus{
-			Version: "7.0.15", Ready: "2/3", Primary: "redis-cache-redis-main-0", Term: 7, Replicas: "1/2", Durability: platformv1.DurabilityAsynchronous,
-			Members: []databasev1.Member{
-				{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
-			},
-			Endpoint: "redis-cache.shop.svc.cluster.local:6379", ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
-			BindingName: "redis-cache-binding", Application: "redis-cache", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
-		}},
+		"with replicas":   {replicated, wantReplicated},
+		"what is bounded": {bounded, wantBounded},
 		"with Sentinels": {watched, databasev1.RedisStatus{
 			Version: "7.0.15", Ready: "2/3", Primary: "redis-cache-redis-main-0", Replicas: "1/2", Durability: platformv1.DurabilityAsynchronous,
 			Members: []databasev1.Member{
@@ -70,7 +78,7 @@ func TestReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &databasev1.Redis{Status: databasev1.RedisStatus{Version: "6.2.0", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", SentinelEndpoint: "old:3", Sentinels: "9/9", BindingName: "old",
-				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
+				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, LossWindowSeconds: new(int64(9)), Changes: []platformv1.WriterChange{{Term: 6}}, Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
 			Kind{}.Report(r, c.app)
 			if !reflect.DeepEqual(r.Status, c.want) {
 				t.Errorf("got %+v, want %+v", r.Status, c.want)

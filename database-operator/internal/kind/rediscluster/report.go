@@ -33,26 +33,41 @@ func (Kind) Report(r *databasev1.RedisCluster, app *platformv1.Application) {
 
 // reportMembers says who does what in which shard, and how many of the shards that are wanted have a primary that answers.
 func reportMembers(s *databasev1.RedisClusterStatus, app *platformv1.Application) {
-	s.Members, s.Shards = nil, ""
+	s.Members, s.Shards, s.Roles = nil, "", ""
 	wanted := map[string]bool{}
 	for _, c := range app.Spec.Components {
 		for _, set := range c.Sets {
 			wanted[set.Name] = true
 		}
 	}
-	served := map[string]bool{}
+	served, primaries := map[string]bool{}, 0
 	for _, c := range app.Status.Components {
 		for _, pod := range c.Pods {
 			if pod.Role == "" {
 				continue
 			}
 			s.Members = append(s.Members, databasev1.RedisClusterMember{Name: pod.Name, Shard: pod.Set, Role: pod.Role})
+			if pod.Role == kindparts.Primary {
+				primaries++
+			}
 			if pod.Role == kindparts.Primary && pod.Health == kindparts.Healthy && wanted[pod.Set] {
 				served[pod.Set] = true
 			}
 		}
 	}
+	if len(s.Members) > 0 {
+		// A member is one or the other.
+		s.Roles = counted(primaries, "primary", "primaries") + ", " + counted(len(s.Members)-primaries, "replica", "replicas")
+	}
 	if len(app.Status.Components) > 0 {
 		s.Shards = fmt.Sprintf("%d/%d", len(served), len(wanted))
 	}
+}
+
+// counted is a number with a word for one and a word for any other number.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -25,20 +25,20 @@ func TestReport(t *testing.T) {
 			Components: []platformv1.ComponentState{{Name: "node", Pods: []platformv1.PodState{
 				{Name: "s-0-0", Set: "0", Role: "primary", Health: "Healthy"}, {Name: "s-0-1", Set: "0", Role: "replica", Health: "Healthy"},
 				{Name: "s-1-0", Set: "1", Role: "primary", Health: "Unhealthy"}, {Name: "s-1-1", Set: "1", Health: "Starting"},
-				// A shard that has yet to go.
+				// A shard that has yet to go: its members are there.
 				{Name: "s-3-0", Set: "3", Role: "primary", Health: "Healthy"},
 			}}},
 		},
 	}
 	want := databasev1.RedisClusterStatus{
-		Version: "7.0.15", Ready: "4/6", Shards: "1/3", Endpoint: "rediscluster-shop.n.svc:6379", BindingName: "rediscluster-shop-binding",
+		Version: "7.0.15", Ready: "4/6", Shards: "1/3", Roles: "3 primaries, 1 replica", Endpoint: "rediscluster-shop.n.svc:6379", BindingName: "rediscluster-shop-binding",
 		Application: "rediscluster-shop", Durability: platformv1.DurabilityAsynchronous, Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 		Members: []databasev1.RedisClusterMember{
 			{Name: "s-0-0", Shard: "0", Role: "primary"}, {Name: "s-0-1", Shard: "0", Role: "replica"},
 			{Name: "s-1-0", Shard: "1", Role: "primary"}, {Name: "s-3-0", Shard: "3", Role: "primary"},
 		},
 	}
-	old := databasev1.RedisClusterStatus{Version: "6.2", Shards: "9/9", Endpoint: "old:1", BindingName: "old", Members: []databasev1.RedisClusterMember{{Name: "old"}}}
+	old := databasev1.RedisClusterStatus{Version: "6.2", Shards: "9/9", Roles: "9 primaries, 9 replicas", Endpoint: "old:1", BindingName: "old", Members: []databasev1.RedisClusterMember{{Name: "old"}}}
 	r := &databasev1.RedisCluster{Status: old}
 	if (Kind{}).Report(r, app); !reflect.DeepEqual(r.Status, want) {
 		t.Errorf("got %+v, want %+v", r.Status, want)

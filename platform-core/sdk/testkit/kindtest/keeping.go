@@ -39,12 +39,9 @@ type Kept struct {
 // Keeping proves that deletionProtection and adoptVolumes of an object reach its Application, that what it declares inside the middleware is taken over
 // with the volumes that have it, that neither of the two is deleted while the object is
 // protected, and that the Application goes with an object that no longer is, though no operator be there to tell it. The definitions of
-// the engine and of the kind have to be in the environment.
+// the engine and of the kind have to be in the environment, and the account of the operator, with which the kind is served: what it was denied fails the test.
 func Keeping(t *testing.T, env *testkit.Env, kept Kept) {
 	namespace := env.Namespace(t)
-	if _, err := env.Operator(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
 	stop := serve(t, env, kept.Kind)
 	obj, app := declare(t, env, kept, namespace, "kept")
 	name := fmt.Sprintf("%s %s", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName())
@@ -93,6 +90,9 @@ func Keeping(t *testing.T, env *testkit.Env, kept Kept) {
 		t.Errorf("removing the Application with its object gives %v", err)
 	}
 	testkit.WaitGone(t, env.Client, app)
+	if err := env.Denied(env.System.User); err != nil {
+		t.Error(err)
+	}
 }
 
 // declare makes an object and waits for its Application.
@@ -148,10 +148,13 @@ func as(t *testing.T, env *testkit.Env, user string) client.Client {
 	return c
 }
 
-// serve runs the frame for a kind until the test, or stop, ends it.
+// serve runs the frame for a kind, with the rights of the operator, until the test, or stop, ends it.
 func serve(t *testing.T, env *testkit.Env, kind typed.Registration) (stop func()) {
 	t.Helper()
-	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+	if env.System == nil {
+		t.Fatal("the environment has no operator: set System and Roles of testkit.EnvOptions")
+	}
+	mgr, err := ctrl.NewManager(env.System.Config, ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)}})
 	if err != nil {
 		t.Fatal(err)

@@ -6,9 +6,11 @@ package crd
 
 import (
 	"context"
+	"io/fs"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/go-logr/logr/testr"
@@ -24,7 +26,26 @@ import (
 
 var env *testkit.Env
 
-func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{}) }
+// role is for the definitions of these tests what config/rbac/crd_role.yaml is for those of the engine.
+const role = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: things-role}
+rules:
+  - apiGroups: [apiextensions.k8s.io]
+    resources: [customresourcedefinitions]
+    resourceNames: [apples.example.org, berrys.example.org, cherrys.example.org, dates.example.org, elders.example.org, figs.example.org]
+    verbs: [patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: things-rolebinding}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: things-role}
+subjects: [{kind: ServiceAccount, name: controller-manager, namespace: system}]
+`
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, &env, testkit.EnvOptions{System: "zeroinfra-system", Roles: []fs.FS{fstest.MapFS{"role.yaml": {Data: []byte(role)}}}})
+}
 
 // thing is a definition that goes when the test ends; the description tells revisions apart.
 func thing(t *testing.T, kind string, revision int, description string) Definition {
@@ -53,11 +74,16 @@ func thing(t *testing.T, kind string, revision int, description string) Definiti
 
 func itoa(n int) string { return string(rune('0' + n)) }
 
+// ensure has an operator bring definitions into the cluster, with the rights that it has.
 func ensure(t *testing.T, mode Mode, patience time.Duration, definitions ...Definition) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	return (&Installer{Client: env.Client, Mode: mode, Log: testr.New(t)}).Ensure(ctx, definitions)
+	account, err := client.New(env.System.Config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		return err
+	}
+	return (&Installer{Client: account, Mode: mode, Log: testr.New(t)}).Ensure(ctx, definitions)
 }
 
 // expect checks which revision is in the cluster and returns the definition.
