@@ -78,7 +78,7 @@ func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
 func pod(ordinal int32, access platformv1.RoleAccess) Pod {
 	name := fmt.Sprintf("redis-a-main-%d", ordinal)
 	return Pod{Name: name, Component: "redis", Set: "main", Ordinal: ordinal, Access: access,
-		UID: types.UID(fmt.Sprintf("uid-%d", ordinal)), Presence: PodRunning, Report: report.Report{Health: report.Healthy}}
+		UID: types.UID(fmt.Sprintf("uid-%d", ordinal)), Presence: PodRunning, Ready: metav1.ConditionTrue, Report: report.Report{Health: report.Healthy}}
 }
 
 // at returns the pod with the ordinal.

@@ -105,6 +105,13 @@ func TestOperationSteps(t *testing.T) {
 	if items, err := template.Texts("move", move.ForEach, variables); err != nil || !slices.Equal(items, []string{"a", "b"}) {
 		t.Errorf("forEach gives %v, %v", items, err)
 	}
+	asks, err := parseMoving(t, "message: start it first", `message: "${string(target.pods)} pods of ${target.name}: start it first"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if says, err := asks.Text("", asks.Preconditions[0].Message, variables); err != nil || says != "2 pods of a: start it first" {
+		t.Errorf("the precondition says %q, %v", says, err)
+	}
 	if _, err := template.Truth("look-up", "object.data.ready == 'yes'", map[string]any{"object": map[string]any{}}); err == nil {
 		t.Error("a field that is not there is no error")
 	}
@@ -140,6 +147,7 @@ func TestBrokenSteps(t *testing.T) {
 		"span":                            {"timeout: 1m", "timeout: soon", "timeout: soon", "a time such as 30s"},
 		"placeholder in no value":         {"description: Moves things.", "description: \"${target.name}\"", "description: \"$", "a placeholder is not allowed here"},
 		"forEach of an engine":            {"    onFailure: Continue\n", "    forEach: \"['a']\"\n", "forEach: \"['a']\"", "goes from pod to pod"},
+		"message of a precondition":       {"message: start it first", "message: \"${target.size}\"", "message: \"${target.size}\"", "undefined field 'size'"},
 		"precondition sees steps":         {"target.pods > 0", "steps.ask.phase == ''", "steps.ask", "undeclared reference to 'steps'"},
 	} {
 		t.Run(name, func(t *testing.T) {
