@@ -192,7 +192,11 @@ func (w *world) other(effect *Effect) *Answer {
 			w.request = request
 			w.tell("  %s is asked to hand over: %q", effect.Handover.Set, request)
 		}
-		return &Answer{Problem: w.refuse["handover"]}
+		answer := &Answer{Problem: w.refuse["handover"]}
+		if refusal := w.refuse["for now"]; refusal != "" {
+			answer.Outputs = map[string]string{OutputProgress: refusal, OutputRefusal: refusal}
+		}
+		return answer
 	}
 	if effect.Rebuild != nil {
 		return w.rebuild(effect.Rebuild)

@@ -67,13 +67,17 @@ func handingOver(set *platformv1.WorkloadSet, request platformv1.HandoverRequest
 	}
 	if set.Spec.Failover != nil {
 		// The engine goes on with it as soon as it can.
-		return &opsflow.Answer{Outputs: map[string]string{"progress": state.Message}}
+		outputs := map[string]string{opsflow.OutputProgress: state.Message}
+		if state.Phase == platformv1.SwitchoverFailed {
+			outputs[opsflow.OutputRefusal] = state.Message
+		}
+		return &opsflow.Answer{Outputs: outputs}
 	}
 	progress := fmt.Sprintf("attempt %d", state.Attempt)
 	if state.Phase == platformv1.SwitchoverFailed {
 		progress += " failed: " + state.Message
 	}
-	return &opsflow.Answer{Outputs: map[string]string{"progress": progress}}
+	return &opsflow.Answer{Outputs: map[string]string{opsflow.OutputProgress: progress}}
 }
 
 // rebuildInTurn deletes a pod while no other one of its set is being replaced.
