@@ -136,14 +136,19 @@ func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation, p
 
 // deleteThis deletes an object if it is the one with this UID. One that is gone, or another by now, was deleted.
 func (c *Controller) deleteThis(ctx context.Context, object client.Object, uid types.UID) error {
-	err := c.client.Delete(ctx, object, client.Preconditions{UID: &uid})
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	if client.IgnoreNotFound(err) != nil {
+	if err := deleteOnly(ctx, c.client, object, uid); err != nil {
 		return fmt.Errorf("cannot delete %T %q: %w", object, client.ObjectKeyFromObject(object), err)
 	}
 	return nil
+}
+
+// deleteOnly is deleteThis as somebody, in some way, with the error of the API server.
+func deleteOnly(ctx context.Context, as client.Client, object client.Object, uid types.UID, way ...client.DeleteOption) error {
+	err := as.Delete(ctx, object, append(way, client.Preconditions{UID: &uid})...)
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // observeWriting notes whose writer the engine names.
