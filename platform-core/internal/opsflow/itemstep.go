@@ -80,12 +80,15 @@ func (s itemsStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 		case len(items) > maxItems:
 			return fmt.Sprintf("step %q would go through %d items: at most %d are allowed", t.Name, len(items), maxItems)
 		}
+		targets := make([]platformv1.StepTarget, 0, len(items))
 		for i, name := range items {
 			if slices.Contains(items[:i], name) {
 				return fmt.Sprintf("step %q would go through %q twice", t.Name, name)
 			}
-			step.Targets = append(step.Targets, platformv1.StepTarget{Name: name, Phase: platformv1.OperationPending})
+			targets = append(targets, platformv1.StepTarget{Name: name, Phase: platformv1.OperationPending})
 		}
+		// Another attempt does not take those before for all.
+		step.Targets = targets
 	}
 	r.begin(step)
 	return ""

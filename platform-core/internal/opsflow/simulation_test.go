@@ -205,8 +205,11 @@ func (w *world) other(effect *Effect) *Answer {
 		}
 		return answer
 	}
-	if effect.Rebuild != nil {
+	switch {
+	case effect.Rebuild != nil:
 		return w.rebuild(effect.Rebuild)
+	case effect.Object.Verb == ObjectDelete && w.refuse["delete"] != "":
+		return refused("delete")
 	}
 	return w.object(effect.Object)
 }
