@@ -4,6 +4,7 @@ package opsflow
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +13,14 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// What a step cannot do it says in a sentence, as the error of its run, and does nothing.
-func TestWhatStepsRefuse(t *testing.T) {
+// refusal is a step that cannot do what it is asked to, and the sentence that it says.
+type refusal struct {
+	make func() *world
+	says string
+}
+
+// refusalsOfItems are those of steps as such.
+func refusalsOfItems() map[string]refusal {
 	forEach := func(list string) string {
 		return fmt.Sprintf("name: Each\nsteps:\n  - {name: look, wait: {apiVersion: v1, kind: ConfigMap, name: found, until: \"true\", outputs: {names: object.names}}, types: {names: list}}\n"+
 			"  - {name: many, forEach: %q, operation: {templateRef: Restart, parameters: {of: \"${each}\"}}}\n", list)
@@ -24,15 +31,7 @@ func TestWhatStepsRefuse(t *testing.T) {
 		}
 		return names
 	}
-	of := func(template string, parameters map[string]string, pods ...Pod) *world {
-		w := worldOf(approved, pods...)
-		w.facts.Template, w.facts.Parameters = Defaults()[template], parameters
-		return w
-	}
-	for name, tc := range map[string]struct {
-		make func() *world
-		says string
-	}{
+	return map[string]refusal{
 		"too many items": {func() *world {
 			w := worldOf(forEach("steps.look.outputs.names"), pod(0, writer))
 			w.objects["ConfigMap found"] = map[string]any{"names": items(maxItems + 1)}
@@ -52,6 +51,37 @@ func TestWhatStepsRefuse(t *testing.T) {
 		"a step that cannot say whether it is wanted": {func() *world {
 			return worldOf("name: When\nparameters: {n: {schema: string, default: x}}\nsteps:\n  - {name: maybe, when: int(parameters.n) > 1, agent: {call: Restart}}\n", pod(0, writer))
 		}, `cannot say whether step "maybe" is wanted: `},
+		"an action in a pod that was replaced": {func() *world {
+			w := actingWorld()
+			w.op.Spec.Retry = nil
+			w.happens("The Operation starts.", nil)
+			w.replace(0)
+			w.facts.Template.Steps[0].Retry = nil
+			return w
+		}, "pod redis-a-main-0 was replaced before action ask in it was known to have ended"},
+		"a step that its template has no more": {func() *world {
+			w := worldOf(approved, pod(0, writer))
+			w.op.Spec.Author = "ada"
+			w.happens("The Operation starts.", nil)
+			w.facts.Template.Steps = w.facts.Template.Steps[1:]
+			return w
+		}, `step "ask" is no longer part of template "Approved"`},
+		"compensation that fails": {func() *world {
+			w := worldOf(around, pod(0, writer))
+			w.refuse["edit"], w.refuse["delete"] = "no room", "ConfigMap note is held"
+			return w
+		}, `step "forget" did not undo what was done: ConfigMap note is held`},
+	}
+}
+
+// refusalsOfWriters are those of steps that ask for another writer.
+func refusalsOfWriters() map[string]refusal {
+	of := func(template string, parameters map[string]string, pods ...Pod) *world {
+		w := worldOf(approved, pods...)
+		w.facts.Template, w.facts.Parameters = Defaults()[template], parameters
+		return w
+	}
+	return map[string]refusal{
 		"a switchover without a writer": {func() *world {
 			return of("Switchover", map[string]string{"component": "", "to": ""}, pod(0, reader), pod(1, reader))
 		},
@@ -81,27 +111,14 @@ func TestWhatStepsRefuse(t *testing.T) {
 			labelled(1)(w)
 			return w
 		}, "pod redis-a-main-1 took over from redis-a-main-0 since its data is the most advanced, and redis-a-main-2 was to"},
-		"an action in a pod that was replaced": {func() *world {
-			w := actingWorld()
-			w.op.Spec.Retry = nil
-			w.happens("The Operation starts.", nil)
-			w.replace(0)
-			w.facts.Template.Steps[0].Retry = nil
-			return w
-		}, "pod redis-a-main-0 was replaced before action ask in it was known to have ended"},
-		"a step that its template has no more": {func() *world {
-			w := worldOf(approved, pod(0, writer))
-			w.op.Spec.Author = "ada"
-			w.happens("The Operation starts.", nil)
-			w.facts.Template.Steps = w.facts.Template.Steps[1:]
-			return w
-		}, `step "ask" is no longer part of template "Approved"`},
-		"compensation that fails": {func() *world {
-			w := worldOf(around, pod(0, writer))
-			w.refuse["edit"], w.refuse["delete"] = "no room", "ConfigMap note is held"
-			return w
-		}, `step "forget" did not undo what was done: ConfigMap note is held`},
-	} {
+	}
+}
+
+// What a step cannot do it says in a sentence, as the error of its run, and does nothing.
+func TestWhatStepsRefuse(t *testing.T) {
+	all := refusalsOfItems()
+	maps.Copy(all, refusalsOfWriters())
+	for name, tc := range all {
 		t.Run(name, func(t *testing.T) {
 			w := tc.make()
 			w.happens("What is refused.", nil)
