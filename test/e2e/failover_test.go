@@ -95,6 +95,7 @@ func TestFailover(t *testing.T) {
 	r.ready()
 	r.whole()
 	r.suffer(faultMatrix(), set.faultRounds)
+	r.upgrade("8.0")
 }
 
 // suffer goes through faults for so many rounds.

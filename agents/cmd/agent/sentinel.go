@@ -3,9 +3,10 @@
 package main
 
 import (
-	"fmt"
+	"log/slog"
 	"os"
 
+	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/writing"
 )
@@ -13,7 +14,12 @@ import (
 // sentinel is what the process manager starts beside itself. It is no command for people, and makes nothing of what theirs need:
 // all that it does is to wait.
 func sentinel() int {
-	fmt.Fprintf(os.Stderr, "agent: %v\n", writing.BeSentinel())
+	err := writing.BeSentinel()
+	// A log is made now only: until then nothing is there but the wait.
+	_ = program.Logged(os.Stderr, func(log *slog.Logger) error {
+		log.Error("the sentinel ends", "error", err.Error())
+		return nil
+	})
 	return 1
 }
 

@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +24,22 @@ import (
 
 // heldUp is how long after its permission a writer may go on where PID 1 is held up.
 const heldUp = permission.Validity + time.Second
+
+// A sentinel that cannot be one says why in a line like all of the log that it is part of.
+func TestASentinelSaysWhyItEnds(t *testing.T) {
+	cmd := exec.Command(ownPath(t), writing.SentinelCommand)
+	cmd.Env = append(os.Environ(), asAgent+"=1")
+	said := &strings.Builder{}
+	cmd.Stderr = said
+	if exit, ok := errors.AsType[*exec.ExitError](cmd.Run()); !ok || exit.ExitCode() != 1 {
+		t.Errorf("it ends with %v", exit)
+	}
+	var line struct{ Level, Msg, Error string }
+	if err := json.Unmarshal([]byte(said.String()), &line); err != nil || line.Level != "ERROR" || line.Msg != "the sentinel ends" ||
+		line.Error != "only the process manager of a container starts it, as PID 1 there" {
+		t.Errorf("it says %q: %v", said, err)
+	}
+}
 
 func stop(t *testing.T, pid int) {
 	t.Helper()

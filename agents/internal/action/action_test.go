@@ -94,11 +94,13 @@ func TestFailuresSayWhy(t *testing.T) {
 			a.Env = []plan.EnvVar{{Name: "SECRET", Secret: &plan.SecretRef{Credential: "root", Key: "password"}}}
 		}),
 		sh("floods", "head -c 1000000 /dev/zero"),
+		sh("tells-much", "head -c 9000 /dev/zero | tr '\\0' x", outputs(map[string]string{"once": "stdout", "twice": "stdout"})),
 	)
 	r := p.runner()
 	for name, says := range map[string]string{
 		"fails": `action "fails" failed with exit code 3: no such member`, "says-no": "says that it did not succeed: no",
 		"no-json": "its outputs cannot be read", "leaks": "failed with exit code 1: ***", "floods": "wrote more than 128 KiB",
+		"tells-much": `action "tells-much" was carried out, but its outputs cannot be read: all together have more than 16 KiB`,
 	} {
 		got := p.run(r, action.Call{Key: name, Action: name})
 		if got.Phase != callrecord.Failed || !strings.Contains(got.Message, says) {

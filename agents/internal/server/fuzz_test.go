@@ -4,10 +4,13 @@ package server_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -17,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/zeroinfra/agents/internal/mutualtls"
+	"github.com/zeroinfra/agents/internal/processlog"
 	"github.com/zeroinfra/agents/internal/server"
 	"github.com/zeroinfra/agents/internal/testflood"
 	"github.com/zeroinfra/agents/internal/testpki"
@@ -49,6 +53,7 @@ func FuzzCalls(f *testing.F) {
 		agentv1.ProcessService_Restart_FullMethodName, agentv1.ProcessService_Reload_FullMethodName, agentv1.ProcessService_Signal_FullMethodName,
 		agentv1.PermissionService_Acknowledge_FullMethodName, agentv1.PermissionService_Promise_FullMethodName,
 		agentv1.PermissionService_Learn_FullMethodName, agentv1.PermissionService_GetMember_FullMethodName,
+		agentv1.ProcessService_Capabilities_FullMethodName, agentv1.ProcessService_Logs_FullMethodName, agentv1.ProcessService_WatchStatus_FullMethodName,
 		"/zeroinfra.agent.v1.ProcessService/Unknown", "/", "//x",
 	}
 	for n, message := range []proto.Message{
@@ -57,6 +62,7 @@ func FuzzCalls(f *testing.F) {
 		&agentv1.SignalRequest{Signal: "SIGKILL"}, &agentv1.AcknowledgeRequest{Term: 1}, &agentv1.PromiseRequest{Term: -1},
 		&agentv1.LearnRequest{Record: &agentv1.WriterRecord{Term: 3, Primary: &agentv1.Member{Name: "set-0"}, List: &agentv1.MemberList{Version: 1,
 			Members: []*agentv1.Member{{Name: "set-0"}, nil}}}},
+		&agentv1.GetMemberRequest{}, &agentv1.CapabilitiesRequest{}, &agentv1.LogsRequest{TailBytes: 1 << 62, Follow: true}, &agentv1.WatchStatusRequest{},
 	} {
 		data, err := proto.Marshal(message)
 		if err != nil {
@@ -72,8 +78,7 @@ func FuzzCalls(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var answer []byte
-		err = conn.Invoke(t.Context(), methods[int(method)%len(methods)], mem.BufferSlice{mem.SliceBuffer(message)}, &answer, grpc.ForceCodecV2(testflood.Raw{}))
+		err = first(t.Context(), conn, methods[int(method)%len(methods)], message)
 		if status.Code(err) == codes.Unknown {
 			t.Errorf("an error without a code: %v", err)
 		}
@@ -83,6 +88,32 @@ func FuzzCalls(f *testing.F) {
 		}
 	})
 }
+
+// first sends a message to a method, and returns what comes of it: the end of the call, or nil once there is an answer. A method that streams would go
+// on with that for as long as somebody listens.
+func first(ctx context.Context, conn *grpc.ClientConn, method string, message []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method, grpc.ForceCodecV2(testflood.Raw{}))
+	if err != nil {
+		return err
+	}
+	if err := stream.SendMsg(mem.BufferSlice{mem.SliceBuffer(message)}); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	var answer []byte
+	err = stream.RecvMsg(&answer)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// answersWithin is how long an answer is listened for: one that follows a log in which nothing is written has none.
+const answersWithin = 100 * time.Millisecond
 
 // fuzzed is a server with a member, and a connection to it.
 func fuzzed(f *testing.F) (*grpc.ClientConn, *writing.Member) {
@@ -101,7 +132,7 @@ func fuzzed(f *testing.F) (*grpc.ClientConn, *writing.Member) {
 		defer close(served)
 		server.Config{Address: "127.0.0.1:0", Certificates: mutualtls.New(dir, slog.New(slog.DiscardHandler)), SocketPath: filepath.Join(dir, "s"),
 			Reflection: server.NoReflection, Process: memberProcess{&process{status: &agentv1.ProcessStatus{}, changed: make(chan struct{})}, member},
-			Memory: func() int64 { return 0 }, Parse: planParser, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { addresses <- a }}.Run(ctx)
+			Memory: func() int64 { return 0 }, Tail: &processlog.Tail{}, Parse: planParser, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { addresses <- a }}.Run(ctx)
 	}()
 	f.Cleanup(func() { cancel(); <-served })
 	address := <-addresses

@@ -836,6 +836,9 @@ const (
 // served over mutual TLS on the pod's address, for operators only, in pods whose plugin declares actions. Its Capabilities are of its first version.
 type OpsServiceClient interface {
 	// Capabilities says what can be run.
+	//
+	// It is for people and tests. An operator knows from the plugin which actions there are, and just calls Run: who does not know one
+	// yet, since its plan is on the way, answers NotFound, and is called again.
 	Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesResponse, error)
 	// Run records the call, runs the action and sends what it says; the last message has the outcome.
 	//
@@ -918,6 +921,9 @@ func (c *opsServiceClient) ChangeEntities(ctx context.Context, in *ChangeEntitie
 // served over mutual TLS on the pod's address, for operators only, in pods whose plugin declares actions. Its Capabilities are of its first version.
 type OpsServiceServer interface {
 	// Capabilities says what can be run.
+	//
+	// It is for people and tests. An operator knows from the plugin which actions there are, and just calls Run: who does not know one
+	// yet, since its plan is on the way, answers NotFound, and is called again.
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesResponse, error)
 	// Run records the call, runs the action and sends what it says; the last message has the outcome.
 	//

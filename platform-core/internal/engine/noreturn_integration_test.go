@@ -60,7 +60,17 @@ func TestThePointOfNoReturn(t *testing.T) {
 		}
 		return nil
 	})
-	op := operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0")
+	generation := app.Generation
+	for name, dry := range map[string]bool{"ill": false, "ill-dry": true} {
+		said := ends(t, operate(t, app, name, "UpgradePaaS", func(s *platformv1.OperationSpec) { s.DryRun = dry }, "version", "8.0"), platformv1.OperationFailed)
+		if !strings.Contains(said.Error, "cannot begin: pod "+ill.Name+" reports that it is Unhealthy: no luck; mend that first") || !strings.Contains(said.Error, "acceptUnhealthy") || len(said.Steps) > 0 {
+			t.Errorf("%s says %q, %+v", name, said.Error, said.Steps)
+		}
+	}
+	if refresh(t, app); app.Generation != generation || app.Spec.Version != "7.0" {
+		t.Errorf("generation %d became %d, version %s", generation, app.Generation, app.Spec.Version)
+	}
+	op := operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0", "acceptUnhealthy", "true")
 	stands(t, op, platformv1.ReasonPassed, `step "upgrade" has begun: pods begin to write with the new version`)
 	forbidden(t, "cancel", tryCancel(t, op), "Operation 'upgrade' has passed its point of no return and cannot be cancelled any more: step \"upgrade\" has begun: "+
 		"pods begin to write with the new version, which the former one may not be able to read; to go back, restore a backup")

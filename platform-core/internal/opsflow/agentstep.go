@@ -155,7 +155,7 @@ func (a agentStep) yield(r *run, t *plugin.OperationStep, step *platformv1.StepS
 		step.Outputs = map[string]string{}
 	}
 	step.Outputs[outputSet] = SetOf(pod.Name)
-	return handedOver(r, &Effect{Key: r.key(step, "yield/"+string(pod.UID)), Handover: &Handover{Set: SetOf(pod.Name), From: pod.Name}})
+	return handedOver(r, step, &Effect{Key: r.key(step, "yield/"+string(pod.UID)), Handover: &Handover{Set: SetOf(pod.Name), From: pod.Name}})
 }
 
 // yields says whether a pod is to hand over before it is called.

@@ -68,6 +68,8 @@ type Object struct {
 	// Verb to do to it.
 	Verb ObjectVerb
 	plugin.ObjectReference
+	// UID of the one that is to be deleted.
+	UID types.UID
 	// Content to apply or to merge, complete with the fields that name the object.
 	Content map[string]any
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -50,12 +51,38 @@ func (f Facts) target() map[string]any {
 		target["namespace"], target["application"] = f.Application.Namespace, f.Application.Name
 		target["version"], target["topology"] = f.Application.Spec.Version, f.Application.Spec.Topology
 	}
-	for _, pod := range f.Pods {
+	healthy, following := int64(0), int64(0)
+	var amiss []string
+	for i := range f.Pods {
+		pod := &f.Pods[i]
 		if pod.Access == platformv1.RoleReadWrite {
 			target["writers"] = target["writers"].(int64) + 1
 		}
+		ill, behind := pod.ailment(), f.behind(pod)
+		if ill == "" {
+			healthy++
+		}
+		if behind == "" {
+			following++
+		}
+		if why := cmp.Or(ill, behind); why != "" {
+			amiss = append(amiss, fmt.Sprintf("pod %s %s", pod.Name, why))
+		}
 	}
+	target["healthy"], target["following"], target["amiss"] = healthy, following, shortened(amiss)
 	return target
+}
+
+// maxAmiss is how many pods a text names with what is wrong with them.
+const maxAmiss = 5
+
+// shortened are the first of some sentences as one text.
+func shortened(sentences []string) string {
+	slices.Sort(sentences)
+	if more := len(sentences) - maxAmiss; more > 0 {
+		sentences = append(sentences[:maxAmiss], fmt.Sprintf("and so with %d more", more))
+	}
+	return strings.Join(sentences, "; ")
 }
 
 // members are the pods that a template acts on, by set, as JSON.
@@ -88,7 +115,12 @@ func Preconditions(facts Facts) *Refusal {
 		case err != nil:
 			return refuse(platformv1.ReasonInvalidParameters, "a precondition of template %q cannot be checked: %v", facts.Template.Name, err)
 		case !holds:
-			return refuse(ReasonPreconditionFailed, "%s of %s cannot begin: %s", facts.Template.Name, facts.Target, p.Message)
+			message, err := facts.Template.Text("", p.Message, facts.variables())
+			if err != nil {
+				// Why it is refused is known all the same.
+				message = p.Message
+			}
+			return refuse(ReasonPreconditionFailed, "%s of %s cannot begin: %s", facts.Template.Name, facts.Target, message)
 		}
 	}
 	return nil

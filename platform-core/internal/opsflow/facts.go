@@ -127,6 +127,8 @@ type Pod struct {
 	UID types.UID
 	// Presence of the pod.
 	Presence Presence
+	// Ready is what the cluster says of the pod: not True as well where its node does not answer any more.
+	Ready metav1.ConditionStatus
 	// Report of its status agent.
 	Report report.Report
 	// Claims are its volumes, for a template that deletes some.
@@ -178,6 +180,39 @@ func writes(pod Pod) int {
 		return 1
 	}
 	return 0
+}
+
+// ailment says what is wrong with a pod, to follow its name; empty for one that runs, is ready and reports that its middleware is healthy.
+func (p *Pod) ailment() string {
+	said := ""
+	if p.Report.Message != "" {
+		said = ": " + p.Report.Message
+	}
+	switch {
+	case p.Presence == PodAbsent:
+		return "is not there"
+	case p.Presence == PodGoing:
+		return "is being deleted"
+	case p.Presence == PodComing:
+		return "has yet to start"
+	case p.Report.Health == "":
+		return "has yet to report"
+	case p.Report.Health != report.Healthy:
+		return "reports that it is " + string(p.Report.Health) + said
+	case p.Ready != metav1.ConditionTrue:
+		return "is not ready"
+	}
+	return ""
+}
+
+// behind says, to follow its name, that a pod does not follow the one that writes, as far as the engine knows that: where it names who writes, those
+// follow that are in the list of members.
+func (f Facts) behind(p *Pod) string {
+	record := f.Writing[SetOf(p.Name)].Record
+	if record == nil || len(record.List.Members) == 0 || slices.ContainsFunc(record.List.Members, func(m platformv1.WriterMember) bool { return m.Name == p.Name }) {
+		return ""
+	}
+	return "does not follow the one that writes"
 }
 
 // pod returns the pod under this name; nil when its set is not to have one.

@@ -79,7 +79,7 @@ func (s failoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.
 		}
 		return verdict{}
 	}
-	v := handedOver(r, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to, Way: platformv1.TakeOver}})
+	v := handedOver(r, step, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to, Way: platformv1.TakeOver}})
 	if v.failed != "" && v.untouched != yes {
 		// It is asked anew by another Operation.
 		v.final = yes

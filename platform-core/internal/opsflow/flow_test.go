@@ -205,6 +205,7 @@ func TestStories(t *testing.T) {
 	maps.Copy(all, noReturnStories)
 	maps.Copy(all, heldStories)
 	maps.Copy(all, versionStories)
+	maps.Copy(all, switchoverStories)
 	for name, story := range all {
 		t.Run(name, func(t *testing.T) {
 			w := story()

@@ -81,6 +81,13 @@ steps:
     operation: {templateRef: Restart, parameters: {of: "${each}"}}
 `
 
+const clearing = `name: Clearing
+steps:
+  - name: clear
+    forEach: "['a', 'b', 'c']"
+    delete: {apiVersion: v1, kind: ConfigMap, name: "${each}"}
+`
+
 const acting = `name: Acting
 steps:
   - name: ask
@@ -206,6 +213,23 @@ var graphStories = map[string]func() *world{
 		w.happens("The action fails again.", fails)
 		w.happens("8 s later.", wait(8*time.Second))
 		w.happens("It succeeds.", func(w *world) { w.done(0); w.at(0).Report.LastCall = nil })
+		return w
+	},
+	"delete-that-is-on-record": func() *world {
+		w := worldOf(clearing, pod(0, writer))
+		for _, name := range []string{"a", "c"} {
+			w.objects["ConfigMap "+name] = map[string]any{}
+		}
+		w.crash = crashBeforeDelete
+		w.happens("The Operation starts, and the controller dies before it deletes.", nil)
+		w.happens("Somebody deletes a and makes it anew; then a controller starts.", func(w *world) { w.uids["ConfigMap a"] = "the second" })
+		return w
+	},
+	"delete-that-was-done-before": func() *world {
+		w := worldOf(clearing, pod(0, writer))
+		w.objects["ConfigMap a"] = map[string]any{}
+		w.happens("The Operation starts, and the controller dies after it has deleted.", func(w *world) { w.crash = crashAfterDelete })
+		w.happens("Somebody makes a anew; then a controller starts.", func(w *world) { w.objects["ConfigMap a"], w.uids["ConfigMap a"] = map[string]any{}, "the second" })
 		return w
 	},
 	"switchover": func() *world {

@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
@@ -77,12 +80,15 @@ func (s itemsStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 		case len(items) > maxItems:
 			return fmt.Sprintf("step %q would go through %d items: at most %d are allowed", t.Name, len(items), maxItems)
 		}
+		targets := make([]platformv1.StepTarget, 0, len(items))
 		for i, name := range items {
 			if slices.Contains(items[:i], name) {
 				return fmt.Sprintf("step %q would go through %q twice", t.Name, name)
 			}
-			step.Targets = append(step.Targets, platformv1.StepTarget{Name: name, Phase: platformv1.OperationPending})
+			targets = append(targets, platformv1.StepTarget{Name: name, Phase: platformv1.OperationPending})
 		}
+		// Another attempt does not take those before for all.
+		step.Targets = targets
 	}
 	r.begin(step)
 	return ""
@@ -207,7 +213,7 @@ func (r *run) childName(step *platformv1.StepStatus, one item) string {
 }
 
 // objectItem applies, patches or deletes an object.
-func objectItem(r *run, t *plugin.OperationStep, _ *platformv1.StepStatus, one item) verdict {
+func objectItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
 	verb, declared := ObjectApply, t.Apply
 	switch {
 	case t.Patch != nil:
@@ -220,14 +226,46 @@ func objectItem(r *run, t *plugin.OperationStep, _ *platformv1.StepStatus, one i
 	if object.Name, v = r.text(t, declared.Name, one); !v.done() {
 		return v
 	}
-	if verb != ObjectDelete {
-		filled, v := r.fill(t, declared, nil, declared.Content, one)
-		if !v.done() {
+	if verb == ObjectDelete {
+		return deleteItem(r, step, object, one)
+	}
+	filled, v := r.fill(t, declared, nil, declared.Content, one)
+	if !v.done() {
+		return v
+	}
+	object.Content, _ = filled.(map[string]any)
+	_, v = r.answer(&Effect{Key: one.key, Object: object}, fmt.Sprintf("the %s of %s %s", verb, object.Kind, object.Name))
+	return v
+}
+
+// outputDeletes is the UID of the object that a step deletes; for a forEach the number of the item follows.
+const outputDeletes = "deletes"
+
+// deleteItem deletes the object that is there at first, and no other one that somebody makes under its name later: which one that is goes on record
+// before.
+func deleteItem(r *run, step *platformv1.StepStatus, object *Object, one item) verdict {
+	waiting, output := fmt.Sprintf("the delete of %s %s", object.Kind, object.Name), outputDeletes
+	if one.number > 0 {
+		output += strconv.Itoa(one.number)
+	}
+	if step.Outputs[output] == "" {
+		present := *object
+		present.Verb = ObjectGet
+		answer, v := r.answer(&Effect{Key: "get " + one.key, Object: &present}, waiting)
+		if answer == nil || answer.Object == nil {
 			return v
 		}
-		object.Content, _ = filled.(map[string]any)
+		uid, _, err := unstructured.NestedString(answer.Object, "metadata", "uid")
+		if err != nil || uid == "" {
+			return failedf("%s %s has no UID, so that nobody can tell it from another one", object.Kind, object.Name)
+		}
+		setOutput(step, output, uid)
 	}
-	_, v = r.answer(&Effect{Key: one.key, Object: object}, fmt.Sprintf("the %s of %s %s", verb, object.Kind, object.Name))
+	object.UID = types.UID(step.Outputs[output])
+	answer, v := r.answer(&Effect{Key: one.key, Object: object}, waiting)
+	if answer != nil {
+		delete(step.Outputs, output)
+	}
 	return v
 }
 

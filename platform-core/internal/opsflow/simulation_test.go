@@ -3,7 +3,9 @@
 package opsflow
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -40,8 +42,10 @@ type world struct {
 	// children by name, objects by kind and name, the value of each field that was edited, and the request to hand over.
 	children map[string]*platformv1.OperationStatus
 	objects  map[string]map[string]any
-	fields   map[string]any
-	request  string
+	// uids of the objects, by kind and name; one that has none is the first of its name.
+	uids    map[string]string
+	fields  map[string]any
+	request string
 	// refuse says why an effect is refused, by its kind.
 	refuse map[string]string
 }
@@ -53,6 +57,9 @@ const (
 	crashBeforeWrite crashPoint = "before the status is written"
 	crashAfterWrite  crashPoint = "after the status is written, before the call"
 	crashAfterCall   crashPoint = "after the call"
+	// Around the deletion of an object.
+	crashBeforeDelete crashPoint = "before it deletes"
+	crashAfterDelete  crashPoint = "after it has deleted"
 )
 
 func restartTemplate() plugin.OperationTemplate {
@@ -67,7 +74,7 @@ func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
 		facts:  Facts{Now: epoch, Template: template, Target: `Redis "a"`, Sets: []string{"redis-a-main"}, Pods: pods},
 		agents: map[types.UID]*agent{},
 		jobs:   map[string]*JobState{}, made: map[string]int{},
-		children: map[string]*platformv1.OperationStatus{}, objects: map[string]map[string]any{}, fields: map[string]any{}, refuse: map[string]string{},
+		children: map[string]*platformv1.OperationStatus{}, objects: map[string]map[string]any{}, uids: map[string]string{}, fields: map[string]any{}, refuse: map[string]string{},
 	}
 	for _, pod := range pods {
 		w.agents[pod.UID] = &agent{records: map[string]report.Call{}}
@@ -78,7 +85,7 @@ func newWorld(template plugin.OperationTemplate, pods ...Pod) *world {
 func pod(ordinal int32, access platformv1.RoleAccess) Pod {
 	name := fmt.Sprintf("redis-a-main-%d", ordinal)
 	return Pod{Name: name, Component: "redis", Set: "main", Ordinal: ordinal, Access: access,
-		UID: types.UID(fmt.Sprintf("uid-%d", ordinal)), Presence: PodRunning, Report: report.Report{Health: report.Healthy}}
+		UID: types.UID(fmt.Sprintf("uid-%d", ordinal)), Presence: PodRunning, Ready: metav1.ConditionTrue, Report: report.Report{Health: report.Healthy}}
 }
 
 // at returns the pod with the ordinal.
@@ -192,10 +199,17 @@ func (w *world) other(effect *Effect) *Answer {
 			w.request = request
 			w.tell("  %s is asked to hand over: %q", effect.Handover.Set, request)
 		}
-		return &Answer{Problem: w.refuse["handover"]}
+		answer := &Answer{Problem: w.refuse["handover"]}
+		if refusal := w.refuse["for now"]; refusal != "" {
+			answer.Outputs = map[string]string{OutputProgress: refusal, OutputRefusal: refusal}
+		}
+		return answer
 	}
-	if effect.Rebuild != nil {
+	switch {
+	case effect.Rebuild != nil:
 		return w.rebuild(effect.Rebuild)
+	case effect.Object.Verb == ObjectDelete && w.refuse["delete"] != "":
+		return refused("delete")
 	}
 	return w.object(effect.Object)
 }
@@ -223,16 +237,24 @@ func (w *world) job(job *Job) *Answer {
 	return &Answer{Job: *have}
 }
 
+// uid of an object that is there.
+func (w *world) uid(name string) string { return cmp.Or(w.uids[name], "the first") }
+
 func (w *world) object(object *Object) *Answer {
 	name := object.Kind + " " + object.Name
 	switch object.Verb {
 	case ObjectGet:
-		return &Answer{Object: w.objects[name]}
-	case ObjectDelete:
-		if w.objects[name] != nil {
-			w.tell("  delete %s", name)
+		if w.objects[name] == nil {
+			return &Answer{}
 		}
-		delete(w.objects, name)
+		found := maps.Clone(w.objects[name])
+		found["metadata"] = map[string]any{"uid": w.uid(name)}
+		return &Answer{Object: found}
+	case ObjectDelete:
+		if w.objects[name] != nil && w.uid(name) == string(object.UID) {
+			w.tell("  delete %s (%s)", name, object.UID)
+			delete(w.objects, name)
+		}
 		return &Answer{}
 	}
 	if fmt.Sprint(w.objects[name]) != fmt.Sprint(object.Content) {
@@ -255,11 +277,12 @@ func (w *world) turn() {
 			return
 		}
 		w.write(d)
-		if d.Effect == nil || w.crashes(crashAfterWrite) {
+		deletes := d.Effect != nil && d.Effect.Object != nil && d.Effect.Object.Verb == ObjectDelete
+		if d.Effect == nil || w.crashes(crashAfterWrite) || deletes && w.crashes(crashBeforeDelete) {
 			return
 		}
 		answer := w.call(d.Effect)
-		if w.crashes(crashAfterCall) {
+		if w.crashes(crashAfterCall) || deletes && w.crashes(crashAfterDelete) {
 			return
 		}
 		w.facts.Answers[d.Effect.Key] = answer

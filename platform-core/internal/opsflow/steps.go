@@ -215,6 +215,10 @@ func (r *run) failed(t *plugin.OperationStep, step *platformv1.StepStatus, v ver
 		}
 	}
 	attempt := max(step.Attempts, 1)
+	if step.Phase == platformv1.OperationPending {
+		// It failed before it was counted.
+		attempt = step.Attempts + 1
+	}
 	if v.untouched == yes && attempt == 1 {
 		r.retract(t)
 	}

@@ -25,7 +25,20 @@ const (
 	outputTo   = "to"
 	// outputSet is the set that is asked, for as long as it is.
 	outputSet = "asked"
+	// outputRefused is the time, in RFC 3339, since when a set says that its writer does not hand over.
+	outputRefused = "refused"
 )
+
+// What a set that was asked to have its writer hand over answers, as outputs of the effect.
+const (
+	// OutputProgress says how far it is.
+	OutputProgress = "progress"
+	// OutputRefusal says why it does not, although its writer works; it does all the same when that changes.
+	OutputRefusal = "refusal"
+)
+
+// handoverPatience is how long a set may say that its writer does not hand over: a pod that catches up, or follows again, takes over all the same.
+const handoverPatience = 10 * time.Second
 
 func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
 	if step.Phase == platformv1.OperationPending {
@@ -39,17 +52,19 @@ func (s switchoverStep) advance(r *run, t *plugin.OperationStep, step *platformv
 		if v := withdraw(r, step); !v.done() {
 			return v
 		}
+		delete(step.Outputs, outputRefused)
 		step.Outputs[outputTo] = writer.Name
 		if to != "" && writer.Name != to {
 			return failedf("pod %s took over from %s, and %s was to", writer.Name, from, to)
 		}
 		return verdict{}
 	}
-	return handedOver(r, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to}})
+	return handedOver(r, step, &Effect{Key: r.key(step, ""), Handover: &Handover{Set: set, From: from, To: to}})
 }
 
-// handedOver asks a set to have its writer hand over, and waits for that.
-func handedOver(r *run, effect *Effect) verdict {
+// handedOver asks a set to have its writer hand over, and waits for that. Where it will not, the request is taken back: nobody counts on it any more
+// when a pod comes later that could take over.
+func handedOver(r *run, step *platformv1.StepStatus, effect *Effect) verdict {
 	waiting := fmt.Sprintf("another pod to take over from %s", effect.Handover.From)
 	if to := effect.Handover.To; to != "" {
 		waiting = fmt.Sprintf("pod %s to take over from %s", to, effect.Handover.From)
@@ -62,10 +77,34 @@ func handedOver(r *run, effect *Effect) verdict {
 		// The set has said for good that it does not.
 		return verdict{failed: answer.Problem}
 	}
-	if progress := answer.Outputs["progress"]; progress != "" {
+	if progress := answer.Outputs[OutputProgress]; progress != "" {
 		waiting += ": " + progress
 	}
-	return verdict{waiting: waiting, retry: closePoll}
+	refusal := answer.Outputs[OutputRefusal]
+	if refusal == "" {
+		delete(step.Outputs, outputRefused)
+		return verdict{waiting: waiting, retry: closePoll}
+	}
+	left := r.since(step, outputRefused).Add(handoverPatience).Sub(r.facts.Now)
+	if left > 0 {
+		return verdict{waiting: waiting, retry: min(left, closePoll)}
+	}
+	if v := withdraw(r, step); !v.done() {
+		return v
+	}
+	// Another attempt has time of its own.
+	delete(step.Outputs, outputRefused)
+	return verdict{failed: refusal}
+}
+
+// since is the time that an output of a step names; it names the present from now on where it names none.
+func (r *run) since(step *platformv1.StepStatus, output string) time.Time {
+	since, err := time.Parse(time.RFC3339, step.Outputs[output])
+	if err != nil {
+		since = r.facts.Now
+		setOutput(step, output, since.UTC().Format(time.RFC3339))
+	}
+	return since
 }
 
 // withdraw takes the request back, so that nothing hands over again when the pod writes another time. It is done once.

@@ -44,12 +44,7 @@ func (r *run) arrived(t *plugin.OperationStep, step *platformv1.StepStatus) verd
 		delete(step.Outputs, outputDoubted)
 		return verdict{}
 	}
-	since, err := time.Parse(time.RFC3339, step.Outputs[outputDoubted])
-	if err != nil {
-		since = r.facts.Now
-		setOutput(step, outputDoubted, since.UTC().Format(time.RFC3339))
-	}
-	if left := since.Add(versionPatience).Sub(r.facts.Now); left > 0 {
+	if left := r.since(step, outputDoubted).Add(versionPatience).Sub(r.facts.Now); left > 0 {
 		return verdict{waiting: fmt.Sprintf("pod %s to report version %s: it reports %s", pod.Name, wanted, pod.Report.Version), retry: left}
 	}
 	return verdict{final: yes, failed: fmt.Sprintf(

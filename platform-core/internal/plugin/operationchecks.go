@@ -44,8 +44,11 @@ func (l *loader) loadOperations() {
 	}
 }
 
-// operationLeaf refuses placeholders but in the values of steps, which are checked when all of the template is known.
+// operationLeaf refuses placeholders but in the values of steps and the messages of preconditions, which are checked when all of the template is known.
 func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error) {
+	if len(path) == 3 && path[0] == "preconditions" && path[2] == "message" {
+		return false, nil
+	}
 	if len(path) > 3 && path[0] == "steps" {
 		for _, open := range []string{"parameters", "with", "name", "message", "content", "command"} {
 			if path[3] == open {

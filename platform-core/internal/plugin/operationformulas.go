@@ -32,7 +32,8 @@ var targetShape = placeholder.Fields(map[string]placeholder.Shape{
 	"kind": placeholder.TextShape, "name": placeholder.TextShape, "namespace": placeholder.TextShape,
 	"application": placeholder.TextShape, "component": placeholder.TextShape,
 	"version": placeholder.TextShape, "topology": placeholder.TextShape, "members": placeholder.TextShape,
-	"pods": placeholder.IntShape, "writers": placeholder.IntShape,
+	"pods": placeholder.IntShape, "writers": placeholder.IntShape, "healthy": placeholder.IntShape, "following": placeholder.IntShape,
+	"amiss": placeholder.TextShape,
 })
 
 // StepVariable is the name of a step in expressions.
@@ -50,7 +51,9 @@ func (c formulaCompiler) compile() {
 	c.template.formulas, c.template.outputs = map[formulaKey]*placeholder.Formula{}, map[string]outputTypes{}
 	if language := c.language(nil); language != nil {
 		for i, p := range c.template.Preconditions {
-			c.expression(language, document.Path{"preconditions"}.Index(i).With("rule"), "", p.Rule, placeholder.Bool)
+			path := document.Path{"preconditions"}.Index(i)
+			c.expression(language, path.With("rule"), "", p.Rule, placeholder.Bool)
+			c.text(language.Text, path.With("message"), "", p.Message)
 		}
 	}
 	// A step sees the outputs of those before it: their types are known when its turn comes.
@@ -230,7 +233,7 @@ func content(value any, path document.Path, texts map[string]string) {
 	}
 }
 
-// Text fills in the placeholders of a text of a step.
+// Text fills in the placeholders of a text of a step, or of the message of a precondition when step is empty.
 func (t *OperationTemplate) Text(step, source string, variables map[string]any) (string, error) {
 	if !placeholder.In(source) {
 		return source, nil

@@ -105,6 +105,13 @@ func TestOperationSteps(t *testing.T) {
 	if items, err := template.Texts("move", move.ForEach, variables); err != nil || !slices.Equal(items, []string{"a", "b"}) {
 		t.Errorf("forEach gives %v, %v", items, err)
 	}
+	asks, err := parseMoving(t, "message: start it first", `message: "${string(target.pods)} pods of ${target.name}: start it first"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if says, err := asks.Text("", asks.Preconditions[0].Message, variables); err != nil || says != "2 pods of a: start it first" {
+		t.Errorf("the precondition says %q, %v", says, err)
+	}
 	if _, err := template.Truth("look-up", "object.data.ready == 'yes'", map[string]any{"object": map[string]any{}}); err == nil {
 		t.Error("a field that is not there is no error")
 	}
@@ -133,6 +140,12 @@ func TestBrokenSteps(t *testing.T) {
 		"way back at the point":           {"    timeout: 1m\n", "    timeout: 1m\n    commits: x\n", "compensate: [undo]", `does not end before step "move", the point of no return`},
 		"way back beside the point":       {"    onFailure: Continue\n", "    needs: [ask]\n    commits: x\n", "compensate: [undo]", `does not end before step "check", the point of no return`},
 		"approval beside the point":       {"    onFailure: Continue\n", "    needs: [look-up]\n    commits: x\n", "name: ask", "nobody can say no"},
+		"compensation with needs":         {"    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n", "    needs: [ask]\n    delete: {apiVersion: v1, kind: ConfigMap, name: x}\n", "- name: undo", "is taken to compensate: it can have no needs, no compensate and no approval"},
+		"signal without a name":           {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Signal}", "agent: {call: Signal}", "must have a signal for the call Signal, and for no other"},
+		"signal of another call":          {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, signal: SIGHUP}", "agent: {call: Stop", "must have a signal for the call Signal, and for no other"},
+		"call and action":                 {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, action: tidy}", "agent: {call: Stop", "must have exactly one of call and action"},
+		"neither call nor action":         {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {pods: One}", "agent: {pods: One}", "must have exactly one of call and action"},
+		"parameters of a call":            {"engine: {do: Scale, with: {replicas: \"${parameters.count}\"}}", "agent: {call: Stop, parameters: {a: b}}", "agent: {call: Stop", "are for an action"},
 		"two types":                       {"    onFailure: Continue\n", "    onFailure: Continue\n    agent: {call: Restart}\n", "- name: check", "exactly one of"},
 		"value of another verb":           {"with: {replicas:", "with: {size:", "engine", "no value that Scale takes"},
 		"constraint":                      {`schema: '=~"^[0-9]+$"'`, "schema: '=~'", "schema: '=~'", "no CUE constraint"},
@@ -140,6 +153,7 @@ func TestBrokenSteps(t *testing.T) {
 		"span":                            {"timeout: 1m", "timeout: soon", "timeout: soon", "a time such as 30s"},
 		"placeholder in no value":         {"description: Moves things.", "description: \"${target.name}\"", "description: \"$", "a placeholder is not allowed here"},
 		"forEach of an engine":            {"    onFailure: Continue\n", "    forEach: \"['a']\"\n", "forEach: \"['a']\"", "goes from pod to pod"},
+		"message of a precondition":       {"message: start it first", "message: \"${target.size}\"", "message: \"${target.size}\"", "undefined field 'size'"},
 		"precondition sees steps":         {"target.pods > 0", "steps.ask.phase == ''", "steps.ask", "undeclared reference to 'steps'"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,6 +207,11 @@ func TestActionsInSteps(t *testing.T) {
 	sources := redisSources(t)
 	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, agent: {action: fly}}]\n")
 	if _, errs := Load(sources); !strings.Contains(list(errs), `steps[0].agent.action names the action "fly", which component "redis" has not`) {
+		t.Errorf("got\n%s", list(errs))
+	}
+	edit(t, sources, PartComponents, components, probeLine, declared+probeLine)
+	edit(t, sources, PartOperations, "A.yaml", "", "name: A\nsteps: [{name: b, agent: {action: hand-over, parameters: {to: x}}}]\n")
+	if _, errs := Load(sources); !strings.Contains(list(errs), `steps[0].agent lacks the parameter "why", which action "hand-over" takes: add it`) {
 		t.Errorf("got\n%s", list(errs))
 	}
 }

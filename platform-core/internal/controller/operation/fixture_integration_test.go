@@ -263,7 +263,7 @@ func (f *fixture) plan() []byte {
 		Version: 1,
 		Digest:  "sha256:0000000000000000000000000000000000000000000000000000000000000000",
 		Process: plan.Process{Command: []string{"/bin/sleep", "infinity"}, Stop: plan.Stop{TimeoutSeconds: 5},
-			Reload: &plan.Reload{Command: []string{"/bin/false"}}},
+			Reload: &plan.Reload{Command: []string{"/bin/false"}}, Signals: []string{"SIGHUP"}},
 		Probe: plan.Probe{Command: []string{"/bin/true"}},
 	})
 	if err != nil {

@@ -97,6 +97,7 @@ func (c *Controller) object(ctx context.Context, op *platformv1.Operation, wante
 	if err != nil {
 		return nil, err
 	}
+	object.SetUID(wanted.UID)
 	answer, err := write(ctx, as, wanted.Verb, object)
 	if refused(err) {
 		return refuse("cannot %s %s %q: %v", wanted.Verb, wanted.Kind, wanted.Name, err), nil
@@ -127,7 +128,7 @@ func write(ctx context.Context, as client.Client, verb opsflow.ObjectVerb, objec
 		}
 		return &opsflow.Answer{Object: object.Object}, err
 	case opsflow.ObjectDelete:
-		return &opsflow.Answer{}, client.IgnoreNotFound(as.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		return &opsflow.Answer{}, deleteOnly(ctx, as, object, object.GetUID(), client.PropagationPolicy(metav1.DeletePropagationBackground))
 	case opsflow.ObjectPatch:
 		data, err := json.Marshal(object.Object)
 		if err != nil {

@@ -333,7 +333,7 @@ func factsOf(set *platformv1.WorkloadSet, ordinal int32, name string, pod *corev
 	if pod == nil {
 		return facts
 	}
-	facts.UID = pod.UID
+	facts.UID, facts.Ready = pod.UID, readyOf(pod)
 	for _, role := range set.Spec.Roles {
 		if role.Name == pod.Labels[platformv1.RoleLabel] {
 			facts.Access = role.Access
@@ -341,6 +341,16 @@ func factsOf(set *platformv1.WorkloadSet, ordinal int32, name string, pod *corev
 	}
 	facts.Report = report.Latest(pod.Annotations[platformv1.ReportAnnotation])
 	return facts
+}
+
+// readyOf is the condition Ready of a pod; Unknown while it has none.
+func readyOf(pod *corev1.Pod) metav1.ConditionStatus {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return metav1.ConditionStatus(condition.Status)
+		}
+	}
+	return metav1.ConditionUnknown
 }
 
 func presenceOf(pod *corev1.Pod) opsflow.Presence {

@@ -27,9 +27,6 @@ const startRetry = 100 * time.Millisecond
 
 // start begins an Operation when it is its turn, else leaves it pending.
 func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
-	if refusal := opsflow.Preconditions(seen.facts); refusal != nil {
-		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
-	}
 	if err := c.label(ctx, op, seen.application); err != nil {
 		return reconcile.Result{}, ignoreOvertaken(err)
 	}
@@ -48,6 +45,10 @@ func (c *Controller) start(ctx context.Context, op *platformv1.Operation, seen *
 		return c.carryOut(ctx, op, seen, c.behind(op, first, seen.application))
 	}
 	earlier, refusal, err := c.earlier(ctx, op, seen)
+	if refusal == nil && err == nil {
+		// Not before its turn: until then another one may have pods start, or have them away.
+		refusal = opsflow.Preconditions(seen.facts)
+	}
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
@@ -99,6 +100,9 @@ func (c *Controller) startOrWait(ctx context.Context, op *platformv1.Operation, 
 
 // dryRun says what an Operation would do. It waits for nobody, as it touches nothing.
 func (c *Controller) dryRun(ctx context.Context, op *platformv1.Operation, seen *observation) (reconcile.Result, error) {
+	if refusal := opsflow.Preconditions(seen.facts); refusal != nil {
+		return c.carryOut(ctx, op, seen, opsflow.Fail(op, refusal, c.Now()))
+	}
 	say := c.forecast
 	switch {
 	case opsflow.MakesOrRemoves(op.Spec.TemplateRef):

@@ -68,13 +68,17 @@ func handingOver(set *platformv1.WorkloadSet, request platformv1.HandoverRequest
 	}
 	if set.Spec.Failover != nil {
 		// The engine goes on with it as soon as it can.
-		return &opsflow.Answer{Outputs: map[string]string{"progress": state.Message}}
+		outputs := map[string]string{opsflow.OutputProgress: state.Message}
+		if state.Phase == platformv1.SwitchoverFailed {
+			outputs[opsflow.OutputRefusal] = state.Message
+		}
+		return &opsflow.Answer{Outputs: outputs}
 	}
 	progress := fmt.Sprintf("attempt %d", state.Attempt)
 	if state.Phase == platformv1.SwitchoverFailed {
 		progress += " failed: " + state.Message
 	}
-	return &opsflow.Answer{Outputs: map[string]string{"progress": progress}}
+	return &opsflow.Answer{Outputs: map[string]string{opsflow.OutputProgress: progress}}
 }
 
 // rebuildInTurn deletes a pod while no other one of its set is being replaced.
@@ -142,14 +146,19 @@ func (c *Controller) mayRebuild(ctx context.Context, op *platformv1.Operation, w
 
 // deleteThis deletes an object if it is the one with this UID. One that is gone, or another by now, was deleted.
 func (c *Controller) deleteThis(ctx context.Context, object client.Object, uid types.UID) error {
-	err := c.client.Delete(ctx, object, client.Preconditions{UID: &uid})
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	if client.IgnoreNotFound(err) != nil {
+	if err := deleteOnly(ctx, c.client, object, uid); err != nil {
 		return fmt.Errorf("cannot delete %T %q: %w", object, client.ObjectKeyFromObject(object), err)
 	}
 	return nil
+}
+
+// deleteOnly is deleteThis as somebody, in some way, with the error of the API server.
+func deleteOnly(ctx context.Context, as client.Client, object client.Object, uid types.UID, way ...client.DeleteOption) error {
+	err := as.Delete(ctx, object, append(way, client.Preconditions{UID: &uid})...)
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // observeWriting notes whose writer the engine names.

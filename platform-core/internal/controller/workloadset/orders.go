@@ -150,7 +150,8 @@ func (t *writerTurn) noteOrder(d failover.Decision) {
 		return // it never was about the pod that writes
 	case request.From != t.concerned():
 		next.To, next.Phase = primaryOf(t.writer), platformv1.SwitchoverSucceeded
-	case d.Refused != "":
+	case d.Refused != "" && (d.State == failover.Steady || request.Way == platformv1.TakeOver):
+		// A writer that is down hands over once it is back.
 		next.Phase = platformv1.SwitchoverFailed
 	}
 	if last != nil {
