@@ -5,6 +5,7 @@ package minio
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 
 	miniogo "github.com/minio/minio-go/v7"
@@ -47,14 +48,14 @@ func (e External) Check(ctx context.Context) error {
 	case err == nil, is(err, "AccessDenied"):
 		// Who may not list buckets is known all the same.
 		return nil
-	case miniogo.ToErrorResponse(err).StatusCode/100 == 4:
+	case miniogo.ToErrorResponse(err).StatusCode == http.StatusForbidden, is(err, "AuthorizationHeaderMalformed"):
 		return errors.Join(ErrKeys, options.Said(err))
 	}
 	return options.Said(err)
 }
 
 // ErrKeys says that a storage answers, and refuses who asks.
-var ErrKeys = errors.New("the storage answers, and does not take the account and its key: mend them in their Secret")
+var ErrKeys = errors.New("the storage answers, and does not take the account and its key: mend them in their Secret, or the region")
 
 func (e External) open() (*session, error) {
 	options, err := e.options()
