@@ -11,6 +11,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -58,7 +59,70 @@ func TestObjectStorage(t *testing.T) {
 	t.Log("another key")
 	o.changesKey()
 	o.putsRight(server)
-	o.keepsWhatIsNotEmpty(server)
+	o.keepsWhatIsNotEmpty(o.root(server))
+}
+
+// TestObjectStorageExternal has the buckets of a storage looked after that is only referenced: another ObjectStorage, that knows nothing of it.
+func TestObjectStorageExternal(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "elsewhere")
+	s.storageOperatorServes()
+	issuer := s.clusterIssuer()
+	there := s.objectStorage("there", func(spec *storagev1.ObjectStorageSpec) {
+		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
+	})
+	there.ready()
+	of, bound := there.object().Status.BindingName, there.binding()
+	here := &objectStorage{space: s, name: "here", ways: there.ways}
+	s.create(&storagev1.ObjectStorage{ObjectMeta: metav1.ObjectMeta{Name: here.name}, Spec: storagev1.ObjectStorageSpec{
+		Backend: storagev1.BackendExternal,
+		External: &storagev1.ObjectStorageExternal{
+			Endpoint: bound["endpoint"], CredentialsSecretRef: platformv1.SecretReference{Name: of}, CASecretRef: &platformv1.AuthorityReference{Name: of},
+		},
+		Buckets: []storagev1.ObjectStorageBucket{{Name: "pictures", Versioning: storagev1.VersioningEnabled, Access: storagev1.AccessDownload, DeletionPolicy: platformv1.EntityDelete,
+			Lifecycle: []storagev1.ObjectStorageRule{{Name: "old", Prefix: "old/", ExpireDays: 30}}}},
+	}})
+	t.Logf("ready after %s", here.ready())
+	if got := here.binding(); got["endpoint"] != bound["endpoint"] || got["accessKey"] != bound["accessKey"] || got["secretKey"] != bound["secretKey"] || got["ca.crt"] != bound["ca.crt"] {
+		t.Errorf("the binding has the keys %v, and speaks of %q", keysOf(got), got["endpoint"])
+	}
+
+	t.Log("what was asked for is there, and comes back when it goes")
+	root := there.root(there.pod("main", 0))
+	here.wantPictures(root)
+	here.does("the bucket is closed", func() error { return root.SetBucketPolicy(s.ctx, "pictures", "") })
+	here.does("its versions are suspended", func() error { return root.SuspendVersioning(s.ctx, "pictures") })
+	here.change(func(spec *storagev1.ObjectStorageSpec) {
+		spec.Buckets = append(spec.Buckets, storagev1.ObjectStorageBucket{Name: "music", DeletionPolicy: platformv1.EntityDelete})
+	})
+	here.wantPictures(root)
+
+	t.Log("a bucket with an object stays")
+	here.puts(root, "pictures", "a", "text")
+	here.keepsWhatIsNotEmpty(root)
+}
+
+// wantPictures waits until the bucket is as it was asked for, as a client of the storage reads it.
+func (o *objectStorage) wantPictures(s3 *minio.Client) {
+	o.Helper()
+	o.eventually(settleIn, "the bucket is as asked", func() error {
+		versioning, err := s3.GetBucketVersioning(o.ctx, "pictures")
+		if err != nil {
+			return err
+		}
+		policy, err := s3.GetBucketPolicy(o.ctx, "pictures")
+		if err != nil {
+			return err
+		}
+		rules, err := s3.GetBucketLifecycle(o.ctx, "pictures")
+		if err != nil {
+			return err
+		}
+		if !versioning.Enabled() || !strings.Contains(policy, "s3:GetObject") || len(rules.Rules) != 1 || rules.Rules[0].RuleFilter.Prefix != "old/" || rules.Rules[0].Expiration.Days != 30 {
+			return fmt.Errorf("it has %+v, the policy %q and the rules %+v", versioning, policy, rules.Rules)
+		}
+		return nil
+	})
 }
 
 // changesKey has a user log in with another key once its Secret has it.
@@ -100,9 +164,8 @@ func (o *objectStorage) putsRight(pod string) {
 }
 
 // keepsWhatIsNotEmpty takes both buckets out of the spec: the empty one goes, the other one only when nothing is in it.
-func (o *objectStorage) keepsWhatIsNotEmpty(pod string) {
+func (o *objectStorage) keepsWhatIsNotEmpty(root *minio.Client) {
 	o.Helper()
-	root := o.root(pod)
 	o.change(func(spec *storagev1.ObjectStorageSpec) { spec.Buckets = nil })
 	o.eventually(settleIn, "the empty bucket goes, and the other one says why it does not", func() error {
 		if there, err := root.BucketExists(o.ctx, "music"); err != nil || there {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroinfra/agents/internal/driver/minio"
 	"github.com/zeroinfra/agents/internal/driver/postgres/recovery"
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
 	"github.com/zeroinfra/agents/internal/program"
@@ -52,6 +53,9 @@ func told(err error) string {
 func exitCode(err error, args []string) int {
 	if errors.As(err, new(recovery.OutOfRange)) {
 		return mover.ExitOutOfRange
+	}
+	if errors.Is(err, minio.ErrKeys) {
+		return keysRefused
 	}
 	if slices.Contains(args, restoreName) && !errors.Is(err, wal.ErrEnd) {
 		return stopsRecovery

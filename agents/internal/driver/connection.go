@@ -26,8 +26,11 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bounded{Conn: connection, left: maxReply}, nil
+	return Bound(connection), nil
 }
+
+// Bound takes only so much of what a connection answers that it cannot fill the memory.
+func Bound(connection net.Conn) net.Conn { return &bounded{Conn: connection, left: maxReply} }
 
 // TLS is how a driver speaks with a process whose certificate must lead to the CA in the file; nil for an empty name, where the process
 // does not speak TLS. The name in the certificate is that of the Service, which nobody asks for within the pod: what counts is who

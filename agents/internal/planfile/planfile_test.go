@@ -159,6 +159,33 @@ func TestPlansThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestADriverLeavesThePodBySettingsAlone: an address is within the pod, and settings are for a protocol of what is never there.
+func TestADriverLeavesThePodBySettingsAlone(t *testing.T) {
+	d := pod(t)
+	there := map[string]string{plan.SettingEndpoint: "https://s3.example.com", plan.SettingRegion: "eu-1", plan.SettingAddressing: "path"}
+	key := &plan.SecretRef{Credential: "default", Key: "password"}
+	for title, c := range map[string]struct {
+		driver plan.Driver
+		want   string
+	}{
+		"in the pod":          {plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:6379"}, ""},
+		"elsewhere":           {plan.Driver{Protocol: plan.ProtocolS3, Settings: there, Account: key, Password: key, CA: key}, ""},
+		"out of the pod":      {plan.Driver{Protocol: plan.ProtocolRedis, Address: "10.0.0.7:6379"}, "is not one within the pod"},
+		"settings in the pod": {plan.Driver{Protocol: plan.ProtocolRedis, Address: "127.0.0.1:6379", Settings: there}, "is not one within the pod"},
+		"settings for it":     {plan.Driver{Protocol: plan.ProtocolMinIO, Settings: there}, "is not one within the pod"},
+		"an address as well":  {plan.Driver{Protocol: plan.ProtocolS3, Address: "127.0.0.1:9000", Settings: there}, "no address"},
+		"too few settings":    {plan.Driver{Protocol: plan.ProtocolS3, Settings: map[string]string{plan.SettingEndpoint: "https://a"}}, "it needs [addressing endpoint region]"},
+		"an authority beside": {plan.Driver{Protocol: plan.ProtocolS3, Settings: there, CA: &plan.SecretRef{Credential: "../default", Key: "password"}}, "driver: "},
+	} {
+		p := valid(d, 1)
+		p.Driver = &c.driver
+		_, err := d.Parse(encode(t, p))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", title, err, c.want)
+		}
+	}
+}
+
 func TestWhichPlanIsCurrent(t *testing.T) {
 	d := pod(t)
 	current := func(want int) {

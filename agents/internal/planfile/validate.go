@@ -103,21 +103,37 @@ func (d Dirs) validate(p *plan.Plan) error {
 // validateEntities leaves what the driver knows to the ops agent.
 func (d Dirs) validateEntities(p *plan.Plan) error {
 	if driver := p.Driver; driver != nil {
-		host, _, err := net.SplitHostPort(driver.Address)
-		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-			return fmt.Errorf("driver: address %q is not one within the pod", driver.Address)
+		if err := validateTarget(driver); err != nil {
+			return fmt.Errorf("driver: %w", err)
 		}
 		if path := driver.EntitiesFile; path != "" && (filepath.Clean(path) != path || !strings.HasPrefix(path, strings.TrimSuffix(d.Config, "/")+"/")) {
 			return fmt.Errorf("driver: file %q is not below %s", path, d.Config)
 		}
-		if err := validateSecret(driver.Password); err != nil {
-			return fmt.Errorf("driver: %w", err)
+		for _, ref := range []*plan.SecretRef{driver.Password, driver.Account, driver.CA} {
+			if err := validateSecret(ref); err != nil {
+				return fmt.Errorf("driver: %w", err)
+			}
 		}
 	}
 	for _, entity := range p.Entities {
 		if (entity.Kind == "") == (entity.Actions == nil) {
 			return fmt.Errorf("entity %q needs one of a kind of the driver and actions", entity.Type)
 		}
+	}
+	return nil
+}
+
+// validateTarget: a driver leaves the pod by settings alone, and only where its protocol is of what is never there.
+func validateTarget(driver *plan.Driver) error {
+	if needs := plan.DriverSettings(driver.Protocol); len(needs) > 0 {
+		if has := slices.Sorted(maps.Keys(driver.Settings)); driver.Address != "" || !slices.Equal(has, needs) {
+			return fmt.Errorf("protocol %q has the address %q and the settings %s: it needs %s and no address", driver.Protocol, driver.Address, has, needs)
+		}
+		return nil
+	}
+	host, _, err := net.SplitHostPort(driver.Address)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() || len(driver.Settings) > 0 {
+		return fmt.Errorf("address %q is not one within the pod", driver.Address)
 	}
 	return nil
 }

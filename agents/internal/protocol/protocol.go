@@ -53,6 +53,8 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 	switch declared.Protocol {
 	case plan.ProtocolMinIO:
 		return minio.New(minio.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}), nil
+	case plan.ProtocolS3:
+		return minio.NewExternal(minio.External{Settings: declared.Settings, Account: declared.Account, Key: declared.Password, CA: declared.CA, Secret: d.secret}), nil
 	case plan.ProtocolRedis:
 		return redis.New(redis.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password, UsersFile: declared.EntitiesFile}), nil
 	case plan.ProtocolPostgreSQL:

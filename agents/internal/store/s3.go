@@ -51,6 +51,8 @@ type S3Options struct {
 	AccessKey, SecretKey string
 	// CA, as PEM, that the certificate of the storage leads to; without it those of the system.
 	CA []byte
+	// Bound is put around each connection; none when nil.
+	Bound func(net.Conn) net.Conn
 }
 
 // S3 is a Store in a bucket.
@@ -61,13 +63,22 @@ type S3 struct {
 
 // NewS3 returns the store in a bucket. Nothing is asked yet.
 func NewS3(o S3Options) (*S3, error) {
+	client, _, err := NewClient(o)
+	if err != nil {
+		return nil, err
+	}
+	return &S3{client: client, o: o}, nil
+}
+
+// NewClient returns what speaks with a storage, whose connections the function ends. Nothing is asked yet. The error is a Refused.
+func NewClient(o S3Options) (client *minio.Client, end func(), err error) {
 	at, err := url.Parse(o.Endpoint)
 	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || strings.Trim(at.Path, "/") != "" {
-		return nil, Refused{fmt.Sprintf("the endpoint %q is no URL such as https://s3.example.com:9000", o.Endpoint)}
+		return nil, nil, Refused{fmt.Sprintf("the endpoint %q is no URL such as https://s3.example.com:9000", o.Endpoint)}
 	}
 	transport := &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
-		DialContext: (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext: o.dial,
 		// A storage that takes a request and says nothing is away, too.
 		TLSHandshakeTimeout: 5 * time.Second, ResponseHeaderTimeout: 30 * time.Second, IdleConnTimeout: 30 * time.Second,
 		MaxIdleConnsPerHost: 16, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
@@ -75,25 +86,36 @@ func NewS3(o S3Options) (*S3, error) {
 	if len(o.CA) > 0 {
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(o.CA) {
-			return nil, Refused{"the CA of the storage is no certificate in PEM"}
+			return nil, nil, Refused{"the CA of the storage is no certificate in PEM"}
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}
 	lookup, known := map[Addressing]minio.BucketLookupType{"": minio.BucketLookupAuto, AddressingAuto: minio.BucketLookupAuto, AddressingPath: minio.BucketLookupPath,
 		AddressingVirtual: minio.BucketLookupDNS}[o.Addressing]
 	if !known {
-		return nil, Refused{fmt.Sprintf("the addressing style %q is none of auto, path and virtual", o.Addressing)}
+		return nil, nil, Refused{fmt.Sprintf("the addressing style %q is none of auto, path and virtual", o.Addressing)}
 	}
-	client, err := minio.New(at.Host, &minio.Options{
+	client, err = minio.New(at.Host, &minio.Options{
 		Creds: credentials.NewStaticV4(o.AccessKey, o.SecretKey, ""), Secure: at.Scheme == "https", Region: cmp.Or(o.Region, DefaultRegion),
 		BucketLookup: lookup, Transport: transport,
 		// Whoever asks repeats, and knows for how long.
 		MaxRetries: 1,
 	})
 	if err != nil {
-		return nil, Refused{err.Error()}
+		return nil, nil, Refused{err.Error()}
 	}
-	return &S3{client: client, o: o}, nil
+	return client, transport.CloseIdleConnections, nil
+}
+
+// Said is what a storage answered, or that it did not, in words that are the same each time. A Refused is what is not to be asked again as it is.
+func (o S3Options) Said(err error) error { return (&S3{o: o}).told(err) }
+
+func (o S3Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	connection, err := (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
+	if err != nil || o.Bound == nil {
+		return connection, err
+	}
+	return o.Bound(connection), nil
 }
 
 // String implements Store.

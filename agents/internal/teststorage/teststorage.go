@@ -37,12 +37,32 @@ type Server struct {
 
 	root    string
 	process *exec.Cmd
+	// more arguments of the backend.
+	more []string
 }
 
 // New makes a storage with a bucket, and starts it.
 func New(t *testing.T) *Server {
 	t.Helper()
-	s := &Server{T: t, root: t.TempDir(), CA: testpki.New(t)}
+	return begin(&Server{T: t, root: t.TempDir()})
+}
+
+// NewVersioned makes one whose buckets can have versions.
+func NewVersioned(t *testing.T) *Server {
+	t.Helper()
+	s := &Server{T: t, root: t.TempDir()}
+	versions := filepath.Join(s.root, "versions")
+	if err := os.Mkdir(versions, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.more = []string{"--versioning-dir", versions}
+	return begin(s)
+}
+
+func begin(s *Server) *Server {
+	s.Helper()
+	t := s.T
+	s.CA = testpki.New(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +94,9 @@ func (s *Server) Start() {
 		s.Fatal(err)
 	}
 	defer log.Close()
-	s.process = exec.Command(program, "--access", Account, "--secret", SecretKey, "--region", Region, "--port", s.Address, "--quiet",
-		"--cert", filepath.Join(s.root, "tls.crt"), "--key", filepath.Join(s.root, "tls.key"), "posix", filepath.Join(s.root, "buckets"))
+	arguments := []string{"--access", Account, "--secret", SecretKey, "--region", Region, "--port", s.Address, "--quiet",
+		"--cert", filepath.Join(s.root, "tls.crt"), "--key", filepath.Join(s.root, "tls.key"), "posix"}
+	s.process = exec.Command(program, append(append(arguments, s.more...), filepath.Join(s.root, "buckets"))...)
 	s.process.Stdout, s.process.Stderr = log, log
 	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.process.Start(); err != nil {

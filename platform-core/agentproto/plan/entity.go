@@ -13,6 +13,8 @@ const (
 	ProtocolPgBouncer  = "pgbouncer"
 	ProtocolPostgreSQL = "postgresql"
 	ProtocolRedis      = "redis"
+	// ProtocolS3 is for a storage outside of the pod and of the cluster: Settings say where it is.
+	ProtocolS3 = "s3"
 )
 
 // Protocols are all that there is a driver for.
@@ -49,21 +51,47 @@ var driverKinds = map[string]map[string]EntityKind{
 		// A user of the access control list.
 		"acl-user": {Parameters: []string{"enabled", "keys", "channels", "commands"}, Password: true},
 	},
+	ProtocolS3: {
+		// What S3 has words for: how much may be in a bucket is not among it, and neither are users.
+		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy", "lifecycle"}},
+	},
 }
 
 // DriverKinds are the kinds of objects that the driver for a protocol keeps, by name.
 func DriverKinds(protocol string) map[string]EntityKind { return driverKinds[protocol] }
 
+// Settings of ProtocolS3.
+const (
+	// SettingEndpoint is a URL of a scheme and a host, maybe with a port.
+	SettingEndpoint = "endpoint"
+	// SettingRegion that requests are signed for and buckets are made in.
+	SettingRegion = "region"
+	// SettingAddressing says where the name of a bucket is in an address: path or virtual.
+	SettingAddressing = "addressing"
+)
+
+// driverSettings are by protocol; none for one whose process is in the pod.
+var driverSettings = map[string][]string{ProtocolS3: {SettingAddressing, SettingEndpoint, SettingRegion}}
+
+// DriverSettings are what the driver for a protocol has to be told to find what is not in its pod; empty for one that has an address there.
+func DriverSettings(protocol string) []string { return slices.Clone(driverSettings[protocol]) }
+
 // Driver has the ops agent speak the middleware's own protocol, where that is better than its command line.
 type Driver struct {
 	// Protocol is one of Protocols.
 	Protocol string `json:"protocol"`
-	// Address of the process in its pod: host and port.
-	Address string `json:"address"`
+	// Address of the process in its pod: host and port. Empty where Settings say where it is.
+	Address string `json:"address,omitempty"`
+	// Settings are those of DriverSettings by name.
+	Settings map[string]string `json:"settings,omitempty"`
 	// TLS says that the process speaks TLS there; its certificate must lead to CAFile.
 	TLS bool `json:"tls,omitempty"`
 	// Username that the driver logs in as.
 	Username string `json:"username,omitempty"`
+	// Account is the name that the driver logs in as, where that is kept like a password; it takes the place of Username.
+	Account *SecretRef `json:"account,omitempty"`
+	// CA that the certificate of what Settings name leads to, as PEM; those of the image when nil.
+	CA *SecretRef `json:"ca,omitempty"`
 	// Password of that user.
 	Password *SecretRef `json:"password,omitempty"`
 	// EntitiesFile, below ConfigDir, is where the driver keeps the objects that it made in the words of a configuration file, for a

@@ -46,8 +46,8 @@ import (
 
 const system = "zeroinfra-system"
 
-// pluginDirs are the plugins that the tests use: a real one, and one with several components and sets.
-var pluginDirs = []string{"../../../database-operator/plugins/redis/1.0.0", "testdata/plugins/shop/1.0.0"}
+// pluginDirs are the plugins that the tests use: a real one, one with several components and sets, and one of what is not in its pods.
+var pluginDirs = []string{"../../../database-operator/plugins/redis/1.0.0", "testdata/plugins/shop/1.0.0", "testdata/plugins/elsewhere/1.0.0"}
 
 var env *testkit.Env
 

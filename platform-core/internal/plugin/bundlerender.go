@@ -67,7 +67,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	for _, file := range rendered.Files {
 		p.Files = append(p.Files, b.withParameters(&b.Components.Components[index], file, v))
 	}
-	b.planEntities(&p, &b.Components.Components[index], v.App.TLS)
+	b.planEntities(&p, &b.Components.Components[index], v)
 	if c := &b.Components.Components[index]; v.Component.Monitoring && len(c.Monitoring.Queries) > 0 {
 		b.planMetrics(&p, c)
 	}

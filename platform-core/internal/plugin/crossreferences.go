@@ -64,11 +64,19 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 		l.oneOf(path.With("component"), binding.Component, "component", names(all, func(c Component) string { return c.Name }))
 		return
 	}
+	if binding.External != nil {
+		l.checkExternalBinding(path, binding, &all[index])
+		return
+	}
 	switch speaks := all[index].TLS != nil; {
 	case !speaks && binding.URISchemeTLS != "":
 		l.wrong(path.With("uriSchemeTLS"), "is for TLS, which component %q does not declare: take it out or give the component tls", binding.Component)
 	case speaks && binding.URIScheme != "" && binding.URISchemeTLS == "":
 		l.wrong(path, "has a uriScheme and no uriSchemeTLS, and component %q can speak TLS: add it", binding.Component)
+	}
+	if binding.Port == "" {
+		l.wrong(path, "has no port: add that of the Service")
+		return
 	}
 	l.checkBoundService(path, "service", &all[index], binding.Service, binding.Port)
 	if binding.ReadOnlyService != "" {
@@ -87,6 +95,25 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 	}
 }
 
+// checkExternalBinding: all that clients are told is in parameters and credentials of the component.
+func (l *loader) checkExternalBinding(path document.Path, binding *Binding, c *Component) {
+	if binding.Service != "" || binding.ReadOnlyService != "" || binding.Port != "" || len(binding.Also) > 0 || binding.URIScheme != "" || binding.URISchemeTLS != "" {
+		l.wrong(path, "has external, and with that no service, readOnlyService, port, also, uriScheme or uriSchemeTLS, which are of pods: take them out")
+	}
+	if binding.Credential == "" {
+		l.wrong(path, "has external and no credential: add that of the account")
+	}
+	at := path.With("external")
+	if file := l.parameters[c.Parameters]; file != nil {
+		l.oneOf(at.With("endpoint"), binding.External.Endpoint, "parameter", l.parameterNames(file))
+	}
+	l.oneOf(at.With("account"), binding.External.Account, "credential", l.certain(l.credentialNames()))
+	if binding.External.CA != "" {
+		l.oneOf(at.With("ca"), binding.External.CA, "credential", l.credentialNames())
+	}
+	l.checkAliases(path.With("aliases"), binding)
+}
+
 // checkAliases: each stands for something that is bound, and takes nothing else's place.
 func (l *loader) checkAliases(path document.Path, binding *Binding) {
 	taken := []string{"type", "provider", "host", "port", "username", "password", "uri", "host-ro", "uri-ro", plan.CAFile}
@@ -97,7 +124,7 @@ func (l *loader) checkAliases(path document.Path, binding *Binding) {
 			l.wrong(path.With(alias), "is a key that every binding can have: take another one")
 		case (of == BoundUsername || of == BoundPassword) && binding.Credential == "":
 			l.wrong(path.With(alias), "stands for %s, and the binding has no credential: add it, or take the alias out", of)
-		case of == BoundEndpoint && binding.URIScheme == "":
+		case of == BoundEndpoint && binding.URIScheme == "" && binding.External == nil:
 			l.wrong(path.With(alias), "stands for %s, and the binding has no uriScheme: add it, or take the alias out", of)
 		}
 	}

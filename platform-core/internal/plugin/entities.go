@@ -19,8 +19,15 @@ import (
 type Driver struct {
 	// Protocol is one of plan.Protocols.
 	Protocol string `json:"protocol"`
-	// Address of the process within its pod: host and port.
-	Address string `json:"address"`
+	// Address of the process within its pod: host and port. Empty for a protocol of what is elsewhere, which has Settings.
+	Address string `json:"address,omitempty"`
+	// Settings are the parameters of the component that say where it is: those of plan.DriverSettings.
+	Settings []string `json:"settings,omitempty"`
+	// Account is the credential whose password is the name that the driver logs in as, for a protocol with Settings.
+	Account string `json:"account,omitempty"`
+	// CA is the credential whose password is the authority of the certificate, as PEM, for a protocol with Settings. Where only a user can supply it,
+	// and did not, those of the image count.
+	CA string `json:"ca,omitempty"`
 	// TLS says that the process speaks TLS there, where the instance does.
 	TLS bool `json:"tls,omitempty"`
 	// Credential that the driver logs in with; it must be one of the component's. None when empty.
@@ -135,17 +142,65 @@ func (b *Bundle) EntityParameterNames(e *Entity, version string) []string {
 }
 
 // planEntities adds what the ops agent needs to know of the component's entities.
-func (b *Bundle) planEntities(p *plan.Plan, c *Component, tls bool) {
+func (b *Bundle) planEntities(p *plan.Plan, c *Component, v placeholder.Values) {
 	if d := c.Driver; d != nil {
-		p.Driver = &plan.Driver{Protocol: d.Protocol, Address: d.Address, TLS: d.TLS && tls, EntitiesFile: d.EntitiesFile}
+		p.Driver = &plan.Driver{Protocol: d.Protocol, Address: d.Address, TLS: d.TLS && v.App.TLS, EntitiesFile: d.EntitiesFile}
 		if credential, ok := b.Credential(d.Credential); ok {
 			p.Driver.Username = credential.Username
 			p.Driver.Password = &plan.SecretRef{Credential: d.Credential, Key: SecretKeyPassword}
 		}
+		b.planElsewhere(p.Driver, d, v)
 	}
 	for _, e := range b.Components.Entities {
 		if e.Component == c.Name {
 			p.Entities = append(p.Entities, plan.EntityType{Type: e.Type, Kind: e.Driver, Actions: e.Actions})
+		}
+	}
+}
+
+// planElsewhere adds where the driver finds what is not in its pod, and who it is there.
+func (b *Bundle) planElsewhere(p *plan.Driver, d *Driver, v placeholder.Values) {
+	if len(d.Settings) == 0 {
+		return
+	}
+	p.Settings = map[string]string{}
+	for _, name := range d.Settings {
+		p.Settings[name] = v.Params[name]
+	}
+	p.Username, p.Account = "", &plan.SecretRef{Credential: d.Account, Key: SecretKeyPassword}
+	if credential, ok := b.Credential(d.CA); ok && (!credential.Supplied || slices.Contains(v.App.Supplied, d.CA)) {
+		p.CA = &plan.SecretRef{Credential: d.CA, Key: SecretKeyPassword}
+	}
+}
+
+// checkElsewhere: a driver has either an address in its pod, or all that its protocol needs to find what is not there.
+func (l *loader) checkElsewhere(path document.Path, c *Component) {
+	d, needs := c.Driver, plan.DriverSettings(c.Driver.Protocol)
+	if len(needs) == 0 {
+		switch {
+		case d.Address == "":
+			l.wrong(path, "has no address: add that of the process within the pod")
+		case len(d.Settings) > 0 || d.Account != "" || d.CA != "":
+			l.wrong(path, "has settings, account or ca, which are for what is not in the pod, and the process of %s is there: take them out", d.Protocol)
+		}
+		return
+	}
+	if d.Address != "" || d.TLS {
+		l.wrong(path, "has address or tls, which are for a process in the pod, and what speaks %s is not there: take them out", d.Protocol)
+	}
+	if has := slices.Sorted(slices.Values(d.Settings)); !slices.Equal(has, needs) {
+		l.wrong(path.With("settings"), "must be %s: the driver for %s needs them, and knows no others", strings.Join(needs, ", "), d.Protocol)
+	}
+	l.oneOf(path.With("account"), d.Account, "credential of the component", l.certain(c.Credentials))
+	if d.Credential == "" {
+		l.wrong(path, "has no credential: add that of the account")
+	}
+	if d.CA != "" {
+		l.oneOf(path.With("ca"), d.CA, "credential of the component", slices.Clone(c.Credentials))
+	}
+	if file := l.parameters[c.Parameters]; file != nil {
+		for _, name := range d.Settings {
+			l.oneOf(path.With("settings"), name, "parameter", l.parameterNames(file))
 		}
 	}
 }
@@ -155,6 +210,7 @@ func (l *loader) checkDriver(path document.Path, c *Component) {
 	if d == nil {
 		return
 	}
+	l.checkElsewhere(path, c)
 	if d.Credential != "" {
 		l.oneOf(path.With("credential"), d.Credential, "credential of the component", l.certain(c.Credentials))
 	}

@@ -103,7 +103,7 @@ func (c *Component) checkCredentials(p *plan.Plan) error {
 		}
 	}
 	if p.Driver != nil {
-		refs = append(refs, p.Driver.Password)
+		refs = append(refs, p.Driver.Password, p.Driver.Account, p.Driver.CA)
 	}
 	for _, ref := range refs {
 		if ref != nil && !slices.Contains(c.Credentials, ref.Credential) {

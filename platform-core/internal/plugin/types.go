@@ -325,8 +325,10 @@ type Binding struct {
 	Service string `json:"service,omitempty"`
 	// ReadOnlyService is the Service for clients that only read, where there is one: it adds "host-ro" and, with URIScheme, "uri-ro".
 	ReadOnlyService string `json:"readOnlyService,omitempty"`
-	// Port of the Services, by name.
-	Port string `json:"port"`
+	// Port of the Services, by name. Empty with External.
+	Port string `json:"port,omitempty"`
+	// External says where what is bound is, when it is not in the pods: there is no Service then. Nil when it is.
+	External *ExternalBinding `json:"external,omitempty"`
 	// Credential whose username and password are bound; empty for a middleware that asks for none.
 	Credential string `json:"credential,omitempty"`
 	// URIScheme, when set, adds "uri": scheme://username:password@host:port, or without a credential scheme://host:port.
@@ -338,6 +340,16 @@ type Binding struct {
 	// Aliases are further keys, for clients that know what is bound by other names: each has the value of host, port, username, password or
 	// endpoint, which is the URI without a user.
 	Aliases map[string]string `json:"aliases,omitempty"`
+}
+
+// ExternalBinding is where clients find what is not in the pods.
+type ExternalBinding struct {
+	// Endpoint is the parameter of the component with its URL: a scheme, a host and maybe a port. What is bound follows from it.
+	Endpoint string `json:"endpoint"`
+	// Account is the credential whose password is the user name.
+	Account string `json:"account"`
+	// CA is the credential whose password is the authority of its certificate; none where it is not supplied.
+	CA string `json:"ca,omitempty"`
 }
 
 // What Aliases of a Binding stand for.

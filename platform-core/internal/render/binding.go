@@ -19,7 +19,7 @@ import (
 // where the instance speaks TLS, else empty.
 func Binding(b *plugin.Bundle, application, topology string, endpoints []platformv1.Endpoint, username, password string, ca []byte) map[string][]byte {
 	binding := b.Binding(topology)
-	if binding == nil {
+	if binding == nil || binding.External != nil {
 		return nil
 	}
 	component, ok := b.Component(binding.Component)
@@ -68,17 +68,53 @@ func Binding(b *plugin.Bundle, application, topology string, endpoints []platfor
 			data["uri-ro"] = uriOf(readOnly)
 		}
 	}
-	for alias, of := range binding.Aliases {
-		data[alias] = data[of]
-		if of == plugin.BoundEndpoint {
-			data[alias] = []byte((&url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}).String())
-		}
-	}
+	bindAliases(data, binding, url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)})
 	for _, also := range binding.Also {
 		bindAlso(b, data, also, hostOf(also.Service))
 	}
 	return data
 }
+
+// bindAliases adds the keys for clients that look for others.
+func bindAliases(data map[string][]byte, binding *plugin.Binding, endpoint url.URL) {
+	for alias, of := range binding.Aliases {
+		data[alias] = data[of]
+		if of == plugin.BoundEndpoint {
+			data[alias] = []byte(endpoint.String())
+		}
+	}
+}
+
+// ExternalBinding returns the data of the same Secret for what is not in the pods; nil while the endpoint is no URL of a scheme and a host. ca is
+// the authority of its certificate, empty for those that every client knows.
+func ExternalBinding(binding *plugin.Binding, endpoint, username, password string, ca []byte) map[string][]byte {
+	at, err := url.Parse(endpoint)
+	if err != nil || at.Hostname() == "" {
+		return nil
+	}
+	at = &url.URL{Scheme: at.Scheme, Host: at.Host}
+	port := at.Port()
+	if port == "" {
+		port = defaultPorts[at.Scheme]
+	}
+	data := map[string][]byte{
+		"type":     []byte(binding.Type),
+		"provider": []byte(platformv1.ManagedBy),
+		"host":     []byte(at.Hostname()),
+		"port":     []byte(port),
+		"username": []byte(username),
+		"password": []byte(password),
+		"uri":      []byte((&url.URL{Scheme: at.Scheme, User: url.UserPassword(username, password), Host: at.Host}).String()),
+	}
+	if len(ca) > 0 {
+		data[plan.CAFile] = ca
+	}
+	bindAliases(data, binding, *at)
+	return data
+}
+
+// defaultPorts are by the scheme of a URL that names none.
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
 // bindAlso adds a further Service, where it is there.
 func bindAlso(b *plugin.Bundle, data map[string][]byte, also plugin.BoundService, host string) {

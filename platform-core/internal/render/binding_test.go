@@ -71,3 +71,29 @@ func TestBindingHasAliases(t *testing.T) {
 		}
 	}
 }
+
+// What is not in the pods is bound by what is said of it: no Service is.
+func TestBindingOfWhatIsElsewhere(t *testing.T) {
+	binding := &plugin.Binding{Type: "s3", Credential: "key", External: &plugin.ExternalBinding{Endpoint: "endpoint", Account: "account"},
+		Aliases: map[string]string{"endpoint": plugin.BoundEndpoint, "accessKey": plugin.BoundUsername, "secretKey": plugin.BoundPassword}}
+	for endpoint, want := range map[string]map[string]string{
+		"https://s3.example.com":   {"endpoint": "https://s3.example.com", "host": "s3.example.com", "port": "443", "uri": "https://me:p%2Fw@s3.example.com", "ca.crt": "certificate", "type": "s3"},
+		"http://[fd00::7]:9000/":   {"endpoint": "http://[fd00::7]:9000", "host": "fd00::7", "port": "9000", "accessKey": "me", "secretKey": "p/w"},
+		"http://s3.example.com:80": {"endpoint": "http://s3.example.com:80", "port": "80", "username": "me", "password": "p/w"},
+	} {
+		data := ExternalBinding(binding, endpoint, "me", "p/w", []byte("certificate"))
+		for key, value := range want {
+			if string(data[key]) != value {
+				t.Errorf("%s: %s is %q, want %q", endpoint, key, data[key], value)
+			}
+		}
+	}
+	for _, endpoint := range []string{"", "nowhere", "https://"} {
+		if data := ExternalBinding(binding, endpoint, "me", "p", nil); data != nil {
+			t.Errorf("%q is bound by %v", endpoint, data)
+		}
+	}
+	if _, has := ExternalBinding(binding, "https://a", "me", "p", nil)["ca.crt"]; has {
+		t.Error("there is an authority where none was said")
+	}
+}

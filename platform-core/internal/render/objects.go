@@ -112,6 +112,12 @@ func bindingSecret(b *plugin.Bundle, app *platformv1.Application, endpoints []pl
 		ca = []byte("the CA's certificate")
 	}
 	data := Binding(b, app.Name, app.Spec.Topology, endpoints, credential.Username, "password", ca)
+	if binding.External != nil {
+		if app.Spec.Supplies(binding.External.CA) {
+			ca = []byte("the authority's certificate")
+		}
+		data = ExternalBinding(binding, externalEndpoint(binding, app), "account", "password", ca)
+	}
 	if data == nil {
 		return nil
 	}
@@ -125,6 +131,16 @@ func bindingSecret(b *plugin.Bundle, app *platformv1.Application, endpoints []pl
 		secret.StringData[key] = string(value)
 	}
 	return secret
+}
+
+// externalEndpoint is what an Application says of where the storage is that its binding tells of.
+func externalEndpoint(binding *plugin.Binding, app *platformv1.Application) string {
+	for _, c := range app.Spec.Components {
+		if c.Name == binding.Component {
+			return string(c.Parameters[binding.External.Endpoint])
+		}
+	}
+	return ""
 }
 
 // BindingSecretType is the type of the Secret that follows the Service Binding specification.

@@ -14,16 +14,39 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.pools) == has(oldSelf.pools)",message="pools can neither be added to a single server nor taken out: how objects are laid out is decided when the object is made. Create another ObjectStorage and copy the buckets"
 // +kubebuilder:validation:XValidation:rule="!has(self.parity) || has(self.pools)",message="parity needs pools: a single server has one volume, and nothing to make an object anew from"
 // +kubebuilder:validation:XValidation:rule="!has(self.pools) || self.pools.all(p, p.servers / 2 >= (has(self.parity) ? self.parity : (self.pools[0].servers < 6 ? 2 : (self.pools[0].servers < 8 ? 3 : 4))))",message="each pool needs at least twice as many servers as parity has drives, which is by default 2 where the first pool has 4 or 5 servers, 3 where it has 6 or 7, and else 4: give the pool more servers, or set a lower parity"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || has(self.external)",message="backend External needs external: where the storage is, and the Secret with the keys of an account there"
+// +kubebuilder:validation:XValidation:rule="self.backend == 'External' || !has(self.external)",message="external is for a storage that is only referenced: set backend to External, or take it out"
+// +kubebuilder:validation:XValidation:rule="self.backend == 'External' || has(self.version)",message="version is required: the release line of the servers, such as 2026.2"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.version)",message="version is of servers that run here, and with backend External none do: take it out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.pools)",message="pools are servers, and with backend External none run here: take them out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.storage)",message="storage is of servers that run here, and with backend External none do: take it out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.parameters)",message="parameters are of servers that run here, and with backend External none do: take them out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.service)",message="with backend External clients go to external.endpoint, and there is no Service: take service out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.tls)",message="with backend External the storage has its certificate from elsewhere: take tls out, and set external.endpoint to https and external.caSecretRef to its authority"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.podDisruptionBudget)",message="with backend External there is one pod, which no client needs: take podDisruptionBudget out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.networkPolicy)",message="with backend External no client comes to a pod here: take networkPolicy out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.monitoring)",message="with backend External the metrics are where the storage is: take monitoring out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.users)",message="S3 has no word for users: with backend External they are made where the storage is. Take users out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.policies)",message="S3 has no word for policies of users: with backend External they are made where the storage is. Take policies out; what anybody may do in a bucket, its access or policy says"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.buckets) || self.buckets.all(b, !has(b.quota))",message="S3 has no word for a quota: with backend External it is set where the storage is. Take quota out of the buckets"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",message="deletionPolicy is of volumes, and with backend External there are none: take it out. What becomes of a bucket, its own deletionPolicy says"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.adoptVolumes)",message="with backend External there are no volumes to adopt: take adoptVolumes out"
+// +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.storageClassName)) == (has(oldSelf.storage) && has(oldSelf.storage.storageClassName)) && (!has(self.storage) || !has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName)",message="storage.storageClassName is immutable"
 type ObjectStorageSpec struct {
-	// backend that stores the objects. Minio: servers of MinIO, which its authors no longer maintain. Immutable.
+	// backend that stores the objects. Minio: servers of MinIO, which its authors no longer maintain. External: an S3 elsewhere that is only referenced,
+	// of which the buckets are kept. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="backend is immutable: create another ObjectStorage and copy the buckets"
 	Backend Backend `json:"backend"`
-	// version of the backend: a release line such as 2026.2. The plugin lists those that it supports: kubectl get plugins -o yaml.
-	// +required
+	// external says where the storage is. For the backend External, which needs it.
+	// +optional
+	External *ObjectStorageExternal `json:"external,omitempty"`
+	// version of the backend: a release line such as 2026.2. The plugin lists those that it supports: kubectl get plugins -o yaml. Required, but for
+	// the backend External, which has none here.
+	// +optional
 	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+){0,2}$`
 	// +kubebuilder:validation:MaxLength=20
-	Version string `json:"version"`
+	Version string `json:"version,omitempty"`
 	// pools of servers, over which each object of a pool is spread in parts. Without them it is a single server, and what is lost with its volume is
 	// lost. It grows by more pools, at the end of the list; what a pool is made of never changes. Decided for good when the object is made. A pool
 	// that is added restarts all servers at once: clients are without an answer for some seconds.
@@ -43,9 +66,8 @@ type ObjectStorageSpec struct {
 	Parity *int32 `json:"parity,omitempty"`
 	// storage of each server. Default 10Gi of the cluster's default class.
 	// +optional
-	// +kubebuilder:default={size: "10Gi"}
 	Storage ObjectStorageVolume `json:"storage,omitzero"`
-	// resources of each server: requests and limits of cpu and memory. The plugin's defaults when left out.
+	// resources of each server, or of the pod that looks after an external storage: requests and limits of cpu and memory. The plugin's defaults when left out.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported"
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -120,11 +142,16 @@ type ObjectStorageSpec struct {
 }
 
 // Backend is what stores objects.
-// +kubebuilder:validation:Enum=Minio
+// +kubebuilder:validation:Enum=Minio;External
 type Backend string
 
-// BackendMinio are servers of MinIO.
-const BackendMinio Backend = "Minio"
+// Values of Backend.
+const (
+	// BackendMinio are servers of MinIO.
+	BackendMinio Backend = "Minio"
+	// BackendExternal is an S3 elsewhere.
+	BackendExternal Backend = "External"
+)
 
 // ObjectStoragePool is some servers, each with a volume, over which an object is spread.
 type ObjectStoragePool struct {
@@ -141,7 +168,6 @@ type ObjectStoragePool struct {
 }
 
 // ObjectStorageVolume is the volume of each server.
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storage.storageClassName is immutable"
 type ObjectStorageVolume struct {
 	// size of the volume. It can grow, where its class allows that; never shrink, but that a size which the class could not give can be taken
 	// back. Default 10Gi.
@@ -173,7 +199,8 @@ type ObjectStorageStatus struct {
 	// version of the backend that runs.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// ready counts servers as "ready/wanted".
+	// ready counts servers as "ready/wanted". For an external storage it counts the pod that looks after it, which is ready while the storage answers
+	// and takes the account.
 	// +optional
 	Ready string `json:"ready,omitempty"`
 	// pools and how many of their servers are ready; none for a single server.
@@ -184,8 +211,8 @@ type ObjectStorageStatus struct {
 	// endpoint that clients use, as "host:port".
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
-	// bindingName names the Secret with endpoint, accessKey and secretKey of root, after the Service Binding specification. Give applications users of
-	// their own.
+	// bindingName names the Secret with endpoint, accessKey and secretKey of root, or of the account of an external storage, after the Service Binding
+	// specification. Give applications users of their own.
 	// +optional
 	BindingName string `json:"bindingName,omitempty"`
 	// application names the Application that this object compiles to.
@@ -208,7 +235,8 @@ type ObjectStoragePoolStatus struct {
 	Ready int32 `json:"ready"`
 }
 
-// ObjectStorage is a storage for objects that speaks S3: one server, or pools of servers, with buckets and users inside.
+// ObjectStorage is a storage for objects that speaks S3: one server, or pools of servers, with buckets and users inside, or one elsewhere whose buckets are
+// kept.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=objectstorages,singular=objectstorage,categories=zeroinfra
@@ -219,7 +247,7 @@ type ObjectStoragePoolStatus struct {
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.status.endpoint`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.storage) || !has(oldSelf.spec.storage) || !has(self.spec.storage.size) || !has(oldSelf.spec.storage.size) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason == 'VolumeExpansionUnsupported'))",message="storage.size cannot shrink: a volume can only grow"
+// +kubebuilder:validation:XValidation:rule="quantity(has(self.spec.storage) && has(self.spec.storage.size) ? string(self.spec.storage.size) : '10Gi').compareTo(quantity(has(oldSelf.spec.storage) && has(oldSelf.spec.storage.size) ? string(oldSelf.spec.storage.size) : '10Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason == 'VolumeExpansionUnsupported'))",message="storage.size cannot shrink: a volume can only grow"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 24",message="the name of an ObjectStorage has at most 24 characters"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of an ObjectStorage cannot hold a dot: it becomes part of the name of a Service"
 type ObjectStorage struct {

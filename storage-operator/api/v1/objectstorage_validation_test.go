@@ -111,6 +111,11 @@ func TestUpdate(t *testing.T) {
 	for title, c := range map[string]struct{ before, after, want string }{
 		"size grows":              {`storage: {size: 1Gi}`, `storage: {size: 1025Mi}`, ""},
 		"size shrinks":            {`storage: {size: 1Gi}`, `storage: {size: 1023Mi}`, "storage.size cannot shrink"},
+		"size by default":         {``, `storage: {size: 9Gi}`, "storage.size cannot shrink"},
+		"size is left out":        {`storage: {size: 11Gi}`, ``, "storage.size cannot shrink"},
+		"size said as it is":      {``, `storage: {size: 10Gi}`, ""},
+		"storage class comes":     {``, `storage: {storageClassName: b}`, "storageClassName is immutable"},
+		"storage class goes":      {`storage: {storageClassName: a}`, ``, "storageClassName is immutable"},
 		"storage class changes":   {`storage: {storageClassName: a}`, `storage: {storageClassName: b}`, "storageClassName is immutable"},
 		"one more pool":           {two, `pools: [{name: a, servers: 4}, {name: b, servers: 6}, {name: c, servers: 4}]`, ""},
 		"a pool first":            {two, `pools: [{name: c, servers: 4}, {name: a, servers: 4}, {name: b, servers: 6}]`, "a pool cannot go, nor change its name or its place"},
@@ -143,6 +148,88 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// external returns an ObjectStorage with the backend External whose spec has what the YAML adds.
+func external(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	return testkit.Object(t, storagev1.GroupVersion.WithKind("ObjectStorage"), namespace, name, map[string]any{"backend": "External",
+		"external": map[string]any{"endpoint": "https://s3.example.com", "credentialsSecretRef": map[string]any{"name": "account"}}}, spec)
+}
+
+func TestCreateExternal(t *testing.T) {
+	namespace := env.Namespace(t)
+	const account = `credentialsSecretRef: {name: x}`
+	for title, c := range map[string]struct{ spec, want string }{
+		"smallest":             {``, ""},
+		"all that it can have": {`{external: {endpoint: "http://10.0.0.7:9000", region: eu-1, addressingStyle: VirtualHost, ` + account + `}, resources: {limits: {memory: 64Mi}}, running: false, deletionPolicy: Retain, deletionProtection: true, scheduling: {nodeSelector: {a: b}}, maintenance: {windows: [{schedule: "0 3 * * *", duration: 1h, timeZone: UTC}]}}`, ""},
+		"an authority":         {`external: {endpoint: "https://s3.example.com:9000", ` + account + `, caSecretRef: {name: x}}`, ""},
+		"buckets":              {`buckets: [{name: full, versioning: Enabled, objectLock: true, retention: {mode: Compliance, days: 1}, access: Public, adopt: true, deletionPolicy: Delete, lifecycle: [{name: a, expireDays: 1}]}]`, ""},
+
+		"external with Minio":      {`{backend: Minio, version: "2026.2"}`, "external is for a storage that is only referenced"},
+		"an authority and no TLS":  {`external: {endpoint: "http://s3.example.com", ` + account + `, caSecretRef: {name: x}}`, "over http there is none"},
+		"no endpoint":              {`external: {` + account + `}`, "spec.external.endpoint"},
+		"endpoint with a path":     {`external: {endpoint: "https://s3.example.com/a", ` + account + `}`, "must be a URL of a scheme and a host"},
+		"endpoint without scheme":  {`external: {endpoint: "s3.example.com:9000", ` + account + `}`, "must be a URL of a scheme and a host"},
+		"endpoint with two ports":  {`external: {endpoint: "https://s3.example.com:1:2", ` + account + `}`, "must be a URL of a scheme and a host"},
+		"region":                   {`external: {endpoint: "https://a", ` + account + `, region: EU}`, "spec.external.region"},
+		"addressing style":         {`external: {endpoint: "https://a", ` + account + `, addressingStyle: Auto}`, "spec.external.addressingStyle"},
+		"no account":               {`external: {endpoint: "https://a"}`, "spec.external.credentialsSecretRef"},
+		"an account without name":  {`external: {endpoint: "https://a", credentialsSecretRef: {name: ""}}`, "spec.external.credentialsSecretRef.name"},
+		"a field there that isn't": {`external: {endpoint: "https://a", ` + account + `, accessKey: a}`, "spec.external.accessKey"},
+
+		"version":               {`version: "2026.2"`, "version is of servers that run here"},
+		"pools":                 {`pools: [{name: a, servers: 4}]`, "pools are servers"},
+		"parity":                {`parity: 2`, "parity needs pools"},
+		"storage":               {`storage: {size: 10Gi}`, "storage is of servers that run here"},
+		"parameters":            {`parameters: {scanner_speed: slow}`, "parameters are of servers"},
+		"service":               {`service: {type: NodePort}`, "clients go to external.endpoint"},
+		"tls":                   {`tls: {enabled: true, issuerRef: {name: a}}`, "set external.endpoint to https and external.caSecretRef"},
+		"tls that is off":       {`tls: {enabled: false}`, "take tls out"},
+		"podDisruptionBudget":   {`podDisruptionBudget: {maxUnavailable: 1}`, "take podDisruptionBudget out"},
+		"networkPolicy":         {`networkPolicy: {}`, "take networkPolicy out"},
+		"monitoring":            {`monitoring: {enabled: true}`, "the metrics are where the storage is"},
+		"users":                 {`users: [{name: app, secretKeyFrom: {name: x}}]`, "S3 has no word for users"},
+		"policies":              {`policies: [{name: reports, document: '{}'}]`, "S3 has no word for policies of users"},
+		"quota":                 {`buckets: [{name: abc}, {name: abd, quota: 1Gi}]`, "S3 has no word for a quota"},
+		"volumes to delete":     {`deletionPolicy: Delete`, "deletionPolicy is of volumes"},
+		"volumes to adopt":      {`adoptVolumes: 0b1c`, "no volumes to adopt"},
+		"lock of no versioning": {`buckets: [{name: abc, objectLock: true}]`, "objectLock needs versioning"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			name := "e-" + fmt.Sprintf("%x", len(title)) + strings.ToLower(strings.ReplaceAll(title, " ", "-"))
+			testkit.Refused(t, env.Client.Create(t.Context(), external(t, namespace, name[:min(len(name), 24)], c.spec), testkit.Strict), c.want)
+		})
+	}
+	for backend, want := range map[string]string{"External": "backend External needs external", "Minio": "version is required"} {
+		bare := testkit.Object(t, storagev1.GroupVersion.WithKind("ObjectStorage"), namespace, "bare", map[string]any{"backend": backend}, ``)
+		testkit.Refused(t, env.Client.Create(t.Context(), bare, testkit.Strict), want)
+	}
+}
+
+func TestUpdateExternal(t *testing.T) {
+	namespace := env.Namespace(t)
+	const at = `endpoint: "https://s3.example.com:9000", credentialsSecretRef: {name: x}`
+	for title, c := range map[string]struct{ before, after, want string }{
+		"another host":       {`external: {` + at + `}`, `external: {endpoint: "https://s4.example.com:9000", credentialsSecretRef: {name: x}}`, "external.endpoint is immutable"},
+		"another region":     {`external: {` + at + `}`, `external: {` + at + `, region: eu-1}`, "external.region is immutable"},
+		"another account":    {`external: {` + at + `}`, `external: {endpoint: "https://s3.example.com:9000", credentialsSecretRef: {name: another}}`, ""},
+		"another style":      {`external: {` + at + `}`, `external: {` + at + `, addressingStyle: VirtualHost}`, ""},
+		"an authority comes": {`external: {` + at + `}`, `external: {` + at + `, caSecretRef: {name: x}}`, ""},
+		"a quota comes":      {`buckets: [{name: abc}]`, `buckets: [{name: abc, quota: 1Gi}]`, "S3 has no word for a quota"},
+		"a lock comes":       {`buckets: [{name: abc, versioning: Enabled}]`, `buckets: [{name: abc, versioning: Enabled, objectLock: true}]`, "objectLock is decided"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			name := strings.ReplaceAll(title, " ", "-")
+			before := external(t, namespace, name, c.before)
+			if err := env.Client.Create(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			after := external(t, namespace, name, c.after)
+			after.SetResourceVersion(before.GetResourceVersion())
+			testkit.Refused(t, env.Client.Update(t.Context(), after), c.want)
+		})
+	}
+}
+
 // TestDefaults shows what the server fills in when a Go client sends no more than it has to.
 func TestDefaults(t *testing.T) {
 	got := &storagev1.ObjectStorage{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "defaults"}, Spec: storagev1.ObjectStorageSpec{
@@ -153,7 +240,7 @@ func TestDefaults(t *testing.T) {
 	}
 	s := got.Spec
 	bucket := s.Buckets[0]
-	if said := fmt.Sprintln(s.Storage.Size.String(), *s.Running, s.DeletionPolicy, s.PluginVersion, bucket.Versioning, bucket.DeletionPolicy); said != "10Gi true Retain 1.0.0 Off Retain\n" {
+	if said := fmt.Sprintln(*s.Running, s.DeletionPolicy, s.PluginVersion, bucket.Versioning, bucket.DeletionPolicy); said != "true Retain 1.0.0 Off Retain\n" {
 		t.Errorf("got %q", said)
 	}
 }

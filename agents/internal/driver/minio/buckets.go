@@ -44,14 +44,36 @@ const (
 // daysOfYear are how long a year is where somebody has said a retention in years.
 const daysOfYear = 365
 
-type buckets struct{}
+// buckets are those of a storage.
+type buckets struct {
+	// beyondS3 is what can be said of them that S3 has no word for.
+	beyondS3 []aspect
+}
 
-func (buckets) check(_ *session, change driver.Change) error {
+// aspect is what one parameter says.
+type aspect struct {
+	parameter string
+	read      reader
+	write     writer
+}
+
+type (
+	// reader puts what a bucket has among its parameters, and before it asks what one has of which nothing was ever said.
+	reader func(ctx context.Context, s *session, name string, p map[string]string) error
+	// writer has a bucket that has some parameters have others.
+	writer func(ctx context.Context, s *session, name string, has, p map[string]string) error
+)
+
+func (b buckets) check(_ *session, change driver.Change) error {
 	p := change.Parameters
 	if change.Intent == driver.Delete {
 		return nil
 	}
-	if err := known(p, parameterVersioning, parameterLock, parameterMode, parameterDays, parameterPolicy, parameterLifecycle, parameterQuota); err != nil {
+	names := []string{parameterVersioning, parameterLock, parameterMode, parameterDays, parameterPolicy, parameterLifecycle}
+	for _, more := range b.beyondS3 {
+		names = append(names, more.parameter)
+	}
+	if err := known(p, names...); err != nil {
 		return err
 	}
 	if err := oneOf(parameterVersioning, versioningOf(p), versioningOff, versioningEnabled, versioningSuspended); err != nil {
@@ -97,27 +119,44 @@ func numberOf(p map[string]string, name string) (uint64, error) {
 	return n, nil
 }
 
-func (buckets) observe(ctx context.Context, s *session, query driver.Query) (*driver.State, error) {
+func (b buckets) observe(ctx context.Context, s *session, query driver.Query) (*driver.State, error) {
 	name := query.Name
 	there, err := s.s3.BucketExists(ctx, name)
-	if err != nil || !there {
+	if code, _ := answer(err); err == nil && !there || err != nil && code == "" {
 		return nil, err
 	}
-	state := &driver.State{Name: name, Password: driver.SamePassword, Parameters: map[string]string{parameterVersioning: versioningOff}}
-	p := state.Parameters
-	for _, read := range []func(context.Context, *session, string, map[string]string) error{readVersioning, readLock, readPolicy, readLifecycle, readQuota} {
-		if err := read(ctx, s, name, p); err != nil {
-			if is(err, "NoSuchBucket") {
-				// It went while it was looked at.
-				return nil, nil
-			}
+	// What is in the way of a HEAD its answer has no room for: the next question tells.
+	state := &driver.State{Name: name, Password: driver.SamePassword, Parameters: map[string]string{}}
+	reads := []reader{readVersioning, readLock, readPolicy, readLifecycle}
+	for _, more := range b.beyondS3 {
+		reads = append(reads, more.read)
+	}
+	for _, read := range reads {
+		err := read(ctx, s, name, state.Parameters)
+		switch {
+		case err == nil, is(err, notThere...):
+		case is(err, "NoSuchBucket"):
+			// It went while it was looked at.
+			return nil, nil
+		case is(err, others...):
+			state.Parameters = nil
+			return state, nil
+		default:
 			return nil, err
 		}
 	}
 	return state, nil
 }
 
+var (
+	// others are answers to who asks for a bucket that is another's, or lies in another region: it is there, and nobody here may say more of it.
+	others = []string{"AccessDenied", "AllAccessDisabled", "PermanentRedirect", "AuthorizationHeaderMalformed"}
+	// notThere are answers of a storage that has no such thing as is asked for: its buckets are as if nothing was ever said of it.
+	notThere = []string{"NotImplemented", "MethodNotAllowed"}
+)
+
 func readVersioning(ctx context.Context, s *session, name string, p map[string]string) error {
+	p[parameterVersioning] = versioningOff
 	versioning, err := s.s3.GetBucketVersioning(ctx, name)
 	switch {
 	case err != nil:
@@ -154,6 +193,7 @@ func readLock(ctx context.Context, s *session, name string, p map[string]string)
 var modes = map[miniogo.RetentionMode]string{miniogo.Governance: "governance", miniogo.Compliance: "compliance"}
 
 func readPolicy(ctx context.Context, s *session, name string, p map[string]string) error {
+	p[parameterPolicy] = accessNone
 	document, err := s.s3.GetBucketPolicy(ctx, name)
 	if err != nil {
 		return err
@@ -188,24 +228,29 @@ func readQuota(ctx context.Context, s *session, name string, p map[string]string
 	return nil
 }
 
-func (buckets) put(ctx context.Context, s *session, change driver.Change, there *driver.State) error {
+func (b buckets) put(ctx context.Context, s *session, change driver.Change, there *driver.State) error {
 	name, p := change.Name, change.Parameters
 	if there == nil {
-		err := s.s3.MakeBucket(ctx, name, miniogo.MakeBucketOptions{Region: region, ObjectLocking: lockOf(p) == yes})
+		err := s.s3.MakeBucket(ctx, name, miniogo.MakeBucketOptions{Region: s.region, ObjectLocking: lockOf(p) == yes})
 		if err != nil && !is(err, "BucketAlreadyOwnedByYou") {
 			return err
 		}
-		if there, err = (buckets{}).observe(ctx, s, change.Query); err != nil || there == nil {
+		if there, err = b.observe(ctx, s, change.Query); err != nil || there == nil {
 			return cmp.Or(err, problemf("it was removed while it was made"))
 		}
 	}
 	has := there.Parameters
+	if has == nil {
+		return problemf("a bucket of this name is there, and the account may not read what it is: take another name, or give the account the rights")
+	}
 	if has[parameterLock] != lockOf(p) {
 		return problemf("parameter %q is %q and the bucket has %q, which is decided when it is made: set it back, or make another bucket", parameterLock, lockOf(p), has[parameterLock])
 	}
-	for _, write := range []func(context.Context, *session, string, map[string]string, map[string]string) error{
-		writeVersioning, writeRetention, writePolicy, writeLifecycle, writeQuota,
-	} {
+	writes := []writer{writeVersioning, writeRetention, writePolicy, writeLifecycle}
+	for _, more := range b.beyondS3 {
+		writes = append(writes, more.write)
+	}
+	for _, write := range writes {
 		if err := write(ctx, s, name, has, p); err != nil {
 			return err
 		}
@@ -275,7 +320,7 @@ func writeQuota(ctx context.Context, s *session, name string, has, p map[string]
 // remove removes a bucket that nothing is in. Nothing is ever removed from one.
 func (buckets) remove(ctx context.Context, s *session, name string) error {
 	p := map[string]string{}
-	if err := readLock(ctx, s, name, p); err != nil {
+	if err := readLock(ctx, s, name, p); err != nil && !is(err, notThere...) {
 		return err
 	}
 	if p[parameterLock] == yes {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package minio is the driver for MinIO. It keeps buckets, policies and users.
+// Package minio is the driver for MinIO, of which it keeps buckets, policies and users, and for any other S3 that is not in the pod, of which it keeps
+// buckets.
 //
 // What S3 has a word for it says in S3, all else (users, policies, quotas) in MinIO's own API for administrators. It logs in as root over
 // loopback. An object is changed by several calls, since neither has transactions: what can be refused before the first of them is, and what
@@ -49,11 +50,19 @@ type Options struct {
 	Password func() (string, error)
 }
 
-// Driver is a driver.Driver for one process. It keeps no connection: a call makes its own, with the password of that moment.
-type Driver struct{ options Options }
+// Driver is a driver.Driver for one storage. It keeps no connection: a call makes its own, with the password of that moment.
+type Driver struct {
+	// called is the storage in sentences.
+	called  string
+	keepers map[string]keeper
+	open    func() (*session, error)
+}
 
-// New returns a driver.
-func New(options Options) *Driver { return &Driver{options: options} }
+// New returns a driver for a MinIO in the pod.
+func New(options Options) *Driver {
+	return &Driver{called: "MinIO", open: func() (*session, error) { return open(options) },
+		keepers: map[string]keeper{KindBucket: buckets{beyondS3: []aspect{{parameterQuota, readQuota, writeQuota}}}, KindPolicy: policies{}, KindUser: users{}}}
+}
 
 // keeper observes and changes one kind of objects.
 type keeper interface {
@@ -67,16 +76,14 @@ type keeper interface {
 	remove(ctx context.Context, s *session, name string) error
 }
 
-var keepers = map[string]keeper{KindBucket: buckets{}, KindPolicy: policies{}, KindUser: users{}}
-
 // Kinds implements driver.Driver.
-func (d *Driver) Kinds() []string { return slices.Sorted(maps.Keys(keepers)) }
+func (d *Driver) Kinds() []string { return slices.Sorted(maps.Keys(d.keepers)) }
 
 // Observe implements driver.Driver.
 func (d *Driver) Observe(ctx context.Context, kind string, queries []driver.Query) ([]driver.State, error) {
-	k, ok := keepers[kind]
+	k, ok := d.keepers[kind]
 	if !ok {
-		return nil, unknown(kind)
+		return nil, d.unknown(kind)
 	}
 	s, err := d.open()
 	if err != nil {
@@ -108,9 +115,9 @@ func (d *Driver) Observe(ctx context.Context, kind string, queries []driver.Quer
 
 // Change implements driver.Driver, one object after the other.
 func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Change) (driver.Problems, error) {
-	k, ok := keepers[kind]
+	k, ok := d.keepers[kind]
 	if !ok {
-		return nil, unknown(kind)
+		return nil, d.unknown(kind)
 	}
 	s, err := d.open()
 	if err != nil {
@@ -120,7 +127,7 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 	problems := driver.Problems{}
 	for _, change := range changes {
 		err := changeOne(ctx, s, k, change)
-		said, refused := refusal(err)
+		said, refused := refusal(d.called, err)
 		switch {
 		case err == nil:
 		case refused:
@@ -148,35 +155,41 @@ func changeOne(ctx context.Context, s *session, k keeper, change driver.Change) 
 	return k.remove(ctx, s, change.Name)
 }
 
-func unknown(kind string) error { return fmt.Errorf("the driver for MinIO knows no %q", kind) }
+func (d *Driver) unknown(kind string) error {
+	return fmt.Errorf("the driver for %s knows no %q", d.called, kind)
+}
 
-// session is one call's way to the process.
+// session is one call's way to the storage. Of one that is not in the pod it has s3 and region alone.
 type session struct {
 	options   Options
+	region    string
 	transport *http.Transport
 	s3        *miniogo.Client
 	admin     *admin
+	// close ends the connections.
+	close func()
 }
 
-func (d *Driver) open() (*session, error) {
-	password, err := d.options.Password()
+func open(options Options) (*session, error) {
+	password, err := options.Password()
 	if err != nil {
 		return nil, err
 	}
-	config, err := driver.TLS(d.options.CAFile)
+	config, err := driver.TLS(options.CAFile)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{options: d.options, transport: &http.Transport{
+	s := &session{options: options, region: region, transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return driver.Dial(ctx, network, address)
 		},
 		TLSClientConfig: config, MaxIdleConnsPerHost: workers, DisableCompression: true,
 	}}
-	if s.s3, err = s.as(d.options.Username, password); err != nil {
+	s.close = s.transport.CloseIdleConnections
+	if s.s3, err = s.as(options.Username, password); err != nil {
 		return nil, err
 	}
-	s.admin = &admin{client: &http.Client{Transport: s.transport}, base: s.s3.EndpointURL().String(), username: d.options.Username, password: password}
+	s.admin = &admin{client: &http.Client{Transport: s.transport}, base: s.s3.EndpointURL().String(), username: options.Username, password: password}
 	return s, nil
 }
 
@@ -189,8 +202,6 @@ func (s *session) as(username, password string) (*miniogo.Client, error) {
 		Region: region, BucketLookup: miniogo.BucketLookupPath, MaxRetries: 1,
 	})
 }
-
-func (s *session) close() { s.transport.CloseIdleConnections() }
 
 // problem is a sentence that says why an object cannot be as asked.
 type problem string
@@ -206,8 +217,8 @@ var notYet = []string{
 	"SlowDown", "SlowDownRead", "SlowDownWrite", "ServiceUnavailable", "InternalError", "RequestTimeout",
 }
 
-// refusal is what is in the way of a single object, as far as that is what an error says.
-func refusal(err error) (string, bool) {
+// refusal is what is in the way of a single object, as far as that is what an error of the storage, as it is called, says.
+func refusal(called string, err error) (string, bool) {
 	var own problem
 	if errors.As(err, &own) {
 		return string(own), true
@@ -216,7 +227,7 @@ func refusal(err error) (string, bool) {
 	if code == "" || slices.Contains(notYet, code) {
 		return "", false
 	}
-	return "MinIO refuses it: " + strings.TrimSuffix(said, "."), true
+	return called + " refuses it: " + strings.TrimSuffix(said, "."), true
 }
 
 // answer is the code and the sentence of the server; empty where an error is not its own.

@@ -104,7 +104,7 @@ func TestWhatPassesIsNoRefusal(t *testing.T) {
 		adminError{Code: "XMinioIAMNotInitialized", Message: "Wait."}:                                     "",
 		errors.New("connection refused"):                                                                  "",
 	} {
-		if said, refused := refusal(err); said != want || refused != (want != "") {
+		if said, refused := refusal("MinIO", err); said != want || refused != (want != "") {
 			t.Errorf("%v: got %q, %v", err, said, refused)
 		}
 	}

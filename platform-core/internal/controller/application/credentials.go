@@ -115,6 +115,9 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 	if binding == nil || f.components[binding.Component] == nil {
 		return nil
 	}
+	if binding.External != nil {
+		return c.ensureExternalBinding(ctx, app, f, binding)
+	}
 	declared, ok := bundle.Credential(binding.Credential)
 	password := f.passwords[binding.Credential]
 	var username string
@@ -138,10 +141,27 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 		endpoints = append(endpoints, component.Status.Endpoints...)
 	}
 	data := render.Binding(bundle, app.Name, app.Spec.Topology, endpoints, username, password, ca)
+	return c.applyBinding(ctx, app, binding, data)
+}
+
+// ensureExternalBinding applies the Secret of what is not in the pods. Keys of an account elsewhere count from the moment that the user has them, so
+// that nobody waits for the pods to take them over.
+func (c *Controller) ensureExternalBinding(ctx context.Context, app *platformv1.Application, f *facts, binding *plugin.Binding) error {
+	external := binding.External
+	account, password, ca := f.passwords[external.Account], f.passwords[binding.Credential], f.passwords[external.CA]
+	if account == "" || password == "" || ca == "" && app.Spec.Supplies(external.CA) {
+		// The Secret with it wakes us.
+		return nil
+	}
+	endpoint := string(f.components[binding.Component].Spec.Parameters[external.Endpoint])
+	return c.applyBinding(ctx, app, binding, render.ExternalBinding(binding, endpoint, account, password, []byte(ca)))
+}
+
+func (c *Controller) applyBinding(ctx context.Context, app *platformv1.Application, binding *plugin.Binding, data map[string][]byte) error {
 	if data == nil {
 		return nil
 	}
-	_, err = c.applyOwned(ctx, app, &corev1.Secret{
+	_, err := c.applyOwned(ctx, app, &corev1.Secret{
 		ObjectMeta: meta(app, platformv1.BindingNameFor(app.Name), ""),
 		Type:       render.BindingSecretType(binding),
 		Data:       data,

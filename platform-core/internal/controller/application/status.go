@@ -51,9 +51,18 @@ func report(app *platformv1.Application, f *facts) {
 	reportVerified(app, f)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	s.Schedules = scheduling.Status(app, opsflow.TemplatesFor(app, f.state.Bundle))
-	if f.state.Bundle != nil && f.state.Bundle.Binding(app.Spec.Topology) != nil && len(s.Endpoints) > 0 {
+	if f.bound(app) {
 		s.Binding = &platformv1.Binding{Name: platformv1.BindingNameFor(app.Name)}
 	}
+}
+
+// bound says whether clients have a Secret to look at: that of a Service that is there, or of what is not in the pods at all.
+func (f *facts) bound(app *platformv1.Application) bool {
+	if f.state.Bundle == nil {
+		return false
+	}
+	binding := f.state.Bundle.Binding(app.Spec.Topology)
+	return binding != nil && (len(app.Status.Endpoints) > 0 || binding.External != nil)
 }
 
 // reportRestored says what the data is from that the instance began with, once it is there. It stays said, whatever becomes of the component.

@@ -5,6 +5,7 @@ package objectstorage
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -33,40 +34,48 @@ func (Kind) Compile(o *storagev1.ObjectStorage) (*platformv1.Application, error)
 	if err := checkInside(spec); err != nil {
 		return nil, err
 	}
-	topology := standalone
-	if len(spec.Pools) > 0 {
-		topology = distributed
+	if spec.Backend == storagev1.BackendExternal && spec.External == nil {
+		return nil, errors.New("backend External needs external: where the storage is, and the Secret with the keys of an account there")
 	}
 	app := &platformv1.Application{
 		Spec: platformv1.ApplicationSpec{
-			Plugin:        plugin,
-			PluginVersion: cmp.Or(spec.PluginVersion, pluginVersion),
-			Version:       spec.Version,
-			Topology:      topology,
-			Components: []platformv1.ApplicationComponent{{
-				Name:                component,
-				Sets:                sets(spec.Pools),
-				Resources:           *spec.Resources.DeepCopy(),
-				Storage:             volume(spec.Storage.DeepCopy()),
-				Parameters:          parameters(spec),
-				Service:             spec.Service.DeepCopy(),
-				Scheduling:          spec.Scheduling.DeepCopy(),
-				PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
-				Monitoring:          spec.Monitoring.DeepCopy(),
-			}},
-			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
-			TLS:            spec.TLS.DeepCopy(),
+			PluginVersion:  cmp.Or(spec.PluginVersion, pluginVersion),
 			Maintenance:    spec.Maintenance.DeepCopy(),
 			Schedules:      spec.DeepCopy().Schedules,
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 			Keeping:        spec.Keeping,
 		},
 	}
+	if spec.Backend == storagev1.BackendExternal {
+		compileExternal(&app.Spec, spec)
+	} else {
+		compileMinio(&app.Spec, spec)
+	}
 	if spec.Running != nil && !*spec.Running {
 		// Written down only where it is false: true is the default.
 		app.Spec.Running = new(false)
 	}
 	return app, nil
+}
+
+// compileMinio adds the servers.
+func compileMinio(app *platformv1.ApplicationSpec, spec *storagev1.ObjectStorageSpec) {
+	app.Plugin, app.Version, app.Topology = plugin, spec.Version, standalone
+	if len(spec.Pools) > 0 {
+		app.Topology = distributed
+	}
+	app.Components = []platformv1.ApplicationComponent{{
+		Name:                component,
+		Sets:                sets(spec.Pools),
+		Resources:           *spec.Resources.DeepCopy(),
+		Storage:             volume(spec.Storage.DeepCopy()),
+		Parameters:          parameters(spec),
+		Service:             spec.Service.DeepCopy(),
+		Scheduling:          spec.Scheduling.DeepCopy(),
+		PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
+		Monitoring:          spec.Monitoring.DeepCopy(),
+	}}
+	app.NetworkPolicy, app.TLS = spec.NetworkPolicy.DeepCopy(), spec.TLS.DeepCopy()
 }
 
 // sets are the pools, in their order.

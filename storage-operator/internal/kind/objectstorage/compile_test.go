@@ -45,8 +45,25 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"pluginVersion":                  {Spec: `{"pluginVersion":"1.1.0"}`, Compiled: `"pluginVersion":"1.1.0"`},
 		"components[minio].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[minio].parameters":   {Spec: `{"parameters":{"MINIO_X":"20"}}`, Compiled: `"MINIO_X":"20"`},
+		"components[keeper].resources":   {Spec: `{"backend":"External","external":{},"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[minio].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
 	})
+}
+
+func TestAnExternalStorageIsWhereItSays(t *testing.T) {
+	if _, err := (Kind{}).Compile(&storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal}}); err == nil || !strings.Contains(err.Error(), "needs external") {
+		t.Errorf("without external: %v", err)
+	}
+	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Topology: externalTopology}, Status: platformv1.ApplicationStatus{Ready: "1/1", Binding: &platformv1.Binding{Name: "b"}}}
+	for endpoint, want := range map[string]string{
+		"https://s3.example.com": "s3.example.com:443", "http://s3.example.com": "s3.example.com:80", "https://[fd00::1]:9000": "[fd00::1]:9000",
+	} {
+		o := &storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal, External: &storagev1.ObjectStorageExternal{Endpoint: endpoint}}}
+		Kind{}.Report(o, app)
+		if s := o.Status; s.Endpoint != want || s.BindingName != "b" || s.Ready != "1/1" || s.Pools != nil {
+			t.Errorf("%s: got %+v", endpoint, s)
+		}
+	}
 }
 
 func TestReport(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
-// What the plugin minio calls what is inside a storage.
+// What the plugins call what is inside a storage; of an external one there are buckets alone.
 const (
 	bucketType = "bucket"
 	policyType = "policy"
@@ -36,7 +36,7 @@ func (Kind) Entities(o *storagev1.ObjectStorage) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, b := range o.Spec.Buckets {
 		specs = append(specs, platformv1.EntitySpec{
-			Type: bucketType, Name: b.Name, Parameters: bucket(&b), DeletionPolicy: cmp.Or(b.DeletionPolicy, platformv1.EntityRetain), Adopt: b.Adopt,
+			Type: bucketType, Name: b.Name, Parameters: bucket(&b, o.Spec.Backend), DeletionPolicy: cmp.Or(b.DeletionPolicy, platformv1.EntityRetain), Adopt: b.Adopt,
 		})
 	}
 	for _, p := range o.Spec.Policies {
@@ -66,8 +66,8 @@ func policy(name, document string) platformv1.EntitySpec {
 	}
 }
 
-// bucket is a bucket in the words of the plugin. What is left out is said too, so that it is taken away.
-func bucket(b *storagev1.ObjectStorageBucket) platformv1.Parameters {
+// bucket is a bucket in the words of the backend's plugin. What is left out is said too, so that it is taken away.
+func bucket(b *storagev1.ObjectStorageBucket, backend storagev1.Backend) platformv1.Parameters {
 	lock, mode, days := "no", "", int32(0)
 	if b.ObjectLock {
 		lock = "yes"
@@ -79,15 +79,18 @@ func bucket(b *storagev1.ObjectStorageBucket) platformv1.Parameters {
 	if b.Policy != "" {
 		access = compact(b.Policy)
 	}
-	return platformv1.Parameters{
+	parameters := platformv1.Parameters{
 		"versioning":     platformv1.ParameterValue(strings.ToLower(string(cmp.Or(b.Versioning, storagev1.VersioningOff)))),
 		"object-lock":    platformv1.ParameterValue(lock),
 		"retention-mode": platformv1.ParameterValue(mode),
 		"retention-days": platformv1.ParameterValue(strconv.Itoa(int(days))),
 		"policy":         platformv1.ParameterValue(access),
 		"lifecycle":      platformv1.ParameterValue(lifecycle(b.Lifecycle)),
-		"quota":          platformv1.ParameterValue(strconv.FormatInt(quota(b.Quota), 10)),
 	}
+	if backend != storagev1.BackendExternal {
+		parameters["quota"] = platformv1.ParameterValue(strconv.FormatInt(quota(b.Quota), 10))
+	}
+	return parameters
 }
 
 // quota in bytes; 0 for none. The CRD lets nothing else through than a quantity.

@@ -34,6 +34,6 @@ func (Kind) WriteThrough() map[string]string {
 	const of = "components[" + component + "]."
 	return map[string]string{
 		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size",
-		of + "parameters": "parameters",
+		of + "parameters": "parameters", "components[" + externalComponent + "].resources": "resources",
 	}
 }

@@ -24,6 +24,9 @@ func (Kind) Report(o *storagev1.ObjectStorage, app *platformv1.Application) {
 		endpoint := app.Status.Endpoints[0]
 		s.Endpoint = net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port)))
 	}
+	if o.Spec.External != nil {
+		s.Endpoint = externalEndpoint(o.Spec.External.Endpoint)
+	}
 	if app.Status.Binding != nil {
 		s.BindingName = app.Status.Binding.Name
 	}

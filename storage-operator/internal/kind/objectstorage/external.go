@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectstorage
+
+import (
+	"cmp"
+	"net"
+	"net/url"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
+)
+
+// What the plugin s3-external calls things.
+const (
+	externalPlugin    = "s3-external"
+	externalVersion   = "2006.3"
+	externalTopology  = "external"
+	externalComponent = "keeper"
+)
+
+const (
+	// defaultRegion is what storages take that know no regions.
+	defaultRegion = "us-east-1"
+	// Keys of the Secret with the keys of an account, and of one with an authority.
+	accountKey, accountSecretKey, authorityKey = "accessKey", "secretKey", "ca.crt"
+)
+
+// addressing is where the name of a bucket is, in the words of the plugin.
+var addressing = map[platformv1.AddressingStyle]platformv1.ParameterValue{"": "path", platformv1.AddressingPath: "path", platformv1.AddressingVirtualHost: "virtual"}
+
+// compileExternal adds the pod that looks after a storage elsewhere.
+func compileExternal(app *platformv1.ApplicationSpec, spec *storagev1.ObjectStorageSpec) {
+	e := spec.External
+	app.Plugin, app.Version, app.Topology = externalPlugin, externalVersion, externalTopology
+	app.Components = []platformv1.ApplicationComponent{{
+		Name:       externalComponent,
+		Resources:  *spec.Resources.DeepCopy(),
+		Scheduling: spec.Scheduling.DeepCopy(),
+		Parameters: platformv1.Parameters{
+			"endpoint":   platformv1.ParameterValue(e.Endpoint),
+			"region":     platformv1.ParameterValue(cmp.Or(e.Region, defaultRegion)),
+			"addressing": addressing[e.AddressingStyle],
+		},
+	}}
+	secret := func(credential, name, key string) platformv1.Credential {
+		return platformv1.Credential{Name: credential, PasswordFrom: platformv1.SecretKeyReference{Name: name, Key: key}}
+	}
+	app.Credentials = []platformv1.Credential{
+		secret("access-key", e.CredentialsSecretRef.Name, accountKey),
+		secret("secret-key", e.CredentialsSecretRef.Name, accountSecretKey),
+	}
+	if ca := e.CASecretRef; ca != nil {
+		app.Credentials = append(app.Credentials, secret("storage-ca", ca.Name, cmp.Or(ca.Key, authorityKey)))
+	}
+}
+
+// externalEndpoint is the host and the port of a URL, which the CRD has checked.
+func externalEndpoint(text string) string {
+	at, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	ports := map[string]string{"http": "80", "https": "443"}
+	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), ports[at.Scheme]))
+}
