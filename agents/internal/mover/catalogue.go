@@ -96,18 +96,24 @@ func (m *Mover) clearRuns(ctx context.Context, key, except string) error {
 // know is told, and what it says has to be there and is not.
 func (m *Mover) list(ctx context.Context, catalogue *mover.Catalogue) (mover.Result, error) {
 	found := newFindings(catalogue)
+	err := m.eachFolder(ctx, catalogue, found.take)
+	return found.told(), err
+}
+
+// eachFolder gives the folders of backups, whole ones and those without a manifest, of what a catalogue is of.
+func (m *Mover) eachFolder(ctx context.Context, catalogue *mover.Catalogue, take func(key string, whole bool)) error {
 	folder, current, whole := "", "", false
 	if catalogue != nil {
 		folder = catalogue.Folder
 	}
 	end := func() {
 		if current != "" {
-			found.take(current, whole)
+			take(current, whole)
 		}
 	}
 	for object, err := range m.repository.Objects(ctx, folder) {
 		if err != nil {
-			return mover.Result{}, err
+			return err
 		}
 		file := fileForm.FindStringSubmatch(object.Name)
 		if file == nil {
@@ -120,7 +126,7 @@ func (m *Mover) list(ctx context.Context, catalogue *mover.Catalogue) (mover.Res
 		whole = whole || object.Name == current+"/"+mover.ManifestName
 	}
 	end()
-	return found.told(), nil
+	return nil
 }
 
 // findings are what a list comes to.

@@ -53,6 +53,8 @@ const (
 	VerbDelete Verb = "delete"
 	// VerbList names the backups that are there, and what is left of those that have no manifest.
 	VerbList Verb = "list"
+	// VerbRecall reads the manifests and metadata of backups that the Catalogue does not know: a Recall.
+	VerbRecall Verb = "recall"
 )
 
 // Plan is what a mover is to do.
@@ -74,7 +76,7 @@ type Plan struct {
 	Into *Into `json:"into,omitempty"`
 	// Verify has VerbInspect read all of the data.
 	Verify bool `json:"verify,omitempty"`
-	// Catalogue is what VerbList compares what is there with; without it everything is told.
+	// Catalogue is what VerbList and VerbRecall compare what is there with; without it everything is told.
 	Catalogue *Catalogue `json:"catalogue,omitempty"`
 	// BytesPerSecond bounds what is sent or read; 0 is no bound.
 	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
@@ -111,6 +113,8 @@ type Catalogue struct {
 	// Whole are the backups that have to be there, and Others what may be there, whole or not.
 	Whole  []string `json:"whole,omitempty"`
 	Others []string `json:"others,omitempty"`
+	// After is the key after which VerbRecall goes on; empty for the first one.
+	After string `json:"after,omitempty"`
 }
 
 // MaxCatalogue is how many keys a Catalogue may have.
@@ -245,6 +249,8 @@ type Result struct {
 	// Missing are the digests of the first of Catalogue.Whole that are not there, and Lost is how many.
 	Missing []string `json:"missing,omitempty"`
 	Lost    int      `json:"lost,omitempty"`
+	// Recall is a page of VerbRecall, packed.
+	Recall []byte `json:"recall,omitempty"`
 }
 
 // Reasons of a Result.
