@@ -24,7 +24,7 @@ func (m *Mover) recall(ctx context.Context, catalogue *mover.Catalogue) (mover.R
 	if catalogue != nil {
 		after = catalogue.After
 	}
-	err := m.eachFolder(ctx, catalogue, func(key string, _ bool) {
+	err := m.eachFolder(ctx, catalogue, func(key string, _ bool, _ int64) {
 		if _, is := known[mover.KeyDigest(key)]; !is && key > after {
 			keys = append(keys, key)
 		}
@@ -96,7 +96,7 @@ func (m *Mover) record(ctx context.Context, key string) (*mover.Record, *mover.F
 	}
 	told := kept(manifest, digest)
 	return &mover.Record{Key: key, Digest: digest, Size: told.Size, RawSize: told.RawSize, Facts: told.Facts, Streams: told.Streams,
-		StartTime: manifest.StartTime, EndTime: manifest.EndTime, Origin: origin}, nil, nil
+		Compression: manifest.Compression, StartTime: manifest.StartTime, EndTime: manifest.EndTime, Origin: origin}, nil, nil
 }
 
 // origin reads the metadata of a backup.

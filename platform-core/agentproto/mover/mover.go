@@ -241,11 +241,13 @@ type Result struct {
 	FreeBytes *int64 `json:"freeBytes,omitempty"`
 	// Backups are the keys that VerbList found, and Leftovers the folders without a manifest; as many of each as fit. Count tells how many backups there are.
 	// With a Catalogue neither has what that knows: Backups are those that nobody speaks of then, Unknown is how many, and Unfinished is how many Leftovers.
-	Backups    []string `json:"backups,omitempty"`
-	Leftovers  []string `json:"leftovers,omitempty"`
-	Count      int      `json:"count,omitempty"`
-	Unknown    int      `json:"unknown,omitempty"`
-	Unfinished int      `json:"unfinished,omitempty"`
+	Backups   []string `json:"backups,omitempty"`
+	Leftovers []string `json:"leftovers,omitempty"`
+	Count     int      `json:"count,omitempty"`
+	// KeptBytes is the size of all files of what VerbList found.
+	KeptBytes  int64 `json:"keptBytes,omitempty"`
+	Unknown    int   `json:"unknown,omitempty"`
+	Unfinished int   `json:"unfinished,omitempty"`
 	// Missing are the digests of the first of Catalogue.Whole that are not there, and Lost is how many.
 	Missing []string `json:"missing,omitempty"`
 	Lost    int      `json:"lost,omitempty"`
