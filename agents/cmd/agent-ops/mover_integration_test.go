@@ -234,3 +234,23 @@ func TestMoverS3IsKilled(t *testing.T) {
 	}
 	m.restored([]byte("new\n"))
 }
+
+// TestMoverS3Recall reads from a bucket what the objects of backups are made of.
+func TestMoverS3Recall(t *testing.T) {
+	m := newBucketCarrier(t)
+	m.repository.Encrypted = true
+	made := m.keeps("shop/a/old-00000001")
+	m.keeps("shop/a/known-00000002")
+	m.keeps("shop/b/cut-00000003")
+	for _, name := range m.objects() {
+		if strings.Contains(name, "/b/cut-") && strings.HasSuffix(name, "data-00001") {
+			if err := m.client.RemoveObject(t.Context(), teststorage.Bucket, name, minio.RemoveObjectOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	page := m.recalled("", "shop/a/known-00000002")
+	if len(page.Records) != 1 || page.Records[0].Digest != made.Digest || len(page.Failures) != 1 || page.Failures[0].Key != "shop/b/cut-00000003" {
+		t.Errorf("the page is %+v", page)
+	}
+}

@@ -200,7 +200,7 @@ func restore() protocol.Plan {
 
 func of(verb protocol.Verb) protocol.Plan {
 	plan := protocol.Plan{Verb: verb}
-	if verb != protocol.VerbList && verb != protocol.VerbCheck {
+	if verb != protocol.VerbList && verb != protocol.VerbRecall && verb != protocol.VerbCheck {
 		plan.Backup = &protocol.Backup{Key: shopKey}
 	}
 	plan.Verify = verb == protocol.VerbInspect

@@ -434,6 +434,10 @@ func TestMoverCatalogue(t *testing.T) {
 		Whole:  []string{protocol.KeyDigest("shop/a/known-1"), protocol.KeyDigest("shop/a/lost-8")},
 		Others: []string{protocol.KeyDigest("shop/a/fresh-2"), protocol.KeyDigest("shop/a/begun-6"), protocol.KeyDigest("shop/a/never-9")}}
 	got := m.succeeds(plan)
+	// Two bytes each of four manifests and six pieces of data.
+	if got.KeptBytes != 20 {
+		t.Errorf("they have %d bytes", got.KeptBytes)
+	}
 	if got.Count != 4 || got.Unknown != 2 || !slices.Equal(got.Backups, []string{"shop/a/old-3", "shop/b/older-4"}) {
 		t.Errorf("unknown are %+v", got)
 	}

@@ -96,18 +96,24 @@ func (m *Mover) clearRuns(ctx context.Context, key, except string) error {
 // know is told, and what it says has to be there and is not.
 func (m *Mover) list(ctx context.Context, catalogue *mover.Catalogue) (mover.Result, error) {
 	found := newFindings(catalogue)
-	folder, current, whole := "", "", false
+	err := m.eachFolder(ctx, catalogue, found.take)
+	return found.told(), err
+}
+
+// eachFolder gives the folders of backups, whole ones and those without a manifest, of what a catalogue is of, and how many bytes each has.
+func (m *Mover) eachFolder(ctx context.Context, catalogue *mover.Catalogue, take func(key string, whole bool, size int64)) error {
+	folder, current, whole, size := "", "", false, int64(0)
 	if catalogue != nil {
 		folder = catalogue.Folder
 	}
 	end := func() {
 		if current != "" {
-			found.take(current, whole)
+			take(current, whole, size)
 		}
 	}
 	for object, err := range m.repository.Objects(ctx, folder) {
 		if err != nil {
-			return mover.Result{}, err
+			return err
 		}
 		file := fileForm.FindStringSubmatch(object.Name)
 		if file == nil {
@@ -115,12 +121,13 @@ func (m *Mover) list(ctx context.Context, catalogue *mover.Catalogue) (mover.Res
 		}
 		if file[1] != current {
 			end()
-			current, whole = file[1], false
+			current, whole, size = file[1], false, 0
 		}
+		size += object.Size
 		whole = whole || object.Name == current+"/"+mover.ManifestName
 	}
 	end()
-	return found.told(), nil
+	return nil
 }
 
 // findings are what a list comes to.
@@ -145,7 +152,8 @@ func newFindings(catalogue *mover.Catalogue) *findings {
 }
 
 // take counts a folder, which is a whole backup or what has no manifest.
-func (f *findings) take(key string, whole bool) {
+func (f *findings) take(key string, whole bool, size int64) {
+	f.result.KeptBytes += size
 	digest := mover.KeyDigest(key)
 	_, known := f.others[digest]
 	if whole {

@@ -99,6 +99,8 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 		return m.remove(ctx, plan.Backup.Key)
 	case mover.VerbList:
 		return m.list(ctx, plan.Catalogue)
+	case mover.VerbRecall:
+		return m.recall(ctx, plan.Catalogue)
 	}
 	return m.check(ctx)
 }

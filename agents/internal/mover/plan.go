@@ -53,7 +53,8 @@ func ReadPlan(text []byte) (*mover.Plan, error) {
 // checkVerb says whether a plan has what its verb needs, and nothing else.
 func checkVerb(plan *mover.Plan) error {
 	runs := plan.Verb == mover.VerbBackup || plan.Verb == mover.VerbRestore
-	all := []mover.Verb{mover.VerbCheck, mover.VerbBackup, mover.VerbRestore, mover.VerbInspect, mover.VerbDelete, mover.VerbList}
+	all := []mover.Verb{mover.VerbCheck, mover.VerbBackup, mover.VerbRestore, mover.VerbInspect, mover.VerbDelete, mover.VerbList, mover.VerbRecall}
+	surveys := plan.Verb == mover.VerbList || plan.Verb == mover.VerbRecall
 	switch {
 	case !slices.Contains(all, plan.Verb):
 		return fmt.Errorf("the verb %q is none of %v", plan.Verb, all)
@@ -71,11 +72,13 @@ func checkVerb(plan *mover.Plan) error {
 		return fmt.Errorf("the verb %s does not verify", plan.Verb)
 	case plan.BytesPerSecond < 0:
 		return fmt.Errorf("%d bytes for each second are none", plan.BytesPerSecond)
-	case plan.Catalogue != nil && plan.Verb != mover.VerbList:
+	case plan.Catalogue != nil && !surveys:
 		return fmt.Errorf("the verb %s has no catalogue", plan.Verb)
 	case plan.Catalogue != nil && !store.IsName(plan.Catalogue.Folder):
 		return fmt.Errorf("the folder %q of the catalogue is no path of a folder", plan.Catalogue.Folder)
-	case plan.Verb == mover.VerbCheck || plan.Verb == mover.VerbList:
+	case plan.Catalogue != nil && plan.Catalogue.After != "" && plan.Verb != mover.VerbRecall:
+		return fmt.Errorf("the verb %s begins at the beginning", plan.Verb)
+	case plan.Verb == mover.VerbCheck || surveys:
 		if plan.Backup != nil {
 			return fmt.Errorf("the verb %s is not for one backup", plan.Verb)
 		}

@@ -110,14 +110,20 @@ func (m *Mover) contents(ctx context.Context, plan *mover.Plan, manifest *mover.
 }
 
 func (m *Mover) checkMetadata(ctx context.Context, manifest *mover.Manifest) error {
+	_, err := m.metadata(ctx, manifest)
+	return err
+}
+
+// metadata of a backup, as it was written.
+func (m *Mover) metadata(ctx context.Context, manifest *mover.Manifest) ([]byte, error) {
 	text, err := m.read(ctx, manifest.Key+"/"+manifest.Metadata.Name, maxMetadata)
 	if errors.Is(err, store.ErrAbsent) {
-		return damaged("the part %s is missing", manifest.Metadata.Name)
+		return nil, damaged("the part %s is missing", manifest.Metadata.Name)
 	}
 	if err == nil && !sameSum(text, manifest.Metadata.SHA256) {
 		err = damaged("the part %s is not what it was: its SHA-256 is another", manifest.Metadata.Name)
 	}
-	return err
+	return text, err
 }
 
 // counted ends well only when all the bytes that the command of the backup wrote have come.

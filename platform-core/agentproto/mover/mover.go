@@ -53,6 +53,8 @@ const (
 	VerbDelete Verb = "delete"
 	// VerbList names the backups that are there, and what is left of those that have no manifest.
 	VerbList Verb = "list"
+	// VerbRecall reads the manifests and metadata of backups that the Catalogue does not know: a Recall.
+	VerbRecall Verb = "recall"
 )
 
 // Plan is what a mover is to do.
@@ -74,7 +76,7 @@ type Plan struct {
 	Into *Into `json:"into,omitempty"`
 	// Verify has VerbInspect read all of the data.
 	Verify bool `json:"verify,omitempty"`
-	// Catalogue is what VerbList compares what is there with; without it everything is told.
+	// Catalogue is what VerbList and VerbRecall compare what is there with; without it everything is told.
 	Catalogue *Catalogue `json:"catalogue,omitempty"`
 	// BytesPerSecond bounds what is sent or read; 0 is no bound.
 	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
@@ -111,6 +113,8 @@ type Catalogue struct {
 	// Whole are the backups that have to be there, and Others what may be there, whole or not.
 	Whole  []string `json:"whole,omitempty"`
 	Others []string `json:"others,omitempty"`
+	// After is the key after which VerbRecall goes on; empty for the first one.
+	After string `json:"after,omitempty"`
 }
 
 // MaxCatalogue is how many keys a Catalogue may have.
@@ -237,14 +241,18 @@ type Result struct {
 	FreeBytes *int64 `json:"freeBytes,omitempty"`
 	// Backups are the keys that VerbList found, and Leftovers the folders without a manifest; as many of each as fit. Count tells how many backups there are.
 	// With a Catalogue neither has what that knows: Backups are those that nobody speaks of then, Unknown is how many, and Unfinished is how many Leftovers.
-	Backups    []string `json:"backups,omitempty"`
-	Leftovers  []string `json:"leftovers,omitempty"`
-	Count      int      `json:"count,omitempty"`
-	Unknown    int      `json:"unknown,omitempty"`
-	Unfinished int      `json:"unfinished,omitempty"`
+	Backups   []string `json:"backups,omitempty"`
+	Leftovers []string `json:"leftovers,omitempty"`
+	Count     int      `json:"count,omitempty"`
+	// KeptBytes is the size of all files of what VerbList found.
+	KeptBytes  int64 `json:"keptBytes,omitempty"`
+	Unknown    int   `json:"unknown,omitempty"`
+	Unfinished int   `json:"unfinished,omitempty"`
 	// Missing are the digests of the first of Catalogue.Whole that are not there, and Lost is how many.
 	Missing []string `json:"missing,omitempty"`
 	Lost    int      `json:"lost,omitempty"`
+	// Recall is a page of VerbRecall, packed.
+	Recall []byte `json:"recall,omitempty"`
 }
 
 // Reasons of a Result.

@@ -10,8 +10,9 @@ import (
 )
 
 // BackupSpec says what a Backup is of, and where it is kept. Operations make it; of a Backup that is there only deletionPolicy, retention and cancel change.
-// +kubebuilder:validation:XValidation:rule="self.applicationRef == oldSelf.applicationRef && self.repositoryRef == oldSelf.repositoryRef && self.method == oldSelf.method && self.timeout == oldSelf.timeout",message="a Backup is of one instance by one method: of its spec only deletionPolicy, retention and cancel can be changed"
+// +kubebuilder:validation:XValidation:rule="self.applicationRef == oldSelf.applicationRef && self.repositoryRef == oldSelf.repositoryRef && self.method == oldSelf.method && self.timeout == oldSelf.timeout && has(self.compression) == has(oldSelf.compression) && (!has(self.compression) || self.compression == oldSelf.compression)",message="a Backup is of one instance by one method: of its spec only deletionPolicy, retention and cancel can be changed"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="a cancel cannot be taken back"
+// +kubebuilder:validation:XValidation:rule="has(self.imported) == has(oldSelf.imported)",message="what was imported is immutable"
 type BackupSpec struct {
 	// applicationRef names the Application, in the same namespace, that it is a backup of.
 	// +required
@@ -24,6 +25,9 @@ type BackupSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=63
 	Method string `json:"method"`
+	// compression of what is kept: Zstd, or Gzip for who has to read it with tools that know nothing else. Zstd when left out.
+	// +optional
+	Compression BackupCompression `json:"compression,omitempty"`
 	// deletionPolicy says what becomes of what is kept when the Backup is deleted: Delete removes it from the repository first, Retain leaves it there. Default Delete.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete
@@ -35,6 +39,9 @@ type BackupSpec struct {
 	// timeout is how long it may take from its creation on.
 	// +required
 	Timeout metav1.Duration `json:"timeout"`
+	// imported is what its repository said of it, where the operator made this object of what is kept (spec.import of a BackupRepository). Immutable.
+	// +optional
+	Imported *ImportedBackup `json:"imported,omitempty"`
 	// cancel ends it. It cannot be taken back.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
@@ -73,6 +80,18 @@ const (
 	BackupRetain BackupDeletionPolicy = "Retain"
 	// BackupDelete removes it before the Backup goes.
 	BackupDelete BackupDeletionPolicy = "Delete"
+)
+
+// BackupCompression is how what is kept is compressed.
+// +kubebuilder:validation:Enum=Zstd;Gzip
+type BackupCompression string
+
+// Values of BackupCompression.
+const (
+	// CompressionZstd is fast, and small.
+	CompressionZstd BackupCompression = "Zstd"
+	// CompressionGzip is what every tool reads.
+	CompressionGzip BackupCompression = "Gzip"
 )
 
 // BackupPhase is where a Backup is.
@@ -120,6 +139,9 @@ type BackupStatus struct {
 	// completionTime is when it was whole, or had failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// duration is how long it took from startTime to completionTime, in whole seconds; absent where there was no mover.
+	// +optional
+	Duration *metav1.Duration `json:"duration,omitempty"`
 	// expiryTime is when its retention has it deleted by age, unless it is the last of its series that can be restored.
 	// +optional
 	ExpiryTime *metav1.Time `json:"expiryTime,omitempty"`
@@ -238,6 +260,7 @@ func (s *BackupStatus) From() []BackupSource {
 // +kubebuilder:printcolumn:name="Method",type=string,JSONPath=`.spec.method`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.status.size`
+// +kubebuilder:printcolumn:name="Duration",type=string,JSONPath=`.status.duration`
 // +kubebuilder:printcolumn:name="Completed",type=date,JSONPath=`.status.completionTime`
 // +kubebuilder:printcolumn:name="Verified",type=string,JSONPath=`.status.verified.outcome`
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiryTime`,priority=1

@@ -34,6 +34,9 @@ type BackupRepositorySpec struct {
 	// +kubebuilder:default="24h"
 	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="inventoryInterval is 0s, or a minute at least"
 	InventoryInterval *metav1.Duration `json:"inventoryInterval,omitempty"`
+	// import has Backups made of what is kept and no Backup speaks of; that is only counted when left out.
+	// +optional
+	Import *BackupImport `json:"import,omitempty"`
 }
 
 // S3Repository is a folder of a bucket.
@@ -194,6 +197,9 @@ type RepositoryState struct {
 	// freeBytes that a volume had then; absent for a bucket.
 	// +optional
 	FreeBytes *int64 `json:"freeBytes,omitempty"`
+	// lastBackupTime is when a Backup of this operator's domain was last whole there; absent where none was.
+	// +optional
+	LastBackupTime *metav1.Time `json:"lastBackupTime,omitempty"`
 	// inventory is what this operator found when it last compared what is kept with the Backups that there are; absent where another one did so since.
 	// +optional
 	Inventory *RepositoryInventory `json:"inventory,omitempty"`
@@ -209,6 +215,9 @@ type RepositoryInventory struct {
 	// kept is how many backups there are in the repository.
 	// +optional
 	Kept int32 `json:"kept,omitempty"`
+	// keptBytes is the size of all files there that are of backups, whole ones and what is left of others.
+	// +optional
+	KeptBytes int64 `json:"keptBytes,omitempty"`
 	// orphans is how many of them no Backup speaks of.
 	// +optional
 	Orphans int32 `json:"orphans,omitempty"`
@@ -231,6 +240,9 @@ type RepositoryInventory struct {
 	// message says why it could not be compared when it was last tried; empty when it could.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// import is how far the import of the orphans is; absent while none is asked for.
+	// +optional
+	Import *RepositoryImport `json:"import,omitempty"`
 }
 
 // BackupRepository is a place where Backups of its namespace are kept. Every operator reads it.
@@ -243,8 +255,11 @@ type RepositoryInventory struct {
 // +kubebuilder:printcolumn:name="Domains",type=string,JSONPath=`.status.domains[*].domain`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.domains[*].ready`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.domains[*].reason`
+// +kubebuilder:printcolumn:name="LastBackup",type=string,JSONPath=`.status.domains[*].lastBackupTime`,priority=1
+// +kubebuilder:printcolumn:name="Bytes",type=string,JSONPath=`.status.domains[*].inventory.keptBytes`,priority=1
 // +kubebuilder:printcolumn:name="Kept",type=string,JSONPath=`.status.domains[*].inventory.kept`,priority=1
 // +kubebuilder:printcolumn:name="Orphans",type=string,JSONPath=`.status.domains[*].inventory.orphans`,priority=1
+// +kubebuilder:printcolumn:name="Imported",type=string,JSONPath=`.status.domains[*].inventory.import.imported`,priority=1
 // +kubebuilder:printcolumn:name="Missing",type=string,JSONPath=`.status.domains[*].inventory.missing`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.domains[*].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -5,6 +5,7 @@ package v1
 import (
 	"crypto/sha256"
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 	"time"
@@ -120,11 +121,18 @@ func ScheduledOperationNameFor(application, schedule string, at time.Time) strin
 
 // BackupKeyFor returns the folder of a Backup within its repository. Nobody else ever writes there.
 func BackupKeyFor(b *Backup) string {
+	if b.Spec.Imported != nil {
+		return b.Spec.Imported.Key
+	}
 	return b.Namespace + "/" + b.Spec.ApplicationRef.Name + "/" + b.Name + "-" + string(b.UID)[:min(len(b.UID), backupIdentity)]
 }
 
 // backupIdentity is how many characters of its UID are in the name of the folder of a Backup.
 const backupIdentity = 8
+
+// ImportedBackupNameFor returns the name of the Backup that is made of what is kept in a folder: that of the folder, which has the name and a part of the
+// UID of the Backup of before.
+func ImportedBackupNameFor(key string) string { return path.Base(key) }
 
 // ShareNameFor returns the name of the PersistentVolume of a BackupRepository on NFS.
 func ShareNameFor(r *BackupRepository) string { return "backups-" + string(r.UID) }

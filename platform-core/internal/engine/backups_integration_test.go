@@ -99,7 +99,11 @@ func noJobs(t *testing.T, namespace string) {
 		if err := env.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil || len(list.Items) == 0 {
 			return err
 		}
-		return fmt.Errorf("there are %d", len(list.Items))
+		var names []string
+		for i := range list.Items {
+			names = append(names, fmt.Sprintf("%s, of which it says %+v", list.Items[i].Name, list.Items[i].Status))
+		}
+		return fmt.Errorf("there are %s", strings.Join(names, "; "))
 	})
 }
 

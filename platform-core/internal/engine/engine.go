@@ -175,7 +175,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 func setupBackups(mgr ctrl.Manager, o Options, index *plugin.Index, stores *secretwatch.Watcher, gate func(reconcile.Reconciler) reconcile.Reconciler) error {
 	return errors.Join(
 		backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Domain: o.Domain, Gate: gate, Now: time.Now, Options: queue.Options(o.Workers)}),
-		repository.Setup(mgr, repository.Deps{Settings: o.Settings, Secrets: stores, Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
+		repository.Setup(mgr, repository.Deps{Index: index, Settings: o.Settings, Secrets: stores, Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
 		retention.Setup(mgr, retention.Deps{Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
 	)
 }

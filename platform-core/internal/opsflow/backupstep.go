@@ -31,8 +31,8 @@ type Backup struct {
 	Verb BackupVerb
 	// Name of the Backup in the namespace of the Operation.
 	Name string
-	// Repository, Method and DeletionPolicy of it. This and what follows is for BackupMake only.
-	Repository, Method, DeletionPolicy string
+	// Repository, Method, Compression and DeletionPolicy of it. This and what follows is for BackupMake only.
+	Repository, Method, Compression, DeletionPolicy string
 	// Retention of it; nil for none.
 	Retention *platformv1.BackupRetention
 	// Series that it is counted in, as if a schedule of that name had made it; that of the Operation when empty.
@@ -89,7 +89,7 @@ func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	name := r.childName(step, item{})
 	wanted := &Backup{Verb: BackupLook, Name: name}
 	if step.Outputs[OutputBackup] == "" {
-		wanted = &Backup{Verb: BackupMake, Name: name, Repository: values["repository"], Method: method, DeletionPolicy: values["deletionPolicy"], Retention: retention,
+		wanted = &Backup{Verb: BackupMake, Name: name, Repository: values["repository"], Method: method, Compression: values["compression"], DeletionPolicy: values["deletionPolicy"], Retention: retention,
 			Series: values["series"], Timeout: r.jobDeadline(t, step)}
 	}
 	waiting := fmt.Sprintf("Backup %q", name)

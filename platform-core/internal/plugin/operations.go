@@ -242,7 +242,7 @@ var EngineValues = map[EngineVerb][]string{
 	EngineSwitchover:    {"component", "to"},
 	EngineFailover:      {"component", "term", "to"},
 	EngineRebuild:       {"pod"},
-	EngineBackup:        {"deletionPolicy", "maxAge", "maxCount", "method", "repository", "series"},
+	EngineBackup:        {"compression", "deletionPolicy", "maxAge", "maxCount", "method", "repository", "series"},
 	EngineDrill:         {"backup", "repository", "schedule"},
 }
 

@@ -27,6 +27,9 @@ type BackupPolicySpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=63
 	Method string `json:"method,omitempty"`
+	// compression of what is kept: Zstd when left out.
+	// +optional
+	Compression platformv1.BackupCompression `json:"compression,omitempty"`
 	// retention of the Backups that are made; they are kept for ever when left out. Those that are there keep theirs.
 	// +optional
 	Retention *platformv1.BackupRetention `json:"retention,omitempty"`

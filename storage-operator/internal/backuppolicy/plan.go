@@ -223,6 +223,9 @@ func scheduleOf(policy *storagev1.BackupPolicy) platformv1.Schedule {
 	if spec.Method != "" {
 		parameters["method"] = platformv1.ParameterValue(spec.Method)
 	}
+	if spec.Compression != "" {
+		parameters["compression"] = platformv1.ParameterValue(spec.Compression)
+	}
 	if r := spec.Retention; r != nil && r.MaxCount != nil {
 		parameters["maxCount"] = platformv1.ParameterValue(strconv.Itoa(int(*r.MaxCount)))
 	}

@@ -167,10 +167,10 @@ func TestSelector(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	count, ttl := int32(7), int32(3600)
 	got := scheduleOf(nightly(func(s *storagev1.BackupPolicySpec) {
-		s.Method, s.Suspend, s.TTLSecondsAfterFinished = "base", true, &ttl
+		s.Method, s.Compression, s.Suspend, s.TTLSecondsAfterFinished = "base", platformv1.CompressionGzip, true, &ttl
 		s.Retention = &platformv1.BackupRetention{MaxCount: &count, MaxAge: &metav1.Duration{Duration: 720 * time.Hour}}
 	}))
-	want := platformv1.Parameters{"repository": "store", "method": "base", "maxCount": "7", "maxAge": "720h0m0s"}
+	want := platformv1.Parameters{"repository": "store", "method": "base", "compression": "Gzip", "maxCount": "7", "maxAge": "720h0m0s"}
 	for name, value := range want {
 		if got.Operation.Parameters[name] != value {
 			t.Errorf("parameter %q is %q, want %q", name, got.Operation.Parameters[name], value)

@@ -5,7 +5,6 @@ package backup
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -166,15 +165,15 @@ func (c *Controller) makeMover(ctx context.Context, b *platformv1.Backup, seen *
 	if err != nil {
 		return c.refuse(ctx, b, err.Error())
 	}
-	metadata, err := metadataOf(b, app)
+	metadata, err := c.metadata(ctx, b, app)
 	if err != nil {
-		return c.refuse(ctx, b, err.Error())
+		return err
 	}
 	job, err := render.MoverBeside(set, seen.declared.Container, settings, render.Mover{
 		Namespace: b.Namespace, Name: moverName(b), Domain: c.Domain, For: b.UID, Owner: ownerOf(b), Repository: seen.repository,
 		Deadline: b.Deadline().Sub(c.Now()),
 		Plan: mover.Plan{Verb: mover.VerbBackup, Command: method.Command, Facts: method.Facts, Steady: method.Steady, Streams: streams, Backup: &mover.Backup{
-			Key: b.Status.Key, Attempt: c.Now().UTC().Format(attemptFormat), Compression: mover.CompressionZstd, Metadata: metadata,
+			Key: b.Status.Key, Attempt: c.Now().UTC().Format(attemptFormat), Compression: string(cmp.Or(b.Spec.Compression, platformv1.CompressionZstd)), Metadata: metadata,
 		}},
 	}, method.Env)
 	if err != nil {
@@ -266,27 +265,4 @@ func streamsOf(b *platformv1.Backup, method plugin.BackupMethod, app *platformv1
 		streams = append(streams, stream)
 	}
 	return streams, nil
-}
-
-// metadata is kept beside the data: what it is a backup of. It has no secrets: a spec names them.
-type metadata struct {
-	Backup      string                      `json:"backup"`
-	Method      string                      `json:"method"`
-	Plugin      *platformv1.PluginReference `json:"plugin"`
-	Version     string                      `json:"version"`
-	Source      *platformv1.BackupSource    `json:"source,omitempty"`
-	Sources     []platformv1.BackupSource   `json:"sources,omitempty"`
-	StartTime   *metav1.Time                `json:"startTime"`
-	Application struct {
-		Namespace string                     `json:"namespace"`
-		Name      string                     `json:"name"`
-		UID       string                     `json:"uid"`
-		Spec      platformv1.ApplicationSpec `json:"spec"`
-	} `json:"application"`
-}
-
-func metadataOf(b *platformv1.Backup, app *platformv1.Application) (json.RawMessage, error) {
-	m := metadata{Backup: b.Name, Method: b.Spec.Method, Plugin: b.Status.Plugin, Version: b.Status.Version, Source: b.Status.Source, Sources: b.Status.Sources, StartTime: b.Status.StartTime}
-	m.Application.Namespace, m.Application.Name, m.Application.UID, m.Application.Spec = app.Namespace, app.Name, string(app.UID), app.Spec
-	return json.Marshal(m)
 }

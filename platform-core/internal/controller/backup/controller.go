@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -52,6 +53,8 @@ type Controller struct {
 	client client.Client
 	live   client.Reader
 	events *event.Recorder
+	// turns lets one Backup at a time find out whether it may begin, and say so.
+	turns sync.Mutex
 }
 
 // Setup registers the controller with a manager.
@@ -138,6 +141,11 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	b := &platformv1.Backup{}
 	if err := c.client.Get(ctx, request.NamespacedName, b); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if b.Status.Phase == "" || b.Status.Phase == platformv1.BackupPending {
+		// One that has a pod to take the data from again is in nobody's way before it says so: two that look at the same moment would both begin.
+		c.turns.Lock()
+		defer c.turns.Unlock()
 	}
 	seen, err := c.observe(ctx, b)
 	if err != nil {

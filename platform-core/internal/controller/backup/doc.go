@@ -12,7 +12,8 @@
 // Conditions: Ready (it is whole), Reconciling and Stalled.
 //
 // Turns: of the Backups of a repository at most maxConcurrentBackups run. One begins when fewer than that run or were made before it and wait for
-// their turn too; one that waits for a pod to take the data from keeps nobody waiting. It says behind whom it waits.
+// their turn too; one that waits for a pod to take the data from keeps nobody waiting. It says behind whom it waits. An operator lets one
+// Backup at a time look and begin; two operators that look in the same moment may exceed the limit by one each.
 //
 // What a restore drill has come to is in the outputs of its Operation, which does not end before the Backup says it, too (status.verified).
 //

@@ -57,6 +57,9 @@ func (c *Controller) observe(ctx context.Context, b *platformv1.Backup) (*observ
 			return nil, err
 		}
 	}
+	if b.Status.Phase == "" && b.Spec.Imported != nil && !going {
+		return seen, nil
+	}
 	if b.Ended() && !going && b.Status.Leftovers != platformv1.LeftoversPossible {
 		if f.verified, err = c.verified(ctx, b); err != nil {
 			return nil, err
@@ -279,7 +282,7 @@ func aheadOf(b *platformv1.Backup, all []platformv1.Backup) []string {
 
 // waitsForTurn says whether a Backup would begin if it were its turn.
 func waitsForTurn(b *platformv1.Backup) bool {
-	if !b.DeletionTimestamp.IsZero() || b.Status.Phase != "" && b.Status.Phase != platformv1.BackupPending {
+	if !b.DeletionTimestamp.IsZero() || b.Spec.Imported != nil || b.Status.Phase != "" && b.Status.Phase != platformv1.BackupPending {
 		return false
 	}
 	ready := meta.FindStatusCondition(b.Status.Conditions, platformv1.ReadyCondition)

@@ -98,6 +98,10 @@ func next(b *platformv1.Backup, f facts) decision {
 		return t.leave()
 	}
 	switch t.s.Phase {
+	case "":
+		if b.Spec.Imported != nil {
+			return t.recall(b.Spec.Imported)
+		}
 	case platformv1.BackupRunning:
 		return t.carry()
 	case platformv1.BackupCompleted:
@@ -191,6 +195,7 @@ func (t turn) ended(result mover.Result) decision {
 		return t.failed(result.Reason, cmp.Or(result.Message, "its mover failed and did not say why"))
 	}
 	s.Phase, s.CompletionTime = platformv1.BackupCompleted, &at
+	s.Duration = taken(s)
 	s.Digest, s.Size, s.RawSize, s.Facts = result.Digest, result.Size, result.RawSize, result.Facts
 	for i := range s.Sources {
 		s.Sources[i].RawSize = result.Streams[s.Sources[i].Set]
@@ -209,6 +214,7 @@ func (t turn) failed(reason, message string) decision {
 		s.Leftovers = platformv1.LeftoversPossible
 	}
 	s.Phase, s.CompletionTime = platformv1.BackupFailed, &at
+	s.Duration = taken(s)
 	return t.decide(outcome.Stalled(reason, message), "")
 }
 
@@ -231,6 +237,24 @@ func (t turn) keep() decision {
 		do = stopMover
 	}
 	return t.decide(result, do)
+}
+
+// recall has a Backup that was made of what is kept say what its repository said of it.
+func (t turn) recall(from *platformv1.ImportedBackup) decision {
+	s := t.s
+	s.Phase, s.Method, s.Key, s.Digest, s.Size, s.RawSize = platformv1.BackupCompleted, t.b.Spec.Method, from.Key, from.Digest, from.Size, from.RawSize
+	s.StartTime, s.CompletionTime, s.Facts, s.Plugin, s.Version = from.StartTime.DeepCopy(), from.CompletionTime.DeepCopy(), from.Facts, from.Plugin.DeepCopy(), from.Version
+	s.Source, s.Sources = from.Source, from.Sources
+	s.SourcePods, s.Duration = sourcePods(s), taken(s)
+	return t.keep()
+}
+
+// taken is how long a Backup took that has ended; nil where there was no mover.
+func taken(s *platformv1.BackupStatus) *metav1.Duration {
+	if s.StartTime == nil || s.CompletionTime == nil {
+		return nil
+	}
+	return &metav1.Duration{Duration: max(0, s.CompletionTime.Sub(s.StartTime.Time)).Round(time.Second)}
 }
 
 // mostNamed is how many of those that come before are named.

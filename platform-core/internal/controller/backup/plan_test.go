@@ -256,3 +256,25 @@ func TestExpiry(t *testing.T) {
 		}
 	}
 }
+
+// A Backup that was made of what is kept says what its repository said of it, at once, and keeps nobody waiting for a turn.
+func TestImportedBackup(t *testing.T) {
+	b := made(func(b *platformv1.Backup) {
+		b.Spec.Retention = &platformv1.BackupRetention{MaxAge: &metav1.Duration{Duration: time.Hour}}
+		b.Spec.Imported = &platformv1.ImportedBackup{Key: "shop/redis-cache/old-1", Digest: "sha256:1", Size: 10, RawSize: 30, StartTime: metav1.NewTime(epoch), CompletionTime: metav1.NewTime(epoch.Add(time.Minute)),
+			Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Version: "7.0", Facts: map[string]string{"role": "master"}, Source: &platformv1.BackupSource{Pod: "a-0"}}
+	})
+	if waitsForTurn(b) || platformv1.BackupKeyFor(b) != "shop/redis-cache/old-1" {
+		t.Errorf("it waits for a turn, or is kept in %s", platformv1.BackupKeyFor(b))
+	}
+	d := next(b, facts{now: epoch.Add(48 * time.Hour)})
+	s := d.status
+	if s.Phase != platformv1.BackupCompleted || s.Key != "shop/redis-cache/old-1" || s.Digest != "sha256:1" || s.RawSize != 30 || s.Plugin.Name != "redis" || s.Version != "7.0" || s.Method != "rdb" ||
+		s.SourcePods != "a-0" || s.Facts["role"] != "master" || s.Duration.Duration != time.Minute || !s.ExpiryTime.Equal(new(metav1.NewTime(epoch.Add(61*time.Minute)))) || d.effect != "" {
+		t.Errorf("it comes to %+v and does %q", s, d.effect)
+	}
+	b.DeletionTimestamp = new(metav1.NewTime(epoch))
+	if d := next(b, facts{now: epoch}); d.effect != release {
+		t.Errorf("one that goes before it said anything does %q", d.effect)
+	}
+}

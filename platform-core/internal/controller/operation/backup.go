@@ -73,7 +73,7 @@ func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, s
 		},
 		Spec: platformv1.BackupSpec{
 			ApplicationRef: platformv1.ApplicationReference{Name: seen.application}, RepositoryRef: platformv1.RepositoryReference{Name: wanted.Repository},
-			Method: wanted.Method, DeletionPolicy: platformv1.BackupDeletionPolicy(wanted.DeletionPolicy), Timeout: metav1.Duration{Duration: wanted.Timeout},
+			Method: wanted.Method, Compression: platformv1.BackupCompression(wanted.Compression), DeletionPolicy: platformv1.BackupDeletionPolicy(wanted.DeletionPolicy), Timeout: metav1.Duration{Duration: wanted.Timeout},
 			Retention: wanted.Retention,
 		},
 	}

@@ -19,13 +19,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/jobstate"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/internal/settings"
@@ -41,6 +44,8 @@ const checkTimeout = 8 * time.Minute
 
 // Deps are what the controller needs from its surroundings.
 type Deps struct {
+	// Index of the loaded plugins.
+	Index *plugin.Index
 	// Settings that pods are rendered with.
 	Settings *settings.Live
 	// Secrets that repositories name. No other controller is fed by it.
@@ -67,6 +72,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Named(owner).
 		For(&platformv1.BackupRepository{}).
 		Owns(&batchv1.Job{}).
+		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(repositoryOf), builder.WithPredicates(ended)).
 		WatchesRawSource(deps.Secrets.Source()).
 		WithOptions(deps.Options).
 		Complete(c)
@@ -91,7 +97,12 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	before := stateOf(r, c.Domain)
-	d := look(next(r, before, f), before, f)
+	d := used(recall(look(next(r, before, f), before, f), r, f), before, f)
+	if d.verb == takeRecall {
+		if d.state.Inventory, err = c.takeRecall(ctx, r, d.state.Inventory, f); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	if err := c.record(ctx, r, d.state); err != nil {
 		// Another operator spoke, or the spec changed: that wakes us.
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -126,6 +137,9 @@ func (c *Controller) observe(ctx context.Context, r *platformv1.BackupRepository
 	if f.check, err = c.job(ctx, r, checkName(r, f)); err != nil {
 		return f, err
 	}
+	if err = c.observeUse(ctx, r, &f); err != nil {
+		return f, err
+	}
 	return f, c.observeInventory(ctx, r, &f)
 }
 
@@ -146,7 +160,7 @@ func (c *Controller) job(ctx context.Context, r *platformv1.BackupRepository, na
 // digest is that of all that a check depends on. Of the Secrets it has nothing but their versions.
 func (c *Controller) digest(ctx context.Context, r *platformv1.BackupRepository, named []types.NamespacedName) (string, error) {
 	place := r.Spec.DeepCopy()
-	place.MaxConcurrentBackups, place.InventoryInterval = 0, nil
+	place.MaxConcurrentBackups, place.InventoryInterval, place.Import = 0, nil, nil
 	text, err := json.Marshal(place)
 	if err != nil {
 		return "", err
@@ -205,6 +219,10 @@ func (c *Controller) act(ctx context.Context, r *platformv1.BackupRepository, f 
 		return c.makeListing(ctx, r)
 	case removeListing:
 		return c.remove(ctx, r, listingName(r, c.Domain), f.listing)
+	case makeRecall:
+		return c.makeRecall(ctx, r)
+	case removeRecall:
+		return c.remove(ctx, r, recallName(r, c.Domain, afterOf(stateOf(r, c.Domain))), f.recall)
 	}
 	return nil
 }

@@ -46,6 +46,9 @@ func (c *Controller) observeInventory(ctx context.Context, r *platformv1.BackupR
 		f.interval = r.Spec.InventoryInterval.Duration
 	}
 	var err error
+	if f.recall, err = c.job(ctx, r, recallName(r, c.Domain, afterOf(stateOf(r, c.Domain)))); err != nil {
+		return err
+	}
 	if f.listing, err = c.job(ctx, r, listingName(r, c.Domain)); err != nil || f.listing == nil || f.listing.Phase == platformv1.OperationRunning {
 		return err
 	}
@@ -64,9 +67,8 @@ func (c *Controller) backups(ctx context.Context, r *platformv1.BackupRepository
 
 // makeListing makes the Job that lists what is kept, unless that was decided on what is not so any more: then a change wakes us.
 func (c *Controller) makeListing(ctx context.Context, r *platformv1.BackupRepository) error {
-	fresh := &platformv1.BackupRepository{}
-	if err := c.live.Get(ctx, client.ObjectKeyFromObject(r), fresh); err != nil || fresh.ResourceVersion != r.ResourceVersion {
-		return client.IgnoreNotFound(err)
+	if is, err := c.isLatest(ctx, r); err != nil || !is {
+		return err
 	}
 	backups, err := c.backups(ctx, r)
 	if err != nil {
@@ -78,6 +80,13 @@ func (c *Controller) makeListing(ctx context.Context, r *platformv1.BackupReposi
 		catalogue.Whole, catalogue.Others = nil, nil
 	}
 	return c.make(ctx, r, listingName(r, c.Domain), listTimeout, mover.Plan{Verb: mover.VerbList, Catalogue: catalogue})
+}
+
+// isLatest says whether a repository is as it was read.
+func (c *Controller) isLatest(ctx context.Context, r *platformv1.BackupRepository) (bool, error) {
+	fresh := &platformv1.BackupRepository{}
+	err := c.live.Get(ctx, client.ObjectKeyFromObject(r), fresh)
+	return err == nil && fresh.ResourceVersion == r.ResourceVersion, client.IgnoreNotFound(err)
 }
 
 // catalogueOf some Backups: those that are whole have to be there. Of the others nobody can tell.
@@ -115,9 +124,9 @@ func look(d decision, before *platformv1.RepositoryState, f facts) decision {
 	case f.listing == nil:
 		wait, again := untilDue(f)
 		switch {
-		case again && wait <= 0:
+		case again && wait <= 0 && f.recall == nil:
 			d.verb = makeListing
-		case again:
+		case again && wait > 0:
 			d.after = min(wait, longestSleep)
 		}
 	case f.listing.Phase == platformv1.OperationRunning:
@@ -163,9 +172,13 @@ func compared(before *platformv1.RepositoryInventory, f facts) *platformv1.Repos
 		failed.Tried, failed.Message = now, problem
 		return failed
 	}
-	found := &platformv1.RepositoryInventory{Tried: now, Time: &now, Kept: int32(said.Count), Leftovers: int32(said.Unfinished)}
+	found := &platformv1.RepositoryInventory{Tried: now, Time: &now, Kept: int32(said.Count), KeptBytes: said.KeptBytes, Leftovers: int32(said.Unfinished)}
 	found.OrphanKeys, found.Orphans = orphans(said, f.backups)
 	found.MissingBackups, found.Missing = missing(said, f.backups)
+	if before != nil && before.Import != nil && before.Import.Time != nil && found.Orphans == 0 && found.Leftovers == 0 {
+		// There is nothing to be read again.
+		found.Import = &platformv1.RepositoryImport{Time: before.Import.Time, After: before.Import.After, Imported: imported(f.backups)}
+	}
 	return found
 }
 

@@ -48,6 +48,10 @@ type facts struct {
 	// listing is the Job that says what is kept; nil when there is none. Once that has ended, backups are those of the repository.
 	listing *jobstate.State
 	backups []platformv1.Backup
+	// recall is the Job that reads a page of what there are no Backups of; nil when there is none.
+	recall *jobstate.State
+	// used is when a Backup of this domain was last whole there, and doubted when one last failed; zero for never.
+	used, doubted time.Time
 }
 
 // decision is what to say, and what to do about the Job.
@@ -66,6 +70,9 @@ const (
 	removeCheck   verb = "RemoveCheck"
 	makeListing   verb = "MakeListing"
 	removeListing verb = "RemoveListing"
+	makeRecall    verb = "MakeRecall"
+	takeRecall    verb = "TakeRecall"
+	removeRecall  verb = "RemoveRecall"
 )
 
 // next decides on what this operator says of a repository.
@@ -84,7 +91,7 @@ func next(r *platformv1.BackupRepository, before *platformv1.RepositoryState, f 
 	switch {
 	case checked && f.check != nil && f.check.Phase != platformv1.OperationRunning && !f.check.Ended.After(before.LastChecked.Time):
 		return decision{state: *before, verb: removeCheck, after: again(before, f.now)}
-	case f.check == nil && checked && (before.Ready == metav1.ConditionTrue || f.now.Before(before.LastChecked.Add(retry))):
+	case f.check == nil && checked && (before.Ready == metav1.ConditionTrue && !stale(before.LastChecked.Time, f) || before.Ready != metav1.ConditionTrue && f.now.Before(before.LastChecked.Add(retry))):
 		return decision{state: *before, after: again(before, f.now)}
 	case f.check == nil:
 		if checked {

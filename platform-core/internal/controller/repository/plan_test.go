@@ -39,6 +39,8 @@ func TestNext(t *testing.T) {
 		"new":                        {nil, facts{digest: "a"}, metav1.ConditionUnknown, makeCheck, false, "being checked"},
 		"no Secret":                  {nil, facts{lack: stores.Lack{Reason: "SecretNotFound", Message: "create it"}}, metav1.ConditionFalse, "", true, "create it"},
 		"checked and ready":          {said(metav1.ConditionTrue, "a"), facts{digest: "a"}, metav1.ConditionTrue, "", false, ""},
+		"a Backup has failed":        {said(metav1.ConditionTrue, "a"), facts{digest: "a", doubted: epoch.Add(time.Second)}, metav1.ConditionTrue, makeCheck, false, ""},
+		"it is not ready any more":   {said(metav1.ConditionTrue, "a"), facts{digest: "a", check: check(platformv1.OperationFailed, `{"reason":"RepositoryUnreachable","message":"no answer"}`, time.Second)}, metav1.ConditionFalse, removeCheck, true, "no answer"},
 		"another spec":               {said(metav1.ConditionTrue, "a"), facts{digest: "b"}, metav1.ConditionUnknown, makeCheck, false, ""},
 		"not ready a moment ago":     {said(metav1.ConditionFalse, "a"), facts{digest: "a"}, metav1.ConditionFalse, "", true, ""},
 		"not ready a while ago":      {said(metav1.ConditionFalse, "a"), facts{digest: "a", now: epoch.Add(retry)}, metav1.ConditionFalse, makeCheck, false, ""},

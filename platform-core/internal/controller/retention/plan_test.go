@@ -4,7 +4,6 @@ package retention
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -139,52 +138,4 @@ func TestRoom(t *testing.T) {
 	if got := room(going, 2); got != 0 {
 		t.Errorf("there is room for %d while none comes to an end", got)
 	}
-}
-
-// A Backup each day or so for 400 days, some of which fail, and an oracle that looks at each pair of them.
-func TestManyDays(t *testing.T) {
-	for seed := range uint64(20) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		retention := rules(int32(random.IntN(9)), time.Duration(random.IntN(3)*random.IntN(20))*24*time.Hour)
-		if retention.MaxCount == nil && retention.MaxAge == nil {
-			retention = rules(1, 0)
-		}
-		var kept []*platformv1.Backup
-		for day := range 400 {
-			for i := range random.IntN(3) {
-				b := backup(fmt.Sprintf("%03d-%d", day, i), day)
-				b.Spec.Retention = retention
-				if random.IntN(4) == 0 || day > 200 && day < 260 {
-					failed(b)
-				}
-				kept = append(kept, b)
-			}
-			now := epoch.AddDate(0, 0, day)
-			p := decide(kept, nil, now)
-			leaves := func(b *platformv1.Backup) bool {
-				return slices.ContainsFunc(p.due, func(v verdict) bool { return v.backup == b })
-			}
-			for _, b := range kept {
-				if want := goes(b, kept, now); leaves(b) != want {
-					t.Fatalf("seed %d, day %d: %s goes: %v, want %v", seed, day, b.Name, !want, want)
-				}
-			}
-			kept = slices.DeleteFunc(kept, leaves)
-			if again := decide(kept, nil, now); len(again.due) > 0 {
-				t.Fatalf("seed %d, day %d: what is left is not at rest: %d go", seed, day, len(again.due))
-			}
-		}
-	}
-}
-
-// goes is the oracle.
-func goes(b *platformv1.Backup, all []*platformv1.Backup, now time.Time) bool {
-	newer := int32(0)
-	for _, o := range all {
-		if o.Status.Phase == b.Status.Phase && (o.Status.CompletionTime.After(b.Status.CompletionTime.Time) || o.Status.CompletionTime.Equal(b.Status.CompletionTime) && o.Name > b.Name) {
-			newer++
-		}
-	}
-	r := b.Spec.Retention
-	return newer > 0 && (r.MaxCount != nil && newer >= *r.MaxCount || r.MaxAge != nil && now.Sub(b.Status.CompletionTime.Time) >= r.MaxAge.Duration)
 }
