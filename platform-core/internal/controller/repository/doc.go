@@ -7,7 +7,7 @@
 //
 // Effects: one Job at a time for each repository, which writes, reads and deletes a small object there, lists what is kept, or reads what is told of it, and is
 // removed once its result is on record; Backups of what is kept and has none, where the spec asks for that, each made once under a name that follows from its folder
-// (docs/adr/0034). It owns the element of its domain in status.domains; the others are those of other operators, so that each write is bound to the version that
+// (docs/adr/0035). It owns the element of its domain in status.domains; the others are those of other operators, so that each write is bound to the version that
 // was read.
 //
 // When: for each spec and content of the Secrets, before each inventory that is due, and when a Backup of the domain or an inventory has failed since; what was
