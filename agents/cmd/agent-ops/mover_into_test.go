@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -38,12 +39,20 @@ type declaredComponent struct {
 	}
 }
 
-// componentOf reads that of a plugin, as agents get it where it has no placeholder.
+// componentOf reads that of a plugin, as agents get it where it has no placeholder: as version 1.1.0 has it, with what 1.2.0 says of it (docs/adr/0017).
 func componentOf(t *testing.T, plugin, component string) declaredComponent {
 	t.Helper()
+	var said any
+	for _, version := range []string{"1.1.0", "1.2.0"} {
+		text := strings.ReplaceAll(string(must(os.ReadFile("../../../database-operator/plugins/"+plugin+"/"+version+"/components.yaml"))), "$${", "${")
+		var differs any
+		if err := yaml.Unmarshal([]byte(text), &differs); err != nil {
+			t.Fatal(err)
+		}
+		said = merged(said, differs)
+	}
 	var all struct{ Components []declaredComponent }
-	text := strings.ReplaceAll(string(must(os.ReadFile("../../../database-operator/plugins/"+plugin+"/1.1.0/components.yaml"))), "$${", "${")
-	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
+	if err := yaml.Unmarshal(must(yaml.Marshal(said)), &all); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(all.Components, func(c declaredComponent) bool { return c.Name == component })
@@ -51,6 +60,44 @@ func componentOf(t *testing.T, plugin, component string) declaredComponent {
 		t.Fatalf("plugin %s has no component %s", plugin, component)
 	}
 	return all.Components[i]
+}
+
+// merged puts what differs over what there is. Of a list of things that have names each is put over that of its name; any other list is another one.
+func merged(there, differs any) any {
+	switch differs := differs.(type) {
+	case map[string]any:
+		all, _ := there.(map[string]any)
+		all = maps.Clone(all)
+		if all == nil {
+			all = map[string]any{}
+		}
+		for key, value := range differs {
+			all[key] = merged(all[key], value)
+		}
+		return all
+	case []any:
+		list, _ := there.([]any)
+		list = slices.Clone(list)
+		for _, one := range differs {
+			name := nameOf(one)
+			if name == nil {
+				return differs
+			}
+			if i := slices.IndexFunc(list, func(other any) bool { return nameOf(other) == name }); i >= 0 {
+				list[i] = merged(list[i], one)
+			} else {
+				list = append(list, one)
+			}
+		}
+		return list
+	}
+	return differs
+}
+
+// nameOf is nil for what has none.
+func nameOf(one any) any {
+	fields, _ := one.(map[string]any)
+	return fields["name"]
 }
 
 // methodOf is that of a component.
