@@ -108,7 +108,7 @@ func TestRedisWithReplicas(t *testing.T) {
 	i.following(2)
 	w.stop()
 	w.judge("with its first replicas", inPlaceGap)
-	i.must("EVAL", "for n=1,tonumber(ARGV[1]) do redis.call('DEL','w:'..n) end", "0", fmt.Sprint(w.numbers[len(w.numbers)-1]+100))
+	i.must("EVAL", "for n=1,tonumber(ARGV[1]) do redis.call('DEL',ARGV[2]..':'..n) end", "0", fmt.Sprint(w.numbers[len(w.numbers)-1]+100), w.prefix)
 	if err := alone.restartedInPlace(i.footprint()); err != nil {
 		t.Errorf("with its first replicas: %v", err)
 	}

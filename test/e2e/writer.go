@@ -65,7 +65,7 @@ func (w *writer) verdict() verdict {
 func (i *instance) startWriter() *writer {
 	i.Helper()
 	id := strconv.FormatInt(time.Now().UnixNano(), 36)
-	w := &writer{instance: i, stopFile: "/tmp/stop-" + id, prefix: "w" + id, done: make(chan error, 1)}
+	w := &writer{instance: i, stopFile: "/tmp/stop-" + id, prefix: "w:" + id, done: make(chan error, 1)}
 	a := i.account()
 	reader, output := io.Pipe()
 	first := make(chan struct{})
