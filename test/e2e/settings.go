@@ -122,7 +122,7 @@ func readSettings() (settings, error) {
 	if s.idle, err = time.ParseDuration(orDefault(os.Getenv("E2E_IDLE"), "60s")); err != nil {
 		return s, fmt.Errorf("cannot read E2E_IDLE: %w", err)
 	}
-	if s.killRounds, err = strconv.Atoi(orDefault(os.Getenv("E2E_KILL_ROUNDS"), "8")); err != nil {
+	if s.killRounds, err = strconv.Atoi(orDefault(os.Getenv("E2E_KILL_ROUNDS"), "4")); err != nil {
 		return s, fmt.Errorf("cannot read E2E_KILL_ROUNDS: %w", err)
 	}
 	if s.processKills, err = strconv.Atoi(orDefault(os.Getenv("E2E_PROCESS_KILLS"), "3")); err != nil {
