@@ -21,7 +21,7 @@ test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio ## Controlle
 	@$(DEVCLUSTER) build
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); failed=0; \
 	for m in platform-core $(OPERATORS); do packages=$$(cd $$m && $(INTEGRATED)); [ -n "$$packages" ] || continue; echo "=== integration: $$m"; \
-	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 30m $$packages) || failed=1; done; \
+	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 45m $$packages) || failed=1; done; \
 	echo "=== integration: agents"; (cd agents && GOWORK=off go test -tags integration -count=1 -run "S3|Storage|Bucket" ./internal/store ./internal/driver/minio ./cmd/agent-ops) || failed=1; \
 	echo "=== integration: hack/csi"; (cd hack/csi && GOWORK=off go test -tags integration -count=1 -run "^TestSanity$$" .) || failed=1; \
 	echo "=== integration: test"; (cd test && GOWORK=off go test -tags integration -count=1 ./chart/...) || failed=1; exit $$failed
