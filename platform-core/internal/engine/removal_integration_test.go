@@ -5,6 +5,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,10 +49,14 @@ func without(t *testing.T, of *platformv1.Component) {
 // told wants so many events of edits that were declared, on as many objects, and none of edits taken back.
 func told(t *testing.T, namespace string, taken int) {
 	t.Helper()
-	up, err := notes(t.Context(), namespace, "EditTakenUp")
-	if err != nil || len(up) != taken {
-		t.Errorf("declared were %q, %v; want %d", up, err, taken)
-	}
+	// An event is written on its own, a moment after what it tells of.
+	testkit.Eventually(t, "what was declared is told", func(ctx context.Context) error {
+		up, err := notes(ctx, namespace, "EditTakenUp")
+		if err != nil || len(up) != taken {
+			return fmt.Errorf("declared were %q, %v; want %d", up, err, taken)
+		}
+		return nil
+	})
 	if back, err := notes(t.Context(), namespace, "EditReverted"); err != nil || len(back) > 0 {
 		t.Errorf("taken back were %q, %v", back, err)
 	}
