@@ -309,13 +309,7 @@ func TestRestoreInPlaceThatLosesItsCopy(t *testing.T) {
 		}
 	})
 	status := ends(t, op, platformv1.OperationFailed)
-	if !strings.Contains(status.Error, "the safety copy") || !strings.Contains(status.Error, "the volumes of before are kept") {
-		t.Errorf("it says %q", status.Error)
-	}
-	testkit.WaitForReady(t, env.Client, app)
-	if pod, left := podOf(t, app), claims(t, app); claimOf(pod) == claimOf(before) || len(left) != 2 {
-		t.Errorf("its pod has %s, and there are %v", claimOf(pod), left)
-	}
+	keepsThoseOfBefore(t, app, before, status, "the safety copy")
 }
 
 // A safety copy that is damaged in the store by now is found out before anything of before is deleted, though its Backup says nothing of that.
@@ -330,7 +324,13 @@ func TestRestoreInPlaceWhoseCopyIsDamaged(t *testing.T) {
 		return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30}, platformv1.OperationSucceeded
 	}
 	status := ends(t, operate(t, app, "wiped", "Restore", nil, "backup", backup.Name), platformv1.OperationFailed)
-	if !strings.Contains(status.Error, "part 1 is gone") || !strings.Contains(status.Error, "the volumes of before are kept") {
+	keepsThoseOfBefore(t, app, before, status, "part 1 is gone")
+}
+
+// keepsThoseOfBefore has a restore say why, and that the volumes of before are kept: its pod is on another one, and both are there.
+func keepsThoseOfBefore(t *testing.T, app *platformv1.Application, before *corev1.Pod, status platformv1.OperationStatus, why string) {
+	t.Helper()
+	if !strings.Contains(status.Error, why) || !strings.Contains(status.Error, "the volumes of before are kept") {
 		t.Errorf("it says %q", status.Error)
 	}
 	testkit.WaitForReady(t, env.Client, app)
