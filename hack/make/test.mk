@@ -7,24 +7,27 @@
 .PHONY: test
 test: deps verify-generated lint test-unit test-integration test-e2e ## All levels of tests
 
+# Ends a level's recipe: what failed is told once more at its end, where who is shown the end of a long log finds it.
+TOLD = 2>&1 | { mkdir -p $(BIN); tee $(BIN)/$@.log; } || { echo "=== What failed in $@"; awk -f hack/make/failures.awk $(BIN)/$@.log; exit 1; }
+
 # The tests of the module test read files of all others, which the cache of results does not look at: they are run each time.
 .PHONY: test-unit
 test-unit: ## Unit and golden tests: nothing but Go is needed
-	@failed=0; for m in $(filter-out test,$(MODULES)); do echo "=== unit: $$m"; (cd $$m && GOWORK=off go test -timeout 20m ./...) || failed=1; done; \
-	echo "=== unit: test"; (cd test && GOWORK=off go test -count=1 ./unit/... ./bench/... ./cmd/...) || failed=1; exit $$failed
+	@{ failed=0; for m in $(filter-out test,$(MODULES)); do echo "=== unit: $$m"; (cd $$m && GOWORK=off go test -timeout 20m ./...) || failed=1; done; \
+	echo "=== unit: test"; (cd test && GOWORK=off go test -count=1 ./unit/... ./bench/... ./cmd/...) || failed=1; exit $$failed; } $(TOLD)
 
-# The packages below a folder that have integration tests; what the others test, test-unit has shown.
-INTEGRATED := grep -rl --include=*_test.go '^//go:build integration' . | xargs -r -n1 dirname | sort -u
+# The packages below a folder that have integration tests, if any; what the others test, test-unit has shown.
+INTEGRATED := { grep -rl --include=*_test.go '^//go:build integration' . || true; } | xargs -r -n1 dirname | sort -u
 
 .PHONY: test-integration
 test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio ## Controllers and charts against a real API server and etcd, agents against an object storage, the dev cluster's driver (root)
 	@$(DEVCLUSTER) build
-	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); failed=0; \
+	@{ export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin); failed=0; \
 	for m in platform-core $(OPERATORS); do packages=$$(cd $$m && $(INTEGRATED)); [ -n "$$packages" ] || continue; echo "=== integration: $$m"; \
 	  (cd $$m && GOWORK=off go test -tags integration -count=1 -timeout 45m $$packages) || failed=1; done; \
 	echo "=== integration: agents"; (cd agents && GOWORK=off go test -tags integration -count=1 -run "S3|Storage|Bucket" ./internal/store ./internal/driver/minio ./cmd/agent-ops) || failed=1; \
 	echo "=== integration: hack/csi"; (cd hack/csi && GOWORK=off go test -tags integration -count=1 -run "^TestSanity$$" .) || failed=1; \
-	echo "=== integration: test"; (cd test && GOWORK=off go test -tags integration -count=1 ./chart/...) || failed=1; exit $$failed
+	echo "=== integration: test"; (cd test && GOWORK=off go test -tags integration -count=1 ./chart/...) || failed=1; exit $$failed; } $(TOLD)
 
 # No part of `make test`: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
 # tests then take three times as long. The packages, by module, are those whose work depends on the server: controllers,
@@ -38,9 +41,9 @@ versioned = echo "=== integration: $(1), $$s API server"; (cd $(1) && GOWORK=off
 
 .PHONY: test-api-versions
 test-api-versions: $(DEVCLUSTER) tool-helm ## Controllers, definitions and charts against the oldest and the newest API server
-	@failed=0; for s in oldest newest; do $(DEVCLUSTER) build --api-server $$s; \
+	@{ failed=0; for s in oldest newest; do $(DEVCLUSTER) build --api-server $$s; \
 	  export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin --api-server $$s); $(foreach m,$(VERSIONED),$(call versioned,$(m))) \
-	done; exit $$failed
+	done; exit $$failed; } $(TOLD)
 
 # No part of `make test` either: it makes clusters of its own, and ends and starts machines in them.
 .PHONY: test-devcluster
@@ -56,7 +59,7 @@ LONG := $(LONG)|^TestRedisParameters$$/^(alone|tls|sentinel)$$
 
 .PHONY: test-e2e
 test-e2e: deps ## The suite on a real cluster with real middleware
-	@hack/cluster/e2e.sh -skip '$(LONG)|^TestChartUpgrade$$'
+	@hack/cluster/e2e.sh -skip '$(LONG)|^TestChartUpgrade$$' $(TOLD)
 
 .PHONY: test-long
 test-long: deps ## The end-to-end tests that `make test` has no time for
