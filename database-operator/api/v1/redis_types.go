@@ -245,8 +245,8 @@ type RedisPersistence struct {
 	// +kubebuilder:default=AOF
 	Mode PersistenceMode `json:"mode,omitempty"`
 	// appendFsync says when the append-only file is synced to the disk: Always before a write is
-	// acknowledged (nothing acknowledged is lost), EverySec (a crash of the node may lose a second), No (when
-	// the kernel likes). Default EverySec.
+	// acknowledged (nothing acknowledged is lost), EverySec (a crash of the node may lose a second, and of Redis on a slow disk two), No (when
+	// the kernel likes). Default EverySec; Always where durability is set.
 	// +optional
 	AppendFsync AppendFsync `json:"appendFsync,omitempty"`
 	// saveRules say when a snapshot is saved: when any one of them holds. Default: after 3600 s with 1

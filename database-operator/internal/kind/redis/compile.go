@@ -110,13 +110,15 @@ func sentinelComponents(spec *databasev1.RedisSpec) []platformv1.ApplicationComp
 // parameters puts the fields that are parameters of Redis beside those that the user
 // names himself; the CRD keeps the two apart.
 func parameters(spec *databasev1.RedisSpec) platformv1.Parameters {
-	out := platformv1.Parameters{}
+	out, persistence := platformv1.Parameters{}, spec.Persistence
 	maps.Copy(out, spec.Parameters)
 	maps.Copy(out, redisparts.Memory(spec.Maxmemory, spec.MaxmemoryPolicy))
 	if d := spec.Durability; d != nil {
+		// Redis that is killed starts again over its own file, and its replicas follow it: what the file lacks is lost, also where a client waited for a replica.
+		persistence.AppendFsync = cmp.Or(persistence.AppendFsync, databasev1.AppendFsyncAlways)
 		out["min-replicas-to-write"] = kindparts.Number(d.MinReplicas)
 		out["min-replicas-max-lag"] = kindparts.Number(cmp.Or(d.MaxLagSeconds, defaultMaxLag))
 	}
-	maps.Copy(out, redisparts.Persistence(spec.Persistence))
+	maps.Copy(out, redisparts.Persistence(persistence))
 	return out
 }
