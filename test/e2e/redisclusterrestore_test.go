@@ -125,17 +125,17 @@ func (r *redisCluster) checkSources(b *platformv1.Backup, slots map[string]strin
 	}
 }
 
-// begun creates a RedisCluster that begins with the first Backup.
-func (r *redisCluster) begun(name string, changes ...func(*databasev1.RedisClusterSpec)) *redisCluster {
+// begun creates a RedisCluster that begins with a Backup.
+func (r *redisCluster) begun(name, backup string, changes ...func(*databasev1.RedisClusterSpec)) *redisCluster {
 	r.Helper()
 	from := func(spec *databasev1.RedisClusterSpec) {
-		spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "first-backup"}
+		spec.RestoreFrom = &platformv1.RestoreFrom{Backup: backup}
 	}
 	return r.redisCluster(name, append(changes, from)...)
 }
 
 // has waits until a cluster is whole, and sees that it has the keys and the slots, and says where from.
-func (r *redisCluster) has(sum string, slots map[string]string) {
+func (r *redisCluster) has(backup, sum string, slots map[string]string) {
 	r.Helper()
 	r.ready()
 	r.whole(3)
@@ -150,15 +150,15 @@ func (r *redisCluster) has(sum string, slots map[string]string) {
 	}
 	app := &platformv1.Application{}
 	r.mustGet(r.application(), app)
-	if from := app.Status.RestoredFrom; from == nil || from.Backup != "first-backup" || from.Size == 0 {
+	if from := app.Status.RestoredFrom; from == nil || from.Backup != backup || from.Size == 0 {
 		r.Errorf("its Application began with %+v", from)
 	}
 }
 
 // checkRestored: another cluster has all, also after it was used as any other is: a pod that is gone, and a shard more, which begins without the data.
 func (r *redisCluster) checkRestored(name, sum string, slots map[string]string) {
-	other := r.begun(name)
-	other.has(sum, slots)
+	other := r.begun(name, "first-backup")
+	other.has("first-backup", sum, slots)
 	if r.account().password == other.account().password {
 		r.Error("a restored cluster has the password of the one before")
 	}
@@ -178,7 +178,7 @@ func (r *redisCluster) checkRestored(name, sum string, slots map[string]string) 
 
 // checkMoverKilled: the next mover begins anew, and all shards have their data.
 func (r *redisCluster) checkMoverKilled(sum string, slots map[string]string) {
-	late := r.begun("late")
+	late := r.begun("late", "first-backup")
 	b := &platformv1.Backup{}
 	r.mustGet("first-backup", b)
 	var killed *corev1.Pod
@@ -194,7 +194,7 @@ func (r *redisCluster) checkMoverKilled(sum string, slots map[string]string) {
 		return nil
 	})
 	r.delete(killed, graceZero)
-	late.has(sum, slots)
+	late.has("first-backup", sum, slots)
 	r.delete(late.object())
 }
 
