@@ -30,8 +30,8 @@ func TestBackupsInObjectStorage(t *testing.T) {
 	s := newSpace(t, "cloud")
 	s.storageOperatorServes()
 	store := s.cloud("store")
-	t.Run("of a Redis", func(t *testing.T) { s.in(t).checkRedisInCloud() })
 	t.Run("of a Redis Cluster", func(t *testing.T) { s.in(t).checkRedisClusterInCloud() })
+	t.Run("of a Redis", func(t *testing.T) { s.in(t).checkRedisInCloud() })
 	t.Run("of a PostgreSQL", func(t *testing.T) { s.in(t).checkPostgreSQLInCloud() })
 	t.Run("while others are killed", func(t *testing.T) { store.in(t).checkKills() })
 	// What is left goes with the namespace.
@@ -101,7 +101,10 @@ func (s *space) checkRedisClusterInCloud() {
 		s.Errorf("it was taken from %+v", b.Status.Sources)
 	}
 	load.judge(clusterFault{fault: fault{name: "a backup of a Redis Cluster into an object storage", limit: writersGap}})
-	r.begun("shop-copy", "shards-backup").has("shards-backup", sum, slots)
+	copied := r.begun("shop-copy", "shards-backup")
+	copied.has("shards-backup", sum, slots)
+	// Others need the room.
+	s.delete(copied.object())
 	s.drilled("shards-good", "shards-backup", r.reference())
 	s.delete(r.object())
 }

@@ -214,6 +214,9 @@ func (s *space) mustGet(name string, obj client.Object) {
 // delete deletes an object.
 func (s *space) delete(obj client.Object, options ...client.DeleteOption) {
 	s.Helper()
+	if obj.GetNamespace() == "" {
+		obj.SetNamespace(s.name)
+	}
 	if err := world.client.Delete(s.ctx, obj, options...); err != nil {
 		s.Fatalf("cannot delete %T %q: %v", obj, obj.GetName(), err)
 	}

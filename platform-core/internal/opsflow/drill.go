@@ -100,11 +100,14 @@ func restorable(b *platformv1.Backup) bool {
 		(ready == nil || ready.Reason != platformv1.ReasonBackupDataMissing)
 }
 
-// drilled is the instance of a drill: one pod, as large as those of the source, that begins with the Backup. It has nothing that the source has for others
-// or for later: no clients, users, schedules, metrics, certificates or windows.
-func drilled(name string, source *platformv1.Application, backup, version string, method BackupMethod) *platformv1.Application {
+// drilled is the instance of a drill: one pod for each set that the Backup is of, as large as those of the source, that begins with it. It has nothing that
+// the source has for others or for later: no clients, users, schedules, metrics, certificates or windows. A step's outputs say which Backup it is.
+func drilled(name string, source *platformv1.Application, backup map[string]string, method BackupMethod) *platformv1.Application {
 	pinned := PinnedTo(source)
 	part := platformv1.ApplicationComponent{Name: method.Component, Replicas: new(int32(1))}
+	for set := range strings.FieldsSeq(backup[outputBackupSets]) {
+		part.Sets = append(part.Sets, platformv1.ComponentSet{Name: set})
+	}
 	i := slices.IndexFunc(source.Spec.Components, func(c platformv1.ApplicationComponent) bool { return c.Name == method.Component })
 	if i >= 0 {
 		like := source.Spec.Components[i].DeepCopy()
@@ -121,10 +124,10 @@ func drilled(name string, source *platformv1.Application, backup, version string
 	return &platformv1.Application{
 		ObjectMeta: metav1.ObjectMeta{Namespace: source.Namespace, Name: name, Labels: map[string]string{platformv1.DrillLabel: source.Name}},
 		Spec: platformv1.ApplicationSpec{
-			Plugin: pinned.Name, PluginVersion: pinned.Version, Version: version, Topology: method.Verify.Topology,
+			Plugin: pinned.Name, PluginVersion: pinned.Version, Version: backup[outputBackupVersion], Topology: method.Verify.Topology,
 			Components:     []platformv1.ApplicationComponent{part},
 			NetworkPolicy:  &platformv1.NetworkPolicy{From: []networkingv1.NetworkPolicyPeer{itself}},
-			DeletionPolicy: platformv1.DeletionPolicyDelete, RestoreFrom: &platformv1.RestoreFrom{Backup: backup},
+			DeletionPolicy: platformv1.DeletionPolicyDelete, RestoreFrom: &platformv1.RestoreFrom{Backup: backup[OutputBackup]},
 		},
 	}
 }

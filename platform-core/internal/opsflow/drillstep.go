@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,8 @@ const (
 	outputBackupUID     = "backupUID"
 	outputBackupMethod  = "method"
 	outputBackupVersion = "version"
+	// outputBackupSets are the names of the sets that it is of, between spaces; none where it is of a component's only one.
+	outputBackupSets = "sets"
 	// outputMade is there once the instance was: it is not made again.
 	outputMade = "made"
 	// outputDataBad is there, with any step, when the data itself was found to be bad, and not merely not looked at.
@@ -94,6 +97,13 @@ func (r *run) chooseBackup(step *platformv1.StepStatus, choice BackupChoice) ver
 		OutputBackup: b.Name, outputBackupUID: string(b.UID), outputBackupMethod: method.Name,
 		outputBackupVersion: cmp.Or(b.Status.Version, r.facts.Application.Spec.Version), OutputInstance: "drill-" + hex.EncodeToString(sum[:6]),
 	}
+	if len(b.Status.Sources) > 0 {
+		var sets []string
+		for i := range b.Status.Sources {
+			sets = append(sets, b.Status.Sources[i].Set)
+		}
+		step.Outputs[outputBackupSets] = strings.Join(sets, " ")
+	}
 	return verdict{}
 }
 
@@ -115,7 +125,7 @@ func (r *run) rehearse(step *platformv1.StepStatus) verdict {
 	name := step.Outputs[OutputInstance]
 	wanted := &Drill{Verb: DrillWatch, Name: name}
 	if step.Outputs[outputMade] == "" {
-		wanted = &Drill{Verb: DrillMake, Name: name, Instance: drilled(name, r.facts.Application, step.Outputs[OutputBackup], step.Outputs[outputBackupVersion], method)}
+		wanted = &Drill{Verb: DrillMake, Name: name, Instance: drilled(name, r.facts.Application, step.Outputs, method)}
 	}
 	waiting := fmt.Sprintf("Application %q to begin with Backup %q", name, step.Outputs[OutputBackup])
 	answer, v := r.answer(&Effect{Key: r.key(step, string(wanted.Verb)), Drill: wanted}, waiting)

@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"reflect"
 	"fmt"
 	"strings"
 	"testing"
@@ -148,6 +149,20 @@ func TestDrillMakesOneSmallInstance(t *testing.T) {
 	}
 	if c := spec.Components[0]; c.Name != "redis" || *c.Replicas != 1 || c.Storage.Size.String() != "3Gi" || c.Parameters["hz"] != "10" || c.Parameters["maxclients"] != "10" || len(c.Parameters) != 2 || c.Resources.Limits.Memory().String() != "1Gi" {
 		t.Errorf("its component is %+v", c)
+	}
+}
+
+// A Backup of several sets can begin an instance with those alone: each has one pod.
+func TestDrillHasTheSetsOfItsBackup(t *testing.T) {
+	s := drilling(nil)
+	s.backup.Status.Sources = []platformv1.BackupSource{{Set: "0"}, {Set: "1"}, {Set: "4"}}
+	s.turn(-1)
+	if s.instance == nil {
+		t.Fatal("it makes no instance")
+	}
+	c := s.instance.Spec.Components[0]
+	if want := []platformv1.ComponentSet{{Name: "0"}, {Name: "1"}, {Name: "4"}}; !reflect.DeepEqual(c.Sets, want) || *c.Replicas != 1 {
+		t.Errorf("its component has the sets %+v of %d pods, want %+v of one", c.Sets, *c.Replicas, want)
 	}
 }
 

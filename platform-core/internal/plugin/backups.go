@@ -44,7 +44,7 @@ type BackupMethod struct {
 
 // VerifyMethod says how data is judged that was restored.
 type VerifyMethod struct {
-	// Topology that the instance of a drill has: one in which a single pod of the component is enough.
+	// Topology that the instance of a drill has: one in which a single pod of the component is enough, or of each of its sets.
 	Topology string `json:"topology"`
 	// Operation is the template of the plugin that reads all of the data and fails when something is wrong with it. Each of its parameters has a default.
 	Operation string `json:"operation"`
@@ -248,7 +248,7 @@ func (l *loader) checkRestore(path document.Path, c *Component, m *RestoreMethod
 	l.checkTarget(path.With("target"), m.Target)
 }
 
-// checkVerify: a drill makes an instance of the topology with one pod of the component, and runs the template on it as it is.
+// checkVerify: a drill makes an instance of the topology with one pod of the component, or of each set that was backed up, and runs the template on it as it is.
 func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) {
 	if m.Restore == nil {
 		l.wrong(path, "is of data that was restored, and the method has no restore: add it, or take verify out")
@@ -262,7 +262,9 @@ func (l *loader) checkVerify(path document.Path, c *Component, m *BackupMethod) 
 		l.wrong(at, "names %q, which has no component %q, or not always", all[i].Name, c.Name)
 	default:
 		part := all[i].Components[slices.IndexFunc(all[i].Components, func(tc TopologyComponent) bool { return tc.Name == c.Name })]
-		if sets, replicas := c.limits(part); sets.Min > 1 || replicas.Min > 1 {
+		// A Backup of an instance with several sets says which: the instance has at least as many as the topology asks for, where all that are backed up are of it.
+		elsewhere := slices.ContainsFunc(all, func(t Topology) bool { return t.Name != all[i].Name && t.has(c.Name) })
+		if sets, replicas := c.limits(part); sets.Min > 1 && elsewhere || replicas.Min > 1 {
 			l.wrong(at, "names %q, in which component %q has %d pods at least: a drill makes one", all[i].Name, c.Name, max(sets.Min, 1)*replicas.Min)
 		}
 	}

@@ -108,6 +108,24 @@ func TestVerifyTakesATopologyOfOnePod(t *testing.T) {
 	}
 }
 
+// Backups of a component that always has several sets are verified in an instance with as many, of one pod each.
+func TestVerifyTakesTheSetsThatThereAlwaysAre(t *testing.T) {
+	const membership, limits = "    membership:\n      check: look", "    replicas: {default: 2, min: 1, max: 5}\n    # A member"
+	method := strings.NewReplacer("${source.fqdn}", "$SOURCE", "topology: standalone, operation: Restart, except: [min-replicas-*]", "topology: cluster, operation: Restart",
+		"        facts:", "        steady: [tell]\n        facts:").Replace(backedUp)
+	for replaced, says := range map[string]string{
+		limits: "",
+		strings.Replace(limits, "min: 1", "min: 2", 1): `component "node" has 6 pods at least: a drill makes one`,
+	} {
+		sources := clusterSources(t)
+		edit(t, sources, PartComponents, componentsKey, membership, method+membership)
+		edit(t, sources, PartComponents, componentsKey, limits, replaced)
+		if _, errs := Load(sources); (len(errs) > 0) != (says != "") || says != "" && !strings.Contains(list(errs), says) {
+			t.Errorf("it says %s, want %q", list(errs), says)
+		}
+	}
+}
+
 func TestRestoreMethod(t *testing.T) {
 	m := RestoreMethod{Folder: "/data", Command: []string{"load", "${app.version}", "$${x}"}, Env: []platformv1.RestoreVariable{{Name: "A", Value: "${'a' in params ? params['a'] : 'none'}"}}}
 	for want, values := range map[string]placeholder.Values{"none": {}, "yes": {Params: map[string]string{"a": "yes"}}} {
