@@ -96,6 +96,11 @@ func saidBy(pod *corev1.Pod) string {
 	return pod.Status.Message
 }
 
+// LastWord is why a Job has ended, in one line of so many characters at most. Whose pod was deleted has none of its own.
+func (s *State) LastWord(most int) string {
+	return cmp.Or(Tail(s.Message, most), "its pod is gone and has left no word: somebody deleted it, or its node is lost")
+}
+
 // Tail is the end of what a container said, in one line of so many characters at most.
 func Tail(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")

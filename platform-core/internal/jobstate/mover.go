@@ -3,7 +3,6 @@
 package jobstate
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -26,7 +25,7 @@ func (s *State) Result() mover.Result {
 	if err := json.Unmarshal([]byte(s.Said), &result); err != nil || result.Reason == "" && s.Phase != platformv1.OperationSucceeded {
 		result = mover.Result{}
 		if s.Phase != platformv1.OperationSucceeded {
-			result.Reason, result.Message = platformv1.ReasonMoverLost, "its mover ended without a result: "+cmp.Or(Tail(s.Message, longestReason), "nobody knows why")
+			result.Reason, result.Message = platformv1.ReasonMoverLost, "its mover ended without a result: "+s.LastWord(longestReason)
 		}
 	}
 	return result

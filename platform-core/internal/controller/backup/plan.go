@@ -316,7 +316,7 @@ func resultOf(job *jobstate.State) mover.Result {
 	err := json.Unmarshal([]byte(job.Said), &result)
 	switch {
 	case err != nil:
-		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a result: " + cmp.Or(jobstate.Tail(job.Message, longestTail), "nobody knows why")}
+		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a result: " + job.LastWord(longestTail)}
 	case result.Reason == "" && (job.Phase != platformv1.OperationSucceeded || result.Digest == ""):
 		return mover.Result{Reason: platformv1.ReasonMoverLost, Message: "its mover ended without a backup: " + cmp.Or(result.Message, jobstate.Tail(job.Message, longestTail))}
 	}

@@ -170,7 +170,7 @@ func imported(backups []platformv1.Backup) (count int32) {
 func pageOf(job *jobstate.State) (page *mover.Recall, problem string) {
 	var said mover.Result
 	if err := json.Unmarshal([]byte(job.Said), &said); err != nil || said.Reason == "" && job.Phase != platformv1.OperationSucceeded {
-		return nil, "the mover that read what is kept ended without a result: " + cmp.Or(jobstate.Tail(job.Message, longestMessage), "nobody knows why")
+		return nil, "the mover that read what is kept ended without a result: " + job.LastWord(longestMessage)
 	}
 	if said.Reason != "" {
 		return nil, cmp.Or(jobstate.Tail(said.Message, longestMessage), said.Reason)

@@ -157,7 +157,7 @@ func compared(before *platformv1.RepositoryInventory, f facts) *platformv1.Repos
 	problem := ""
 	var said mover.Result
 	if err := json.Unmarshal([]byte(f.listing.Said), &said); err != nil || said.Reason == "" && f.listing.Phase != platformv1.OperationSucceeded {
-		problem = "the mover that listed what is kept ended without a result: " + cmp.Or(jobstate.Tail(f.listing.Message, longestMessage), "nobody knows why")
+		problem = "the mover that listed what is kept ended without a result: " + f.listing.LastWord(longestMessage)
 	} else if said.Reason != "" {
 		problem = cmp.Or(jobstate.Tail(said.Message, longestMessage), said.Reason)
 	}

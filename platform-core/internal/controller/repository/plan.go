@@ -129,7 +129,7 @@ func again(state *platformv1.RepositoryState, now time.Time) time.Duration {
 func resultOf(job *jobstate.State) mover.Result {
 	var result mover.Result
 	if err := json.Unmarshal([]byte(job.Said), &result); err != nil || result.Reason == "" && job.Phase != platformv1.OperationSucceeded {
-		return mover.Result{Reason: reasonFailed, Message: "the mover that checked it ended without a result: " + cmp.Or(jobstate.Tail(job.Message, longestMessage), "nobody knows why")}
+		return mover.Result{Reason: reasonFailed, Message: "the mover that checked it ended without a result: " + job.LastWord(longestMessage)}
 	}
 	if result.Reason != "" {
 		result.Message = cmp.Or(jobstate.Tail(result.Message, longestMessage), result.Reason)
