@@ -187,4 +187,3 @@ func (o *objectStorage) killMovers(b *platformv1.Backup) {
 		o.delete(&pods.Items[n], graceZero)
 	}
 }
-
