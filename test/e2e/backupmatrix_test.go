@@ -169,7 +169,6 @@ func (o *objectStorage) checkKills() {
 		o.Error(err)
 	}
 	o.drilled("afterwards-good", b.Name, i.reference())
-	i.noMovers()
 }
 
 // killMovers ends what moves the data of a Backup, if anything does.
