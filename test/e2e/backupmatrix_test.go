@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,10 @@ func (s *space) checkRedisClusterInCloud() {
 	// Others need the room.
 	s.delete(copied.object())
 	s.drilled("shards-good", "shards-backup", r.reference())
+	s.create(restoreOf("shards-back", "shards-backup", r.reference()))
+	if op := s.finished("shards-back", errorIn); op.Status.Phase != platformv1.OperationFailed || !strings.Contains(op.Status.Error, "make another instance with restoreFrom") {
+		s.Errorf("a restore of a cluster in place is %s: %s", op.Status.Phase, op.Status.Error)
+	}
 	s.delete(r.object())
 }
 
