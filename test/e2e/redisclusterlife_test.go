@@ -100,7 +100,7 @@ func (r *redisCluster) tookOver() {
 				r.Errorf("%s has %s %q, want %q", pod.Name, name, got, want)
 			}
 		}
-		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == "node" })
+		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == redisComponent })
 		if i < 0 || pod.Status.ContainerStatuses[i].Resources == nil {
 			r.Errorf("%s says nothing of its resources: %+v", pod.Name, pod.Status.ContainerStatuses)
 		} else if has := pod.Status.ContainerStatuses[i].Resources; has.Limits.Memory().String() != "160Mi" || has.Requests.Cpu().String() != "30m" {

@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 )
@@ -135,6 +136,9 @@ func lookAt(ctx context.Context, t Transport, member string) (View, error) {
 	v.State, v.Epoch, v.Keys = cluster["cluster_state"], uint64(number(cluster, "cluster_current_epoch")), keys
 	v.Used, v.Dataset, v.Limit = number(memory, "used_memory"), number(memory, "used_memory_dataset"), number(memory, "maxmemory")
 	v.Offset, v.Link = number(replication, "master_repl_offset"), replication["master_link_status"] == "up"
+	if host := replication["master_host"]; host != "" {
+		v.Upstream = net.JoinHostPort(host, replication["master_port"])
+	}
 	return v, nil
 }
 

@@ -151,9 +151,14 @@ func (p *picture) roles() *Plan {
 			continue
 		}
 		for _, member := range shard {
+			v := p.byMember[member]
+			switch {
 			// One that owns slots, too, gives them up first.
-			if v := p.byMember[member]; v != heads[i] && !v.owns() && v.own().Primary != heads[i].ID {
+			case v == heads[i] || v.owns():
+			case v.own().Primary != heads[i].ID:
 				steps = append(steps, Step{Kind: Replicate, On: member, To: heads[i].Member, Reason: fmt.Sprintf("it is a replica of shard %d", i)})
+			case v.looksElsewhere(heads[i]):
+				steps = append(steps, Step{Kind: Replicate, On: member, To: heads[i].Member, Reason: "it looks for its primary at " + v.Upstream + ", where that was before"})
 			}
 		}
 	}
@@ -161,6 +166,12 @@ func (p *picture) roles() *Plan {
 		return working(detach, "each shard needs a primary")
 	}
 	return working(steps, "replicas copy from the primary of their shard")
+}
+
+// looksElsewhere says whether a replica goes on looking for its primary where that is no more. Redis does so for ever when it hears of the primary's new
+// address from a third node before the primary itself (redis/redis#13572, 7.0 to 8.0); to be told once more whose replica it is has it look there.
+func (v *View) looksElsewhere(primary *View) bool {
+	return !v.Link && v.Upstream != "" && primary.seen() && v.Upstream != primary.Address
 }
 
 // copies: replicas have all data before slots move, so that what moves has a copy all the time.

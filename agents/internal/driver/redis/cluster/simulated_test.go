@@ -31,7 +31,11 @@ func (w *world) answer(n *node, c Command) (any, error) {
 		}
 		return int64(count), nil
 	case "INFO":
-		return fmt.Sprintf("master_link_status:%s\r\nmaster_repl_offset:%d\r\n", w.link(n), len(n.keys)), nil
+		text := fmt.Sprintf("master_link_status:%s\r\nmaster_repl_offset:%d\r\n", w.link(n), len(n.keys))
+		if host, port, found := strings.Cut(n.upstream, ":"); found && !n.master() {
+			text += fmt.Sprintf("master_host:%s\r\nmaster_port:%s\r\n", host, port)
+		}
+		return text, nil
 	case "MIGRATE":
 		return w.migrate(n, c)
 	}
@@ -59,7 +63,7 @@ func (w *world) answer(n *node, c Command) (any, error) {
 }
 
 func (w *world) link(n *node) string {
-	if p := w.live(n.primary); p != nil && p.up && n.table[p.id] != nil && n.table[p.id].address == p.address {
+	if p := w.live(n.primary); p != nil && p.up && n.upstream == p.address {
 		return "up"
 	}
 	return "down"
@@ -120,8 +124,8 @@ func (w *world) command(n *node, c Command) error {
 	case "MEET":
 		for _, name := range w.names {
 			if o := w.members[name]; o.up && o.address == c[2]+":"+c[3] {
-				n.table[o.id] = &entry{address: o.address, primary: o.primary, epoch: o.epoch}
-				o.table[n.id] = &entry{address: n.address, primary: n.primary, epoch: n.epoch}
+				n.meets(o)
+				o.meets(n)
 			}
 		}
 	case "ADDSLOTSRANGE":
@@ -140,7 +144,7 @@ func (w *world) command(n *node, c Command) error {
 		if n.table[c[2]] == nil || p == nil || !p.master() || n.owns() || n.master() && len(n.keys) > 0 {
 			return errors.New("ERR it cannot copy")
 		}
-		n.primary, n.keys = c[2], cloned(p.keys)
+		n.primary, n.upstream, n.keys = c[2], n.table[c[2]].address, cloned(p.keys)
 		n.migrating, n.importing = map[int]string{}, map[int]string{}
 	case "FAILOVER":
 		return w.failover(n, slices.Concat(c, Command{""})[2])

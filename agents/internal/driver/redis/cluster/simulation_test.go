@@ -19,13 +19,15 @@ type node struct {
 	id, member, address string
 	up                  bool
 	primary             string
-	epoch, current      uint64
-	table               map[string]*entry
-	owner               []string
-	migrating           map[int]string
-	importing           map[int]string
-	banned              map[string]int
-	keys                map[int]map[string]bool
+	// upstream is where it looks for its primary.
+	upstream       string
+	epoch, current uint64
+	table          map[string]*entry
+	owner          []string
+	migrating      map[int]string
+	importing      map[int]string
+	banned         map[string]int
+	keys           map[int]map[string]bool
 	// version changes with what the node says or knows of slots; heard are versions of another one and of its own, when it heard that last.
 	version int
 	heard   map[string][2]int
@@ -221,6 +223,26 @@ func (w *world) gossip(rounds int) {
 	}
 }
 
+// finds another one at its address: it has moved, if it is not the one that is known.
+func (n *node) finds(known *entry, o *node) {
+	if known.address == o.address {
+		return
+	}
+	known.address = o.address
+	if n.primary == o.id {
+		n.upstream = o.address
+	}
+}
+
+// meets another one, which it may know already.
+func (n *node) meets(o *node) {
+	if n.table[o.id] == nil {
+		n.table[o.id] = &entry{address: o.address}
+	}
+	n.finds(n.table[o.id], o)
+	n.table[o.id].primary, n.table[o.id].epoch = o.primary, o.epoch
+}
+
 // ping is one message, which gets there when the sender knows where to.
 func (w *world) ping(a, b *node) {
 	if e := a.table[b.id]; e == nil || e.address != b.address {
@@ -230,7 +252,8 @@ func (w *world) ping(a, b *node) {
 	if known == nil {
 		return
 	}
-	known.address, known.primary, known.epoch = a.address, a.primary, a.epoch
+	b.finds(known, a)
+	known.primary, known.epoch = a.primary, a.epoch
 	b.current = max(b.current, a.current, a.epoch)
 	for id, e := range a.table {
 		o := w.live(id)
@@ -240,6 +263,7 @@ func (w *world) ping(a, b *node) {
 		if b.table[id] == nil {
 			b.table[id] = &entry{address: e.address, primary: e.primary, epoch: e.epoch}
 		} else if b.table[id].address != o.address {
+			// From a third one it takes the address, and looks for its primary where that was.
 			b.table[id].address = e.address
 		}
 	}
@@ -292,7 +316,7 @@ func (n *node) hear(a *node) {
 	}
 	// Who has lost all to one that took over copies from it.
 	if lost && !own {
-		n.primary, n.migrating, n.importing = a.id, map[int]string{}, map[int]string{}
+		n.primary, n.upstream, n.migrating, n.importing = a.id, a.address, map[int]string{}, map[int]string{}
 	}
 }
 
