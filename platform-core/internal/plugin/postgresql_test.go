@@ -114,6 +114,51 @@ func (s serverSetting) withUnit() string {
 	return s.Default + s.Unit
 }
 
+// What an Operation upgrades from is known after its version was set, too, and the way back leads there.
+func TestPostgreSQLUpgradesBetweenAllVersions(t *testing.T) {
+	b := loadPostgreSQL(t, "1.2.0")
+	variables := map[string]any{
+		"parameters": map[string]string{"version": "18", "acceptDataLoss": "true"},
+		// It is 18 already where the steps after the edit look.
+		"target": map[string]any{"application": "postgresql-shop", "version": "18", "members": `[["db-0"]]`},
+		"steps": map[string]any{
+			"check": map[string]any{"outputs": map[string]any{"from": "17"}},
+			"look":  map[string]any{"outputs": map[string]any{"from": "17", "to": "18"}},
+		},
+	}
+	for name, steps := range map[string]map[string]string{
+		"UpgradePaaS":     {"version": "18", "convert": "convert 17 18", "former-data": "undo 17 18", "former-version": "17"},
+		"RollBackUpgrade": {"version": "17", "put-back": "rollback 17 18", "later-data": "forward 17 18", "later-version": "18"},
+	} {
+		template, _ := b.Operation(name)
+		for step, want := range steps {
+			s, ok := template.Step(step)
+			if !ok {
+				t.Fatalf("%s has no step %q", name, step)
+			}
+			var words []string
+			if s.Engine != nil {
+				words = []string{s.Engine.With["version"]}
+			} else {
+				words = slices.Clone(s.Job.Command[1:])
+				if want := "zeroinfra/postgresql-upgrade:18"; s.Job.Image != want {
+					t.Errorf("%s: step %q has the image %s, want %s", name, step, s.Job.Image, want)
+				}
+			}
+			for i, word := range words {
+				text, err := template.Text(step, word, variables)
+				if err != nil {
+					t.Fatalf("%s: step %q: %v", name, step, err)
+				}
+				words[i] = text
+			}
+			if got := strings.Join(words, " "); got != want {
+				t.Errorf("%s: step %q is %q, want %q", name, step, got, want)
+			}
+		}
+	}
+}
+
 // The driver can do what the plugin promises.
 func TestPostgreSQLEntities(t *testing.T) {
 	b := loadPostgreSQL(t, "1.0.0")
