@@ -58,7 +58,7 @@ test-devcluster: deps ## The dev cluster itself: clusters of its own, their volu
 
 # What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, undoing and killing within what takes minutes, and
 # new versions of shipped plugins under load, of which test-unit shows that they change nothing that restarts.
-LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
+LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|PostgreSQLMajorUpgradeToTheNewest|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
 LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover|RedisSentinel|AgentsAtRest|ObjectStoragePools|OperatorKilledDuringFailover|FailoverOfANodeWithTheLeader)$$
 LONG := $(LONG)|^Test(OperatorKilledDuringCreation|NginxTLS|EverythingIsGone|RedisClusterRestore|RedisClusterIsMadeInTime|PostgreSQLPointInTime|RestoreDrill|RestoreInPlace|BackupsInObjectStorage|RedisClusterLife)$$
 LONG := $(LONG)|^TestRedisParameters$$/^(alone|tls|sentinel)$$

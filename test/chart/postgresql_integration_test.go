@@ -122,6 +122,8 @@ func (u *user) refusedPostgreSQL(t *testing.T, namespace, spec string) {
 		`extension "shop/plpython3u": name`:               {"pgcrypto", "plpython3u"},
 		`parameter "shared_bufers"`:                       {"replicas: 1", "replicas: 1\nparameters: {shared_bufers: 1GB}"},
 		`does not support version "16"`:                   {`"17"`, `"16"`},
+		`write 10.0.0.0/8, or /32 for this address alone`: {"replicas: 1", "replicas: 1\nhba: [{address: 10.0.0.1/8, method: reject}]"},
+		`must be all, or an address and the length`:       {"replicas: 1", "replicas: 1\nhba: [{address: '1::2::3/64', method: reject}]"},
 		`synchronous_commit cannot be off or local where`: {"replicas: 1", "replicas: 2\nparameters: {synchronous_commit: 'off'}"},
 	} {
 		refused(t, u.Create(t.Context(), postgresql(t, namespace, "bad", strings.Replace(spec, edit[0], edit[1], 1))), text)

@@ -244,7 +244,7 @@ func (p *pgInstance) everywhere(statement string) (map[string]string, error) {
 	p.Helper()
 	said := map[string]string{}
 	for _, m := range p.object().Status.Members {
-		out, err := run(p.ctx, p.space.name, m.Name, postgresqlComponent, "", "/usr/lib/postgresql/"+postgresqlVersion+"/bin/psql",
+		out, err := run(p.ctx, p.space.name, m.Name, postgresqlComponent, "", "/usr/lib/postgresql/"+p.object().Spec.Version+"/bin/psql",
 			"-X", "-A", "-t", "-q", "-h", "/zeroinfra/run", "-U", "postgres", "-c", statement)
 		if err != nil {
 			return nil, err

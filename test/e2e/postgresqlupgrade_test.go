@@ -24,10 +24,10 @@ const (
 	goodsSum = "SELECT md5(string_agg(n || s, ',' ORDER BY n)) FROM goods"
 )
 
-// postgresqlToUpgrade is a PostgreSQL of the older version with rows in it.
-func postgresqlToUpgrade(s *space, replicas int32) *pgInstance {
+// postgresqlToUpgrade is a PostgreSQL of an older version with rows in it.
+func postgresqlToUpgrade(s *space, version string, replicas int32) *pgInstance {
 	s.create(&databasev1.PostgreSQL{ObjectMeta: named("db"), Spec: databasev1.PostgreSQLSpec{
-		Version: "15", Replicas: replicas, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("1Gi")},
+		Version: version, Replicas: replicas, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("1Gi")},
 		Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB"},
 		DeletionPolicy: platformv1.DeletionPolicyDelete,
 	}})
@@ -107,7 +107,7 @@ func (p *pgInstance) saysOfUpgrade(reason string) {
 func TestPostgreSQLMajorUpgrade(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "pgmajor")
-	p := postgresqlToUpgrade(s, 2)
+	p := postgresqlToUpgrade(s, "15", 2)
 	super := p.pool(login{})
 	sum := p.asked(super, goodsSum)
 	p.wantRefused(p.tryUpdate(func(spec *databasev1.PostgreSQLSpec) { spec.Version = "17" }), "version cannot change by hand")
@@ -140,11 +140,46 @@ func TestPostgreSQLMajorUpgrade(t *testing.T) {
 	p.upgrades("again", "UpgradePaaS", "version", "17")
 	p.serves("17", 2)
 	p.answers(super, sum, goodsSum)
-	p.fails("twice", "version 17 can be reached from 15 alone", "UpgradePaaS", "version", "17")
+	p.fails("twice", "version 17 can be reached from an earlier one alone", "UpgradePaaS", "version", "17")
 	p.upgrades("commit", "CommitUpgrade")
 	p.saysOfUpgrade("Committed")
 	p.fails("late", "there is no upgrade that could be rolled back", "RollBackUpgrade", "acceptDataLoss", "true")
 	p.serves("17", 2)
+	p.answers(super, sum, goodsSum)
+}
+
+// TestPostgreSQLMajorUpgradeToTheNewest has a primary and a replica go from the version before the latest to that, back, and there again.
+func TestPostgreSQLMajorUpgradeToTheNewest(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "pgnewest")
+	p := postgresqlToUpgrade(s, "17", 1)
+	super := p.pool(login{})
+	sum := p.asked(super, goodsSum)
+	const counted = "SELECT (count(*) > 0)::text FROM pg_statistic s JOIN pg_class c ON c.oid = starelid WHERE relname = 'goods'"
+	p.exec(super, "ANALYZE goods")
+
+	// A table can lack what the one has that it inherits from, in this version alone.
+	p.exec(super, "CREATE TABLE child () INHERITS (goods)", "ALTER TABLE child ALTER n DROP NOT NULL")
+	p.fails("refused", "SET NOT NULL for public.child.n", "UpgradePaaS", "version", postgresqlNewest)
+	p.exec(super, "DROP TABLE child")
+
+	p.upgrades("upgrade", "UpgradePaaS", "version", postgresqlNewest)
+	p.serves(postgresqlNewest, 1)
+	p.answers(super, sum, goodsSum)
+	p.answers(super, "on", "SHOW data_checksums")
+	p.answers(super, "true", counted)
+	p.saysOfUpgrade("AwaitsCommit")
+	p.exec(super, "CREATE TABLE since (n int)")
+	p.upgrades("back", "RollBackUpgrade", "acceptDataLoss", "true")
+	p.serves("17", 1)
+	p.answers(super, sum, goodsSum)
+	p.refuses(super, `relation "since" does not exist`, "SELECT n::text FROM since")
+	p.upgrades("forget", "CommitUpgrade")
+	p.upgrades("again", "UpgradePaaS", "version", postgresqlNewest)
+	p.serves(postgresqlNewest, 1)
+	p.fails("twice", "version 18 can be reached from an earlier one alone", "UpgradePaaS", "version", postgresqlNewest)
+	p.upgrades("commit", "CommitUpgrade")
+	p.saysOfUpgrade("Committed")
 	p.answers(super, sum, goodsSum)
 }
 
@@ -153,7 +188,7 @@ func TestPostgreSQLMajorUpgrade(t *testing.T) {
 func TestPostgreSQLMajorUpgradeIsUndone(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "pgundone")
-	p := postgresqlToUpgrade(s, 1)
+	p := postgresqlToUpgrade(s, "15", 1)
 	super := p.pool(login{})
 	sum := p.asked(super, goodsSum)
 	started := "SELECT pg_postmaster_start_time()::text"
@@ -190,7 +225,7 @@ func TestOperatorKilledDuringMajorUpgrade(t *testing.T) {
 	// A spare replica, so that it takes as long as the Lease and not as a pod's start on top.
 	s.restoreOperator()
 	s.mustInstall(operatorName, "replicas=2")
-	p := postgresqlToUpgrade(s, 1)
+	p := postgresqlToUpgrade(s, "15", 1)
 	super := p.pool(login{})
 	sum := p.asked(super, goodsSum)
 	op := p.upgrade("upgrade", "UpgradePaaS", "version", "17")

@@ -406,4 +406,23 @@ func TestAReload(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 	a.gives("5MB", "SHOW work_mem")
+
+	// Rules of who may come are read as well: one that is none is said, and those of before stay.
+	a.put("postgresql.conf", string(configuration))
+	rules, err := os.ReadFile(a.path("pg_hba.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.put("pg_hba.conf", string(rules)+"host all all 10.0.0.0/33 reject\n")
+	if err := a.do("reload"); err == nil || !strings.Contains(err.Error(), "line 4 of pg_hba.conf") {
+		t.Errorf("it says %v", err)
+	}
+	if err := pooler("float"); err != nil {
+		t.Error(err)
+	}
+	a.put("pg_hba.conf", strings.Replace(string(rules), "host all", "host all zeroinfra_pooler all reject\nhost all", 1))
+	a.must("reload")
+	if err := pooler("float"); err == nil {
+		t.Error("who is kept out comes in")
+	}
 }

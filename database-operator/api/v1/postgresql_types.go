@@ -11,11 +11,13 @@ import (
 )
 
 // PostgreSQLSpec describes a PostgreSQL server, or a primary with its replicas.
+// +kubebuilder:validation:XValidation:rule="!has(self.hba) || has(self.tls) && self.tls.enabled || self.hba.all(r, r.type != 'hostssl')",message="a rule of hba with type hostssl needs tls.enabled: without TLS it would never match"
+// +kubebuilder:validation:XValidation:rule="!has(self.hba) || !has(self.tls) || !self.tls.enabled || self.hba.all(r, r.type != 'hostnossl')",message="with tls.enabled nobody is let in without TLS, and a rule of hba with type hostnossl would never match: take it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || !has(self.synchronous.replicas) || self.synchronous.replicas <= (has(self.replicas) ? self.replicas : 0)",message="synchronous.replicas cannot be above replicas: nobody would be there to have the copies. Raise replicas, or lower synchronous.replicas"
 // +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an object that is made, and immutable: make another one from the other backup"
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.adoptVolumes) || size(self.adoptVolumes) == 0",message="restoreFrom and adoptVolumes say both where the data comes from: take one of them out"
 type PostgreSQLSpec struct {
-	// version of PostgreSQL: 15 or 17, of which the plugin has the latest minor release. It changes by an Operation UpgradePaaS, which upgrades the
+	// version of PostgreSQL: 15, 17 or 18, of which the plugin has the latest minor release. It changes by an Operation UpgradePaaS, which upgrades the
 	// data, and by RollBackUpgrade: a server cannot read the data of another major version. By hand it cannot change while running is true.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]$`
@@ -62,6 +64,13 @@ type PostgreSQLSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Databases []PostgreSQLDatabase `json:"databases,omitempty"`
+	// hba are rules of pg_hba.conf: who may come from where, and how he shows who he is. The first that fits counts. Before them PostgreSQL lets in the
+	// engine's own roles, postgres among them, by their passwords; whom none fits it lets in by his password. They are reloaded: sessions that there
+	// are go on.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	HBA []PostgreSQLHBARule `json:"hba,omitempty"`
 	// pooler has PgBouncer keep sessions with the primary for many clients, which wait while another server becomes the primary, and see no
 	// error. None when left out; it can be added and taken out at any time.
 	// +optional
@@ -80,6 +89,7 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!('archive.addressing' in self)",message="set spec.archive.addressing in place of the parameter archive.addressing"
 	// +kubebuilder:validation:XValidation:rule="!('archive.accessKey' in self)",message="set spec.archive.accessKey in place of the parameter archive.accessKey"
 	// +kubebuilder:validation:XValidation:rule="!('archive.timeout' in self)",message="set spec.archive.timeout in place of the parameter archive.timeout"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(name, name.startsWith('hba.'))",message="set spec.hba in place of parameters hba.*"
 	// +kubebuilder:validation:XValidation:rule="!('ssl' in self)",message="set spec.tls.enabled in place of the parameter ssl"
 	Parameters platformv1.Parameters `json:"parameters,omitempty"`
 	// archive has the primary keep its write-ahead log in a bucket, for restores to any point in time. The condition Archiving says how that goes.

@@ -63,6 +63,7 @@ func TestCreatePostgreSQL(t *testing.T) {
 		"parameter of shortage":          {"b", `parameters: {synchronous.shortage: wait}`, "set spec.synchronous.shortage in place"},
 		"parameter of standbys":          {"b", `parameters: {synchronous_standby_names: "*"}`, "set spec.synchronous in place"},
 		"parameter ssl":                  {"b", `parameters: {ssl: "on"}`, "set spec.tls.enabled in place"},
+		"parameter of a rule":            {"b", `parameters: {hba.01: host all all all reject}`, "set spec.hba in place of parameters hba.*"},
 		"pooler":                         {"i", `pooler: {replicas: 10, mode: Session, parameters: {default_pool_size: 5}, service: {type: LoadBalancer}}`, ""},
 		"pooler of defaults":             {"j", `pooler: {}`, ""},
 		"no poolers":                     {"b", `pooler: {replicas: 0}`, "spec.pooler.replicas"},
@@ -82,6 +83,47 @@ func TestCreatePostgreSQL(t *testing.T) {
 		"issuer without a name":          {"b", `tls: {enabled: true, issuerRef: {kind: Issuer}}`, "spec.tls.issuerRef.name"},
 		"replicas that are no number":    {"b", `replicas: two`, "spec.replicas"},
 		"parameters that are no mapping": {"b", `parameters: [a]`, "spec.parameters"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			testkit.Refused(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), testkit.Strict), c.want)
+		})
+	}
+}
+
+// fullHBA has rules of all types and methods, with TLS.
+const fullHBA = `{tls: {enabled: true, issuerRef: {name: x}}, hba: [{method: reject}, {type: hostssl, databases: [shop, "a.b-c"], users: [app, +readers], address: "fd00::/8", method: cert},
+  {type: host, address: 10.255.0.0/16, method: scram-sha-256}, {address: "::/0", method: reject}, {address: 0.0.0.0/0, method: reject}]}`
+
+func TestCreatePostgreSQLWithRules(t *testing.T) {
+	namespace := env.Namespace(t)
+	rule := func(text string) string { return `hba: [` + text + `]` }
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"rules":                     {"rules", fullHBA, ""},
+		"rules without TLS":         {"plain", rule(`{type: hostnossl, method: scram-sha-256}, {address: all, method: reject}`), ""},
+		"as many as there can be":   {"many", rule(strings.Repeat(`{method: reject}, `, 31) + `{method: reject}`), ""},
+		"more than there can be":    {"b", rule(strings.Repeat(`{method: reject}, `, 32) + `{method: reject}`), "spec.hba"},
+		"method trust":              {"b", rule(`{method: trust}`), `supported values: "scram-sha-256", "reject", "cert"`},
+		"method md5":                {"b", rule(`{method: md5}`), "spec.hba[0].method"},
+		"no method":                 {"b", rule(`{address: all}`), "spec.hba[0].method"},
+		"type local":                {"b", rule(`{type: local, method: reject}`), `supported values: "host", "hostssl", "hostnossl"`},
+		"hostssl without TLS":       {"b", rule(`{type: hostssl, method: reject}`), "hostssl needs tls.enabled"},
+		"hostnossl with TLS":        {"b", `{tls: {enabled: true}, ` + rule(`{type: hostnossl, method: reject}`) + `}`, "hostnossl would never match"},
+		"cert without TLS":          {"b", rule(`{method: cert}`), "method cert needs type hostssl"},
+		"an address without length": {"b", rule(`{address: 10.0.0.1, method: reject}`), "address must be all, or an address and the length of its network"},
+		"too long a network":        {"b", rule(`{address: 10.0.0.0/33, method: reject}`), "address must be all, or an address"},
+		"no such address":           {"b", rule(`{address: 10.0.256.0/24, method: reject}`), "address must be all, or an address"},
+		"too long a network of six": {"b", rule(`{address: "fd00::/129", method: reject}`), "address must be all, or an address"},
+		"name of a host":            {"b", rule(`{address: example.com, method: reject}`), "address must be all, or an address"},
+		"a second rule in a name":   {"b", rule(`{databases: ["a all all trust\nhost b"], method: reject}`), "spec.hba[0].databases[0]"},
+		"a quote in a name":         {"b", rule(`{databases: ['a"b'], method: reject}`), "spec.hba[0].databases[0]"},
+		"a blank in a role":         {"b", rule(`{users: ["a b"], method: reject}`), "spec.hba[0].users[0]"},
+		"a comma in a role":         {"b", rule(`{users: ["a,b"], method: reject}`), "spec.hba[0].users[0]"},
+		"a pattern":                 {"b", rule(`{users: ["/^a"], method: reject}`), "spec.hba[0].users[0]"},
+		"keyword for databases":     {"b", rule(`{databases: [replication], method: reject}`), "are keywords of pg_hba.conf: name databases"},
+		"keyword for roles":         {"b", rule(`{users: [samerole], method: reject}`), "are keywords of pg_hba.conf: name roles"},
+		"the superuser":             {"b", rule(`{users: [postgres], method: reject}`), "are the engine's own"},
+		"the role of replicas":      {"b", rule(`{users: [zeroinfra_replication], method: reject}`), "are the engine's own"},
+		"options":                   {"b", rule(`{method: cert, options: {map: x}}`), "spec.hba[0].options"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			testkit.Refused(t, env.Client.Create(t.Context(), postgresql(t, namespace, c.name, c.spec), testkit.Strict), c.want)

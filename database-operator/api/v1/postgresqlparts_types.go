@@ -106,3 +106,61 @@ const (
 	// PoolStatement: until the statement ends; there are no transactions of several.
 	PoolStatement PoolMode = "Statement"
 )
+
+// PostgreSQLHBARule is a rule of pg_hba.conf. It fits a connection that is of its type, to one of its databases, by one of its users, from its address.
+// +kubebuilder:validation:XValidation:rule="self.method != 'cert' || self.type == 'hostssl'",message="method cert needs type hostssl: only with TLS does a client show a certificate"
+type PostgreSQLHBARule struct {
+	// type: any connection over the network (host), only those with TLS (hostssl), or only those without (hostnossl). Default host.
+	// +optional
+	// +kubebuilder:default=host
+	Type HBAType `json:"type,omitempty"`
+	// databases by name; all when left out.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=30
+	// +kubebuilder:validation:items:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="!self.exists(d, d in ['all', 'sameuser', 'samerole', 'samegroup', 'replication'])",message="all, sameuser, samerole, samegroup and replication are keywords of pg_hba.conf: name databases, or leave databases out for all"
+	Databases []string `json:"databases,omitempty"`
+	// users are roles by name, each with a plus sign before it for whoever is a member of it; all when left out.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=30
+	// +kubebuilder:validation:items:Pattern=`^[+]?[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="!self.exists(u, u in ['all', '+all', 'sameuser', 'samerole', 'samegroup', 'replication'])",message="all, sameuser, samerole, samegroup and replication are keywords of pg_hba.conf: name roles, or leave users out for all"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(u, u == 'postgres' || u.startsWith('zeroinfra_'))",message="postgres and what begins with zeroinfra_ are the engine's own, which are let in by their passwords before any rule: name others"
+	Users []string `json:"users,omitempty"`
+	// address: all, or a network such as 10.0.0.0/8, 10.1.2.3/32 or fd00::/8. Default all.
+	// +optional
+	// +kubebuilder:default=all
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="self == 'all' || self.matches('^(([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])[.]){3}([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])/([0-9]|[12][0-9]|3[0-2])$') || self.matches('^[0-9a-fA-F:]*:[0-9a-fA-F:]*/([0-9]|[1-9][0-9]|1[01][0-9]|12[0-8])$')",message="address must be all, or an address and the length of its network such as 10.0.0.0/8 or fd00::/8"
+	Address string `json:"address,omitempty"`
+	// method: he needs his password (scram-sha-256), he is refused (reject), or, with type hostssl, he shows a certificate of the CA in the binding
+	// Secret that has the role as its common name (cert).
+	// +required
+	Method HBAMethod `json:"method"`
+}
+
+// HBAType says which connections a rule is for.
+// +kubebuilder:validation:Enum=host;hostssl;hostnossl
+type HBAType string
+
+// Types of rules.
+const (
+	HBATypeHost      HBAType = "host"
+	HBATypeHostSSL   HBAType = "hostssl"
+	HBATypeHostNoSSL HBAType = "hostnossl"
+)
+
+// HBAMethod says how a client shows who it is.
+// +kubebuilder:validation:Enum=scram-sha-256;reject;cert
+type HBAMethod string
+
+// Methods of rules.
+const (
+	HBAMethodSCRAM  HBAMethod = "scram-sha-256"
+	HBAMethodReject HBAMethod = "reject"
+	HBAMethodCert   HBAMethod = "cert"
+)

@@ -3,7 +3,7 @@
 #
 # postgresql-upgrade brings the data of a volume from one major version to another, and back.
 #
-#   check HOST FROM TO MEMBERS  asks the primary, which serves, what would be in the way of it; it changes nothing
+#   check HOST FROM TO MEMBERS  asks the primary, which serves, what would be in the way of it, and says from which version it goes; it changes nothing
 #   convert FROM TO             makes data of version TO beside that of FROM, compares both, and puts it in the other's place, which stays beside
 #   undo FROM TO                takes back what convert did, and drops what it made: for data that nobody has written to
 #   rollback FROM TO            puts the data of before back in its place; that of version TO stays beside
@@ -13,6 +13,8 @@
 # names that count only when they are whole, and the mark in the data says what it is.
 set -eu
 dir=/data data=/data/pgdata before=/data/pgdata.before after=/data/pgdata.after fresh=/data/pgdata.upgrade
+# source is what pg_upgrade reads: the data, or a copy of it where that has what the other version's programs do not know.
+source=$data copy=/data/pgdata.upgrade.source
 mark=zeroinfra.upgrade said=${TERMINATION_LOG:-/dev/termination-log}
 # What a server needs beside the data: its log for a few minutes, and catalogs of its own, in KiB.
 margin=196608
@@ -95,7 +97,8 @@ SELECT 'relation ' || nspname || '.' || relname || ' ' || relkind::text || ' ' |
 SELECT 'rows ' || nspname || '.' || relname || ' ' || (xpath('/row/c/text()', query_to_xml(format('SELECT count(*) AS c FROM ONLY %I.%I', nspname, relname), false, true, '')))[1]::text
   FROM :objects WHERE (relkind = 'r' OR relkind = 'm' AND relispopulated) AND pg_relation_size(oid) <= 8388608;
 SELECT 'functions ' || count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema';
-SELECT 'constraints ' || count(*) FROM pg_constraint x JOIN pg_namespace n ON n.oid = connamespace WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema';
+-- What is not null is a constraint by itself only in later versions.
+SELECT 'constraints ' || count(*) FROM pg_constraint x JOIN pg_namespace n ON n.oid = connamespace WHERE contype <> 'n' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema';
 SELECT 'triggers ' || count(*) FROM pg_trigger WHERE NOT tgisinternal;
 SELECT 'extensions ' || count(*) FROM pg_extension;
 SELECT 'large objects ' || count(*) FROM pg_largeobject_metadata;
@@ -111,6 +114,7 @@ check() {
   [ ! -e /zeroinfra/certs/ca.crt ] || export PGSSLMODE=verify-ca PGSSLROOTCERT=/zeroinfra/certs/ca.crt
   share=/usr/share/postgresql/$to/extension libraries=/usr/lib/postgresql/$to/lib
   is=$(echo "SHOW server_version_num" | ask "$to" postgres | sed 's/....$//')
+  [ "$is" -lt "$to" ] || refuse "the primary runs version $is, and version $to can be reached from an earlier one alone"
   [ "$is" = "$from" ] || refuse "the primary runs version $is, and version $to can be reached from $from alone"
   replicas=$(($(echo "$members" | grep -o '"' | wc -l) / 2 - 1))
   ask "$to" postgres >"$work/wrong" <<SQL
@@ -146,13 +150,19 @@ SQL
 SELECT format('a column of database %I has a type whose values another version cannot read: %s', current_database(), string_agg(format('%I.%I.%I (%s)', n.nspname, c.relname, a.attname, t.typname), ', '))
   FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_type t ON t.oid = a.atttypid
   WHERE NOT a.attisdropped AND c.relkind IN ('r', 'm', 'i') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-  AND t.typname IN ('aclitem', '_aclitem', 'regcollation', 'regconfig', 'regdictionary', 'regnamespace', 'regoper', 'regoperator', 'regproc', 'regprocedure') AND t.typnamespace = 'pg_catalog'::regnamespace
+  AND (current_setting('server_version_num')::int < 160000 AND t.typname IN ('aclitem', '_aclitem') OR t.typname IN ('regcollation', 'regconfig', 'regdictionary', 'regnamespace', 'regoper', 'regoperator', 'regproc', 'regprocedure')) AND t.typnamespace = 'pg_catalog'::regnamespace
   HAVING count(*) > 0;
 SELECT format('an index of database %I is not valid: rebuild or drop %s', current_database(), string_agg(x.indexrelid::regclass::text, ', '))
   FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid WHERE c.relkind = 'i' AND NOT x.indisvalid HAVING count(*) > 0;
 SQL
+    [ "$from" -ge 18 ] || [ "$to" -lt 18 ] || ask "$to" "$name" >>"$work/wrong" <<'SQL'
+SELECT format('a column of database %I can be null in a table and not in the one that it inherits from: ALTER TABLE … ALTER … SET NOT NULL for %s', current_database(), string_agg(format('%I.%I.%I', n.nspname, c.relname, a.attname), ', '))
+  FROM pg_inherits i JOIN pg_attribute a ON a.attrelid = i.inhrelid JOIN pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE p.attnum > 0 AND p.attnotnull AND NOT a.attnotnull HAVING count(*) > 0;
+SQL
   done <"$work/databases"
   [ ! -s "$work/wrong" ] || refuse "$(awk 'NR > 1 { printf "; " } { printf "%s", $0 }' "$work/wrong")"
+  echo "from=$from" >"$said"
 }
 
 # finish puts fresh data, which is whole, in its place.
@@ -182,7 +192,7 @@ fit() {
 # upgrade FROM TO FLAG... runs the program itself.
 upgrade() {
   from=$1 to=$2; shift 2
-  (cd "$work" && "$(programs "$to")/pg_upgrade" -b "$(programs "$from")" -B "$(programs "$to")" -d "$data" -D "$fresh" -U postgres -s "$work" -j 2 \
+  (cd "$work" && "$(programs "$to")/pg_upgrade" -b "$(programs "$from")" -B "$(programs "$to")" -d "$source" -D "$fresh" -U postgres -s "$work" -j 2 \
     -o "-c hba_file=$work/hba.conf -c max_locks_per_transaction=512 $(archiving)" -O "-c hba_file=$work/hba.conf -c max_locks_per_transaction=512" "$@") >"$work/out" 2>&1
 }
 
@@ -192,6 +202,7 @@ broken() {
   why=$(find "$fresh/pg_upgrade_output.d" -name '*.log' -exec grep -h -E 'ERROR:|FATAL:' {} + 2>/dev/null | sed 's/^.*\(ERROR\|FATAL\): *//' | sort -u | head -n 4 | awk '{ printf "%s; ", $0 }')
   [ -n "$why" ] || why=$(grep -v -E 'ok *$|^ *$|^-+$|^Failure|^Performing' "$work/out" | tail -n 8 | awk '{ printf "%s ", $0 }')
   cat "$work/out" >&2
+  drop "$copy"
   drop "$fresh"
   refuse "pg_upgrade $1: $(echo "$why" | cut -c 1-500)"
 }
@@ -202,9 +213,32 @@ mode() {
     echo clone
     return
   fi
-  need=$(($(du -sk "$data" | cut -f 1) - $(du -sk "$data/pg_wal" | cut -f 1) + margin)) free=$(room)
-  [ "$free" -ge "$need" ] || { drop "$fresh"; refuse "the volume lacks $(((need - free) / 1024 + 1)) MiB of room for a copy of the data, which takes $((need / 1024)) MiB: let storage.size grow"; }
+  roomy $(($(du -sk "$data" | cut -f 1) - $(du -sk "$data/pg_wal" | cut -f 1)))
   echo copy
+}
+
+# roomy KIB refuses a volume that has no room for a copy.
+roomy() {
+  need=$(($1 + margin)) free=$(room)
+  [ "$free" -ge "$need" ] || { drop "$fresh"; refuse "the volume lacks $(((need - free) / 1024 + 1)) MiB of room for a copy of the data, which takes $((need / 1024)) MiB: let storage.size grow"; }
+}
+
+# versioned says whether columns have an option that tells since when they are as they are, which later minor releases of some versions note, and
+# whether the other version's server would refuse it.
+versioned() { grep -q pg_attver "$(programs "$1")/postgres" && ! grep -q pg_attver "$(programs "$2")/postgres"; }
+
+# apart makes a copy of the data without that option, for pg_upgrade to take the files of: that of before is not touched.
+apart() {
+  roomy "$(du -sk "$data" | cut -f 1)"
+  cp -a "$data" "$copy"
+  source=$copy
+  serve "$1" "$copy"
+  databases "$1" | while read -r name; do
+    ask "$1" "$name" <<'SQL'
+UPDATE pg_attribute SET attoptions = nullif(ARRAY(SELECT o FROM unnest(attoptions) o WHERE o !~ '^pg_attver='), '{}') WHERE attoptions::text ~ 'pg_attver=';
+SQL
+  done
+  rest "$1" "$copy"
 }
 
 # mend rebuilds indexes that are in an order which the other version's libraries may have changed, and counts them.
@@ -245,6 +279,7 @@ convert() {
     report
     return
   fi
+  drop "$copy"
   drop "$fresh"
   free=$(room)
   [ "$free" -ge "$margin" ] || refuse "the volume lacks $(((margin - free) / 1024 + 1)) MiB of room to begin with: let storage.size grow"
@@ -255,10 +290,17 @@ convert() {
   rest "$from" "$data"
   "$(programs "$to")/initdb" -D "$fresh" -U postgres --auth-local=peer --auth-host=reject --encoding=UTF8 --locale=C.UTF-8 --data-checksums >"$work/initdb" 2>&1 ||
     { cat "$work/initdb" >&2; refuse "initdb of version $to failed"; }
-  how=$(mode "$from" "$to") || exit 1
-  upgrade "$from" "$to" --check "--$how" || broken "says that the data cannot be upgraded"
+  if versioned "$from" "$to"; then
+    apart "$from"
+    how=copy by=link
+  else
+    how=$(mode "$from" "$to") || exit 1
+    by=$how
+  fi
+  upgrade "$from" "$to" --check "--$by" || broken "says that the data cannot be upgraded"
   tell "the data is upgraded from $from to $to by $how"
-  upgrade "$from" "$to" "--$how" || broken "failed"
+  upgrade "$from" "$to" "--$by" || broken "failed"
+  drop "$copy"
   tell "what version $to has is compared"
   serve "$to" "$fresh"
   contents "$to" >"$work/has"
@@ -292,6 +334,7 @@ report() {
 undo() {
   from=$1 to=$2
   alone
+  drop "$copy"
   if [ -e "$before" ]; then
     if [ -e "$data" ]; then
       [ "$(version "$data")" = "$to" ] && [ "$(version "$before")" = "$from" ] || refuse "the data is of version $(version "$data") and that beside it of $(version "$before"): nothing is put back"

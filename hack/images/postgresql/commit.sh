@@ -11,5 +11,5 @@ if [ -e "$mark" ]; then
   mv "$mark.new" "$mark"
   sync "$dir/pgdata"
 fi
-rm -rf "$dir/pgdata.before" "$dir/pgdata.after" "$dir/pgdata.upgrade"
+rm -rf "$dir/pgdata.before" "$dir/pgdata.after" "$dir/pgdata.upgrade" "$dir/pgdata.upgrade.source"
 sync "$dir"

@@ -64,8 +64,12 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	if rendered.TLS != nil {
 		p.TLS = &rendered.TLS.TLS
 	}
-	for _, file := range rendered.Files {
-		p.Files = append(p.Files, b.withParameters(&b.Components.Components[index], file, v))
+	for i, file := range rendered.Files {
+		whole, err := b.withParameters(&b.Components.Components[index], file, v)
+		if err != nil {
+			return plan.Plan{}, &leafError{path: componentPath(index, "files").Index(i), err: fmt.Errorf("cannot write file %q: %w", file.Path, err)}
+		}
+		p.Files = append(p.Files, whole)
 	}
 	b.planEntities(&p, &b.Components.Components[index], v)
 	if c := &b.Components.Components[index]; v.Component.Monitoring && len(c.Monitoring.Queries) > 0 {
@@ -100,22 +104,58 @@ func checkFile(file plan.File) error {
 	return err
 }
 
-func (b *Bundle) withParameters(component *Component, file File, v placeholder.Values) plan.File {
+// withParameters is the file with the parameters that it takes in, at their place.
+func (b *Bundle) withParameters(component *Component, file File, v placeholder.Values) (plan.File, error) {
 	parameters := b.Parameters(component)
 	if file.Parameters.None() || parameters == nil {
-		return file.File
+		return file.File, nil
 	}
+	at, err := file.place()
+	if err != nil {
+		return plan.File{}, err
+	}
+	var taken []plan.Entry
 	for _, name := range slices.Sorted(maps.Keys(v.Params)) {
 		if !file.Parameters.Takes(name) {
 			continue
 		}
+		words, err := file.words(parameters, name, v.Params[name])
+		if err != nil {
+			return plan.File{}, err
+		}
 		entry := plan.Entry{Key: name, Dynamic: parameters.Dynamic(name)}
-		for _, word := range parameters.words(name, v.Params[name]) {
+		for _, word := range words {
 			entry.Args = append(entry.Args, podtext.Escape(word))
 		}
-		file.Entries = append(file.Entries, entry)
+		taken = append(taken, entry)
 	}
-	return file.File
+	file.Entries = slices.Insert(file.Entries, at, taken...)
+	return file.File, nil
+}
+
+// place is where in the entries that are there the parameters come.
+func (f *File) place() (int, error) {
+	if f.Parameters.After == "" {
+		return len(f.Entries), nil
+	}
+	for i := len(f.Entries) - 1; i >= 0; i-- {
+		if f.Entries[i].Key == f.Parameters.After {
+			return i + 1, nil
+		}
+	}
+	return 0, fmt.Errorf("the parameters come after the entry %q, which is left out: have one with that key whatever its \"when\" gives", f.Parameters.After)
+}
+
+// words are the values of the entry that a parameter becomes.
+func (f *File) words(parameters *Parameters, name, value string) ([]string, error) {
+	if f.Parameters.Form == "" {
+		return parameters.words(name, value), nil
+	}
+	line, err := f.Parameters.Form.Line(value)
+	if err != nil {
+		return nil, fmt.Errorf("parameter %q %w", name, err)
+	}
+	return []string{line}, nil
 }
 
 // environments are those of all that a plan runs.

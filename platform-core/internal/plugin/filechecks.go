@@ -15,18 +15,48 @@ func (l *loader) checkFiles(path document.Path, c *Component) {
 	for i, f := range c.Files {
 		at := path.Index(i)
 		l.checkFileParameters(at.With("parameters"), c, f.Parameters)
+		l.checkPlace(at.With("parameters"), &f)
 		for j, entry := range f.Entries {
 			l.checkEntry(at.With("entries").Index(j), c, &f, entry)
 		}
-		if f.Format == plan.FormatText && !f.Parameters.None() {
-			l.wrong(at.With("parameters"), "is not allowed in a file of format text, which would not escape them: give them a file of their own")
+		switch isText, hasForm := f.Format == plan.FormatText, f.Parameters.Form != ""; {
+		case isText && !hasForm && !f.Parameters.None():
+			l.wrong(at.With("parameters"), "is not allowed in a file of format text, which would not escape them: say in which form they are lines of it, or give them a file of their own")
+		case !isText && hasForm:
+			l.wrong(at.With("parameters").With("form"), "is for a file of format text: %s escapes values itself", f.Format)
+		case hasForm:
+			l.formed(c, &f.Parameters)
 		}
 	}
 	l.checkWritten(path, c)
 }
 
+// checkPlace: parameters come after an entry that is there.
+func (l *loader) checkPlace(at document.Path, f *File) {
+	after := f.Parameters.After
+	if after != "" && !slices.ContainsFunc(f.Entries, func(e plan.Entry) bool { return e.Key == after }) {
+		l.wrong(at.With("after"), "is %q, and no entry of the file has that key%s", after, nearest(after, names(f.Entries, func(e plan.Entry) string { return e.Key })))
+	}
+}
+
+// formed has parameters refused whose values are no lines of the form that their file asks for.
+func (l *loader) formed(c *Component, taken *FileParameters) {
+	set := l.parameters[c.Parameters]
+	if set == nil {
+		return
+	}
+	for _, name := range l.parameterNames(set) {
+		if taken.Takes(name) {
+			set.forms[name] = taken.Form
+		}
+	}
+}
+
 func (l *loader) checkEntry(at document.Path, c *Component, f *File, entry plan.Entry) {
 	l.checkSecret(at.With("secret"), c, entry.Secret)
+	if entry.Dynamic && c.Process.Reload == nil {
+		l.wrong(at.With("dynamic"), "says that a reload takes over a change of the entry, and the process has none: add process.reload")
+	}
 	if f.Format == plan.FormatText {
 		l.checkText(at, entry)
 	}
@@ -191,20 +221,33 @@ func (l *loader) checkDynamic() {
 	}
 }
 
-// checkDynamicPlaceholders: what a placeholder makes of a parameter is no dynamic entry, wherever it is.
+// checkDynamicPlaceholders: what a placeholder makes of a dynamic parameter is in an entry that is dynamic itself, or a change of it would restart
+// the process.
 func (l *loader) checkDynamicPlaceholders(component int, file *parameterFile) {
 	templates := l.components.tree.templates
 	for _, key := range slices.Sorted(maps.Keys(templates)) {
 		path := templates[key].path
 		// A change of the probe restarts nothing.
-		if !path.Below(componentPath(component)) || path.Below(componentPath(component, "probe")) {
+		if !path.Below(componentPath(component)) || path.Below(componentPath(component, "probe")) || l.inDynamicEntry(component, path) {
 			continue
 		}
 		names, _ := templates[key].Parameters()
 		for _, name := range names {
 			if file.Dynamic(name) {
-				l.wrong(path, "uses the dynamic parameter %q: a change of it would restart the process, take it out of \"dynamic\"", name)
+				l.wrong(path, "uses the dynamic parameter %q: a change of it would restart the process, take it out of \"dynamic\" or have the entry say dynamic: true", name)
 			}
 		}
 	}
+}
+
+// inDynamicEntry says whether a path leads into an entry of a file that a reload takes over.
+func (l *loader) inDynamicEntry(component int, path document.Path) bool {
+	for i, file := range l.components.Components.Components[component].Files {
+		for j, entry := range file.Entries {
+			if entry.Dynamic && path.Below(componentPath(component, "files").Index(i).With("entries").Index(j)) {
+				return true
+			}
+		}
+	}
+	return false
 }

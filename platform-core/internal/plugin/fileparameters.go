@@ -8,6 +8,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/zeroinfra/platform-core/internal/plugin/lineform"
 )
 
 // FileParameters says which parameters a file takes in: All, those of a list, or those that are not in a list.
@@ -17,6 +19,11 @@ type FileParameters struct {
 	Match []string `json:"match,omitempty"`
 	// Except takes all others.
 	Except []string `json:"except,omitempty"`
+	// After is the key of the entry that they come after, of several the last; the last of all when empty.
+	After string `json:"after,omitempty"`
+	// Form is what each value has to be, which is written as a line of its own: for a file of format text, whose lines nobody else escapes. Empty
+	// for values that the format of the file escapes.
+	Form lineform.Form `json:"form,omitempty"`
 }
 
 // allParameters is how a file says that it takes in every parameter.

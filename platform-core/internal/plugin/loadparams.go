@@ -14,6 +14,7 @@ import (
 	"cuelang.org/go/cue/errors"
 
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/lineform"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
@@ -176,7 +177,7 @@ func (l *loader) compileSchema(key, source string) *Parameters {
 		return nil
 	}
 	l.checkPatterns(key, source)
-	parameters := &Parameters{plugin: l.manifest.Name, ctx: ctx, byVersion: map[string]map[string]parameter{}}
+	parameters := &Parameters{plugin: l.manifest.Name, ctx: ctx, byVersion: map[string]map[string]parameter{}, forms: map[string]lineform.Form{}}
 	if !root.LookupPath(cue.MakePath(cue.Def(commonDefinition))).Exists() {
 		l.fail(PartParams, key, 1, "the definition %s is missing: it lists the parameters of all versions", commonDefinition)
 		return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
+	"github.com/zeroinfra/platform-core/internal/plugin/lineform"
 )
 
 // Parameters is a compiled set of parameters: what a user may set, for each version of the middleware.
@@ -24,6 +25,8 @@ type Parameters struct {
 	mu        sync.Mutex
 	ctx       *cue.Context
 	byVersion map[string]map[string]parameter
+	// forms of the values that become lines of a file, by parameter.
+	forms map[string]lineform.Form
 }
 
 // parameter is one field of the schema. A value is parsed from text as the kinds ask
@@ -62,6 +65,11 @@ func (p *Parameters) check(version, name, value string) string {
 		return fmt.Sprintf("parameter %q has a value of %d characters: at most %d are allowed", name, len(value), maxValueLength)
 	case !p.allows(field.constraint, value):
 		return fmt.Sprintf("parameter %q has value %q: it must be %s", name, shorten(value), field.allowed)
+	}
+	if form, ok := p.forms[name]; ok {
+		if _, err := form.Line(value); err != nil {
+			return fmt.Sprintf("parameter %q %v", name, err)
+		}
 	}
 	return ""
 }

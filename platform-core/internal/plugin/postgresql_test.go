@@ -16,72 +16,144 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-var postgresqlFolder = filepath.Join("..", "..", "..", "database-operator", "plugins", "postgresql", "1.0.0")
+var (
+	postgresqlVersions = filepath.Join("..", "..", "..", "database-operator", "plugins", "postgresql")
+	postgresqlFolder   = filepath.Join(postgresqlVersions, "1.0.0")
+)
 
-func loadPostgreSQL(t *testing.T) *Bundle {
+func loadPostgreSQL(t *testing.T, version string) *Bundle {
 	t.Helper()
-	sources, errs := LoadFolder(os.DirFS(postgresqlFolder), "postgresql")
+	folder, errs := LoadVersion(os.DirFS(postgresqlVersions), "postgresql", version)
 	if len(errs) > 0 {
 		t.Fatal(list(errs))
 	}
-	b, errs := Load(sources)
+	b, errs := Load(folder.Sources)
 	if len(errs) > 0 {
 		t.Fatal(list(errs))
 	}
 	return b
 }
 
-// What pg_settings of the real servers lists is in the schema, with a default that it allows and in force when the server says so, or reserved with
+// serverSetting is what pg_settings of a real server lists.
+type serverSetting struct{ Name, Unit, Context, Default string }
+
+// serverSettings reads what the server of a version lists, from the folder of the first version of the plugin that has it.
+func serverSettings(t *testing.T, version string) []serverSetting {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(postgresqlVersions, "*", "testdata", "settings-"+version+".json"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("settings of version %s are in %v, %v", version, found, err)
+	}
+	data, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var server []serverSetting
+	if err := json.Unmarshal(data, &server); err != nil {
+		t.Fatal(err)
+	}
+	if len(server) < 350 {
+		t.Fatalf("%s: the server lists %d parameters", version, len(server))
+	}
+	return server
+}
+
+// What pg_settings of the real servers lists is in the schema, with a default that it allows and in force when the servers say so, or reserved with
 // a reason; and the schema has nothing that the server does not know.
 func TestPostgreSQLParametersAreComplete(t *testing.T) {
-	b := loadPostgreSQL(t)
-	c, _ := b.Component("postgresql")
-	parameters := b.Parameters(c)
-	for _, version := range b.Manifest.SupportedVersions {
-		data, err := os.ReadFile(filepath.Join(postgresqlFolder, "testdata", "settings-"+version+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var server []struct{ Name, Unit, Context, Default string }
-		if err := json.Unmarshal(data, &server); err != nil {
-			t.Fatal(err)
-		}
-		if len(server) < 350 {
-			t.Fatalf("%s: the server lists %d parameters", version, len(server))
-		}
-		known := map[string]bool{}
-		for _, setting := range server {
-			known[setting.Name] = true
-			if parameters.reserved(setting.Name) != "" {
-				continue
-			}
-			if !slices.Contains(parameters.Names(version), setting.Name) {
-				t.Errorf("%s: nothing is said of %q", version, setting.Name)
-				continue
-			}
-			if dynamic := setting.Context != "postmaster"; parameters.Dynamic(setting.Name) != dynamic {
-				t.Errorf("%s: a reload takes %q over: %v", version, setting.Name, dynamic)
-			}
-			value := setting.Default
-			// The server lists it without its unit.
-			number, err := strconv.Atoi(value)
-			switch {
-			case value == "0" || value == "-1":
-			case setting.Unit == "8kB" && err == nil:
-				value = fmt.Sprintf("%dkB", 8*number)
-			case setting.Unit != "":
-				value += setting.Unit
-			}
-			if message := parameters.check(version, setting.Name, value); message != "" {
-				t.Errorf("%s: %s", version, message)
+	for _, plugin := range []string{"1.0.0", "1.2.0"} {
+		b := loadPostgreSQL(t, plugin)
+		c, _ := b.Component("postgresql")
+		parameters := b.Parameters(c)
+		// One that a server takes over only when it starts is no dynamic one, whatever another version does.
+		started := map[string]bool{}
+		for _, version := range b.Manifest.SupportedVersions {
+			for _, setting := range serverSettings(t, version) {
+				started[setting.Name] = started[setting.Name] || setting.Context == "postmaster"
 			}
 		}
-		for _, name := range parameters.Names(version) {
-			if !known[name] && !strings.Contains(name, ".") {
-				t.Errorf("%s: the schema has %q, which the server does not know", version, name)
+		for _, version := range b.Manifest.SupportedVersions {
+			known := map[string]bool{}
+			for _, setting := range serverSettings(t, version) {
+				known[setting.Name] = true
+				if parameters.reserved(setting.Name) != "" {
+					continue
+				}
+				if !slices.Contains(parameters.Names(version), setting.Name) {
+					t.Errorf("%s: nothing is said of %q", version, setting.Name)
+					continue
+				}
+				if dynamic := !started[setting.Name]; parameters.Dynamic(setting.Name) != dynamic {
+					t.Errorf("%s: a reload takes %q over: %v", version, setting.Name, dynamic)
+				}
+				if message := parameters.check(version, setting.Name, setting.withUnit()); message != "" {
+					t.Errorf("%s: %s", version, message)
+				}
 			}
-			if allowed := parameters.Allowed(version, name); allowed == "" || strings.Contains(allowed, "_|_") {
-				t.Errorf("%s: what %q takes is described as %q", version, name, allowed)
+			for _, name := range parameters.Names(version) {
+				if !known[name] && !strings.Contains(name, ".") {
+					t.Errorf("%s: the schema has %q, which the server does not know", version, name)
+				}
+				if allowed := parameters.Allowed(version, name); allowed == "" || strings.Contains(allowed, "_|_") {
+					t.Errorf("%s: what %q takes is described as %q", version, name, allowed)
+				}
+			}
+		}
+	}
+}
+
+// withUnit is the default, which the server lists without its unit.
+func (s serverSetting) withUnit() string {
+	number, err := strconv.Atoi(s.Default)
+	switch {
+	case s.Default == "0" || s.Default == "-1":
+		return s.Default
+	case s.Unit == "8kB" && err == nil:
+		return fmt.Sprintf("%dkB", 8*number)
+	}
+	return s.Default + s.Unit
+}
+
+// What an Operation upgrades from is known after its version was set, too, and the way back leads there.
+func TestPostgreSQLUpgradesBetweenAllVersions(t *testing.T) {
+	b := loadPostgreSQL(t, "1.2.0")
+	variables := map[string]any{
+		"parameters": map[string]string{"version": "18", "acceptDataLoss": "true"},
+		// It is 18 already where the steps after the edit look.
+		"target": map[string]any{"application": "postgresql-shop", "version": "18", "members": `[["db-0"]]`},
+		"steps": map[string]any{
+			"check": map[string]any{"outputs": map[string]any{"from": "17"}},
+			"look":  map[string]any{"outputs": map[string]any{"from": "17", "to": "18"}},
+		},
+	}
+	for name, steps := range map[string]map[string]string{
+		"UpgradePaaS":     {"version": "18", "convert": "convert 17 18", "former-data": "undo 17 18", "former-version": "17"},
+		"RollBackUpgrade": {"version": "17", "put-back": "rollback 17 18", "later-data": "forward 17 18", "later-version": "18"},
+	} {
+		template, _ := b.Operation(name)
+		for step, want := range steps {
+			s, ok := template.Step(step)
+			if !ok {
+				t.Fatalf("%s has no step %q", name, step)
+			}
+			var words []string
+			if s.Engine != nil {
+				words = []string{s.Engine.With["version"]}
+			} else {
+				words = slices.Clone(s.Job.Command[1:])
+				if want := "zeroinfra/postgresql-upgrade:18"; s.Job.Image != want {
+					t.Errorf("%s: step %q has the image %s, want %s", name, step, s.Job.Image, want)
+				}
+			}
+			for i, word := range words {
+				text, err := template.Text(step, word, variables)
+				if err != nil {
+					t.Fatalf("%s: step %q: %v", name, step, err)
+				}
+				words[i] = text
+			}
+			if got := strings.Join(words, " "); got != want {
+				t.Errorf("%s: step %q is %q, want %q", name, step, got, want)
 			}
 		}
 	}
@@ -89,7 +161,7 @@ func TestPostgreSQLParametersAreComplete(t *testing.T) {
 
 // The driver can do what the plugin promises.
 func TestPostgreSQLEntities(t *testing.T) {
-	b := loadPostgreSQL(t)
+	b := loadPostgreSQL(t, "1.0.0")
 	if got := strings.Join(b.EntityTypes(), " "); got != "database extension grant role" {
 		t.Errorf("the types are %s", got)
 	}
@@ -127,7 +199,7 @@ func TestPostgreSQLEntities(t *testing.T) {
 
 // What SHOW CONFIG of the real PgBouncer lists is in the schema, with its default and in force at a reload when the program says so, or reserved.
 func TestPoolerParametersAreComplete(t *testing.T) {
-	b := loadPostgreSQL(t)
+	b := loadPostgreSQL(t, "1.0.0")
 	c, _ := b.Component("pooler")
 	parameters := b.Parameters(c)
 	data, err := os.ReadFile(filepath.Join(postgresqlFolder, "testdata", "pgbouncer-1.24.json"))
@@ -178,7 +250,7 @@ func TestPoolerParametersAreComplete(t *testing.T) {
 
 // What is wrong with an archive is said in the order of how bad it is, and all of it.
 func TestPostgreSQLSaysHowArchivingGoes(t *testing.T) {
-	c, _ := loadPostgreSQL(t).Component("postgresql")
+	c, _ := loadPostgreSQL(t, "1.0.0").Component("postgresql")
 	condition := c.Conditions[0]
 	for _, want := range []struct {
 		archive, reason, level, gap string

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,12 +88,42 @@ func TestBrokenRelay(t *testing.T) {
 		"selects in two ways":         c(`parameters: {match: ["log-*"]}`, `parameters: {match: ["log-*"], except: [mode]}`, "parameters: {match", "All, {match: [names]} or {except: [names]}"),
 		"parameters without a set":    c("      command: [edge]\n", "      command: [edge]\n    files: [{path: /zeroinfra/config/e, format: env, entries: [], parameters: All}]\n", "files: [{path", "the component has none: name its parameter set"),
 		"parameters in text":          c("        format: properties", "        format: text", `parameters: {match: ["log-*"]}`, "not allowed in a file of format text"),
+		"form out of text":            c(`match: ["log-*"]}`, `match: ["log-*"], form: pg_hba}`, "parameters: {match", "is for a file of format text: properties escapes values itself"),
+		"form unknown":                c(`match: ["log-*"]}`, `match: ["log-*"], form: hosts}`, "parameters: {match", "and form: pg_hba"),
+		"after nothing":               c(`mode]}`, `mode], after: sizes}`, "parameters: {except", `is "sizes", and no entry of the file has that key: did you mean "size"?`),
+		"after what may be left out":  c("args: [\"${set.replicas}\"]}\n        parameters: {except: [\"log-*\", mode]}", "args: [a], when: app.tls}\n        parameters: {except: [\"log-*\", mode], after: size}", "- path: /zeroinfra/config/hub.conf", `the parameters come after the entry "size", which is left out`),
+		"dynamic entry, no reload":    c("      command: [edge]\n", "      command: [edge]\n    files: [{path: /zeroinfra/config/e, format: env, entries: [{key: A, args: [b], dynamic: true}]}]\n", "files: [{path", "the process has none: add process.reload"),
 		"placeholder in text":         c("I am ${pod.name}", "I am ${app.name}", "I am", "a placeholder that is not of the pod"),
 		"peers in a pod template":     {plugin: "relay", part: PartPodTemplates, key: "hub.yaml", old: "    - name: hub\n", new: "    - name: hub\n      env: [{name: P, value: \"${peers[0].name}\"}]\n", at: "peers[0]", says: "undeclared reference to 'peers'"},
 		"peer that may not be there":  c("--mode, ", "--first, \"${peers[0].fqdn}\", --mode, ", "--first", "with 1 sets of 0 pods"),
 		"peers of peers":              c("p.fqdn + ':7001'", "peers.map(q, q.fqdn).join(',')", "--peers", "steps: at most"),
 		"long peers":                  c("p.fqdn + ':7001'", "p.fqdn + p.fqdn + p.fqdn + p.fqdn", "--peers", "of 250 pods: components[0].process.command[4]: placeholder"),
 	})
+}
+
+// An entry that says so may be made of dynamic parameters, and those that come after an entry are there.
+func TestEntriesThatAReloadTakesOver(t *testing.T) {
+	sources := relaySources(t)
+	edit(t, sources, PartComponents, componentsKey, "          - {key: size, args: [\"${set.replicas}\"]}\n        parameters: {except: [\"log-*\", mode]}",
+		"          - {key: size, args: [\"${set.replicas}\"]}\n          - {key: pace, args: [\"${'rate' in params ? params['rate'] : '0'}\"], dynamic: true}\n          - {key: last, args: [a]}\n        parameters: {except: [\"log-*\", mode], after: size}")
+	b, errs := Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(list(errs))
+	}
+	hub, _ := b.Component("hub")
+	v := sampleValues(hub, "plain", "2", 0)
+	v.Params = map[string]string{"rate": "5", "queue": "7", "mode": "strict"}
+	p, err := b.RenderPlan("hub", v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range p.Files[0].Entries {
+		got = append(got, fmt.Sprint(entry.Key, entry.Args, entry.Dynamic))
+	}
+	if want := "size[3] false queue[7] false rate[5] true pace[5] true last[a] false"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
 }
 
 // The first set has no dynamic parameter: what each would run for is nothing. The error is at the component, not at the set.

@@ -72,6 +72,7 @@ func parameters(spec *databasev1.PostgreSQLSpec) platformv1.Parameters {
 	out := platformv1.Parameters{}
 	maps.Copy(out, spec.Parameters)
 	maps.Copy(out, archiveParameters(spec.Archive))
+	maps.Copy(out, hbaParameters(spec.HBA))
 	s := spec.Synchronous
 	if s == nil {
 		return out

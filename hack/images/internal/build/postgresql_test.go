@@ -57,7 +57,7 @@ cat /tmp/said
 
 // TestPostgreSQL builds the real images and has the server started after all that can have gone before.
 func TestPostgreSQL(t *testing.T) {
-	for _, version := range []string{"15", "17"} {
+	for _, version := range []string{"15", "17", "18"} {
 		t.Run(version, func(t *testing.T) {
 			b, image := realImage(t, "zeroinfra/postgresql:"+version)
 			build(t, b, image)

@@ -111,9 +111,11 @@ func (s *Server) reload(ctx context.Context, done func(now []string) bool) error
 	})
 }
 
-// unread are settings that the server would go on without, and tell its log alone. What waits for a restart is no matter of a reload.
-const unread = `SELECT coalesce(string_agg(coalesce(f.name, '?') || ' (' || f.error || ')', ', '), '') FROM pg_file_settings f
-	WHERE f.error IS NOT NULL AND NOT EXISTS (SELECT FROM pg_settings s WHERE lower(s.name) = lower(f.name) AND s.context = 'postmaster')`
+// unread are settings, and rules of who may come, that the server would go on without, and tell its log alone. What waits for a restart is no matter
+// of a reload.
+const unread = `SELECT coalesce(string_agg(u.what || ' (' || u.error || ')', ', '), '') FROM (SELECT coalesce(f.name, '?') AS what, f.error FROM pg_file_settings f
+	WHERE f.error IS NOT NULL AND NOT EXISTS (SELECT FROM pg_settings s WHERE lower(s.name) = lower(f.name) AND s.context = 'postmaster')
+	UNION ALL SELECT 'line ' || h.line_number || ' of pg_hba.conf', h.error FROM pg_hba_file_rules h WHERE h.error IS NOT NULL) u`
 
 // Reload has the server take over its files, and the passwords of the Secrets where it is the one that others have them from.
 func (s *Server) Reload(ctx context.Context) error {
