@@ -3,8 +3,8 @@
 package opsflow
 
 import (
-	"reflect"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
