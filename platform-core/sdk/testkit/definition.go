@@ -32,9 +32,17 @@ func (e *Env) Define(t testing.TB, kind schema.GroupVersionKind, plural string, 
 			}},
 		},
 	}
-	if err := e.Client.Create(t.Context(), definition); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
+	Eventually(t, "the definition of "+kind.Kind, func(ctx context.Context) error {
+		err := e.Client.Create(ctx, definition.DeepCopy())
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		live := &apiextensionsv1.CustomResourceDefinition{}
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(definition), live); err != nil || live.DeletionTimestamp == nil {
+			return err
+		}
+		return fmt.Errorf("one of an earlier test is being deleted")
+	})
 	return definition
 }
 
