@@ -133,7 +133,7 @@ type PostgreSQLSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 	// deletionPolicy says what becomes of volumes when this object is deleted or a replica goes: Retain keeps them, Delete deletes them with
-	// all that is on them. Default Retain.
+	// all that is on them, and Snapshot does that once there is a VolumeSnapshot of each. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`

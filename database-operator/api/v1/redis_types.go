@@ -126,7 +126,7 @@ type RedisSpec struct {
 	// +kubebuilder:default=true
 	Running *bool `json:"running,omitempty"`
 	// deletionPolicy says what becomes of the volume when this object is deleted: Retain keeps it,
-	// Delete deletes it with all that is on it. Default Retain.
+	// Delete deletes it with all that is on it, and Snapshot does that once there is a VolumeSnapshot of it. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`

@@ -117,7 +117,7 @@ type RedisClusterSpec struct {
 	// +kubebuilder:default=true
 	Running *bool `json:"running,omitempty"`
 	// deletionPolicy says what becomes of volumes when this object is deleted or a shard or replica goes: Retain keeps them,
-	// Delete deletes them with all that is on them. Default Retain.
+	// Delete deletes them with all that is on them, and Snapshot does that once there is a VolumeSnapshot of each. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`

@@ -76,7 +76,8 @@ type ApplicationSpec struct {
 	// tls has clients reach the instance over TLS, with certificates of cert-manager. Refused for a plugin that cannot.
 	// +optional
 	TLS *TLS `json:"tls,omitempty"`
-	// deletionPolicy says what becomes of the volumes when the Application is deleted. Default Retain.
+	// deletionPolicy says what becomes of the volumes when the Application is deleted: Retain keeps them, Delete deletes them with all that is on them,
+	// and Snapshot does that once there is a VolumeSnapshot of each. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`

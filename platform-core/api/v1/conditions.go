@@ -169,6 +169,8 @@ const (
 	ReasonNotPassed = "NotPassed"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
 	ReasonAdoptionRefused = "AdoptionRefused"
+	// ReasonSnapshotFailed: there is no VolumeSnapshot of a volume that is to be deleted once there is one.
+	ReasonSnapshotFailed = "SnapshotFailed"
 	// ReasonFailoverPending: nobody writes, or the pod that writes is down, and another one is to take over.
 	ReasonFailoverPending = "FailoverPending"
 	// ReasonSwitchoverPending: a pod that takes writes is to hand over before it is taken out.

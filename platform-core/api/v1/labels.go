@@ -82,6 +82,12 @@ const (
 	// RestoredAnnotation is on a claim whose volume was filled with the data of a Backup, and is the UID of that.
 	RestoredAnnotation = "platform.zeroinfra.github.com/restored"
 
+	// ClaimAnnotation is on a VolumeSnapshot and names the claim whose volume it is of; ClaimUIDAnnotation tells that from a later one of this name, and
+	// DriverAnnotation names the CSI driver that has the data.
+	ClaimAnnotation    = "platform.zeroinfra.github.com/claim"
+	ClaimUIDAnnotation = "platform.zeroinfra.github.com/claim-uid"
+	DriverAnnotation   = "platform.zeroinfra.github.com/driver"
+
 	// VolumesFinalizer is on a WorkloadSet whose volumes are to be deleted with it.
 	VolumesFinalizer = "platform.zeroinfra.github.com/volumes"
 

@@ -58,7 +58,7 @@ type Keeping struct {
 	// +optional
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
 	// adoptVolumes is the UID of an earlier Application of the same name whose retained volumes are taken over; the condition Stalled, with reason
-	// RetainedVolumesExist, says which. Plugin, major version and topology have to be the same.
+	// RetainedVolumesExist, says which. Where deletionPolicy Snapshot left VolumeSnapshots, volumes are made of those before the first pod. Plugin, major version and topology have to be the same.
 	// +optional
 	// +kubebuilder:validation:MaxLength=36
 	AdoptVolumes string `json:"adoptVolumes,omitempty"`
@@ -105,7 +105,7 @@ type SecretKeyReference struct {
 }
 
 // DeletionPolicy says what becomes of the volumes when their Application is deleted.
-// +kubebuilder:validation:Enum=Retain;Delete
+// +kubebuilder:validation:Enum=Retain;Delete;Snapshot
 type DeletionPolicy string
 
 // Deletion policies.
@@ -114,6 +114,8 @@ const (
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 	// DeletionPolicyDelete deletes the volumes with all that is on them.
 	DeletionPolicyDelete DeletionPolicy = "Delete"
+	// DeletionPolicySnapshot deletes them once there is a VolumeSnapshot of each that is ready to use. Those stay, for adoptVolumes.
+	DeletionPolicySnapshot DeletionPolicy = "Snapshot"
 )
 
 // Endpoint is one address that clients use.

@@ -122,7 +122,7 @@ type WorkloadSetSpec struct {
 	// deletionPolicy of the volumes.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// adoptVolumes is the UID of an earlier Application whose retained volumes this set may use.
+	// adoptVolumes is the UID of an earlier Application whose retained volumes, or VolumeSnapshots, this set may use.
 	// +optional
 	AdoptVolumes string `json:"adoptVolumes,omitempty"`
 	// restore says how the volumes of the first pod are filled before any pod is made.
@@ -316,6 +316,10 @@ type WorkloadSetStatus struct {
 	// restore is how far the filling of the volumes is, where spec.restore is set.
 	// +optional
 	Restore *RestoreState `json:"restore,omitempty"`
+	// adopted is the UID of the earlier Application whose VolumeSnapshots were looked for, and volumes made of those that there were, before the first pod.
+	// It is done once: a volume that is lost later is not made of them again.
+	// +optional
+	Adopted string `json:"adopted,omitempty"`
 }
 
 // SwitchoverState is one attempt of a pod that takes writes to hand over.

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
@@ -42,20 +44,51 @@ func Adoption(set *platformv1.WorkloadSetSpec, ordinal int32, claim *corev1.Pers
 	if claim.DeletionTimestamp != nil {
 		return refuse(platformv1.ReasonAdoptionRefused, "claim %s cannot be adopted: it is being deleted", claim.Name)
 	}
+	return fitting(set, ordinal, "claim "+claim.Name, claim)
+}
+
+// LeftSnapshot is a VolumeSnapshot that an earlier Application left.
+type LeftSnapshot interface {
+	metav1.Object
+	// RestoreSize is how large a volume of it has to be; zero when that is not known.
+	RestoreSize() resource.Quantity
+	// Driver is the CSI driver that has the data; empty when it does not say.
+	Driver() string
+}
+
+// SnapshotAdoption says why no volume is made of a snapshot that an earlier Application left, which adoptVolumes names; nil when the data fits as that of a
+// volume has to, the volume is as large as the snapshot asks for, and class is of the driver that has the data. A class of nil is that of nobody.
+func SnapshotAdoption(set *platformv1.WorkloadSetSpec, ordinal int32, volume platformv1.SetVolume, class *storagev1.StorageClass, snapshot LeftSnapshot) *render.Refusal {
+	if r := fitting(set, ordinal, "VolumeSnapshot "+snapshot.GetName(), snapshot); r != nil {
+		return r
+	}
+	if needs := snapshot.RestoreSize(); volume.Size.Cmp(needs) < 0 {
+		return refuse(platformv1.ReasonAdoptionRefused, "VolumeSnapshot %s cannot be adopted: a volume of it has %s at least, and %s are asked for: ask for more storage", snapshot.GetName(), needs.String(), volume.Size.String())
+	}
+	if driver := snapshot.Driver(); driver != "" && class != nil && class.Provisioner != driver {
+		return refuse(platformv1.ReasonAdoptionRefused, "VolumeSnapshot %s cannot be adopted: it is of the CSI driver %q, and StorageClass %q is of %q: name a class of the former in storage.storageClassName",
+			snapshot.GetName(), driver, class.Name, class.Provisioner)
+	}
+	return nil
+}
+
+// fitting says why the data of what another Application left, a claim or a snapshot of one, is not that of a volume of the set; nil when it is.
+func fitting(set *platformv1.WorkloadSetSpec, ordinal int32, named string, left metav1.Object) *render.Refusal {
+	labels, data := left.GetLabels(), left.GetAnnotations()[platformv1.DataAnnotation]
 	for _, trait := range []struct{ what, is, should string }{
-		{"component", claim.Labels[platformv1.ComponentLabel], set.Component},
-		{"set", claim.Labels[platformv1.SetLabel], set.Set},
-		{"ordinal", claim.Labels[platformv1.OrdinalLabel], strconv.Itoa(int(ordinal))},
-		{"plugin and major version", majorOf(claim.Annotations[platformv1.DataAnnotation]), majorOf(DataOf(set))},
+		{"component", labels[platformv1.ComponentLabel], set.Component},
+		{"set", labels[platformv1.SetLabel], set.Set},
+		{"ordinal", labels[platformv1.OrdinalLabel], strconv.Itoa(int(ordinal))},
+		{"plugin and major version", majorOf(data), majorOf(DataOf(set))},
 	} {
 		if trait.is != trait.should {
-			return refuse(platformv1.ReasonAdoptionRefused, "claim %s cannot be adopted: its %s is %q and has to be %q; take adoptVolumes out or ask for what the data is of",
-				claim.Name, trait.what, trait.is, trait.should)
+			return refuse(platformv1.ReasonAdoptionRefused, "%s cannot be adopted: its %s is %q and has to be %q; take adoptVolumes out or ask for what the data is of",
+				named, trait.what, trait.is, trait.should)
 		}
 	}
-	if _, version, _ := strings.Cut(claim.Annotations[platformv1.DataAnnotation], "/"); opsflow.IsOlder(set.Version, version) {
-		return refuse(platformv1.ReasonAdoptionRefused, "claim %s cannot be adopted: its data is of version %s, and version %s, which is older, may not read it: set version to %s or a later one of the same major version",
-			claim.Name, version, set.Version, version)
+	if _, version, _ := strings.Cut(data, "/"); opsflow.IsOlder(set.Version, version) {
+		return refuse(platformv1.ReasonAdoptionRefused, "%s cannot be adopted: its data is of version %s, and version %s, which is older, may not read it: set version to %s or a later one of the same major version",
+			named, version, set.Version, version)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,28 +28,9 @@ import (
 // installCertManager makes the kinds that the engine uses.
 func installCertManager(t *testing.T) {
 	t.Helper()
-	for kind, plural := range map[string]string{"Certificate": "certificates", "Issuer": "issuers", "ClusterIssuer": "clusterissuers"} {
-		scope := "Namespaced"
-		if kind == "ClusterIssuer" {
-			scope = "Cluster"
-		}
-		definition := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-			"metadata": map[string]any{"name": plural + ".cert-manager.io",
-				"annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, for a test"}},
-			"spec": map[string]any{
-				"group": "cert-manager.io", "scope": scope,
-				"names": map[string]any{"kind": kind, "plural": plural, "singular": plural[:len(plural)-1], "listKind": kind + "List"},
-				"versions": []any{map[string]any{
-					"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
-					"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-				}},
-			},
-		}}
-		if err := env.Client.Create(t.Context(), definition); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
-	}
+	env.Define(t, render.CertificateKind, "s", apiextensionsv1.NamespaceScoped)
+	env.Define(t, render.IssuerKind, "s", apiextensionsv1.NamespaceScoped)
+	env.Define(t, render.IssuerKind.GroupVersion().WithKind("ClusterIssuer"), "s", apiextensionsv1.ClusterScoped)
 }
 
 func certificateOf(namespace, name string) *unstructured.Unstructured {

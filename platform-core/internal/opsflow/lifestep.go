@@ -141,8 +141,13 @@ func (deleteStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 func (r *run) describeLife(t *plugin.OperationStep) (lines []string, why string) {
 	if t.Engine.Do == plugin.EngineDelete {
 		volumes := "volumes are kept"
-		if self := r.facts.Self; self != nil && self.Keeps == platformv1.DeletionPolicyDelete {
-			volumes = "volumes are deleted"
+		if self := r.facts.Self; self != nil {
+			switch self.Keeps {
+			case platformv1.DeletionPolicyDelete:
+				volumes = "volumes are deleted"
+			case platformv1.DeletionPolicySnapshot:
+				volumes = "volumes are deleted once there is a VolumeSnapshot of each"
+			}
 		}
 		return []string{fmt.Sprintf("deletes %s and all that is made from it; %s", r.facts.Target, volumes)}, ""
 	}

@@ -128,7 +128,7 @@ type ObjectStorageSpec struct {
 	// +kubebuilder:default=true
 	Running *bool `json:"running,omitempty"`
 	// deletionPolicy says what becomes of the volumes when this object is deleted: Retain keeps them, Delete deletes them with all that is on
-	// them. Default Retain.
+	// them, and Snapshot does that once there is a VolumeSnapshot of each. Default Retain.
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`

@@ -67,6 +67,9 @@ func (c *Controller) tendPods(ctx context.Context, set *platformv1.WorkloadSet, 
 	if err := c.noteResources(ctx, f); err != nil {
 		return outcome.Failed(err)
 	}
+	if o := c.takeOver(ctx, set, f); o != nil {
+		return *o
+	}
 	if o := c.restore(ctx, set, f); o != nil {
 		return *o
 	}

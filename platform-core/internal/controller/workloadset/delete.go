@@ -17,11 +17,11 @@ import (
 )
 
 // ensureFinalizer has the set wait for its volumes to be deleted, when the policy
-// asks for that. With Retain there is nothing to do at the end, so no finalizer. It stays when the last volume is no longer
+// asks for that, with a snapshot of each before or without. With Retain there is nothing to do at the end, so no finalizer. It stays when the last volume is no longer
 // mounted: that is still there. A set that is gone meanwhile is NotFound: a volume that is made for it all the same would stay for ever.
 func (c *Controller) ensureFinalizer(ctx context.Context, set *platformv1.WorkloadSet) error {
 	has := controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer)
-	wanted := set.Spec.DeletionPolicy == platformv1.DeletionPolicyDelete && (has || len(set.Spec.Volumes) > 0)
+	wanted := deletesVolumes(set.Spec.DeletionPolicy) && (has || len(set.Spec.Volumes) > 0)
 	if wanted == has {
 		return nil
 	}
@@ -30,6 +30,11 @@ func (c *Controller) ensureFinalizer(ctx context.Context, set *platformv1.Worklo
 		finalizers = append(finalizers, platformv1.VolumesFinalizer)
 	}
 	return c.patchFinalizers(ctx, set, finalizers)
+}
+
+// deletesVolumes says whether volumes go with their set.
+func deletesVolumes(policy platformv1.DeletionPolicy) bool {
+	return policy == platformv1.DeletionPolicyDelete || policy == platformv1.DeletionPolicySnapshot
 }
 
 // patchFinalizers replaces the list, provided that nobody changed the object meanwhile. The error is NotFound when it is gone.
@@ -49,10 +54,14 @@ func (c *Controller) patchFinalizers(ctx context.Context, set *platformv1.Worklo
 	return nil
 }
 
-// delete ends the pods, then the volumes, then lets the set go. It has work only under the policy Delete.
+// delete ends the pods, then the volumes, under the policy Snapshot once there is a snapshot of each, then lets the set go. It has work only where the policy
+// has volumes go with the set; one that becomes Retain meanwhile ends that.
 func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !controllerutil.ContainsFinalizer(set, platformv1.VolumesFinalizer) {
 		return outcome.Waiting(platformv1.ReasonDeleting, "pods are being removed; volumes are kept")
+	}
+	if !deletesVolumes(set.Spec.DeletionPolicy) {
+		return c.letGo(ctx, set)
 	}
 	// What was made a moment ago may not be in the cache yet, and nobody comes back for it once the set is gone.
 	for _, reader := range []client.Reader{c.client, c.live} {
@@ -69,11 +78,21 @@ func (c *Controller) delete(ctx context.Context, set *platformv1.WorkloadSet) ou
 		client.MatchingLabels{platformv1.ApplicationUIDLabel: set.Labels[platformv1.ApplicationUIDLabel]}); err != nil {
 		return outcome.Failed(err)
 	}
+	if set.Spec.DeletionPolicy == platformv1.DeletionPolicySnapshot {
+		if o := c.snapshotAll(ctx, set, claims.Items); o.Kind() != outcome.KindDone {
+			return o
+		}
+	}
 	for i := range claims.Items {
 		if err := c.apply.Delete(ctx, &claims.Items[i]); err != nil {
 			return outcome.Failed(err)
 		}
 	}
+	return c.letGo(ctx, set)
+}
+
+// letGo has the set wait for its volumes no more.
+func (c *Controller) letGo(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	remaining := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == platformv1.VolumesFinalizer })
 	return outcome.Failed(client.IgnoreNotFound(c.patchFinalizers(ctx, set, remaining)))
 }

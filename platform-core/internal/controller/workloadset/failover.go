@@ -26,7 +26,7 @@ const decisions = 24
 
 // tendWriter looks after who may write, where the engine decides it: it decides and acts until nothing is to be done at this moment.
 func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (outcome.Outcome, error) {
-	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running || awaitsData(set, f) {
+	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running || awaitsData(set, f) || takesOver(set, f) {
 		if f.rollout.Mode == rollout.Suspended && c.writers.of(set, c.Now()).memory.IsShut() {
 			if err := c.reopen(ctx, f); err != nil {
 				return outcome.Done(), err

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/volumesnapshot"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+const (
+	// snapshotLook is how often snapshots that are being made are looked at: they are not watched.
+	snapshotLook = 5 * time.Second
+	// snapshotRetry is how often it is looked whether what keeps a snapshot from being made was mended.
+	snapshotRetry = 30 * time.Second
+	// snapshotPatience is how long a snapshot may take, of which nobody says what is wrong, before a person is told.
+	snapshotPatience = 10 * time.Minute
+)
+
+// snapshotAll has a snapshot of each volume of a set that goes, and is done when all can be used. What is on a volume that somebody deletes is not asked
+// for, and a claim that never had a volume has no data. In a namespace that is being deleted no snapshot would stay.
+func (c *Controller) snapshotAll(ctx context.Context, set *platformv1.WorkloadSet, claims []corev1.PersistentVolumeClaim) outcome.Outcome {
+	var outcomes []outcome.Outcome
+	var names []string
+	for i := range claims {
+		claim := &claims[i]
+		if claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "" {
+			continue
+		}
+		o := c.snapshot(ctx, set, claim)
+		if err := o.Err(); apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			c.events.Warning(set, platformv1.ReasonSnapshotFailed, "The namespace is being deleted: there is no VolumeSnapshot of the volumes, which go with it.")
+			return outcome.Done()
+		}
+		outcomes, names = append(outcomes, o), append(names, volumesnapshot.NameFor(claim))
+	}
+	worst := outcome.Worst(outcomes...)
+	if worst.Kind() == outcome.KindDone && len(names) > 0 {
+		c.events.Normal(set, "Snapshotted", "The data is in the VolumeSnapshots %s, and the volumes are deleted. An instance that is made anew under this name begins with it when adoptVolumes is %s.",
+			strings.Join(names, ", "), set.Labels[platformv1.ApplicationUIDLabel])
+	}
+	return worst
+}
+
+// snapshot brings the snapshot of one claim on.
+func (c *Controller) snapshot(ctx context.Context, set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
+	name := volumesnapshot.NameFor(claim)
+	s, err := volumesnapshot.Get(ctx, c.live, client.ObjectKey{Namespace: claim.Namespace, Name: name})
+	switch {
+	case volumesnapshot.IsAbsent(err):
+		return c.noSnapshot(set, claim, fmt.Sprintf("the cluster has no VolumeSnapshots (%s/v1): install them with their controller", volumesnapshot.Group))
+	case apierrors.IsNotFound(err):
+		return c.makeSnapshot(ctx, set, claim)
+	case err != nil:
+		return outcome.Failed(fmt.Errorf("cannot read VolumeSnapshot %q: %w", name, err))
+	case !s.IsOf(claim):
+		return c.noSnapshot(set, claim, fmt.Sprintf("there is a VolumeSnapshot %q that is of something else: delete it", name))
+	case s.GetDeletionTimestamp() != nil:
+		// Somebody deletes it, or the namespace, which takes none then.
+		return c.makeSnapshot(ctx, set, claim)
+	case s.IsReady():
+		return outcome.Done()
+	case s.Error() != "":
+		return c.noSnapshot(set, claim, fmt.Sprintf("VolumeSnapshot %q is not ready to use: %s", name, s.Error()))
+	case c.Now().Sub(s.GetCreationTimestamp().Time) > snapshotPatience:
+		return c.noSnapshot(set, claim, fmt.Sprintf("VolumeSnapshot %q is not ready to use after %s, and nobody says why: see whether the snapshot controller and the CSI driver of the volume run", name, snapshotPatience))
+	}
+	return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting, fmt.Sprintf("waiting for VolumeSnapshot %q to be ready to use, before claim %q is deleted", name, claim.Name))
+}
+
+// makeSnapshot makes the snapshot of a claim, or says what keeps it from that.
+func (c *Controller) makeSnapshot(ctx context.Context, set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
+	volume := &corev1.PersistentVolume{}
+	err := c.live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
+	switch {
+	case apierrors.IsNotFound(err):
+		return c.noSnapshot(set, claim, fmt.Sprintf("its PersistentVolume %q is gone", claim.Spec.VolumeName))
+	case err != nil:
+		return outcome.Failed(fmt.Errorf("cannot read PersistentVolume %q: %w", claim.Spec.VolumeName, err))
+	case volume.Spec.CSI == nil:
+		return c.noSnapshot(set, claim, fmt.Sprintf("its PersistentVolume %q, of StorageClass %q, is of no CSI driver, and others make no snapshots", volume.Name, volume.Spec.StorageClassName))
+	}
+	driver := volume.Spec.CSI.Driver
+	class, why, err := volumesnapshot.ClassFor(ctx, c.live, driver)
+	switch {
+	case err != nil:
+		return outcome.Failed(fmt.Errorf("cannot list VolumeSnapshotClasses: %w", err))
+	case why != "":
+		return c.noSnapshot(set, claim, why)
+	}
+	s := volumesnapshot.Of(claim, driver, class)
+	err = c.client.Create(ctx, s.Unstructured, client.FieldOwner(owner))
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err):
+		return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting, fmt.Sprintf("VolumeSnapshot %q of claim %q is being made", s.GetName(), claim.Name))
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return outcome.Failed(err)
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+		return c.noSnapshot(set, claim, fmt.Sprintf("VolumeSnapshot %q cannot be made: %v", s.GetName(), err))
+	}
+	return outcome.Failed(fmt.Errorf("cannot make VolumeSnapshot %q: %w", s.GetName(), err))
+}
+
+// noSnapshot says that the volumes stay until somebody has mended something or decided otherwise. The Application may be gone by now, and the set alone is left to say it on.
+func (c *Controller) noSnapshot(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim, why string) outcome.Outcome {
+	message := fmt.Sprintf("claim %q is not deleted before there is a snapshot of it: %s; or set spec.deletionPolicy of WorkloadSet %q to Retain to keep the volumes, or to Delete to delete them without",
+		claim.Name, why, set.Name)
+	c.events.Warning(set, platformv1.ReasonSnapshotFailed, "%s.", message)
+	return outcome.StalledFor(snapshotRetry, platformv1.ReasonSnapshotFailed, message)
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadset
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/internal/volumesnapshot"
+	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
+)
+
+// takesOver says whether it is to be looked for snapshots of an earlier Application before any pod is made. A set that has a pod, or had a writer, has had
+// its turn: old data beside members that went on would be worse than none.
+func takesOver(set *platformv1.WorkloadSet, f *facts) bool {
+	return set.Spec.AdoptVolumes != "" && set.Status.Adopted != set.Spec.AdoptVolumes && len(set.Spec.Volumes) > 0 && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
+		set.Status.Writer == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
+}
+
+// copied is a claim to be made of a snapshot.
+type copied struct {
+	claim    *corev1.PersistentVolumeClaim
+	snapshot volumesnapshot.Snapshot
+}
+
+// takeOver makes the claims of all pods that an earlier Application left snapshots of, once all of those fit. It returns nil once that is on record, and
+// where there is nothing to do. Retained volumes are adopted pod by pod, afterwards.
+func (c *Controller) takeOver(ctx context.Context, set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+	if !takesOver(set, f) {
+		return nil
+	}
+	labels := selector(set)
+	labels[platformv1.ApplicationUIDLabel] = set.Spec.AdoptVolumes
+	all, err := volumesnapshot.List(ctx, c.live, set.Namespace, labels)
+	if err != nil {
+		return new(outcome.Failed(err))
+	}
+	// A claim that the cache does not show yet, of the turn before, is there all the same.
+	if err := c.observeClaims(ctx, c.live, set, f); err != nil {
+		return new(outcome.Failed(err))
+	}
+	if refused := refuseFirstStart(set, f); refused != nil {
+		return refused
+	}
+	wanted, refused := copies(set, f, volumesnapshot.Latest(all))
+	if refused != nil {
+		return refused
+	}
+	for _, one := range wanted {
+		if _, err := c.apply.Create(ctx, one.claim); err != nil {
+			return new(apply.Outcome(err))
+		}
+		c.events.Normal(set, "AdoptingSnapshot", "Claim %s is made of VolumeSnapshot %s of Application %s.", one.claim.Name, one.snapshot.GetName(), set.Spec.AdoptVolumes)
+	}
+	set.Status.Adopted = set.Spec.AdoptVolumes
+	// That it was done is on record before there is a pod.
+	return new(outcome.Waiting(platformv1.ReasonProgressing, "the pods are about to be made on the data of Application "+set.Spec.AdoptVolumes))
+}
+
+// copies are the claims to be made of the latest snapshots, by claim, or why none is.
+func copies(set *platformv1.WorkloadSet, f *facts, latest map[string]volumesnapshot.Snapshot) (wanted []copied, refused *outcome.Outcome) {
+	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
+		if refused != nil || claim != nil {
+			return
+		}
+		claim = accept.Claim(set, ordinal, volume)
+		snapshot, found := latest[claim.Name]
+		if !found {
+			return
+		}
+		if refused = refuseSnapshot(set, f, ordinal, volume, snapshot); refused == nil {
+			claim.Spec.DataSource = snapshot.Source()
+			wanted = append(wanted, copied{claim, snapshot})
+		}
+	})
+	return wanted, refused
+}
+
+// refuseSnapshot says why no claim is made of a snapshot, or not yet; nil when one is.
+func refuseSnapshot(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume, snapshot volumesnapshot.Snapshot) *outcome.Outcome {
+	if r := accept.SnapshotAdoption(&set.Spec, ordinal, volume, wantedClass(f, volume.StorageClassName), snapshot); r != nil {
+		return new(outcome.StalledFor(snapshotRetry, r.Reason, r.Message))
+	}
+	if !snapshot.IsReady() {
+		why := ""
+		if problem := snapshot.Error(); problem != "" {
+			why = ": " + problem
+		}
+		return new(outcome.StalledFor(snapshotLook, platformv1.ReasonAdoptionRefused,
+			fmt.Sprintf("VolumeSnapshot %s cannot be adopted while it is not ready to use%s", snapshot.GetName(), why)))
+	}
+	return nil
+}
+
+// wantedClass is the StorageClass that a claim gets that asks for this one; nil when there is none.
+func wantedClass(f *facts, name *string) *storagev1.StorageClass {
+	if name != nil {
+		return f.classes[*name]
+	}
+	for _, class := range f.classes {
+		if class.Annotations[defaultClassAnnotation] == "true" {
+			return class
+		}
+	}
+	return nil
+}

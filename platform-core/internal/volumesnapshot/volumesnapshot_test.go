@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumesnapshot
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+func classOf(name, driver, isDefault string) unstructured.Unstructured {
+	class := unstructured.Unstructured{Object: map[string]any{"driver": driver}}
+	class.SetName(name)
+	class.SetAnnotations(map[string]string{DefaultAnnotation: isDefault})
+	return class
+}
+
+func TestChoose(t *testing.T) {
+	other := classOf("other", "other.csi", "true")
+	for name, tc := range map[string]struct {
+		classes    []unstructured.Unstructured
+		class, why string
+	}{
+		"none at all":        {nil, "", `there is no VolumeSnapshotClass of its CSI driver "disk.csi"`},
+		"none of the driver": {[]unstructured.Unstructured{other}, "", `there is no VolumeSnapshotClass of its CSI driver "disk.csi"`},
+		"the only one":       {[]unstructured.Unstructured{other, classOf("a", "disk.csi", "")}, "a", ""},
+		"the default":        {[]unstructured.Unstructured{classOf("a", "disk.csi", ""), classOf("b", "disk.csi", "true")}, "b", ""},
+		"nobody says which":  {[]unstructured.Unstructured{classOf("b", "disk.csi", "false"), classOf("a", "disk.csi", "")}, "", "VolumeSnapshotClasses a, b, and none is the default"},
+	} {
+		if class, why := choose(tc.classes, "disk.csi"); class != tc.class || (why == "") != (tc.why == "") || !strings.Contains(why, tc.why) {
+			t.Errorf("%s: class %q, %q", name, class, why)
+		}
+	}
+}
+
+func TestLatest(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "data-x-0", UID: "0123456789", Labels: map[string]string{"l": "v"},
+		Annotations: map[string]string{platformv1.DataAnnotation: "redis/7.0", "other": "x"}}}
+	first := Of(claim, "disk.csi", "fast")
+	again := claim.DeepCopy()
+	again.UID = "abcdefghij"
+	second := Of(again, "disk.csi", "fast")
+	begin := time.Now()
+	first.SetCreationTimestamp(metav1.NewTime(begin))
+	second.SetCreationTimestamp(metav1.NewTime(begin.Add(time.Minute)))
+	if first.GetName() != "data-x-0-01234567" || first.GetName() == second.GetName() || !first.IsOf(claim) || second.IsOf(claim) {
+		t.Errorf("they are called %s and %s", first.GetName(), second.GetName())
+	}
+	nobodys := Snapshot{second.DeepCopy()}
+	nobodys.SetAnnotations(nil)
+	for _, all := range [][]Snapshot{{first, second, nobodys}, {nobodys, second, first}} {
+		if latest := Latest(all); len(latest) != 1 || latest["data-x-0"].GetName() != second.GetName() {
+			t.Errorf("the latest are %v", latest)
+		}
+	}
+	if labels, notes := first.GetLabels(), first.GetAnnotations(); labels["l"] != "v" || notes[platformv1.DataAnnotation] != "redis/7.0" || notes["other"] != "" || first.Driver() != "disk.csi" {
+		t.Errorf("it says %v, %v", labels, notes)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	made := Snapshot{&unstructured.Unstructured{Object: map[string]any{}}}
+	if size := made.RestoreSize(); made.IsReady() || made.Error() != "" || !size.IsZero() {
+		t.Error("one without a status says something")
+	}
+	made.Object["status"] = map[string]any{"readyToUse": true, "restoreSize": "2Gi", "error": map[string]any{"message": "no room"}}
+	if size := made.RestoreSize(); !made.IsReady() || made.Error() != "no room" || size.String() != "2Gi" {
+		t.Errorf("it says %v", made.Object)
+	}
+	made.Object["status"] = map[string]any{"error": map[string]any{}}
+	if made.Error() == "" {
+		t.Error("an error without a message is none")
+	}
+}
