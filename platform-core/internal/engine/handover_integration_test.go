@@ -77,7 +77,8 @@ func processesTakeUp(t *testing.T, app *platformv1.Application, which func(pod s
 			said.ConfigDigest, said.RestartDigest = p.Digest, p.RestartDigest
 			before := pod.DeepCopy()
 			pod.Annotations[platformv1.ReportAnnotation] = said.String()
-			if err := env.Client.Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+			// One that is being replaced may be gone by now.
+			if err := env.Client.Patch(t.Context(), pod, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
 		}
