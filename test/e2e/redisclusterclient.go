@@ -51,7 +51,7 @@ func (r *redisCluster) client() *redis.ClusterClient {
 	r.Helper()
 	a := r.account()
 	c := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{"any:0", "any:1", "any:2"}, Password: a.password, Protocol: 2, DisableIdentity: true,
+		Addrs: []string{"any:0", "any:1", "any:2"}, CredentialsProviderContext: r.bound(r.object().Status.BindingName), Protocol: 2, DisableIdentity: true,
 		DialTimeout: answerIn, ReadTimeout: answerIn, MaxRedirects: 8, DialerRetries: 1,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			pod, err := r.podAt(ctx, address)
@@ -67,6 +67,15 @@ func (r *redisCluster) client() *redis.ClusterClient {
 	})
 	r.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// bound tells each new connection what the binding has then.
+func (r *redisCluster) bound(binding string) func(context.Context) (string, string, error) {
+	return func(ctx context.Context) (string, string, error) {
+		secret := &corev1.Secret{}
+		err := world.client.Get(ctx, client.ObjectKey{Namespace: r.space.name, Name: binding}, secret)
+		return "", string(secret.Data["password"]), err
+	}
 }
 
 // podAt is the pod with an address, or one of them all.

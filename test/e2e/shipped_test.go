@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,8 @@ type upgrading struct {
 	// processes says which one there is in each pod.
 	processes func() map[string]string
 	before    map[string]string
+	// does is what the newest version does to it: untouched or inPlace.
+	does effect
 }
 
 // marks is which pods and processes there are.
@@ -79,6 +82,23 @@ func (u *upgrading) untouched() {
 	}
 }
 
+// restarted has the test fail unless each process was started anew in the pod that it was in. From then on, what there is now counts as before.
+func (u *upgrading) restarted() {
+	u.Helper()
+	now := u.marks()
+	for pod, was := range u.before {
+		samePod, process, _ := strings.Cut(was, ", process started")
+		samePodNow, processNow, _ := strings.Cut(now[pod], ", process started")
+		if samePod != samePodNow || process == processNow {
+			u.Errorf("what ran in %s was %q, and is %q now: want another process in the same pod", pod, was, now[pod])
+		}
+	}
+	if len(now) != len(u.before) {
+		u.Errorf("what ran of %s were %v, and are %v now", u.name, u.before, now)
+	}
+	u.before = now
+}
+
 // arrived checks that it is made from the next version, all of it, and that there is no way back.
 func (u *upgrading) arrived() {
 	u.Helper()
@@ -96,7 +116,11 @@ func (u *upgrading) arrived() {
 			u.Errorf("set %s is made from version %s", set.Name, got)
 		}
 	}
-	u.untouched()
+	if u.does == inPlace {
+		u.restarted()
+	} else {
+		u.untouched()
+	}
 	u.refusedOperation(operation("back-"+u.target.Name, "UpgradeApp", u.target, "version", u.from), "does not take over from version "+newestVersion)
 }
 
@@ -157,8 +181,8 @@ func (u *upgrading) rewrites() {
 }
 
 // TestShippedPluginUpgrade takes a Redis with replicas and a RedisCluster, both of which are written to, from the first version of the plugin to the
-// newest, and one more Redis from the version before that, while the operator is killed twice: no pod and no process is touched, no acknowledged write is
-// lost, and what the versions bring is there.
+// newest, and one more Redis from the version before that, while the operator is killed twice: no pod is touched, the servers that log in at each other are
+// restarted in place, no acknowledged write is lost, and what the versions bring is there.
 func TestShippedPluginUpgrade(t *testing.T) {
 	s := newSpace(t, "shipped")
 	s.restoreOperator()
@@ -169,10 +193,10 @@ func TestShippedPluginUpgrade(t *testing.T) {
 	db.following(2)
 	wide.whole(3)
 	near.ready()
-	one := &upgrading{application: &application{space: s, name: db.application()}, from: originalVersion, target: db.reference(), processes: db.processes}
+	one := &upgrading{application: &application{space: s, name: db.application()}, from: originalVersion, target: db.reference(), processes: db.processes, does: inPlace}
 	many := &upgrading{application: &application{space: s, name: wide.application()}, from: originalVersion, target: wide.reference(),
-		processes: func() map[string]string { return wide.said("server", "run_id") }}
-	late := &upgrading{application: &application{space: s, name: near.application()}, from: formerVersion, target: near.reference(), processes: near.processes}
+		processes: func() map[string]string { return wide.said("server", "run_id") }, does: inPlace}
+	late := &upgrading{application: &application{space: s, name: near.application()}, from: formerVersion, target: near.reference(), processes: near.processes, does: untouched}
 	one.lacks("RewriteAOF")
 	many.lacks("RewriteAOF")
 	for _, u := range []*upgrading{one, many, late} {
@@ -258,8 +282,8 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	p, alone := &pgInstance{space: s, name: "db", ways: s.ways()}, &pgInstance{space: s, name: "near", ways: s.ways()}
 	p.following(1)
 	alone.ready()
-	u := &upgrading{application: p.application(), from: originalVersion, target: p.reference(), processes: p.starts}
-	late := &upgrading{application: alone.application(), from: formerVersion, target: alone.reference(), processes: alone.starts}
+	u := &upgrading{application: p.application(), from: originalVersion, target: p.reference(), processes: p.starts, does: untouched}
+	late := &upgrading{application: alone.application(), from: formerVersion, target: alone.reference(), processes: alone.starts, does: untouched}
 	super := p.pool(login{})
 	p.exec(super, "CREATE TABLE numbers (n int PRIMARY KEY)", "CREATE TABLE goods AS SELECT generate_series(1, 1000) AS n", "DELETE FROM goods")
 	u.lacks("Vacuum", "database", "postgres")

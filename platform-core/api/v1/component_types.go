@@ -114,6 +114,9 @@ type ComponentCredential struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Revision string `json:"revision,omitempty"`
+	// also says that the pods mount, beside the password, the one that their processes accept as well. It is there once they have to.
+	// +optional
+	Also bool `json:"also,omitempty"`
 }
 
 // Pods returns the number of pods of all sets.

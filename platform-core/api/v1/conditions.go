@@ -103,7 +103,7 @@ const (
 	ReasonInvalidParameters = "InvalidParameters"
 	// ReasonInvalidSpec: a field has a value that the plugin does not allow.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonPasswordHeld: another password waits, since processes could not take it over one after the other.
+	// ReasonPasswordHeld: no password is taken over, since the one that processes log in at each other with is in no Secret any more.
 	ReasonPasswordHeld = "PasswordHeld"
 	// ReasonSecretNotFound: a Secret or key that the spec names is absent.
 	ReasonSecretNotFound = "SecretNotFound"

@@ -63,6 +63,9 @@ const (
 	// RotatedFromAnnotation the revision of the password before.
 	RotatedAnnotation     = "platform.zeroinfra.github.com/rotated"
 	RotatedFromAnnotation = "platform.zeroinfra.github.com/rotated-from"
+	// HandoverAnnotation is on the Secret of a credential that pods log in at each other with while one password takes the place of another, and says how
+	// far that is: HandoverIntroduces or HandoverRetires.
+	HandoverAnnotation = "platform.zeroinfra.github.com/handover"
 	// AppliedAnnotation is the digest of what the engine last applied to an object.
 	AppliedAnnotation = "platform.zeroinfra.github.com/applied"
 
@@ -117,4 +120,12 @@ const (
 	InstanceLabel = "app.kubernetes.io/instance"
 	// NameLabel names the middleware, that is the plugin.
 	NameLabel = "app.kubernetes.io/name"
+)
+
+// Values of HandoverAnnotation.
+const (
+	// HandoverIntroduces: processes go on showing the password from before, and are to accept the new one as well.
+	HandoverIntroduces = "Introduces"
+	// HandoverRetires: all processes accept both, and are to show the new one.
+	HandoverRetires = "Retires"
 )

@@ -10,10 +10,15 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// Password says why another password of a credential cannot be taken over now by an instance of a topology, and what to do; nil when it can. Components
-// are those that there are, by their name in the plugin; wanted is what they are to be.
+// IsShared says whether pods of a topology log in at each other with a credential.
+func IsShared(declared *plugin.Credential, topology string) bool {
+	return slices.Contains(declared.SharedIn, topology)
+}
+
+// Password says why another password of a credential cannot be taken over by an instance of a topology at once, but only beside the one in force, and what to
+// do where that is lost; nil when it can. Components are those that there are, by their name in the plugin; wanted is what they are to be.
 func Password(declared *plugin.Credential, topology string, components map[string]*platformv1.Component, wanted []platformv1.ComponentSpec) *render.Refusal {
-	if !slices.Contains(declared.SharedIn, topology) {
+	if !IsShared(declared, topology) {
 		return nil
 	}
 	for i := range wanted {
@@ -22,8 +27,8 @@ func Password(declared *plugin.Credential, topology string, components map[strin
 		if !has || existing == nil || atRest(existing) || alone(existing, &wanted[i]) {
 			continue
 		}
-		return refuse(platformv1.ReasonPasswordHeld, "the password of credential %q cannot change while component %q runs, since its pods log in at each other with it, and one with another password would be "+
-			"kept out: set running to false; another password is taken over once the pods are gone; then set running to true again", declared.Name, wanted[i].Component)
+		return refuse(platformv1.ReasonPasswordHeld, "the pods of component %q log in at each other with the password of credential %q, and the one that they have is in no Secret any more: "+
+			"put it back, or set running to false; another password is taken over once the pods are gone; then set running to true again", wanted[i].Component, declared.Name)
 	}
 	return nil
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// Of the shipped redis, a server that is alone takes over another password and other TLS while it runs, and so do replicas under Sentinel as for the
-// password. Servers that log in at each other do so while they are stopped only.
+// Of the shipped redis, a server that is alone takes over another password and other TLS at once, and so do replicas under Sentinel as for the
+// password. Servers that log in at each other take one over beside the one before, and other TLS while they are stopped only.
 func TestRedisThatIsNotAlone(t *testing.T) {
 	bundle, _, errs := pluginfolder.Load(filepath.Join("..", "..", "..", "database-operator", "plugins", "redis", "1.2.0"))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	const passwordHeld, tlsRefused = "is taken over once the pods are gone", "cannot change while it runs"
+	const passwordHeld, tlsRefused = "is in no Secret any more", "cannot change while it runs"
 	for name, test := range map[string]struct {
 		topology      string
 		was, is, pods int

@@ -17,8 +17,8 @@ type Credential struct {
 	Name string
 	// Supplied is the Secret that the user has the password in; empty for one that is generated.
 	Supplied string
-	// Held says why another password cannot be taken over now; empty when it can.
-	Held string
+	// Shared says that processes take another password over beside the one before, since they log in at each other.
+	Shared bool
 }
 
 // Rotation makes the password of a credential anew, once for the key of its effect, and says how far that is.
@@ -79,22 +79,18 @@ func (rotateStep) credentials(r *run, t *plugin.OperationStep) (names []string, 
 	if why != "" {
 		return nil, why
 	}
-	var known, supplied, held []string
+	var known, supplied []string
 	for _, c := range r.facts.Credentials {
 		known = append(known, c.Name)
 		switch {
 		case values["credential"] != "" && values["credential"] != c.Name:
 		case c.Supplied != "":
 			supplied = append(supplied, fmt.Sprintf("the password of credential %q comes from Secret %q: change it there, and the instance takes it over", c.Name, c.Supplied))
-		case c.Held != "":
-			held = append(held, c.Held)
 		default:
 			names = append(names, c.Name)
 		}
 	}
 	switch {
-	case len(held) > 0:
-		return nil, strings.Join(held, "; ")
 	case len(names) > 0:
 		return names, ""
 	case len(supplied) > 0:
@@ -109,7 +105,11 @@ func (rotateStep) credentials(r *run, t *plugin.OperationStep) (names []string, 
 func (r *run) describeRotation(t *plugin.OperationStep) (lines []string, why string) {
 	names, why := rotateStep{}.credentials(r, t)
 	for _, name := range names {
-		lines = append(lines, fmt.Sprintf("makes the password of credential %q anew; the processes that use it restart in place, those that take writes last", name))
+		line := fmt.Sprintf("makes the password of credential %q anew; the processes that use it restart in place, those that take writes last", name)
+		if slices.ContainsFunc(r.facts.Credentials, func(c Credential) bool { return c.Name == name && c.Shared }) {
+			line += ", in three rounds, since they log in at each other with it"
+		}
+		lines = append(lines, line)
 	}
 	return lines, why
 }

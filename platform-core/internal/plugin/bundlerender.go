@@ -207,6 +207,8 @@ func (b *Bundle) username(ref *plan.SecretRef) (string, bool) {
 const (
 	SecretKeyUsername = "username"
 	SecretKeyPassword = "password"
+	// SecretKeyAlso is what processes accept as well where pods log in at each other: the password itself while none takes the place of another.
+	SecretKeyAlso = "also"
 )
 
 // RenderPodTemplate fills in the placeholders of a component's pod template, but those that

@@ -309,8 +309,8 @@ type Credential struct {
 	// Supplied says that only a user can supply it, as the key of an account elsewhere: it is never made, and there only in an Application that
 	// names a Secret for it. The variable app.supplied has its name then. A plan can use it no other way than as a file.
 	Supplied bool `json:"supplied,omitempty"`
-	// SharedIn are the topologies in which pods log in at each other with it, and know one password at a time: another one is taken over there only
-	// while no pod runs, or where there is one.
+	// SharedIn are the topologies in which pods log in at each other with it: their processes accept, beside the password, the one in the file "also"
+	// where that is there, and another one is taken over in three steps while more than one pod runs.
 	SharedIn []string `json:"sharedIn,omitempty"`
 }
 

@@ -177,7 +177,11 @@ func (c *context) secretSources() []corev1.VolumeProjection {
 	var sources []corev1.VolumeProjection
 	for _, name := range c.declared.Credentials {
 		var items []corev1.KeyToPath
-		for _, key := range []string{plugin.SecretKeyPassword, plan.RevisionFile} {
+		keys := []string{plugin.SecretKeyPassword, plan.RevisionFile}
+		if c.acceptsAlso(name) {
+			keys = append(keys, plugin.SecretKeyAlso)
+		}
+		for _, key := range keys {
 			items = append(items, corev1.KeyToPath{Key: key, Path: name + "/" + key})
 		}
 		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
@@ -186,6 +190,11 @@ func (c *context) secretSources() []corev1.VolumeProjection {
 		}})
 	}
 	return sources
+}
+
+// acceptsAlso says whether the pods mount what their processes accept beside the password of a credential.
+func (c *context) acceptsAlso(credential string) bool {
+	return slices.ContainsFunc(c.spec.Credentials, func(have platformv1.ComponentCredential) bool { return have.Name == credential && have.Also })
 }
 
 // passwords are the revisions of the passwords that the processes are to run with, by credential.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -64,6 +65,8 @@ type structureSecret struct {
 	Credential string `json:"credential"`
 	Name       string `json:"name"`
 	Key        string `json:"key"`
+	// Also says that what processes accept beside the password is mounted.
+	Also bool `json:"also,omitempty"`
 }
 
 // revision is the hash of the structure. t is the template as the plugin's rendering gave it.
@@ -91,7 +94,8 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	for _, env := range exporter {
 		entry := structureEnv{Name: env.Name, Value: env.Value}
 		if env.Secret != nil {
-			entry.Credential, entry.Revision = env.Secret.Credential, p.Credentials[env.Secret.Credential]
+			entry.Credential = env.Secret.Credential
+			entry.Revision = PasswordRevision(p.Credentials[env.Secret.Credential])
 		}
 		s.Exporter = append(s.Exporter, entry)
 	}
@@ -109,7 +113,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	}
 	for _, name := range c.declared.Credentials {
 		reference := c.secretOf(name)
-		s.Secrets = append(s.Secrets, structureSecret{name, reference.Name, reference.Key})
+		s.Secrets = append(s.Secrets, structureSecret{name, reference.Name, reference.Key, c.acceptsAlso(name)})
 	}
 	if data, err = canonical(s); err != nil {
 		return "", err
@@ -154,4 +158,13 @@ func withoutEmpty(tree map[string]any) map[string]any {
 		}
 	}
 	return tree
+}
+
+// RevisionSeparator is between what tells the password of a credential and what tells the one that is accepted beside it.
+const RevisionSeparator = "."
+
+// PasswordRevision is the part of a credential's revision that tells the password itself, which is all that who shows it has to know.
+func PasswordRevision(revision string) string {
+	password, _, _ := strings.Cut(revision, RevisionSeparator)
+	return password
 }

@@ -19,7 +19,7 @@ import (
 
 // act makes the credentials, then the Components, then the binding, and removes Components that are no longer wanted.
 func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) outcome.Outcome {
-	if err := c.holdPasswords(ctx, app, f, wanted); err != nil {
+	if err := c.handOver(ctx, app, f, wanted); err != nil {
 		return outcome.Failed(err)
 	}
 	if err := c.ensureCredentials(ctx, app, f); err != nil {
@@ -37,7 +37,8 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 	names := map[string]bool{}
 	for i := range wanted {
 		for j := range wanted[i].Credentials {
-			wanted[i].Credentials[j].Revision = f.revisions[wanted[i].Credentials[j].Name]
+			credential := &wanted[i].Credentials[j]
+			credential.Revision, credential.Also = f.revisions[credential.Name], f.handovers[credential.Name].also != ""
 		}
 		names[wanted[i].Component] = true
 		change, o := c.applyComponent(ctx, app, f, &platformv1.Component{

@@ -29,6 +29,7 @@ import (
 const (
 	usernameKey = "username"
 	passwordKey = plugin.SecretKeyPassword
+	alsoKey     = plugin.SecretKeyAlso
 	revisionKey = agentplan.RevisionFile
 )
 
@@ -44,14 +45,22 @@ func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Appl
 		if password == "" {
 			password = instance.NewPassword(declared)
 		}
-		revision := c.revision(app, declared.Name, password)
+		next := f.handovers[declared.Name]
+		revision := c.revision(app, declared.Name, password, next.also)
 		wanted := &corev1.Secret{
 			ObjectMeta: meta(app, platformv1.CredentialNameFor(app.Name, declared.Name), ""),
 			Type:       corev1.SecretTypeBasicAuth,
 			Data:       map[string][]byte{usernameKey: []byte(declared.Username), passwordKey: []byte(password), revisionKey: []byte(revision)},
 		}
+		if next.also != "" {
+			wanted.Data[alsoKey] = []byte(next.also)
+		}
+		wanted.Annotations = map[string]string{}
+		if next.phase != "" {
+			wanted.Annotations[platformv1.HandoverAnnotation] = next.phase
+		}
 		if reference, users := suppliedFor(app, declared.Name); users {
-			wanted.Annotations = map[string]string{platformv1.PasswordFromAnnotation: reference.Name + "/" + cmp.Or(reference.Key, passwordKey)}
+			wanted.Annotations[platformv1.PasswordFromAnnotation] = reference.Name + "/" + cmp.Or(reference.Key, passwordKey)
 		}
 		made, err := c.ensureCredential(ctx, app, f.credentials[declared.Name], wanted)
 		if err != nil {
@@ -78,19 +87,21 @@ func (c *Controller) ensureCredential(ctx context.Context, app *platformv1.Appli
 		change, err := c.apply.Create(ctx, wanted)
 		return change == apply.Created, err
 	}
-	from := wanted.Annotations[platformv1.PasswordFromAnnotation]
-	same := have.Annotations[platformv1.PasswordFromAnnotation] == from
+	same, annotations := true, map[string]any{}
+	for _, key := range []string{platformv1.PasswordFromAnnotation, platformv1.HandoverAnnotation} {
+		annotations[key] = nil
+		if value := wanted.Annotations[key]; value != "" {
+			annotations[key] = value
+		}
+		same = same && have.Annotations[key] == wanted.Annotations[key]
+	}
 	for key, value := range wanted.Data {
 		same = same && string(have.Data[key]) == string(value)
 	}
 	if same {
 		return true, nil
 	}
-	annotations := map[string]any{platformv1.PasswordFromAnnotation: nil}
-	if from != "" {
-		annotations[platformv1.PasswordFromAnnotation] = from
-	}
-	if string(have.Data[passwordKey]) != string(wanted.Data[passwordKey]) {
+	if password := string(wanted.Data[passwordKey]); password != string(have.Data[passwordKey]) && password != string(have.Data[alsoKey]) {
 		// What an Operation had made anew is not there any more.
 		annotations[platformv1.RotatedAnnotation] = nil
 	}
@@ -169,10 +180,10 @@ func (c *Controller) applyBinding(ctx context.Context, app *platformv1.Applicati
 	return err
 }
 
-// bound is the password to hand out to clients: the one before, as long as the processes may still have that.
+// bound is the password to hand out to clients: the one before, as long as the processes may still know that alone.
 func (c *Controller) bound(ctx context.Context, app *platformv1.Application, f *facts, password string) (string, error) {
 	binding := f.state.Bundle.Binding(app.Spec.Topology)
-	if binding.Credential == "" || f.tookOver(binding.Component, binding.Credential) {
+	if binding.Credential == "" || f.handovers[binding.Credential].phase == platformv1.HandoverRetires || f.tookOver(binding.Component, binding.Credential) {
 		return password, nil
 	}
 	have := &corev1.Secret{}

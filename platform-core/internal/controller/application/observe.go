@@ -37,7 +37,9 @@ type facts struct {
 	credentials map[string]*corev1.Secret
 	// revisions of the passwords, by credential; absent while the Secret is not made.
 	revisions map[string]string
-	// held says of each password of a user that it waits, and why.
+	// handovers are what the pods mount beside the password of a credential, by credential.
+	handovers map[string]handover
+	// held says of each password that another one waits for, and why.
 	held []outcome.Outcome
 	// classes are the names of all StorageClasses; the default one under "".
 	classes map[string]bool
@@ -54,7 +56,7 @@ type facts struct {
 }
 
 func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (*facts, error) {
-	f := &facts{passwords: map[string]string{}, credentials: map[string]*corev1.Secret{}, revisions: map[string]string{}}
+	f := &facts{passwords: map[string]string{}, credentials: map[string]*corev1.Secret{}, revisions: map[string]string{}, handovers: map[string]handover{}}
 	f.state, _ = c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
 
 	if f.state.Bundle == nil {

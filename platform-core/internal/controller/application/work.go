@@ -43,7 +43,7 @@ func needsWork(app *platformv1.Application, f *facts, wanted []platformv1.Compon
 // withoutRevisions leaves out which passwords are in force: that is no part of the Application's spec.
 func withoutRevisions(spec *platformv1.ComponentSpec) {
 	for i := range spec.Credentials {
-		spec.Credentials[i].Revision = ""
+		spec.Credentials[i].Revision, spec.Credentials[i].Also = "", false
 	}
 }
 

@@ -123,7 +123,7 @@ func withRevisions(spec *platformv1.ComponentSpec, live map[string]*platformv1.C
 		for _, known := range component.Spec.Credentials {
 			for i := range spec.Credentials {
 				if spec.Credentials[i].Name == known.Name {
-					spec.Credentials[i].Revision = known.Revision
+					spec.Credentials[i].Revision, spec.Credentials[i].Also = known.Revision, known.Also
 				}
 			}
 		}

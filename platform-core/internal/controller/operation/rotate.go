@@ -48,12 +48,14 @@ func (c *Controller) rotate(ctx context.Context, seen *observation, effect *opsf
 	case !metav1.IsControlledBy(secret, app):
 		return refuse("Secret %q is not of Application %q", key.Name, app.Name), nil
 	case secret.Annotations[platformv1.RotatedAnnotation] != effect.Key:
-		if held, err := c.heldPassword(ctx, app, state.Bundle.In(app.Spec.Topology), declared); err != nil {
-			return nil, err
-		} else if held != nil {
-			return refuse("%s", held.Message), nil
+		if phase := secret.Annotations[platformv1.HandoverAnnotation]; phase != "" {
+			return &opsflow.Answer{Problem: fmt.Sprintf("another password of credential %q to be taken over before", name)}, nil
 		}
-		return c.renew(ctx, secret, effect.Key, *declared)
+		manner, err := c.mannerOf(ctx, app, state.Bundle.In(app.Spec.Topology), declared)
+		if err != nil {
+			return nil, err
+		}
+		return c.renew(ctx, secret, effect.Key, declared, manner)
 	}
 	return c.tookOver(ctx, seen, state.Bundle, name, secret)
 }
@@ -76,7 +78,7 @@ func credentialsOf(app *platformv1.Application, bundle *plugin.Bundle) []opsflow
 	return all
 }
 
-// observePasswords finds out which passwords cannot be made anew now, for a template that does that.
+// observePasswords finds out which passwords processes take over beside the one before, for a template that makes some anew.
 func (c *Controller) observePasswords(ctx context.Context, seen *observation) error {
 	if seen.bundle == nil || !opsflow.Rotates(seen.facts.Template) {
 		return nil
@@ -84,35 +86,46 @@ func (c *Controller) observePasswords(ctx context.Context, seen *observation) er
 	for i := range seen.facts.Credentials {
 		credential := &seen.facts.Credentials[i]
 		declared, _ := seen.bundle.Credential(credential.Name)
-		refusal, err := c.heldPassword(ctx, seen.facts.Application, seen.bundle, declared)
+		manner, err := c.mannerOf(ctx, seen.facts.Application, seen.bundle, declared)
 		if err != nil {
 			return err
 		}
-		if refusal != nil {
-			credential.Held = refusal.Message
-		}
+		credential.Shared = manner == beside
 	}
 	return nil
 }
 
-// heldPassword says why another password of a credential cannot be taken over now; nil when it can.
-func (c *Controller) heldPassword(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle, declared *plugin.Credential) (*render.Refusal, error) {
-	if len(declared.SharedIn) == 0 {
-		return nil, nil
+// manner in which processes take over another password.
+type manner int
+
+const (
+	// atOnce has each go from one password to the other.
+	atOnce manner = iota
+	// beside has all know both for a while, since they log in at each other.
+	beside
+)
+
+func (c *Controller) mannerOf(ctx context.Context, app *platformv1.Application, bundle *plugin.Bundle, declared *plugin.Credential) (manner, error) {
+	if !accept.IsShared(declared, app.Spec.Topology) {
+		return atOnce, nil
 	}
 	wanted, refusal := render.Components(bundle, app)
 	if refusal != nil {
-		return refusal, nil
+		// What cannot be rendered runs as it did.
+		return beside, nil
 	}
 	list, err := c.componentsOf(ctx, app)
 	if err != nil {
-		return nil, err
+		return atOnce, err
 	}
 	components := map[string]*platformv1.Component{}
 	for i := range list {
 		components[list[i].Spec.Component] = &list[i]
 	}
-	return accept.Password(declared, app.Spec.Topology, components, wanted), nil
+	if accept.Password(declared, app.Spec.Topology, components, wanted) != nil {
+		return beside, nil
+	}
+	return atOnce, nil
 }
 
 func (c *Controller) componentsOf(ctx context.Context, app *platformv1.Application) ([]platformv1.Component, error) {
@@ -123,18 +136,22 @@ func (c *Controller) componentsOf(ctx context.Context, app *platformv1.Applicati
 	return list.Items, nil
 }
 
-// renew writes a new password.
-func (c *Controller) renew(ctx context.Context, secret *corev1.Secret, key string, declared plugin.Credential) (*opsflow.Answer, error) {
+// renew writes a new password: in the place of the one before, or as what processes are to accept as well.
+func (c *Controller) renew(ctx context.Context, secret *corev1.Secret, key string, declared *plugin.Credential, how manner) (*opsflow.Answer, error) {
 	if from := secret.Annotations[platformv1.PasswordFromAnnotation]; from != "" {
 		return refuse("the password of credential %q comes from %s: change it there, and the instance takes it over", declared.Name, from), nil
+	}
+	annotations := map[string]any{platformv1.RotatedAnnotation: key, platformv1.RotatedFromAnnotation: string(secret.Data[agentplan.RevisionFile])}
+	place := plugin.SecretKeyPassword
+	if how == beside {
+		place, annotations[platformv1.HandoverAnnotation] = plugin.SecretKeyAlso, platformv1.HandoverIntroduces
 	}
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
 			"resourceVersion": secret.ResourceVersion, // what somebody else has just put there is not overwritten unseen
-			"annotations": map[string]any{
-				platformv1.RotatedAnnotation: key, platformv1.RotatedFromAnnotation: string(secret.Data[agentplan.RevisionFile])},
+			"annotations":     annotations,
 		},
-		"data": map[string][]byte{plugin.SecretKeyPassword: []byte(instance.NewPassword(declared))},
+		"data": map[string][]byte{place: []byte(instance.NewPassword(*declared))},
 	})
 	if err != nil {
 		return nil, err
@@ -164,6 +181,7 @@ func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *pl
 	if err != nil {
 		return nil, err
 	}
+	how := roundOf(secret)
 	for i := range components {
 		component := &components[i]
 		for _, credential := range component.Spec.Credentials {
@@ -171,15 +189,29 @@ func (c *Controller) tookOver(ctx context.Context, seen *observation, bundle *pl
 				continue
 			}
 			if credential.Revision != revision {
-				return waits("component %s to take up the new password of credential %q", component.Spec.Component, name)
+				return waits("component %s to take up the new password of credential %q%s", component.Spec.Component, name, how)
 			}
 			if o := conditions.Outcome(component); o.Kind() != outcome.KindDone {
 				return &opsflow.Answer{Reason: o.Reason(), Problem: fmt.Sprintf(
-					"the processes of component %s to run with the new password of credential %q: %s", component.Spec.Component, name, o.Message())}, nil
+					"the processes of component %s to run with the new password of credential %q%s: %s", component.Spec.Component, name, how, o.Message())}, nil
 			}
 		}
 	}
+	if how != "" {
+		return waits("the next round with the new password of credential %q%s", name, how)
+	}
 	return c.told(ctx, app, bundle, name, secret)
+}
+
+// roundOf says how far a password is that takes the place of another one step by step; "" in the last round, and where it does so at once.
+func roundOf(secret *corev1.Secret) string {
+	switch secret.Annotations[platformv1.HandoverAnnotation] {
+	case platformv1.HandoverIntroduces:
+		return " (round 1 of 3: all are to accept it beside the one before)"
+	case platformv1.HandoverRetires:
+		return " (round 2 of 3: all are to show it to each other)"
+	}
+	return ""
 }
 
 // told waits until the Secret that clients read has the new password.
