@@ -15,8 +15,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,8 +38,10 @@ var (
 // DefaultAnnotation is on the class of a driver that is taken where nobody names one.
 const DefaultAnnotation = "snapshot.storage.kubernetes.io/is-default-class"
 
-// IsAbsent says whether an error is that the cluster does not know the kinds.
-func IsAbsent(err error) bool { return meta.IsNoMatchError(err) }
+// IsAbsent says whether an error is that the cluster does not know the kinds, or knows them no more: then it is not an object that is not found.
+func IsAbsent(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
 
 // Snapshot is a VolumeSnapshot as it is.
 type Snapshot struct{ *unstructured.Unstructured }
@@ -130,11 +134,25 @@ func (s Snapshot) Source() *corev1.TypedLocalObjectReference {
 	return &corev1.TypedLocalObjectReference{APIGroup: &Group, Kind: Kind.Kind, Name: s.GetName()}
 }
 
-// Latest are the last snapshots of each claim, by its name.
+// Generations are those of the volumes that these are of; the empty one is what a set is made with.
+func Generations(all []Snapshot) []string {
+	found := map[string]bool{}
+	for _, s := range all {
+		found[s.generation()] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+func (s Snapshot) generation() string { return s.GetLabels()[platformv1.GenerationLabel] }
+
+// Latest are the last snapshots of each claim, by the name that it has without a generation: whoever begins with them has none yet.
 func Latest(all []Snapshot) map[string]Snapshot {
 	latest := map[string]Snapshot{}
 	for _, s := range all {
 		claim := s.GetAnnotations()[platformv1.ClaimAnnotation]
+		if generation := s.generation(); generation != "" {
+			claim = strings.TrimSuffix(claim, "-"+generation)
+		}
 		if former, found := latest[claim]; claim != "" && (!found || !s.made().Before(former.made())) {
 			latest[claim] = s
 		}

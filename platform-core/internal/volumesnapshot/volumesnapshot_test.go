@@ -3,13 +3,18 @@
 package volumesnapshot
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
@@ -59,8 +64,35 @@ func TestLatest(t *testing.T) {
 			t.Errorf("the latest are %v", latest)
 		}
 	}
+	restored := claim.DeepCopy()
+	restored.Name, restored.Labels = "data-x-0-0a1b2c3d", map[string]string{platformv1.GenerationLabel: "0a1b2c3d"}
+	third := Of(restored, "disk.csi", "fast")
+	if latest := Latest([]Snapshot{third}); latest["data-x-0"].GetName() != third.GetName() {
+		t.Errorf("of the volumes that a restore gave there are %v", latest)
+	}
+	if generations := Generations([]Snapshot{third, first, third}); !slices.Equal(generations, []string{"", "0a1b2c3d"}) {
+		t.Errorf("they are of the generations %q", generations)
+	}
 	if labels, notes := first.GetLabels(), first.GetAnnotations(); labels["l"] != "v" || notes[platformv1.DataAnnotation] != "redis/7.0" || notes["other"] != "" || first.Driver() != "disk.csi" {
 		t.Errorf("it says %v, %v", labels, notes)
+	}
+}
+
+// A definition that was taken away while an operator ran is told from an object that is not there.
+func TestIsAbsent(t *testing.T) {
+	resource := schema.GroupResource{Group: Group, Resource: "volumesnapshots"}
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"unknown to discovery": {&meta.NoKindMatchError{GroupKind: Kind.GroupKind()}, true},
+		"no such path":         {apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", resource, "a", "404 page not found", 0, true), true},
+		"no such object":       {apierrors.NewNotFound(resource, "a"), false},
+		"nothing":              {nil, false},
+	} {
+		if got := IsAbsent(tc.err); got != tc.want {
+			t.Errorf("%s: absent is %t", name, got)
+		}
 	}
 }
 

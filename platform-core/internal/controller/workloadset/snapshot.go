@@ -17,6 +17,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
+// kindsAbsent is why there are no snapshots in a cluster that does not know them.
+var kindsAbsent = fmt.Sprintf("the cluster has no VolumeSnapshots (%s/v1): install them with their controller", volumesnapshot.Group)
+
 const (
 	// snapshotLook is how often snapshots that are being made are looked at: they are not watched.
 	snapshotLook = 5 * time.Second
@@ -27,18 +30,24 @@ const (
 )
 
 // snapshotAll has a snapshot of each volume of a set that goes, and is done when all can be used. What is on a volume that somebody deletes is not asked
-// for, and a claim that never had a volume has no data. In a namespace that is being deleted no snapshot would stay.
+// for, a claim that never had a volume has no data, and one that a restore was filling has none that a pod ever had. In a namespace that is being deleted
+// no snapshot would stay.
 func (c *Controller) snapshotAll(ctx context.Context, set *platformv1.WorkloadSet, claims []corev1.PersistentVolumeClaim) outcome.Outcome {
+	switch ending, err := c.isEnding(ctx, set.Namespace); {
+	case err != nil:
+		return outcome.Failed(err)
+	case ending:
+		return outcome.Done()
+	}
 	var outcomes []outcome.Outcome
 	var names []string
 	for i := range claims {
 		claim := &claims[i]
-		if claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "" {
+		if claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "" || claim.Annotations[platformv1.PreparedAnnotation] != "" {
 			continue
 		}
 		o := c.snapshot(ctx, set, claim)
 		if err := o.Err(); apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			c.events.Warning(set, platformv1.ReasonSnapshotFailed, "The namespace is being deleted: there is no VolumeSnapshot of the volumes, which go with it.")
 			return outcome.Done()
 		}
 		outcomes, names = append(outcomes, o), append(names, volumesnapshot.NameFor(claim))
@@ -51,13 +60,23 @@ func (c *Controller) snapshotAll(ctx context.Context, set *platformv1.WorkloadSe
 	return worst
 }
 
+// isEnding says whether a namespace is being deleted.
+func (c *Controller) isEnding(ctx context.Context, name string) (bool, error) {
+	namespace := &corev1.Namespace{}
+	err := c.live.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if err != nil {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	return namespace.DeletionTimestamp != nil, nil
+}
+
 // snapshot brings the snapshot of one claim on.
 func (c *Controller) snapshot(ctx context.Context, set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
 	name := volumesnapshot.NameFor(claim)
 	s, err := volumesnapshot.Get(ctx, c.live, client.ObjectKey{Namespace: claim.Namespace, Name: name})
 	switch {
 	case volumesnapshot.IsAbsent(err):
-		return c.noSnapshot(set, claim, fmt.Sprintf("the cluster has no VolumeSnapshots (%s/v1): install them with their controller", volumesnapshot.Group))
+		return c.noSnapshot(set, claim, kindsAbsent)
 	case apierrors.IsNotFound(err):
 		return c.makeSnapshot(ctx, set, claim)
 	case err != nil:
@@ -92,6 +111,8 @@ func (c *Controller) makeSnapshot(ctx context.Context, set *platformv1.WorkloadS
 	driver := volume.Spec.CSI.Driver
 	class, why, err := volumesnapshot.ClassFor(ctx, c.live, driver)
 	switch {
+	case volumesnapshot.IsAbsent(err):
+		return c.noSnapshot(set, claim, kindsAbsent)
 	case err != nil:
 		return outcome.Failed(fmt.Errorf("cannot list VolumeSnapshotClasses: %w", err))
 	case why != "":

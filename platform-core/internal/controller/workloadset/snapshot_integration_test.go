@@ -111,34 +111,47 @@ func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 	}
 	heir.start(-1)
 	heir.beginsWithSnapshots()
-	goesWithItsNamespace(t)
 }
 
-// goesWithItsNamespace has a namespace that is being deleted, which takes no snapshots any more, keep no set.
-func goesWithItsNamespace(t *testing.T) {
-	t.Helper()
+// A namespace that is being deleted keeps no set, also where no snapshot could be made.
+func TestSnapshotsHoldUpNoNamespace(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
 	set := h.create(1, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicySnapshot })
 	testkit.WaitForReady(h, env.Client, set)
-	h.provisionBy(0, "disk.example.com")
-	for _, obj := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}, set} {
-		if err := env.Client.Delete(t.Context(), obj); err != nil {
-			t.Fatal(err)
-		}
+	h.provisionBy(0, "")
+	if err := env.Client.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
 	}
+	h.says(set, platformv1.ReasonSnapshotFailed, "is not deleted before there is a snapshot of it")
+	if err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	h.wake(set)
 	testkit.WaitGone(h, env.Client, set)
-	env.SnapshotsBecome(h, h.namespace, 0, nil)
 }
 
 // beginsWithSnapshots has a set begin with what another one left, once its volumes are large enough and of the driver that has the data.
 func (h *harness) beginsWithSnapshots() {
 	h.Helper()
+	stray := env.SnapshotsBecome(h, h.namespace, 2, map[string]any{"restoreSize": "2Gi"})[0].DeepCopy()
+	stray.SetName("stray")
+	stray.SetResourceVersion("")
+	labels := stray.GetLabels()
+	labels[platformv1.GenerationLabel] = "0a1b2c3d"
+	stray.SetLabels(labels)
+	if err := env.Client.Create(h.Context(), stray); err != nil {
+		h.Fatal(err)
+	}
 	heir := h.create(2, func(s *platformv1.WorkloadSet) {
 		s.Labels[platformv1.ApplicationUIDLabel] = oldUID
 		s.Spec.AdoptVolumes = newUID
 	})
-	env.SnapshotsBecome(h, h.namespace, 2, map[string]any{"restoreSize": "2Gi"})
+	h.says(heir, platformv1.ReasonAdoptionRefused, `of the generations ["" "0a1b2c3d"] of its volumes`)
+	if err := env.Client.Delete(h.Context(), stray); err != nil {
+		h.Fatal(err)
+	}
+	h.wake(heir)
 	h.says(heir, platformv1.ReasonAdoptionRefused, "a volume of it has 2Gi at least, and 1Gi are asked for")
 	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].Size = resource.MustParse("2Gi") })
 	h.says(heir, platformv1.ReasonAdoptionRefused, `it is of the CSI driver "disk.example.com", and StorageClass "standard" is of "example.com/none"`)

@@ -49,6 +49,10 @@ func (c *Controller) takeOver(ctx context.Context, set *platformv1.WorkloadSet, 
 	if refused := refuseFirstStart(set, f); refused != nil {
 		return refused
 	}
+	if generations := volumesnapshot.Generations(all); len(generations) > 1 {
+		return new(outcome.StalledFor(snapshotRetry, platformv1.ReasonAdoptionRefused, fmt.Sprintf("Application %s left VolumeSnapshots of the generations %q of its volumes, and nobody says which have the data: delete those of the others, or take the label %s off them",
+			set.Spec.AdoptVolumes, generations, platformv1.ApplicationUIDLabel)))
+	}
 	wanted, refused := copies(set, f, volumesnapshot.Latest(all))
 	if refused != nil {
 		return refused
