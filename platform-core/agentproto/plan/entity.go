@@ -34,6 +34,9 @@ var driverKinds = map[string]map[string]EntityKind{
 		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy", "lifecycle", "quota"}},
 		// What users may be allowed, by name.
 		"policy": {Parameters: []string{"document"}},
+		// <bucket>/<rule>. Its password is the secret key of an account at the target.
+		"replication": {Parameters: []string{"endpoint", "target-bucket", "access-key", "prefix", "delete-markers", "deletes", "existing-objects", "bandwidth", "synchronous"},
+			Password: true},
 		// Its name is the access key, and its password the secret key.
 		"user": {Parameters: []string{"enabled", "policies"}, Password: true},
 	},
