@@ -11,7 +11,6 @@ import (
 	"github.com/minio/minio-go/v7"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"

@@ -88,9 +88,6 @@ func find(ctx context.Context, s *session, name string) (*ruleAt, error) {
 			at.target = target
 		}
 	}
-	if at.rule.ExistingObjectReplication.Status != replication.Enabled {
-		return at, nil
-	}
 	sync, err := s.s3.GetBucketReplicationResyncStatus(ctx, at.bucket, at.rule.Destination.Bucket)
 	if err != nil {
 		return nil, err
@@ -150,7 +147,7 @@ func (at *ruleAt) facts(ctx context.Context, s *session) (map[string]string, err
 		factReplicated: strconv.FormatUint(target.ReplicatedCount, 10), factReplicatedBytes: strconv.FormatUint(target.ReplicatedSize, 10),
 		factFailed: whole(target.Failed.Totals.Count), factFailedBytes: whole(float64(target.Failed.Totals.Bytes)), factFailedHour: whole(target.Failed.LastHour.Count),
 	}
-	if at.existing != "" {
+	if at.existing != "" && at.rule.ExistingObjectReplication.Status == replication.Enabled {
 		facts[factExisting] = at.existing
 	}
 	return facts, nil
@@ -178,7 +175,7 @@ func (replications) put(ctx context.Context, s *session, change driver.Change, _
 	if err := preflight(ctx, s, bucket, wanted, p[parameterEndpoint]); err != nil {
 		return err
 	}
-	before := at.target
+	copies := p[parameterExisting] == yes && at.copiesAnew(wanted, p[parameterPrefix])
 	if wanted.ARN, err = at.setTarget(ctx, s, wanted); err != nil {
 		return err
 	}
@@ -188,12 +185,27 @@ func (replications) put(ctx context.Context, s *session, change driver.Change, _
 	if err := s.s3.SetBucketReplication(ctx, bucket, config); err != nil {
 		return err
 	}
-	if p[parameterExisting] != yes || at.existing != "" && before.url() == wanted.url() {
+	if !copies {
 		return nil
 	}
 	_, err = s.s3.ResetBucketReplicationOnTarget(ctx, bucket, 0, wanted.ARN)
 	return err
 }
+
+// copiesAnew says whether there is more to copy than the rule that is there has begun with. What is under way goes on, and what it does not
+// come to MinIO finds when it next looks through the bucket.
+func (at *ruleAt) copiesAnew(wanted remote, prefix string) bool {
+	switch {
+	case at.rule == nil, at.existing == "":
+		return true
+	case slices.Contains(underWay, at.existing):
+		return false
+	}
+	return at.rule.ExistingObjectReplication.Status != replication.Enabled || at.target.url() != wanted.url() || at.rule.Filter.Prefix != prefix
+}
+
+// underWay are words of MinIO for a copy of what was there before that has not ended.
+var underWay = []string{"Pending", "Ongoing"}
 
 // setTarget has the bucket have a target, and returns its ARN. One that was left when its rule was removed is used again.
 func (at *ruleAt) setTarget(ctx context.Context, s *session, wanted remote) (string, error) {

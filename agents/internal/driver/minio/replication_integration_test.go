@@ -157,6 +157,9 @@ func TestBucketsAreReplicated(t *testing.T) {
 	if err := p.absent("other"); err != nil {
 		t.Errorf("it has another prefix: %v", err)
 	}
+	p.here.done(minio.KindReplication, ruleName, rootKey, driver.Update, p.rule("existing-objects", "yes"))
+	p.here.has(minio.KindReplication, ruleName, rootKey, p.rule("existing-objects", "yes"))
+	p.copied("other", "5")
 
 	t.Log("taken out, the rule and its target go")
 	p.here.done(minio.KindReplication, ruleName, "", driver.Delete, nil)
@@ -182,6 +185,34 @@ func (p pair) targets(want int) {
 	if n != want || len(config.Rules) != want {
 		p.Errorf("the bucket has %d rules and %d targets, want %d", len(config.Rules), n, want)
 	}
+}
+
+func TestBucketsThatAreEachOthersTarget(t *testing.T) {
+	p := newPair(t)
+	back := pair{T: t, here: p.there, there: p.here}
+	p.here.done(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule("delete-markers", "yes"))
+	const backRule = copyBucket + "/back"
+	p.there.done(minio.KindReplication, backRule, rootKey, driver.Create, back.rule("target-bucket", sourceBucket, "delete-markers", "yes"))
+	p.write("here", "1")
+	p.copied("here", "1")
+	if err := p.there.put(p.there.as(root, rootKey), copyBucket, "there", "2"); err != nil {
+		t.Fatal(err)
+	}
+	testpod.Eventually(t, func() error {
+		_, err := p.here.as(root, rootKey).StatObject(t.Context(), sourceBucket, "there", miniogo.StatObjectOptions{})
+		return err
+	})
+	if err := p.there.as(root, rootKey).RemoveObject(t.Context(), copyBucket, "here", miniogo.RemoveObjectOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testpod.Eventually(t, func() error {
+		_, err := p.here.as(root, rootKey).StatObject(t.Context(), sourceBucket, "here", miniogo.StatObjectOptions{})
+		if miniogo.ToErrorResponse(err).StatusCode == 404 {
+			return nil
+		}
+		return fmt.Errorf("it is there: %v", err)
+	})
+	p.here.has(minio.KindReplication, ruleName, rootKey, p.rule("delete-markers", "yes"))
 }
 
 func TestBucketsCatchUpWithATargetThatWasAway(t *testing.T) {
