@@ -93,7 +93,8 @@ type Driver struct {
 	Username string `json:"username,omitempty"`
 	// Account is the name that the driver logs in as, where that is kept like a password; it takes the place of Username.
 	Account *SecretRef `json:"account,omitempty"`
-	// CA that the certificate of what Settings name leads to, as PEM; those of the image when nil.
+	// CA that the certificate of what Settings name leads to, as PEM; those of the image when nil. For ProtocolMinIO it is that of targets of replication,
+	// beside those of the image.
 	CA *SecretRef `json:"ca,omitempty"`
 	// Password of that user.
 	Password *SecretRef `json:"password,omitempty"`

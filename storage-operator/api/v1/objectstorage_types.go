@@ -23,6 +23,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.parameters)",message="parameters are of servers that run here, and with backend External none do: take them out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.service)",message="with backend External clients go to external.endpoint, and there is no Service: take service out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.tls)",message="with backend External the storage has its certificate from elsewhere: take tls out, and set external.endpoint to https and external.caSecretRef to its authority"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.trustedCASecretRef)",message="trustedCASecretRef is for targets of replication, and with backend External that is set where the storage is: take it out. The authority of the storage itself is external.caSecretRef"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.podDisruptionBudget)",message="with backend External there is one pod, which no client needs: take podDisruptionBudget out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.networkPolicy)",message="with backend External no client comes to a pod here: take networkPolicy out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.monitoring)",message="with backend External the metrics are where the storage is: take monitoring out"
@@ -103,6 +104,11 @@ type ObjectStorageSpec struct {
 	// or off only while running is false.
 	// +optional
 	TLS *platformv1.TLS `json:"tls,omitempty"`
+	// trustedCASecretRef names the key, ca.crt when left out, of a Secret in the same namespace that has the authorities, as PEM, which the servers trust at
+	// targets of replication: beside those that everybody knows, and that of their own certificate. To set it or take it out replaces the pods; a change of
+	// the Secret restarts all servers at once.
+	// +optional
+	TrustedCASecretRef *platformv1.AuthorityReference `json:"trustedCASecretRef,omitempty"`
 	// scheduling says where the pods may run. Pods are spread over nodes and zones as far as that goes, also without it. A change replaces the pods.
 	// +optional
 	Scheduling *platformv1.Scheduling `json:"scheduling,omitempty"`

@@ -42,6 +42,7 @@ func TestCreateReplications(t *testing.T) {
 			testkit.Refused(t, env.Client.Create(t.Context(), storage(t, namespace, c.name, c.spec), testkit.Strict), c.want)
 		})
 	}
+	testkit.Refused(t, env.Client.Create(t.Context(), external(t, namespace, "g", `trustedCASecretRef: {name: x}`), testkit.Strict), "trustedCASecretRef is for targets of replication")
 	testkit.Refused(t, env.Client.Create(t.Context(), external(t, namespace, "f", replicating(toTarget+away)), testkit.Strict), "with backend External replication is set where the storage is")
 }
 

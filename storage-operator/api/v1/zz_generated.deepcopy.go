@@ -539,6 +539,11 @@ func (in *ObjectStorageSpec) DeepCopyInto(out *ObjectStorageSpec) {
 		*out = new(apiv1.TLS)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.TrustedCASecretRef != nil {
+		in, out := &in.TrustedCASecretRef, &out.TrustedCASecretRef
+		*out = new(apiv1.AuthorityReference)
+		**out = **in
+	}
 	if in.Scheduling != nil {
 		in, out := &in.Scheduling, &out.Scheduling
 		*out = new(apiv1.Scheduling)

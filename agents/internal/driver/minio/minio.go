@@ -50,6 +50,8 @@ type Options struct {
 	// Username and Password of root. The password is asked for at each call, since it can change.
 	Username string
 	Password func() (string, error)
+	// TargetCA are the authorities, as PEM, that the servers trust at targets beside those of the system and their own; it may be nil.
+	TargetCA func() (string, error)
 }
 
 // Driver is a driver.Driver for one storage. It keeps no connection: a call makes its own, with the password of that moment.

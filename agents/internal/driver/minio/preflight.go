@@ -56,7 +56,8 @@ type away struct {
 	target remote
 }
 
-// reach a target, with the authorities that the servers know: those that everybody knows, and that of their own certificate.
+// reach a target, with the authorities that the servers know: those that everybody knows, that of their own certificate,
+// and those that a user supplies.
 func (s *session) reach(target remote, endpoint string) (*away, error) {
 	a := &away{target: target, of: store.S3Options{
 		Endpoint: endpoint, Bucket: target.TargetBucket, Addressing: store.AddressingPath, AccessKey: target.Credentials.AccessKey, SecretKey: target.Credentials.SecretKey,
@@ -67,7 +68,14 @@ func (s *session) reach(target remote, endpoint string) (*away, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.of.MoreCA = ca
+		a.of.MoreCA = append(ca, '\n')
+	}
+	if s.options.TargetCA != nil {
+		ca, err := s.options.TargetCA()
+		if err != nil {
+			return nil, err
+		}
+		a.of.MoreCA = append(a.of.MoreCA, ca...)
 	}
 	client, end, err := store.NewClient(a.of)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -394,6 +396,28 @@ func TestBucketsThatAreEncryptedOtherwise(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.here.done(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule())
+}
+
+func TestBucketsGoToATargetOfAnotherAuthority(t *testing.T) {
+	theirs := testpki.New(t)
+	p := pair{T: t, here: newStorage(t), there: newStorageBy(t, theirs)}
+	p.here.done(minio.KindBucket, sourceBucket, "", driver.Create, bucket("versioning", "enabled"))
+	p.there.done(minio.KindBucket, copyBucket, "", driver.Create, bucket("versioning", "enabled"))
+	if problem := p.here.change(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule()); !strings.Contains(problem, "certificate signed by unknown authority") {
+		t.Errorf("got %q", problem)
+	}
+	trusted := t.TempDir()
+	if err := os.WriteFile(filepath.Join(trusted, "password"), theirs.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.here.kill()
+	p.here.env = []string{"SSL_CERT_DIR=/etc/ssl/certs:" + trusted}
+	p.here.Driver = minio.New(minio.Options{Address: p.here.address, CAFile: filepath.Join(p.here.dir, "ca.crt"), Username: root, Password: func() (string, error) { return rootKey, nil },
+		TargetCA: func() (string, error) { return string(theirs.PEM()), nil }})
+	p.here.start()
+	p.here.done(minio.KindReplication, ruleName, rootKey, driver.Create, p.rule())
+	p.write("a", "1")
+	p.copied("a", "1")
 }
 
 func TestBucketsGoToNothingButMinIO(t *testing.T) {
