@@ -16,21 +16,15 @@ test-unit: ## Unit and golden tests: nothing but Go is needed
 	@{ failed=0; for m in $(filter-out test,$(MODULES)); do echo "=== unit: $$m"; (cd $$m && GOWORK=off go test -timeout 20m ./...) || failed=1; done; \
 	echo "=== unit: test"; (cd test && GOWORK=off go test -count=1 ./unit/... ./bench/... ./cmd/...) || failed=1; exit $$failed; } $(TOLD)
 
-# The engine's package takes as long as all others together: it runs in two halves, one of them beside the others, each with an API server of its own.
-ENGINE := ./internal/engine
-HALF := ^Test[A-M]
-
-# The packages below a folder that have integration tests, if any, but for the engine's; what the others test, test-unit has shown.
-INTEGRATED := { grep -rl --include=*_test.go '^//go:build integration' . || true; } | xargs -r -n1 dirname | sort -u | { grep -vx $(ENGINE) || true; }
+# The packages below a folder that have integration tests, if any; what the others test, test-unit has shown.
+INTEGRATED := { grep -rl --include=*_test.go '^//go:build integration' . || true; } | xargs -r -n1 dirname | sort -u
 
 .PHONY: test-integration
 test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio ## Controllers and charts against a real API server and etcd, agents against an object storage, the dev cluster's driver (root)
 	@$(DEVCLUSTER) build
-	@{ export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off; failed=0; run="go test -tags integration -count=1 -timeout 45m"; \
-	(cd platform-core && $$run -skip '$(HALF)' $(ENGINE)) & half=$$!; \
+	@{ export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off; failed=0; \
 	for m in platform-core $(OPERATORS); do packages=$$(cd $$m && $(INTEGRATED)); [ -n "$$packages" ] || continue; echo "=== integration: $$m"; \
-	  (cd $$m && $$run $$packages) || failed=1; done; \
-	(cd platform-core && $$run -run '$(HALF)' $(ENGINE)) || failed=1; wait $$half || failed=1; \
+	  (cd $$m && go test -tags integration -count=1 -timeout 45m $$packages) || failed=1; done; \
 	echo "=== integration: agents"; (cd agents && go test -tags integration -count=1 -run "S3|Storage|Bucket" ./internal/store ./internal/driver/minio ./cmd/agent-ops) || failed=1; \
 	echo "=== integration: hack/csi"; (cd hack/csi && go test -tags integration -count=1 -run "^TestSanity$$" .) || failed=1; \
 	echo "=== integration: test"; (cd test && go test -tags integration -count=1 ./chart/...) || failed=1; exit $$failed; } $(TOLD)
@@ -60,7 +54,7 @@ test-devcluster: deps ## The dev cluster itself: clusters of its own, their volu
 # new versions of shipped plugins under load, of which test-unit shows that they change nothing that restarts.
 LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|PostgreSQLMajorUpgradeToTheNewest|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
 LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover|RedisSentinel|AgentsAtRest|ObjectStoragePools|OperatorKilledDuringFailover|FailoverOfANodeWithTheLeader)$$
-LONG := $(LONG)|^Test(OperatorKilledDuringCreation|NginxTLS|EverythingIsGone|RedisClusterRestore|RedisClusterIsMadeInTime|PostgreSQLPointInTime|RestoreDrill|RestoreInPlace|BackupsInObjectStorage|RedisClusterLife)$$
+LONG := $(LONG)|^Test(OperatorKilledDuringCreation|NginxTLS|Pooler|RotationOfMembers|EverythingIsGone|RedisClusterRestore|RedisClusterIsMadeInTime|PostgreSQLPointInTime|RestoreDrill|RestoreInPlace|BackupsInObjectStorage|RedisClusterLife)$$
 LONG := $(LONG)|^TestRedisParameters$$/^(alone|tls|sentinel)$$
 
 .PHONY: test-e2e
