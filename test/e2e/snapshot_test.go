@@ -97,7 +97,9 @@ func (s *space) beganWith(application string, former *platformv1.Application) {
 }
 
 func (s *space) checkSnapshottedRedis() {
-	settings := []setting{withReplicas(1), safe(), deletionPolicy(platformv1.DeletionPolicySnapshot)}
+	// The class gives more than a Redis of the tests asks for, and what is made of a snapshot has to ask for as much.
+	large := func(spec *databasev1.RedisSpec) { spec.Storage.Size = resource.MustParse("320Mi") }
+	settings := []setting{withReplicas(1), safe(), large, deletionPolicy(platformv1.DeletionPolicySnapshot)}
 	i := s.redis("cache", settings...)
 	i.ready()
 	i.must("EVAL", putKeys, "0")
