@@ -3,7 +3,6 @@
 package accept
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,22 +14,20 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
 // load returns the facts of one of the suite's own plugins.
-func load(t testing.TB, name string) Facts {
+func load(t testing.TB, name string) Facts { return loadVersion(t, name, "1.0.0") }
+
+func loadVersion(t testing.TB, name, version string) Facts {
 	t.Helper()
-	folder := filepath.Join("..", "..", "..", "database-operator", "plugins", name, "1.0.0")
-	sources, errs := plugin.LoadFolder(os.DirFS(folder), name)
+	bundle, _, errs := pluginfolder.Load(filepath.Join("..", "..", "..", "database-operator", "plugins", name, version))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	bundle, errs := plugin.Load(sources)
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	return Facts{State: plugin.State{Name: name, Version: "1.0.0", Bundle: bundle}, Classes: map[string]bool{"": true},
+	return Facts{State: plugin.State{Name: name, Version: version, Bundle: bundle}, Classes: map[string]bool{"": true},
 		Settings: render.Settings{AgentImage: "zeroinfra/agent:1"}}
 }
 

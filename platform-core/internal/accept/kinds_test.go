@@ -34,6 +34,7 @@ func compiled(t *testing.T, pattern string) map[string][]byte {
 
 // The plugins take all that the kinds compile to.
 func TestWhatKindsCompileToIsTaken(t *testing.T) {
+	loaded := map[string]Facts{}
 	for _, kind := range []string{"redis", "rediscluster", "postgresql"} {
 		for name, data := range compiled(t, kind+"/testdata/*.out.yaml") {
 			t.Run(kind+"/"+name, func(t *testing.T) {
@@ -42,10 +43,12 @@ func TestWhatKindsCompileToIsTaken(t *testing.T) {
 					t.Fatal(err)
 				}
 				app.Name, app.Namespace = kind+"-"+name, "shop"
-				facts := load(t, app.Spec.Plugin)
-				facts.Classes["fast"] = true
-				// There is one version of each plugin.
-				app.Spec.PluginVersion = "1.0.0"
+				version := app.Spec.Plugin + " " + app.Spec.PluginVersion
+				facts, known := loaded[version]
+				if !known {
+					facts = loadVersion(t, app.Spec.Plugin, app.Spec.PluginVersion)
+					facts.Classes["fast"], loaded[version] = true, facts
+				}
 				says(t, "refusals", sentences(Judge(app, nil, func(*platformv1.Application) Facts { return facts }).Refused))
 			})
 		}

@@ -67,7 +67,8 @@ func processesTakeUp(t *testing.T, app *platformv1.Application, which func(pod s
 		for j := range list.Items {
 			pod := &list.Items[j]
 			said, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
-			if err != nil || !metav1.IsControlledBy(pod, &sets.Items[i]) {
+			// One that has not begun says nothing yet.
+			if err != nil || said.Health == "" || !metav1.IsControlledBy(pod, &sets.Items[i]) {
 				continue
 			}
 			pods[pod.Name] = pod.UID

@@ -48,6 +48,9 @@ var restarting = map[string][]string{
 	"redis 1.1.0 to 1.2.0": {"replication", "cluster"},
 }
 
+// reloading are the steps after which processes are told to read their configuration anew, which says the same in other words.
+var reloading = []string{"postgresql 1.0.0 to 1.2.0", "postgresql 1.1.0 to 1.2.0"}
+
 // leavesPodsAlone goes through all golden cases of the former version.
 func leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
 	inputs, err := filepath.Glob(filepath.Join(root, "*-operator", "plugins", former.Manifest.Name, former.Manifest.Version, "testdata", "*"+inputEnding))
@@ -80,6 +83,12 @@ func leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
 				continue
 			}
 			sameForPods(t, filepath.Base(input)+": "+name, set, is[name])
+			if is[name] == nil {
+				continue
+			}
+			if was, is := planOf(t, set).Digest, planOf(t, is[name]).Digest; (was != is) != slices.Contains(reloading, step) && set.Spec.Component != "pooler" {
+				t.Errorf("%s: what a reload takes over is %s and was %s: say so in the list of steps that reload, or that they do not", name, is, was)
+			}
 		}
 	}
 	if compared == 0 {
@@ -138,9 +147,6 @@ func sameForPods(t *testing.T, name string, was, is *platformv1.WorkloadSet) {
 	before, after := planOf(t, was), planOf(t, is)
 	if before.RestartDigest == "" || before.RestartDigest != after.RestartDigest {
 		t.Errorf("%s: what a restart takes over changes: processes would be restarted", name)
-	}
-	if before.Digest != after.Digest {
-		t.Errorf("%s: what a reload takes over changes: processes would be reloaded", name)
 	}
 	rest, restNow := was.Spec.DeepCopy(), is.Spec.DeepCopy()
 	for _, spec := range []*platformv1.WorkloadSetSpec{rest, restNow} {
