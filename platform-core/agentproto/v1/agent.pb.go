@@ -2529,8 +2529,6 @@ type EntityState struct {
 	Parameters map[string]string `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// other_password says that the object has another password than the one that was sent.
 	OtherPassword bool `protobuf:"varint,3,opt,name=other_password,json=otherPassword,proto3" json:"other_password,omitempty"`
-	// facts by name are what else the middleware tells of the object, such as counts. They are for people: they are compared with nothing.
-	Facts         map[string]string `protobuf:"bytes,4,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2584,13 +2582,6 @@ func (x *EntityState) GetOtherPassword() bool {
 		return x.OtherPassword
 	}
 	return false
-}
-
-func (x *EntityState) GetFacts() map[string]string {
-	if x != nil {
-		return x.Facts
-	}
-	return nil
 }
 
 type ChangeEntitiesRequest struct {
@@ -2943,19 +2934,14 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\"V\n" +
 	"\x17ObserveEntitiesResponse\x12;\n" +
-	"\bentities\x18\x01 \x03(\v2\x1f.zeroinfra.agent.v1.EntityStateR\bentities\"\xd4\x02\n" +
+	"\bentities\x18\x01 \x03(\v2\x1f.zeroinfra.agent.v1.EntityStateR\bentities\"\xd8\x01\n" +
 	"\vEntityState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12O\n" +
 	"\n" +
 	"parameters\x18\x02 \x03(\v2/.zeroinfra.agent.v1.EntityState.ParametersEntryR\n" +
 	"parameters\x12%\n" +
-	"\x0eother_password\x18\x03 \x01(\bR\rotherPassword\x12@\n" +
-	"\x05facts\x18\x04 \x03(\v2*.zeroinfra.agent.v1.EntityState.FactsEntryR\x05facts\x1a=\n" +
+	"\x0eother_password\x18\x03 \x01(\bR\rotherPassword\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
-	"\n" +
-	"FactsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x01\n" +
 	"\x15ChangeEntitiesRequest\x126\n" +
@@ -3035,7 +3021,7 @@ func file_agentproto_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agentproto_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_agentproto_v1_agent_proto_goTypes = []any{
 	(CallPhase)(0),                  // 0: zeroinfra.agent.v1.CallPhase
 	(ProcessState)(0),               // 1: zeroinfra.agent.v1.ProcessState
@@ -3085,9 +3071,8 @@ var file_agentproto_v1_agent_proto_goTypes = []any{
 	nil,                             // 45: zeroinfra.agent.v1.RunRequest.ParametersEntry
 	nil,                             // 46: zeroinfra.agent.v1.ActionRecord.OutputsEntry
 	nil,                             // 47: zeroinfra.agent.v1.EntityState.ParametersEntry
-	nil,                             // 48: zeroinfra.agent.v1.EntityState.FactsEntry
-	nil,                             // 49: zeroinfra.agent.v1.EntityChange.ParametersEntry
-	nil,                             // 50: zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
+	nil,                             // 48: zeroinfra.agent.v1.EntityChange.ParametersEntry
+	nil,                             // 49: zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
 }
 var file_agentproto_v1_agent_proto_depIdxs = []int32{
 	6,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
@@ -3116,56 +3101,55 @@ var file_agentproto_v1_agent_proto_depIdxs = []int32{
 	39, // 23: zeroinfra.agent.v1.ObserveEntitiesRequest.entities:type_name -> zeroinfra.agent.v1.EntityQuery
 	41, // 24: zeroinfra.agent.v1.ObserveEntitiesResponse.entities:type_name -> zeroinfra.agent.v1.EntityState
 	47, // 25: zeroinfra.agent.v1.EntityState.parameters:type_name -> zeroinfra.agent.v1.EntityState.ParametersEntry
-	48, // 26: zeroinfra.agent.v1.EntityState.facts:type_name -> zeroinfra.agent.v1.EntityState.FactsEntry
-	6,  // 27: zeroinfra.agent.v1.ChangeEntitiesRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	43, // 28: zeroinfra.agent.v1.ChangeEntitiesRequest.changes:type_name -> zeroinfra.agent.v1.EntityChange
-	2,  // 29: zeroinfra.agent.v1.EntityChange.intent:type_name -> zeroinfra.agent.v1.EntityIntent
-	49, // 30: zeroinfra.agent.v1.EntityChange.parameters:type_name -> zeroinfra.agent.v1.EntityChange.ParametersEntry
-	15, // 31: zeroinfra.agent.v1.ChangeEntitiesResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
-	50, // 32: zeroinfra.agent.v1.ChangeEntitiesResponse.problems:type_name -> zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
-	31, // 33: zeroinfra.agent.v1.ProcessService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
-	7,  // 34: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
-	8,  // 35: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
-	9,  // 36: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
-	10, // 37: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
-	11, // 38: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
-	12, // 39: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
-	13, // 40: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
-	4,  // 41: zeroinfra.agent.v1.ProcessService.Logs:input_type -> zeroinfra.agent.v1.LogsRequest
-	17, // 42: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
-	19, // 43: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
-	20, // 44: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
-	21, // 45: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
-	22, // 46: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
-	24, // 47: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
-	31, // 48: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
-	34, // 49: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
-	38, // 50: zeroinfra.agent.v1.OpsService.ObserveEntities:input_type -> zeroinfra.agent.v1.ObserveEntitiesRequest
-	42, // 51: zeroinfra.agent.v1.OpsService.ChangeEntities:input_type -> zeroinfra.agent.v1.ChangeEntitiesRequest
-	3,  // 52: zeroinfra.agent.v1.ProcessService.Capabilities:output_type -> zeroinfra.agent.v1.ProcessCapabilities
-	16, // 53: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	16, // 54: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	14, // 55: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
-	14, // 56: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
-	14, // 57: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
-	14, // 58: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
-	14, // 59: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
-	5,  // 60: zeroinfra.agent.v1.ProcessService.Logs:output_type -> zeroinfra.agent.v1.LogPiece
-	18, // 61: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
-	29, // 62: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
-	29, // 63: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
-	29, // 64: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
-	23, // 65: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
-	25, // 66: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
-	32, // 67: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
-	35, // 68: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
-	40, // 69: zeroinfra.agent.v1.OpsService.ObserveEntities:output_type -> zeroinfra.agent.v1.ObserveEntitiesResponse
-	44, // 70: zeroinfra.agent.v1.OpsService.ChangeEntities:output_type -> zeroinfra.agent.v1.ChangeEntitiesResponse
-	52, // [52:71] is the sub-list for method output_type
-	33, // [33:52] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	6,  // 26: zeroinfra.agent.v1.ChangeEntitiesRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	43, // 27: zeroinfra.agent.v1.ChangeEntitiesRequest.changes:type_name -> zeroinfra.agent.v1.EntityChange
+	2,  // 28: zeroinfra.agent.v1.EntityChange.intent:type_name -> zeroinfra.agent.v1.EntityIntent
+	48, // 29: zeroinfra.agent.v1.EntityChange.parameters:type_name -> zeroinfra.agent.v1.EntityChange.ParametersEntry
+	15, // 30: zeroinfra.agent.v1.ChangeEntitiesResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
+	49, // 31: zeroinfra.agent.v1.ChangeEntitiesResponse.problems:type_name -> zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
+	31, // 32: zeroinfra.agent.v1.ProcessService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
+	7,  // 33: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
+	8,  // 34: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
+	9,  // 35: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
+	10, // 36: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
+	11, // 37: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
+	12, // 38: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
+	13, // 39: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
+	4,  // 40: zeroinfra.agent.v1.ProcessService.Logs:input_type -> zeroinfra.agent.v1.LogsRequest
+	17, // 41: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
+	19, // 42: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
+	20, // 43: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
+	21, // 44: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
+	22, // 45: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
+	24, // 46: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
+	31, // 47: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
+	34, // 48: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
+	38, // 49: zeroinfra.agent.v1.OpsService.ObserveEntities:input_type -> zeroinfra.agent.v1.ObserveEntitiesRequest
+	42, // 50: zeroinfra.agent.v1.OpsService.ChangeEntities:input_type -> zeroinfra.agent.v1.ChangeEntitiesRequest
+	3,  // 51: zeroinfra.agent.v1.ProcessService.Capabilities:output_type -> zeroinfra.agent.v1.ProcessCapabilities
+	16, // 52: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	16, // 53: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	14, // 54: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
+	14, // 55: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
+	14, // 56: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
+	14, // 57: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
+	14, // 58: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
+	5,  // 59: zeroinfra.agent.v1.ProcessService.Logs:output_type -> zeroinfra.agent.v1.LogPiece
+	18, // 60: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
+	29, // 61: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
+	29, // 62: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
+	29, // 63: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
+	23, // 64: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
+	25, // 65: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
+	32, // 66: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
+	35, // 67: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
+	40, // 68: zeroinfra.agent.v1.OpsService.ObserveEntities:output_type -> zeroinfra.agent.v1.ObserveEntitiesResponse
+	44, // 69: zeroinfra.agent.v1.OpsService.ChangeEntities:output_type -> zeroinfra.agent.v1.ChangeEntitiesResponse
+	51, // [51:70] is the sub-list for method output_type
+	32, // [32:51] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_agentproto_v1_agent_proto_init() }
@@ -3187,7 +3171,7 @@ func file_agentproto_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentproto_v1_agent_proto_rawDesc), len(file_agentproto_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   48,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

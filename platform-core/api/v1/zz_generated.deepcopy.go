@@ -1185,13 +1185,6 @@ func (in *EntityStatus) DeepCopyInto(out *EntityStatus) {
 			(*out)[key] = val
 		}
 	}
-	if in.Facts != nil {
-		in, out := &in.Facts, &out.Facts
-		*out = make(map[string]string, len(*in))
-		for key, val := range *in {
-			(*out)[key] = val
-		}
-	}
 	if in.LastDrift != nil {
 		in, out := &in.LastDrift, &out.LastDrift
 		*out = new(EntityDrift)

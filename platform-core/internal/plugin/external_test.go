@@ -11,7 +11,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-const externalFolder = "../../../storage-operator/plugins/s3-external/1.1.0"
+const externalFolder = "../../../storage-operator/plugins/s3-external/1.0.0"
 
 // withStorage is s3-external with pairs of texts replaced.
 func withStorage(t *testing.T, changes ...string) (*Bundle, []LoadError) {

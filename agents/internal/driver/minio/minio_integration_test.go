@@ -39,17 +39,9 @@ type storage struct {
 	roots   *x509.CertPool
 	cmd     *exec.Cmd
 	dir     string
-	// env is more of the environment.
-	env []string
 }
 
 func newStorage(t *testing.T) *storage {
-	t.Helper()
-	return newStorageBy(t, testpki.New(t))
-}
-
-// newStorageBy has the storage know the authority, and have its certificate from it.
-func newStorageBy(t *testing.T, ca *testpki.Authority) *storage {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,9 +49,10 @@ func newStorageBy(t *testing.T, ca *testpki.Authority) *storage {
 	}
 	s := &storage{T: t, address: listener.Addr().String(), roots: x509.NewCertPool(), dir: t.TempDir()}
 	listener.Close()
+	ca := testpki.New(t)
 	certificate, key := ca.Issue(t, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	files := map[string][]byte{"ca.crt": ca.PEM(), "certs/public.crt": certificate, "certs/private.key": key, "certs/CAs/ca.crt": ca.PEM()}
-	if err := os.MkdirAll(filepath.Join(s.dir, "certs/CAs"), 0o700); err != nil {
+	files := map[string][]byte{"ca.crt": ca.PEM(), "certs/public.crt": certificate, "certs/private.key": key}
+	if err := os.Mkdir(filepath.Join(s.dir, "certs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for name, data := range files {
@@ -80,10 +73,7 @@ func (s *storage) start() {
 		s.Fatal("there is no minio: run make tool-minio, and have bin in PATH")
 	}
 	s.cmd = exec.Command(program, "server", "--quiet", "--address", s.address, "--certs-dir", filepath.Join(s.dir, "certs"), filepath.Join(s.dir, "data"))
-	s.cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+root, "MINIO_ROOT_PASSWORD="+rootKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off",
-		// What failed to be replicated is found when all objects are looked through.
-		"MINIO_SCANNER_SPEED=fastest")
-	s.cmd.Env = append(s.cmd.Env, s.env...)
+	s.cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+root, "MINIO_ROOT_PASSWORD="+rootKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		s.Fatal(err)

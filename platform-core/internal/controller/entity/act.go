@@ -164,7 +164,7 @@ func (g *group) key(batch []*item) string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, g.instance.now)
 	for _, it := range batch {
-		fmt.Fprintln(hash, it.entity.UID, it.entity.Generation, it.secret, it.intent, it.entity.Status.DriftRepairs, g.since(it), it.there, it.found.Parameters, it.found.OtherPassword)
+		fmt.Fprintln(hash, it.entity.UID, it.entity.Generation, it.secret, it.intent, it.entity.Status.DriftRepairs, g.since(it), it.there, it.found)
 	}
 	return "entities/" + g.entityType + "/" + hex.EncodeToString(hash.Sum(nil)[:16])
 }

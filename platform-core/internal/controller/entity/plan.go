@@ -341,15 +341,11 @@ func (it *item) compared() []string {
 	return slices.Compact(all)
 }
 
-// observed notes what was read back, and what else the middleware tells.
+// observed notes what was read back.
 func (it *item) observed(state agentclient.EntityState) {
 	it.entity.Status.Observed, it.entity.Status.Applied = state.Parameters, it.digest()
 	if len(state.Parameters) == 0 {
 		it.entity.Status.Observed = nil
-	}
-	it.entity.Status.Facts = state.Facts
-	if len(state.Facts) == 0 {
-		it.entity.Status.Facts = nil
 	}
 	it.end(outcome.Done())
 }

@@ -19,7 +19,7 @@ import (
 // What the plugin minio calls things.
 const (
 	plugin        = "minio"
-	pluginVersion = "1.1.0"
+	pluginVersion = "1.0.0"
 	component     = "minio"
 	standalone    = "standalone"
 	distributed   = "distributed"
@@ -75,9 +75,6 @@ func compileMinio(app *platformv1.ApplicationSpec, spec *storagev1.ObjectStorage
 		PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
 		Monitoring:          spec.Monitoring.DeepCopy(),
 	}}
-	if ca := spec.TrustedCASecretRef; ca != nil {
-		app.Credentials = []platformv1.Credential{supplied("trusted-ca", ca.Name, cmp.Or(ca.Key, authorityKey))}
-	}
 	app.NetworkPolicy, app.TLS = spec.NetworkPolicy.DeepCopy(), spec.TLS.DeepCopy()
 }
 
