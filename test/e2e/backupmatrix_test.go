@@ -42,12 +42,10 @@ func TestBackupsInObjectStorage(t *testing.T) {
 func (s *space) cloud(repository string) *objectStorage {
 	s.Helper()
 	issuer := s.clusterIssuer()
-	s.create(&corev1.Secret{ObjectMeta: named("keeper"), StringData: map[string]string{"accessKey": "keeper", "secretKey": "key-of-the-keeper"}})
 	o := s.objectStorage("cloud", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: backupBucket}}
-		spec.Users = []storagev1.ObjectStorageUser{{Name: "keeper", SecretKeyFrom: platformv1.SecretKeyReference{Name: "keeper", Key: "secretKey"},
-			Grants: []storagev1.ObjectStorageGrant{{Bucket: backupBucket, Access: storagev1.GrantReadWrite}}}}
+		spec.Users = []storagev1.ObjectStorageUser{s.backupUser("keeper", storagev1.GrantReadWrite)}
 	})
 	o.ready()
 	o.repository(repository, "keeper")

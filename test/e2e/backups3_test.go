@@ -37,15 +37,10 @@ func TestBackupToObjectStorage(t *testing.T) {
 	s := newSpace(t, "backups3")
 	s.storageOperatorServes()
 	issuer := s.clusterIssuer()
-	user := func(name string, access storagev1.GrantAccess) storagev1.ObjectStorageUser {
-		s.create(&corev1.Secret{ObjectMeta: named(name), StringData: map[string]string{"accessKey": name, "secretKey": "key-of-the-" + name}})
-		return storagev1.ObjectStorageUser{Name: name, SecretKeyFrom: platformv1.SecretKeyReference{Name: name, Key: "secretKey"},
-			Grants: []storagev1.ObjectStorageGrant{{Bucket: backupBucket, Access: access}}}
-	}
 	o := s.objectStorage("store", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: backupBucket}}
-		spec.Users = []storagev1.ObjectStorageUser{user("keeper", storagev1.GrantReadWrite), user("visitor", storagev1.GrantRead)}
+		spec.Users = []storagev1.ObjectStorageUser{s.backupUser("keeper", storagev1.GrantReadWrite), s.backupUser("visitor", storagev1.GrantRead)}
 	})
 	i := s.redis("cache", safe())
 	i.ready()
@@ -70,6 +65,14 @@ func TestBackupToObjectStorage(t *testing.T) {
 		}
 		return holdsNothing(o.ctx, keeper, path.Join(backupPrefix, b.Status.Key)+"/")
 	})
+}
+
+// backupUser is one that may do this with the bucket of backups, and nothing else. The Secret of the same name has the keys, as movers take them.
+func (s *space) backupUser(name string, access storagev1.GrantAccess) storagev1.ObjectStorageUser {
+	s.Helper()
+	s.create(&corev1.Secret{ObjectMeta: named(name), StringData: map[string]string{"accessKey": name, "secretKey": "key-of-the-" + name}})
+	return storagev1.ObjectStorageUser{Name: name, SecretKeyFrom: platformv1.SecretKeyReference{Name: name, Key: "secretKey"},
+		Grants: []storagev1.ObjectStorageGrant{{Bucket: backupBucket, Access: access}}}
 }
 
 // repository makes a BackupRepository of the bucket, with what the storage's own Secret says of it and with the keys of a user.

@@ -3,14 +3,12 @@
 package e2e
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -51,7 +49,7 @@ func TestRedisClusterLife(t *testing.T) {
 			r.update(func(spec *databasev1.RedisClusterSpec) { spec.Storage.Size = resource.MustParse("96Mi") })
 		}, untouched},
 		{"an Operation Restart", func(r *redisCluster) {
-			r.create(&platformv1.Operation{ObjectMeta: named("restart"), Spec: platformv1.OperationSpec{TemplateRef: "Restart", TargetRef: r.reference()}})
+			r.create(operation("restart", "Restart", r.reference()))
 			r.passes("restart")
 		}, inPlace},
 	} {
@@ -59,12 +57,7 @@ func TestRedisClusterLife(t *testing.T) {
 	}
 	r.tookOver()
 	r.update(func(spec *databasev1.RedisClusterSpec) { spec.Running = new(false) })
-	r.eventually(readyIn, "its pods are gone", func() error {
-		if pods := r.pods(); len(pods) > 0 {
-			return fmt.Errorf("there are %d", len(pods))
-		}
-		return nil
-	})
+	(&application{space: r.space, name: r.application()}).havePods()
 	r.update(func(spec *databasev1.RedisClusterSpec) { spec.Running = new(true) })
 	r.whole(3)
 	if got := r.sumKept(); got != sum || !maps.Equal(r.slots(), slots) {
@@ -107,16 +100,13 @@ func (r *redisCluster) tookOver() {
 			r.Errorf("%s has the resources %+v", pod.Name, has)
 		}
 	}
-	var claims corev1.PersistentVolumeClaimList
-	if err := r.list(&claims, client.MatchingLabels{platformv1.ApplicationLabel: r.application()}); err != nil {
-		r.Fatal(err)
-	}
-	for n := range claims.Items {
-		if got := claims.Items[n].Status.Capacity.Storage(); got.Cmp(resource.MustParse("96Mi")) < 0 {
-			r.Errorf("%s has a capacity of %s", claims.Items[n].Name, got)
+	claims := (&application{space: r.space, name: r.application()}).claims()
+	for name, claim := range claims {
+		if got := claim.Status.Capacity.Storage(); got.Cmp(resource.MustParse("96Mi")) < 0 {
+			r.Errorf("%s has a capacity of %s", name, got)
 		}
 	}
-	if len(claims.Items) != 6 {
-		r.Errorf("there are %d volumes", len(claims.Items))
+	if len(claims) != 6 {
+		r.Errorf("there are %d volumes", len(claims))
 	}
 }

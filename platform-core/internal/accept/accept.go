@@ -88,12 +88,15 @@ func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
 	return nil
 }
 
+// DefaultClassAnnotation marks the StorageClass that claims without one get.
+const DefaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
+
 // Classes are the names of StorageClasses, as in Facts.
 func Classes(classes []storagev1.StorageClass) map[string]bool {
 	names := map[string]bool{}
 	for i := range classes {
 		names[classes[i].Name] = true
-		if classes[i].Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+		if classes[i].Annotations[DefaultClassAnnotation] == "true" {
 			names[""] = true
 		}
 	}

@@ -3,11 +3,9 @@
 package accept
 
 import (
-	"path/filepath"
 	"testing"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -15,10 +13,7 @@ import (
 // Of the shipped redis, a server that is alone takes over another password and other TLS at once, and so do replicas under Sentinel as for the
 // password. Servers that log in at each other take one over beside the one before, and other TLS while they are stopped only.
 func TestRedisThatIsNotAlone(t *testing.T) {
-	bundle, _, errs := pluginfolder.Load(filepath.Join("..", "..", "..", "database-operator", "plugins", "redis", "1.2.0"))
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
+	bundle := loadVersion(t, "redis", "1.2.0").State.Bundle
 	const passwordHeld, tlsRefused = "is in no Secret any more", "cannot change while it runs"
 	for name, test := range map[string]struct {
 		topology      string

@@ -26,9 +26,10 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
+// Group of the kinds.
+const Group = "snapshot.storage.k8s.io"
+
 var (
-	// Group of the kinds.
-	Group = "snapshot.storage.k8s.io"
 	// Kind of a snapshot.
 	Kind = schema.GroupVersionKind{Group: Group, Version: "v1", Kind: "VolumeSnapshot"}
 	// ClassKind is of what snapshots are made after.
@@ -131,7 +132,7 @@ func (s Snapshot) Driver() string { return s.GetAnnotations()[platformv1.DriverA
 
 // Source is what has a claim begin with the data.
 func (s Snapshot) Source() *corev1.TypedLocalObjectReference {
-	return &corev1.TypedLocalObjectReference{APIGroup: &Group, Kind: Kind.Kind, Name: s.GetName()}
+	return &corev1.TypedLocalObjectReference{APIGroup: new(Group), Kind: Kind.Kind, Name: s.GetName()}
 }
 
 // Generations are those of the volumes that these are of; the empty one is what a set is made with.

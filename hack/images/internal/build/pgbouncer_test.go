@@ -36,14 +36,7 @@ cat /tmp/said
 
 // TestPgBouncer builds the real image, and has the program started and asked as the plugin does.
 func TestPgBouncer(t *testing.T) {
-	b, image := realImage(t, "zeroinfra/pgbouncer:1.24")
-	build(t, b, image)
-	archive, err := b.Open(image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
-	root := extract(t, archive.Image)
+	root := unpacked(t, "zeroinfra/pgbouncer:1.24")
 	for program, says := range map[string]string{"/usr/sbin/pgbouncer": "PgBouncer 1.24.", "/usr/lib/postgresql/17/bin/psql": ") 17."} {
 		if out, err := inside(root, 4242, program, "--version"); err != nil || !strings.Contains(out, says) {
 			t.Errorf("%s --version printed %q, %v", program, out, err)

@@ -59,14 +59,7 @@ cat /tmp/said
 func TestPostgreSQL(t *testing.T) {
 	for _, version := range []string{"15", "17", "18"} {
 		t.Run(version, func(t *testing.T) {
-			b, image := realImage(t, "zeroinfra/postgresql:"+version)
-			build(t, b, image)
-			archive, err := b.Open(image)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer archive.Close()
-			root := extract(t, archive.Image)
+			root := unpacked(t, "zeroinfra/postgresql:"+version)
 			for _, program := range []string{"postgres", "initdb", "psql", "pg_isready", "pg_basebackup", "pg_rewind"} {
 				if out, err := inside(root, 4242, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err != nil || !strings.Contains(out, ") "+version+".") {
 					t.Errorf("%s --version printed %q, %v", program, out, err)

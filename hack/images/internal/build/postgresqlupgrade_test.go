@@ -155,39 +155,28 @@ const (
 	nullable        = "; a column of database shop can be null in a table and not in the one that it inherits from: ALTER TABLE … ALTER … SET NOT NULL for public.child.k"
 )
 
-// upgradePaths by the tag of their image. From 17 to 18 is what TestPostgreSQLMajorUpgradeToTheNewest goes, on a cluster.
-var upgradePaths = map[string][]upgradePath{
-	"17": {{"15", "17", "buffers_backend FROM pg_stat_bgwriter", fmt.Sprintf(adminpackIsGone, "17") + unreadable + "public.a.x (aclitem), public.a.y (regproc)"}},
-	"18": {
-		{"15", "18", "wal_write FROM pg_stat_wal", fmt.Sprintf(adminpackIsGone, "18") + unreadable + "public.a.x (aclitem), public.a.y (regproc)" + nullable},
-	},
+// upgradePaths, each in the image whose tag is the later version. From 17 to 18 is what TestPostgreSQLMajorUpgradeToTheNewest goes, on a cluster.
+var upgradePaths = []upgradePath{
+	{"15", "17", "buffers_backend FROM pg_stat_bgwriter", fmt.Sprintf(adminpackIsGone, "17") + unreadable + "public.a.x (aclitem), public.a.y (regproc)"},
+	{"15", "18", "wal_write FROM pg_stat_wal", fmt.Sprintf(adminpackIsGone, "18") + unreadable + "public.a.x (aclitem), public.a.y (regproc)" + nullable},
 }
 
 // TestPostgreSQLUpgrade upgrades real data, from the first version on to each that there is an image for, with failures and kills on the way, and goes back.
 func TestPostgreSQLUpgrade(t *testing.T) {
-	for tag, paths := range upgradePaths {
-		for _, path := range paths {
-			t.Run(fmt.Sprintf("%s from %s to %s", tag, path.from, path.to), func(t *testing.T) {
-				b, image := realImage(t, "zeroinfra/postgresql-upgrade:"+tag)
-				build(t, b, image)
-				archive, err := b.Open(image)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer archive.Close()
-				root := extract(t, archive.Image)
-				for _, version := range []string{path.from, path.to} {
-					for _, program := range []string{"postgres", "initdb", "psql", "pg_ctl", "pg_upgrade", "pg_controldata", "pg_dump", "vacuumdb"} {
-						if out, err := inside(root, upgradeUser, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err != nil || !strings.Contains(out, ") "+version+".") {
-							t.Errorf("%s --version printed %q, %v", program, out, err)
-						}
+	for _, path := range upgradePaths {
+		t.Run("from "+path.from+" to "+path.to, func(t *testing.T) {
+			root := unpacked(t, "zeroinfra/postgresql-upgrade:"+path.to)
+			for _, version := range []string{path.from, path.to} {
+				for _, program := range []string{"postgres", "initdb", "psql", "pg_ctl", "pg_upgrade", "pg_controldata", "pg_dump", "vacuumdb"} {
+					if out, err := inside(root, upgradeUser, "/usr/lib/postgresql/"+version+"/bin/"+program, "--version"); err != nil || !strings.Contains(out, ") "+version+".") {
+						t.Errorf("%s --version printed %q, %v", program, out, err)
 					}
 				}
-				if os.Geteuid() == 0 {
-					checkUpgrade(t, root, path)
-				}
-			})
-		}
+			}
+			if os.Geteuid() == 0 {
+				checkUpgrade(t, root, path)
+			}
+		})
 	}
 }
 

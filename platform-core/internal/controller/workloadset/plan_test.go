@@ -13,6 +13,7 @@ import (
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -42,7 +43,7 @@ func testClaim(size string) *corev1.PersistentVolumeClaim {
 
 func testClass(name string, expansion *bool, isDefault string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
-		ObjectMeta:           metav1.ObjectMeta{Name: name, Annotations: map[string]string{defaultClassAnnotation: isDefault}},
+		ObjectMeta:           metav1.ObjectMeta{Name: name, Annotations: map[string]string{accept.DefaultClassAnnotation: isDefault}},
 		AllowVolumeExpansion: expansion,
 	}
 }

@@ -17,10 +17,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// kindsAbsent is why there are no snapshots in a cluster that does not know them.
-var kindsAbsent = fmt.Sprintf("the cluster has no VolumeSnapshots (%s/v1): install them with their controller", volumesnapshot.Group)
-
 const (
+	// kindsAbsent is why there are no snapshots in a cluster that does not know them.
+	kindsAbsent = "the cluster has no VolumeSnapshots (" + volumesnapshot.Group + "/v1): install them with their controller"
 	// snapshotLook is how often snapshots that are being made are looked at: they are not watched.
 	snapshotLook = 5 * time.Second
 	// snapshotRetry is how often it is looked whether what keeps a snapshot from being made was mended.

@@ -113,17 +113,24 @@ func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 	heir.beginsWithSnapshots()
 }
 
-// A namespace that is being deleted keeps no set, also where no snapshot could be made.
-func TestSnapshotsHoldUpNoNamespace(t *testing.T) {
-	h := newHarness(t)
+// refused is a set that goes under the policy Snapshot and stays, since its volume is of no driver that makes snapshots.
+func (h *harness) refused(says string) *platformv1.WorkloadSet {
+	h.Helper()
 	h.start(-1)
 	set := h.create(1, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicySnapshot })
 	testkit.WaitForReady(h, env.Client, set)
 	h.provisionBy(0, "")
-	if err := env.Client.Delete(t.Context(), set); err != nil {
-		t.Fatal(err)
+	if err := env.Client.Delete(h.Context(), set); err != nil {
+		h.Fatal(err)
 	}
-	h.says(set, platformv1.ReasonSnapshotFailed, "is not deleted before there is a snapshot of it")
+	h.says(set, platformv1.ReasonSnapshotFailed, says)
+	return set
+}
+
+// A namespace that is being deleted keeps no set, also where no snapshot could be made.
+func TestSnapshotsHoldUpNoNamespace(t *testing.T) {
+	h := newHarness(t)
+	set := h.refused("is not deleted before there is a snapshot of it")
 	if err := env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err != nil {
 		t.Fatal(err)
 	}
@@ -193,14 +200,7 @@ func TestSnapshotsAreGivenUp(t *testing.T) {
 	for policy, kept := range map[platformv1.DeletionPolicy]bool{platformv1.DeletionPolicyRetain: true, platformv1.DeletionPolicyDelete: false} {
 		t.Run(string(policy), func(t *testing.T) {
 			h := newHarness(t)
-			h.start(-1)
-			set := h.create(1, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicySnapshot })
-			testkit.WaitForReady(h, env.Client, set)
-			h.provisionBy(0, "")
-			if err := env.Client.Delete(t.Context(), set); err != nil {
-				t.Fatal(err)
-			}
-			h.says(set, platformv1.ReasonSnapshotFailed, "to Retain to keep the volumes, or to Delete to delete them without")
+			set := h.refused("to Retain to keep the volumes, or to Delete to delete them without")
 			h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = policy })
 			testkit.WaitGone(h, env.Client, set)
 			if !kept {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
@@ -99,19 +98,6 @@ func refuseSnapshot(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume
 		}
 		return new(outcome.StalledFor(snapshotLook, platformv1.ReasonAdoptionRefused,
 			fmt.Sprintf("VolumeSnapshot %s cannot be adopted while it is not ready to use%s", snapshot.GetName(), why)))
-	}
-	return nil
-}
-
-// wantedClass is the StorageClass that a claim gets that asks for this one; nil when there is none.
-func wantedClass(f *facts, name *string) *storagev1.StorageClass {
-	if name != nil {
-		return f.classes[*name]
-	}
-	for _, class := range f.classes {
-		if class.Annotations[defaultClassAnnotation] == "true" {
-			return class
-		}
 	}
 	return nil
 }

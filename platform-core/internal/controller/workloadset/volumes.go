@@ -17,9 +17,6 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// defaultClassAnnotation marks the StorageClass that claims without one get.
-const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
-
 // eachClaim calls visit for every claim that the wanted pods of the set need,
 // with the claim as it is or nil.
 func eachClaim(set *platformv1.WorkloadSet, f *facts, visit func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim)) {
@@ -74,20 +71,28 @@ func classOf(f *facts, claim *corev1.PersistentVolumeClaim) *storagev1.StorageCl
 	return f.classes[*claim.Spec.StorageClassName]
 }
 
+// wantedClass is the StorageClass that a claim gets that asks for this one; nil when there is none.
+func wantedClass(f *facts, name *string) *storagev1.StorageClass {
+	if name != nil {
+		return f.classes[*name]
+	}
+	for _, class := range f.classes {
+		if class.Annotations[accept.DefaultClassAnnotation] == "true" {
+			return class
+		}
+	}
+	return nil
+}
+
 // refuseClass says what is wrong with the StorageClass of a claim to be made.
 func refuseClass(f *facts, name *string) *outcome.Outcome {
+	if wantedClass(f, name) != nil {
+		return nil
+	}
 	if name != nil {
-		if _, ok := f.classes[*name]; ok {
-			return nil
-		}
 		o := outcome.Stalled(platformv1.ReasonStorageClassNotFound,
 			fmt.Sprintf("there is no StorageClass %q: create it or name another one in storage.storageClassName", *name))
 		return &o
-	}
-	for _, class := range f.classes {
-		if class.Annotations[defaultClassAnnotation] == "true" {
-			return nil
-		}
 	}
 	o := outcome.Stalled(platformv1.ReasonStorageClassNotFound,
 		"the cluster has no default StorageClass: name one in storage.storageClassName")
