@@ -50,11 +50,11 @@ test-api-versions: $(DEVCLUSTER) tool-helm ## Controllers, definitions and chart
 test-devcluster: deps ## The dev cluster itself: clusters of its own, their volumes and add-ons, what ends and comes back (root)
 	@cd hack/devcluster && GOWORK=off go test -tags devcluster -count=1 -timeout 60m -v .
 
-# What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, undoing and killing within what takes minutes, and
-# new versions of shipped plugins under load, of which test-unit shows that they change nothing that restarts.
+# What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, undoing and killing within what takes minutes, new
+# versions of shipped plugins under load, of which test-unit shows what they restart, and what is restored, of which test-integration shows each step.
 LONG := ^Test(PostgreSQLMajorUpgradeIsUndone|PostgreSQLMajorUpgradeToTheNewest|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
 LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover|RedisSentinel|AgentsAtRest|ObjectStoragePools|OperatorKilledDuringFailover|FailoverOfANodeWithTheLeader)$$
-LONG := $(LONG)|^Test(OperatorKilledDuringCreation|NginxTLS|Pooler|RotationOfMembers|EverythingIsGone|RedisClusterRestore|RedisClusterIsMadeInTime|PostgreSQLPointInTime|RestoreDrill|RestoreInPlace|BackupsInObjectStorage|RedisClusterLife)$$
+LONG := $(LONG)|^Test(OperatorKilledDuringCreation|NginxTLS|Pooler|RotationOfMembers|RedisWithReplicas|Restore|EverythingIsGone|RedisClusterRestore|RedisClusterIsMadeInTime|PostgreSQLPointInTime|RestoreDrill|RestoreInPlace|BackupsInObjectStorage|RedisClusterLife)$$
 LONG := $(LONG)|^TestRedisParameters$$/^(alone|tls|sentinel)$$
 
 .PHONY: test-e2e
