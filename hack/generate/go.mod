@@ -3,6 +3,7 @@ module github.com/zeroinfra/hack/generate
 go 1.26.0
 
 require (
+	github.com/aymanbagabas/go-udiff v0.4.0
 	github.com/spf13/cobra v1.10.2
 	sigs.k8s.io/yaml v1.6.0
 )

@@ -33,3 +33,18 @@ bench-agents: deps ## Measure agents on a dev cluster: round trip of calls, memo
 .PHONY: bench-making
 bench-making: deps ## Measure how long a RedisCluster takes from apply to Ready, beside bare pods; fails over 1.5 times as long (root)
 	@E2E_HOLD_BUDGETS=1 hack/cluster/e2e.sh -run '^TestRedisClusterIsMadeInTime$$' -v
+
+# Rounds of bench-bare: a p95 is the longest gap of fewer than twenty.
+BARE_ROUNDS ?= 3
+
+.PHONY: bench-bare
+bench-bare: deps ## Measure gaps beside plain Redis Cluster and Sentinel; fails when a write is lost on our side (root; BARE_ROUNDS=20 for a p95, RECORD=file to go on with former rounds)
+	@$(RECORDED) E2E_FAULT_ROUNDS=$(BARE_ROUNDS) E2E_TIMEOUT=$$((60 + 20 * $(BARE_ROUNDS)))m hack/cluster/e2e.sh -run '^TestBesideTheBareMechanism$$' -v
+
+# How much data bench-backup keeps, in GiB, and how often. It needs four times as much room in the folder for temporary files.
+BACKUP_GIB ?= 5
+BACKUP_ROUNDS ?= 3
+
+.PHONY: bench-backup
+bench-backup: deps tool-versitygw tool-restic ## Measure a backup of 5 GiB beside pg_basebackup and an upload, and one of files beside restic alone; fails under 0.8 times their speed or over 256 MiB
+	@cd agents && BACKUP_GIB=$(BACKUP_GIB) BACKUP_ROUNDS=$(BACKUP_ROUNDS) GOWORK=off go test -tags integration,bench -count=1 -timeout 60m -v -run '^TestThroughput' ./cmd/agent-ops

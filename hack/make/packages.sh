@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks for what the build needs and installs the Debian packages that are
-# missing. The packages of the dev cluster are its own business (devcluster deps).
+# missing, and those that are named beside them. The packages of the dev cluster
+# are its own business (devcluster deps).
 set -euo pipefail
 
 need_go=1.26
@@ -19,7 +20,7 @@ fi
 command -v dpkg-query >/dev/null || exit 0 # not Debian: the build itself needs nothing more
 
 missing=()
-for package in ca-certificates dpkg nginx-light pgbouncer postgresql protobuf-compiler redis-server util-linux xfsprogs; do
+for package in ca-certificates dpkg nginx-light pgbouncer postgresql protobuf-compiler redis-server util-linux xfsprogs "$@"; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0

@@ -5,7 +5,7 @@
 .PHONY: lint
 lint: tool-helm ## Formatting, vet, import law, sizes, package docs, plugins, charts
 	@unformatted=$$(gofmt -l $(MODULES)); if [ -n "$$unformatted" ]; then echo "gofmt these files: $$unformatted" >&2; exit 1; fi
-	@for m in $(MODULES); do (cd $$m && GOWORK=off go build -o /dev/null ./... && GOWORK=off go vet ./... && GOWORK=off go vet -tags integration,devcluster ./...) || exit 1; done
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go build -o /dev/null ./... && GOWORK=off go vet ./... && GOWORK=off go vet -tags integration,devcluster,bench ./...) || exit 1; done
 	@cd hack/checks && GOWORK=off go run . $(ROOT)
 	@helm lint --quiet charts/*/
 	@cd hack/generate && GOWORK=off go test -tags charts ./...

@@ -44,15 +44,15 @@ archive:
   timeout: 1m30s
 `
 	for text, edit := range map[string][2]string{
-		"spec.archive.endpoint in body should match":                               {"https://minio.storage.svc:9000", "minio.storage.svc:9000"},
-		"archive.caFrom is for an endpoint that begins with https":                 {"https://minio", "http://minio"},
-		"archive.timeout must be from 1s to 24h":                                   {"1m30s", "25h"},
-		"set spec.archive.bucket in place of the parameter archive.bucket":         {"running: true", "parameters: {archive.bucket: logs}"},
-		`parameter "archive.alarm"`:                                                {"running: true", "parameters: {archive.alarm: \"100\"}"},
-		`parameter "archive_mode" cannot be set: it is set by archive`:             {"running: true", "parameters: {archive_mode: \"on\"}"},
-		"spec.archive.secretKeyFrom: Required value":                               {"  secretKeyFrom: {name: s3, key: secret-key}\n", ""},
-		"spec.archive.addressing: Unsupported value":                               {"  bucket: logs", "  bucket: logs\n  addressing: Host"},
-		"archive.bucket, archive.endpoint and archive.accessKey say together wher": {spec[strings.Index(spec, "archive:"):], "parameters: {archive.parallel: \"4\"}\n"},
+		"spec.archive.endpoint in body should match":                                                                   {"https://minio.storage.svc:9000", "minio.storage.svc:9000"},
+		"archive.caFrom is for an endpoint that begins with https":                                                     {"https://minio", "http://minio"},
+		"archive.timeout must be from 1s to 24h":                                                                       {"1m30s", "25h"},
+		"set spec.archive.bucket in place of the parameter archive.bucket":                                             {"running: true", "parameters: {archive.bucket: logs}"},
+		`parameter "archive.alarm"`:                                                                                    {"running: true", "parameters: {archive.alarm: \"100\"}"},
+		`parameter "archive_mode" cannot be set: it is set by archive`:                                                 {"running: true", "parameters: {archive_mode: \"on\"}"},
+		"archive.bucket needs archive.endpoint, archive.accessKey and archive.secretKeyFrom":                           {"  secretKeyFrom: {name: s3, key: secret-key}\n", ""},
+		"spec.archive.addressing: Unsupported value":                                                                   {"  bucket: logs", "  bucket: logs\n  addressing: Host"},
+		"archive.bucket, archive.endpoint and either archive.accessKey or the credential archive-account say together": {spec[strings.Index(spec, "archive:"):], "parameters: {archive.parallel: \"4\"}\n"},
 	} {
 		if err := u.Create(t.Context(), postgresql(t, namespace, "bad", strings.Replace(spec, edit[0], edit[1], 1))); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", edit[1], err)

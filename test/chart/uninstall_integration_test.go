@@ -5,6 +5,7 @@
 package chart_test
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
@@ -70,6 +73,7 @@ func TestUninstall(t *testing.T) {
 	if err := testkit.Edit(t.Context(), env.Client, stranded, func() { stranded.Finalizers = nil }); err != nil {
 		t.Fatal(err)
 	}
+	r.leavesARepository()
 	ended := r.prepare()
 	testkit.WaitFor(t, env.Client, deployment, "is scaled to 0", func() error { return replicas(deployment, 0) })
 	select {
@@ -83,6 +87,52 @@ func TestUninstall(t *testing.T) {
 		t.Errorf("the hook failed: %v", err)
 	}
 	testkit.WaitFor(t, env.Client, lease, "was given back", held(false))
+}
+
+// leavesARepository has the hook refuse while there is a BackupRepository on NFS, whose volume only an operator takes away, until another operator serves it.
+func (r *release) leavesARepository() {
+	r.Helper()
+	repository := &platformv1.BackupRepository{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(r.T), Name: "share"},
+		Spec:       platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export"}},
+	}
+	if err := env.Client.Create(r.Context(), repository); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		// There is no other operator here to do it.
+		if err := testkit.Edit(context.Background(), env.Client, repository, func() { repository.Finalizers = nil }); err != nil {
+			r.Error(err)
+		}
+		if err := env.Client.Delete(context.Background(), repository); err != nil {
+			r.Error(err)
+		}
+	})
+	testkit.WaitFor(r, env.Client, repository, "has its finalizer and what the operator says", func() error {
+		if !controllerutil.ContainsFinalizer(repository, platformv1.ShareFinalizer) || len(repository.Status.Domains) == 0 {
+			return fmt.Errorf("finalizers %v, domains %+v", repository.Finalizers, repository.Status.Domains)
+		}
+		return nil
+	})
+	// An operator in another namespace said something, too, and is gone.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(r.T), Name: "storage-operator.zeroinfra.github.com"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("")}}
+	if err := env.Client.Create(r.Context(), lease); err != nil {
+		r.Fatal(err)
+	}
+	before := repository.DeepCopy()
+	repository.Status.Domains = append(repository.Status.Domains, platformv1.RepositoryState{Domain: "storage", Ready: metav1.ConditionTrue, Reason: platformv1.ReasonReady})
+	if err := env.Client.Status().Patch(r.Context(), repository, client.MergeFrom(before)); err != nil {
+		r.Fatal(err)
+	}
+	if err := <-r.prepare(); err == nil || !strings.Contains(err.Error(), "BackupRepository "+repository.Namespace+"/share has the finalizer") {
+		r.Errorf("got %v, want a refusal that names the BackupRepository", err)
+	}
+	holds := func() {
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To("storage-1"), ptr.To[int32](3600), ptr.To(metav1.NowMicro())
+	}
+	if err := testkit.Edit(r.Context(), env.Client, lease, holds); err != nil {
+		r.Fatal(err)
+	}
 }
 
 func replicas(deployment *appsv1.Deployment, want int32) error {

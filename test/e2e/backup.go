@@ -27,11 +27,19 @@ const (
 // shelf makes a repository on a volume, and a pod with the image that has the volume, too.
 func (s *space) shelf(repository, image string) {
 	s.Helper()
+	s.shelfAt(repository, image, nil)
+}
+
+// shelfAt is shelf, of a volume of a node that fits.
+func (s *space) shelfAt(repository, image string, node map[string]string) {
+	s.Helper()
 	s.create(&corev1.PersistentVolumeClaim{ObjectMeta: named(shelfName), Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("512Mi")}},
 	}})
-	s.create(s.confined(shelfName, corev1.Container{Image: image, Command: []string{"sh", "-c", "while :; do sleep 60 & wait $!; done"}}))
+	pod := s.confined(shelfName, corev1.Container{Image: image, Command: []string{"sh", "-c", "while :; do sleep 60 & wait $!; done"}})
+	pod.Spec.NodeSelector = node
+	s.create(pod)
 	s.create(&platformv1.BackupRepository{ObjectMeta: named(repository), Spec: platformv1.BackupRepositorySpec{
 		PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: shelfName, Prefix: "kept"},
 	}})
@@ -144,13 +152,23 @@ func backupOf(name, repository string, target platformv1.TargetReference) *platf
 	}}
 }
 
-// whole waits until a Backup is, and returns it.
-func (s *space) whole(operation string) *platformv1.Backup {
+// completed waits until a Backup is whole, wherever its data is, and returns it.
+func (s *space) completed(operation string) *platformv1.Backup {
 	s.Helper()
 	s.passes(operation)
 	b := &platformv1.Backup{}
 	s.mustGet(operation+"-backup", b)
-	if b.Status.Phase != platformv1.BackupCompleted || b.Status.Digest == "" || b.Status.Size == 0 || b.Status.RawSize == 0 {
+	if b.Status.Phase != platformv1.BackupCompleted || b.Status.Size == 0 {
+		s.Fatalf("the Backup is %+v", b.Status)
+	}
+	return b
+}
+
+// whole waits until a Backup in a repository is, and returns it.
+func (s *space) whole(operation string) *platformv1.Backup {
+	s.Helper()
+	b := s.completed(operation)
+	if b.Status.Digest == "" || b.Status.RawSize == 0 {
 		s.Fatalf("the Backup is %+v", b.Status)
 	}
 	return b

@@ -38,10 +38,15 @@ func TestBackupsInObjectStorage(t *testing.T) {
 	// What is left goes with the namespace.
 }
 
-// cloud makes an object storage and a repository of that name in a bucket of it.
+// cloud makes an object storage, with certificates of a CA of its own, and a repository of that name in a bucket of it.
 func (s *space) cloud(repository string) *objectStorage {
 	s.Helper()
-	issuer := s.clusterIssuer()
+	return s.cloudOf(s.clusterIssuer(), repository)
+}
+
+// cloudOf makes the same with certificates of an issuer.
+func (s *space) cloudOf(issuer *platformv1.IssuerReference, repository string) *objectStorage {
+	s.Helper()
 	o := s.objectStorage("cloud", func(spec *storagev1.ObjectStorageSpec) {
 		spec.TLS = &platformv1.TLS{Enabled: true, IssuerRef: issuer}
 		spec.Buckets = []storagev1.ObjectStorageBucket{{Name: backupBucket}}

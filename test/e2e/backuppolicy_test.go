@@ -35,7 +35,7 @@ func TestBackupPolicy(t *testing.T) {
 	i.ready()
 	s.shelf("store", i.pod().Spec.Containers[0].Image)
 	s.storageOperatorServes()
-	policy := s.policy("store")
+	policy := s.policy("store", "Redis")
 	t.Run("covers the instance", func(t *testing.T) { i.in(t).checkCovered(policy.Name) })
 	t.Run("keeps the last two", func(t *testing.T) { i.in(t).checkRetention(policy.Name) })
 	t.Run("names what it cannot cover", func(t *testing.T) { i.in(t).checkUncovered() })
@@ -43,12 +43,12 @@ func TestBackupPolicy(t *testing.T) {
 	t.Run("orphans both ways", func(t *testing.T) { i.in(t).checkOrphans() })
 }
 
-// policy makes one for every Redis of the namespace, each minute. It is gone when the test ends.
-func (s *space) policy(repository string) *storagev1.BackupPolicy {
+// policy makes one for every instance of a kind in the namespace, each minute. It is gone when the test ends.
+func (s *space) policy(repository, kind string) *storagev1.BackupPolicy {
 	s.Helper()
 	most := int32(2)
 	policy := &storagev1.BackupPolicy{Spec: storagev1.BackupPolicySpec{
-		Selector: storagev1.BackupSelector{Namespaces: []string{s.name}, Kinds: []string{"Redis"}},
+		Selector: storagev1.BackupSelector{Namespaces: []string{s.name}, Kinds: []string{kind}},
 		Schedule: "* * * * *", TimeZone: "UTC", RepositoryRef: platformv1.RepositoryReference{Name: repository},
 		Retention: &platformv1.BackupRetention{MaxCount: &most},
 	}}
@@ -126,7 +126,7 @@ func (i *instance) checkRetention(policy string) {
 }
 
 func (i *instance) checkUncovered() {
-	policy := i.policy("nowhere")
+	policy := i.policy("nowhere", "Redis")
 	i.policyIs(policy.Name, readyIn, func(source *storagev1.BackupPolicySource) bool {
 		return source.State == storagev1.SourceUncovered && strings.Contains(source.Message, `there is no BackupRepository "nowhere"`)
 	})

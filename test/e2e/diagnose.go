@@ -150,7 +150,7 @@ func asYAML(value any) string {
 func printLog(ctx context.Context, t *testing.T, namespace, pod, container string) {
 	t.Helper()
 	last := int64(lastLines)
-	data, err := world.kube.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &last}).DoRaw(ctx)
+	data, err := logsOf(ctx, namespace, pod, &corev1.PodLogOptions{Container: container, TailLines: &last})
 	if err != nil {
 		t.Log(err)
 		return

@@ -26,9 +26,10 @@ const (
 	expiryGap   = 90 * time.Second
 )
 
-// faultMatrix are the faults of one round. The API server is away for long in the first round only.
+// faultMatrix are the faults of a round. The API server is away for long in the first one only. It is stopped in that one, killed in the next, and so
+// on.
 func faultMatrix() []fault {
-	away := set.apiAway
+	away, how := set.apiAway, apiStopped
 	return []fault{
 		{"process killed", inPlaceGap, func(r *replicated, primary string) { r.signal(primary, "KILL") }},
 		{"process does not come back", failoverGap, (*replicated).killedUntilChanged},
@@ -76,14 +77,20 @@ func faultMatrix() []fault {
 			r.killedUntilChanged(primary)
 		}},
 		{"API server away", inPlaceGap, func(r *replicated, _ string) {
-			before := r.runs()
-			r.apiServerAway(away)
-			away = min(away, shortAway)
-			r.whole()
-			if after := r.runs(); !maps.Equal(before, after) {
-				r.Errorf("what ran were %v, and are %v now", before, after)
-			}
+			r.goesOnWithoutAPI(away, how)
+			away, how = min(away, shortAway), how.other()
 		}},
+	}
+}
+
+// goesOnWithoutAPI has the API server be away, and fails where anything is another one then, or was started once more.
+func (r *replicated) goesOnWithoutAPI(d time.Duration, how absence) {
+	r.Helper()
+	before := r.runs()
+	r.apiServerAway(d, how)
+	r.whole()
+	if after := r.runs(); !maps.Equal(before, after) {
+		r.Errorf("what ran were %v, and are %v now", before, after)
 	}
 }
 
@@ -123,7 +130,7 @@ func (r *replicated) suffer(matrix []fault, rounds int) {
 				t.Errorf("pod %s wrote in term %d and %s in term %d: it was to go on in place", primary, before, now, after)
 			}
 			if fault.limit == inPlaceGap {
-				r.waits(nil)
+				r.waits(r.kind.failover)
 			}
 		})
 	}
@@ -194,13 +201,39 @@ func (r *replicated) deletePod(name string, options ...client.DeleteOption) {
 	r.delete(pod, options...)
 }
 
-// apiServerAway stops the API server for a time: it takes connections and answers none.
-func (s *space) apiServerAway(d time.Duration) {
+// absence is how the API server is away.
+type absence string
+
+const (
+	// apiStopped: it takes connections and answers none.
+	apiStopped absence = "stopped"
+	// apiKilled: connections are refused, and watches have ended. The one that comes has nothing in its memory.
+	apiKilled absence = "killed"
+)
+
+func (a absence) other() absence {
+	if a == apiStopped {
+		return apiKilled
+	}
+	return apiStopped
+}
+
+// apiServerAway has the API server be away for a time.
+func (s *space) apiServerAway(d time.Duration, how absence) {
 	s.Helper()
-	pid := strconv.Itoa(apiServer(s.T))
-	devcluster(s.T, "exec", "--", "kill", "-STOP", pid)
-	time.Sleep(d)
-	devcluster(s.T, "exec", "--", "kill", "-CONT", pid)
+	pid, began := strconv.Itoa(apiServer(s.T)), time.Now()
+	switch how {
+	case apiStopped:
+		devcluster(s.T, "exec", "--", "kill", "-STOP", pid)
+		time.Sleep(d)
+		devcluster(s.T, "exec", "--", "kill", "-CONT", pid)
+	case apiKilled:
+		devcluster(s.T, "exec", "--", "kill", "-KILL", pid)
+		time.Sleep(d)
+		// It starts what has died, and nothing else.
+		devcluster(s.T, "up")
+	}
+	s.Logf("the API server was %s, and is back after %s", how, seconds(time.Since(began)))
 	s.eventually(readyIn, "the API server answers", func() error {
 		return world.client.List(s.ctx, &corev1.NodeList{}, client.Limit(1))
 	})

@@ -32,14 +32,45 @@ var tried = faults.New(map[string]faults.Budget{
 	"Sentinel: process does not come back": {P95: 3 * time.Second, Weight: faults.Aim},
 })
 
-// tell notes what a trial has shown.
-func (v verdict) tell(name string) {
-	tried.Add(name, faults.Trial{Gap: v.gap, Vacancy: v.vacancy, Acknowledged: v.acknowledged, Lost: v.lost})
+// beside are the trials of faults that were tried on both sides.
+var beside = faults.NewComparison()
+
+// recorded are all trials in a file, with those of runs before; nil for none.
+var recorded *faults.Record
+
+// resume goes on with the record of former runs, where the environment names one.
+func resume() (err error) {
+	if set.record != "" {
+		recorded, err = faults.Resume(set.record, set.recordOf, tried, beside)
+	}
+	return err
 }
 
-// tellFaults prints the table of all trials. Where budgets are to be held it says which are not, and returns the exit code of that.
+// trial is what was seen, as it is told.
+func (v verdict) trial() faults.Trial {
+	return faults.Trial{Gap: v.gap, Vacancy: v.vacancy, Acknowledged: v.acknowledged, Lost: v.lost}
+}
+
+// tellBeside notes what a trial on one side has shown.
+func (v verdict) tellBeside(side faults.Side, name string) {
+	beside.Add(side, name, v.trial())
+	recorded.Add(side, name, v.trial())
+}
+
+// tell notes what a trial has shown.
+func (v verdict) tell(name string) {
+	tried.Add(name, v.trial())
+	recorded.Add("", name, v.trial())
+}
+
+// tellFaults prints the tables of all trials. Where budgets are to be held it says which are not, and returns the exit code of that.
 func tellFaults(code int) int {
 	fmt.Print(tried)
+	fmt.Print(beside)
+	if err := recorded.Close(); err != nil {
+		fmt.Fprintf(os.Stderr, "e2e: %v\n", err)
+		code = max(code, 1)
+	}
 	if !set.holdBudgets {
 		return code
 	}

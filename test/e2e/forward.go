@@ -3,11 +3,13 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +36,26 @@ func (w *ways) to(pod string, port int) string {
 		w.open[target] = w.forward(w.space.name, pod, port)
 	}
 	return w.open[target]
+}
+
+// dial reaches a pod by its DNS name, which begins with its own.
+func (w *ways) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	pod, port, err := dialled(address)
+	if err != nil {
+		return nil, err
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, w.to(pod, port))
+}
+
+// dialled is what an address names first, which is a pod or a Service, and a port of it.
+func dialled(address string) (name string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	name, _, _ = strings.Cut(host, ".")
+	port, err = strconv.Atoi(text)
+	return name, port, err
 }
 
 // forwarder carries connections to a port of a pod by way of the API server. Each has a tunnel of its own: in a shared one, as

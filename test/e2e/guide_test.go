@@ -76,7 +76,8 @@ func (s *space) bash(dir, script string) string {
 		command.Env = append(os.Environ(), "KUBECONFIG="+config, "PATH="+tools+":"+os.Getenv("PATH"))
 		said, err := command.CombinedOutput()
 		if err != nil {
-			s.Fatalf("the commands end with %v:\n%s", err, said)
+			lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+			s.Fatalf("the commands end with %v:\n%s\nAll they say:\n%s", err, strings.Join(lines[max(0, len(lines)-3):], "\n"), said)
 		}
 		return string(said)
 	}

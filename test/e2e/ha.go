@@ -56,16 +56,20 @@ type replicatedKind struct {
 	// beside is a script that runs in a pod of the image beside a member: one session that stays and goes on to write, whose writes wait for no
 	// other member. It is given the name of its file, the member's address and its name.
 	image, beside string
+	// failover is when another one takes over; nil for the plugin's default.
+	failover *platformv1.Failover
 }
 
 // redisReplicated is Redis.
 var redisReplicated = &replicatedKind{title: "Redis", component: redisComponent, process: "redis-server", data: "/data/appendonlydir/appendonly.aof.manifest", port: "6379",
-	connect: connectRedis, probe: probeRedis, kept: keptInRedis, image: redisImage, beside: redisSession}
+	connect: connectRedis, probe: probeRedis, kept: keptInRedis, image: redisImage, beside: redisSession,
+	// What the kind Redis asks for.
+	failover: &platformv1.Failover{After: &metav1.Duration{Duration: time.Second}}}
 
 func (s *space) replicatedRedis(name string, changes ...func(*platformv1.ApplicationSpec)) *replicated {
 	s.Helper()
 	spec := platformv1.ApplicationSpec{Plugin: "redis", PluginVersion: "1.0.0", Version: "7.0", Topology: "replication",
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
+		DeletionPolicy: platformv1.DeletionPolicyDelete, Failover: redisReplicated.failover.DeepCopy(),
 		Components: []platformv1.ApplicationComponent{{Name: redisComponent,
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
@@ -157,6 +161,9 @@ func (r *replicated) killedUntilChanged(primary string) {
 func (t *trial) judge(name string, before int64, limit time.Duration) (primary string, after int64) {
 	t.Helper()
 	v := t.end()
+	if story := t.story(); story != "" {
+		t.Log(story)
+	}
 	primary, after = t.whole()
 	v.tell(t.kind.title + ": " + name)
 	t.Logf("%s: term %d to %d, longest gap at any member %s", name, before, after, seconds(v.vacancy))

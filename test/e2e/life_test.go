@@ -196,7 +196,22 @@ func TestAdoptVolumes(t *testing.T) {
 // readMemoryLimit prints what the kernel enforces, on hosts with the second and with the first version of control groups.
 const readMemoryLimit = `cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes`
 
-// TestResizeInPlace proves that a running pod gets other resources without a restart.
+// limited waits until the kernel enforces a limit of memory, in MiB, in a pod.
+func (a *application) limited(pod string, mebibytes int) {
+	a.Helper()
+	a.eventually(settleIn, "the kernel enforces the new limit", func() error {
+		out, err := run(a.ctx, a.space.name, pod, redisComponent, "", "sh", "-c", readMemoryLimit)
+		if err != nil {
+			return err
+		}
+		if want := fmt.Sprint(mebibytes << 20); out != want {
+			return fmt.Errorf("the limit is %s, want %s", out, want)
+		}
+		return nil
+	})
+}
+
+// TestResizeInPlace proves that a running pod gets other resources without a restart, and is left as it is where no node has what is asked for.
 func TestResizeInPlace(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "resize")
@@ -207,19 +222,33 @@ func TestResizeInPlace(t *testing.T) {
 		c.Resources.Requests[corev1.ResourceCPU] = resource.MustParse("30m")
 		c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("160Mi")
 	}))
-	a.eventually(settleIn, "the kernel enforces the new limit", func() error {
-		out, err := run(a.ctx, a.space.name, before.Name, redisComponent, "", "sh", "-c", readMemoryLimit)
-		if err != nil {
-			return err
-		}
-		if want := fmt.Sprint(160 << 20); out != want {
-			return fmt.Errorf("the limit is %s, want %s", out, want)
-		}
-		return nil
-	})
+	a.limited(before.Name, 160)
 	a.ready()
 	after := a.pods()[0]
 	if before.UID != after.UID || !maps.Equal(restarts(&before), restarts(&after)) {
 		t.Errorf("the pod was replaced or restarted: %s with restarts %v, and now %s with %v", before.UID, restarts(&before), after.UID, restarts(&after))
+	}
+
+	// More than any node has. What the process makes of its limit waits for that limit.
+	runs := a.runs()
+	most, err := a.cli("CONFIG", "GET", "maxmemory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := func(request, limit string) {
+		t.Helper()
+		a.update(component(redisComponent, func(c *platformv1.ApplicationComponent) {
+			c.Resources.Requests[corev1.ResourceMemory], c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse(request), resource.MustParse(limit)
+		}))
+	}
+	memory("1Ti", "1Ti")
+	a.stalledWith(platformv1.ReasonResizeInfeasible, before.Name, "no node that the pod may run on can ever give it the new resources", "add a node that has room, or lower the resources")
+	a.limited(before.Name, 160)
+	a.says(most, "CONFIG", "GET", "maxmemory")
+	memory("32Mi", "128Mi")
+	a.limited(before.Name, 128)
+	a.ready()
+	if now := a.runs(); !maps.Equal(now, runs) {
+		t.Errorf("the pod was touched: it was %v, and is %v", runs, now)
 	}
 }

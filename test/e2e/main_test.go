@@ -13,11 +13,14 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/go-logr/logr"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
+	// A client that has lost its server says so with each attempt, and what a failed test says drowns in that.
+	logging.Disable()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	if err := prepare(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "e2e: %v\n", err)
@@ -36,6 +39,9 @@ func TestMain(m *testing.M) {
 func prepare(ctx context.Context) error {
 	var err error
 	if set, err = readSettings(); err != nil {
+		return err
+	}
+	if err := resume(); err != nil {
 		return err
 	}
 	// The tests wait far more than they compute.

@@ -19,7 +19,10 @@ const handoverIn = 3 * rotationIn
 func TestRotationOfMembers(t *testing.T) {
 	t.Run("RedisCluster", func(t *testing.T) { newSpace(t, "clusterrotation").redisCluster("shop").rotates() })
 	t.Run("Redis with replicas", func(t *testing.T) {
-		newSpace(t, "replicarotation").redis("db", safe(), withReplicas(2)).rotates()
+		newSpace(t, "replicarotation").redis("db", safe(), withReplicas(2)).rotates(inPlaceGap)
+	})
+	t.Run("Redis with Sentinels", func(t *testing.T) {
+		newSpace(t, "sentinelrotation").redis("db", safe(), withReplicas(2), withSentinels(3)).rotates(failoverGap)
 	})
 }
 
@@ -49,7 +52,7 @@ func (r *redisCluster) rotates() {
 	}
 }
 
-func (i *instance) rotates() {
+func (i *instance) rotates(limit time.Duration) {
 	i.Helper()
 	i.following(2)
 	former := map[string]account{}
@@ -86,7 +89,7 @@ func (i *instance) rotates() {
 		}
 	}
 	gap := longestGap(times)
-	verdict{acknowledged: len(numbers), lost: lost, gap: gap, vacancy: gap}.hold(i.T, "password made anew", inPlaceGap)
+	verdict{acknowledged: len(numbers), lost: lost, gap: gap, vacancy: gap}.hold(i.T, "password made anew", limit)
 	if len(former) != 3 {
 		i.Errorf("there were %d members", len(former))
 	}

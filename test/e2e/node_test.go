@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,8 +83,7 @@ func (s *space) vacate(name string, namespaces ...string) {
 					continue
 				}
 				if pod.Spec.NodeName == name && pod.DeletionTimestamp == nil {
-					eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}}
-					if err := world.client.SubResource("eviction").Create(s.ctx, &pod, eviction); err != nil {
+					if err := s.evict(&pod); err != nil {
 						return err
 					}
 				}

@@ -9,10 +9,8 @@ import (
 	"testing"
 
 	"github.com/minio/minio-go/v7"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
@@ -128,13 +126,7 @@ func (o *objectStorage) wantPictures(s3 *minio.Client) {
 // changesKey has a user log in with another key once its Secret has it.
 func (o *objectStorage) changesKey() {
 	o.Helper()
-	secret := &corev1.Secret{}
-	o.mustGet("writer", secret)
-	before := secret.DeepCopy()
-	secret.Data["password"] = []byte("another-key-of-it")
-	if err := world.client.Patch(o.ctx, secret, client.MergeFrom(before)); err != nil {
-		o.Fatal(err)
-	}
+	o.changesSecret("writer", "another-key-of-it")
 	writer := o.as(o.pod("main", 0), "writer", "another-key-of-it")
 	o.eventually(settleIn, "the user has the other key", func() error { return putObject(o.ctx, writer, "pictures", "c", "text") })
 	o.refuses(o.as(o.pod("main", 0), "writer", "key-of-the-writer"), "pictures", "c", "SignatureDoesNotMatch")

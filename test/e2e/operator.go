@@ -105,7 +105,11 @@ func (s *space) storageOperatorServes() {
 	s.Helper()
 	storage.Do(func() { s.mustInstall(storageOperator) })
 	s.pluginAccepted("minio-1.0.0", "storage")
+	s.pluginAccepted("minio-1.1.0", "storage")
+	s.pluginAccepted("minio-1.3.0", "storage")
 	s.pluginAccepted("s3-external-1.0.0", "storage")
+	s.pluginAccepted("s3-external-1.1.0", "storage")
+	s.pluginAccepted("s3-external-1.3.0", "storage")
 }
 
 // pluginAccepted waits until the operator of a domain has a plugin.

@@ -23,8 +23,9 @@ import (
 // Versions of the plugins redis and postgresql that the chart installs: the first one, the one before the newest, and the one that objects begin with.
 const (
 	originalVersion = "1.0.0"
-	formerVersion   = "1.1.0"
-	newestVersion   = "1.2.0"
+
+	formerRedis, newestRedis           = "1.1.0", "1.2.0"
+	formerPostgreSQL, newestPostgreSQL = "1.2.0", "1.3.0"
 )
 
 // componentsFile is the key of the part components.

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
@@ -71,9 +73,14 @@ func runOnce(ctx context.Context, namespace, pod, container, stdin string, comma
 
 // logs returns all that a container has logged since it was started.
 func logs(ctx context.Context, namespace, pod, container string) (string, error) {
-	data, err := world.kube.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container}).DoRaw(ctx)
+	return logsOf(ctx, namespace, pod, &corev1.PodLogOptions{Container: container})
+}
+
+// logsOf is logs with a choice of what of them.
+func logsOf(ctx context.Context, namespace, pod string, options *corev1.PodLogOptions) (string, error) {
+	data, err := world.kube.CoreV1().Pods(namespace).GetLogs(pod, options).DoRaw(ctx)
 	if err != nil {
-		return "", fmt.Errorf("cannot read the log of container %q of pod %q: %w", container, pod, err)
+		return "", fmt.Errorf("cannot read the log of container %q of pod %q: %w", options.Container, pod, err)
 	}
 	return string(data), nil
 }
@@ -102,4 +109,9 @@ func (s *space) replaced(before *corev1.Pod) error {
 		}
 	}
 	return fmt.Errorf("pod %q is not ready: %s", pod.Name, pod.Status.Phase)
+}
+
+// evict asks for the eviction of a pod as "kubectl drain" does.
+func (s *space) evict(pod *corev1.Pod) error {
+	return world.client.SubResource("eviction").Create(s.ctx, pod, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})
 }

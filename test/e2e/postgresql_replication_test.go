@@ -39,7 +39,7 @@ var postgresqlReplicated = &replicatedKind{title: "PostgreSQL", component: postg
 // crash than the few seconds that they wait by default.
 var patience = &platformv1.Failover{After: &metav1.Duration{Duration: inPlaceGap}}
 
-// waits sets how long others wait before one takes over; as by default where nothing is said.
+// waits sets how long others wait before one takes over; as by default with nil.
 func (r *replicated) waits(failover *platformv1.Failover) {
 	r.Helper()
 	r.update(func(spec *platformv1.ApplicationSpec) { spec.Failover = failover })
@@ -78,7 +78,9 @@ func TestPostgreSQLReplication(t *testing.T) {
 	}
 	matrix := slices.DeleteFunc(faultMatrix(), func(f fault) bool {
 		return !slices.Contains([]string{"process killed", "process does not come back", "process stopped", "pod deleted", "pod and volume deleted", "switched over",
-			"operator killed", "API server away"}, f.name)
+			"operator killed", "API server away"}, f.name) &&
+			// One round has no time for it: TestOperationsOfEachPlugin makes a member anew.
+			!(set.faultRounds > 1 && f.name == "member made anew")
 	})
 	for n := range set.faultRounds {
 		for i := range matrix {

@@ -177,15 +177,10 @@ func (p *pgInstance) pool(who login) *pgxpool.Pool {
 
 // dial reaches a Service from outside of the cluster: a pod that it leads to now.
 func (p *pgInstance) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
+	service, port, err := dialled(address)
 	if err != nil {
 		return nil, err
 	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return nil, err
-	}
-	service, _, _ := strings.Cut(host, ".")
 	var leads discoveryv1.EndpointSliceList
 	if err := world.client.List(ctx, &leads, client.InNamespace(p.space.name), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
 		return nil, err
@@ -193,7 +188,7 @@ func (p *pgInstance) dial(ctx context.Context, network, address string) (net.Con
 	for _, slice := range leads.Items {
 		for _, endpoint := range slice.Endpoints {
 			if endpoint.TargetRef != nil && endpoint.Conditions.Ready != nil && *endpoint.Conditions.Ready {
-				return (&net.Dialer{}).DialContext(ctx, network, p.ways.to(endpoint.TargetRef.Name, number))
+				return (&net.Dialer{}).DialContext(ctx, network, p.ways.to(endpoint.TargetRef.Name, port))
 			}
 		}
 	}
@@ -297,12 +292,15 @@ type pgWriter struct {
 	times        []time.Time
 }
 
-// startWriter begins to write into the table numbers and returns when the first write was acknowledged.
+// writesAtFirst are acknowledged before whoever starts a writer goes on: there is something to lose.
+const writesAtFirst = 20
+
+// startWriter begins to write into the table numbers and returns when the first writes were acknowledged.
 func (p *pgInstance) startWriter(pool *pgxpool.Pool) *pgWriter {
 	p.Helper()
 	ctx, stop := context.WithCancel(p.ctx)
 	w := &pgWriter{pgInstance: p, pool: pool, stop: stop, done: make(chan struct{})}
-	first := make(chan struct{})
+	going := make(chan struct{})
 	go func() {
 		defer close(w.done)
 		for n := 1; ctx.Err() == nil; n++ {
@@ -315,15 +313,15 @@ func (p *pgInstance) startWriter(pool *pgxpool.Pool) *pgWriter {
 				continue
 			}
 			w.acknowledged, w.times = append(w.acknowledged, n), append(w.times, time.Now())
-			if len(w.acknowledged) == 1 {
-				close(first)
+			if len(w.acknowledged) == writesAtFirst {
+				close(going)
 			}
 		}
 	}()
 	select {
-	case <-first:
+	case <-going:
 	case <-time.After(settleIn):
-		p.Fatal("no write was acknowledged")
+		p.Fatalf("fewer than %d writes were acknowledged", writesAtFirst)
 	}
 	return w
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,8 @@ const (
 	quiet = 15 * time.Second
 	// clients write at the same time.
 	clients = 8
+	// redisPort and sentinelPort are where servers and Sentinels listen.
+	redisPort, sentinelPort = 6379, 26379
 	// answerIn is how long a server may take.
 	answerIn = 5 * time.Second
 	// clusterPassword is that of the user of the tests.
@@ -149,7 +152,11 @@ func (r *redisCluster) whole(shards int) {
 func (r *redisCluster) wholeFor(pod string, members int) error {
 	ctx, cancel := context.WithTimeout(r.ctx, answerIn)
 	defer cancel()
-	to := r.at(pod)
+	return saysWhole(ctx, r.at(pod), members)
+}
+
+// saysWhole is what a server says that keeps a Redis Cluster of so many members from being whole.
+func saysWhole(ctx context.Context, to *redis.Client, members int) error {
 	info, err := to.ClusterInfo(ctx).Result()
 	if err != nil {
 		return err
@@ -164,6 +171,23 @@ func (r *redisCluster) wholeFor(pod string, members int) error {
 		err = errors.New(nodes)
 	}
 	return err
+}
+
+// slotsIn is how many slots a node owns by its line in what a server says of all nodes.
+func slotsIn(line string) (slots int) {
+	fields := strings.Fields(line)
+	if len(fields) < 8 {
+		return 0
+	}
+	for _, span := range fields[8:] {
+		var from, to int
+		if n, _ := fmt.Sscanf(span, "%d-%d", &from, &to); n == 2 {
+			slots += to - from + 1
+		} else if n == 1 {
+			slots++
+		}
+	}
+	return slots
 }
 
 // spread has the test fail where two pods of a shard are on one node.
@@ -274,6 +298,34 @@ func (r *redisCluster) succeeded(shard, before string) {
 	r.Logf("the status names another primary after %s", seconds(took))
 }
 
+// handedOverIn is less than the time after which the others take a primary for gone.
+const handedOverIn = 4 * time.Second
+
+// evicted has a primary evicted, as a drain of its node does: it hands over before it ends, so that nobody has to notice that it is gone.
+func (r *redisCluster) evicted() {
+	r.Helper()
+	before, heir := &corev1.Pod{}, ""
+	r.mustGet(r.primary("0"), before)
+	for _, pod := range r.pods() {
+		if pod.Labels[platformv1.SetLabel] == "0" && pod.Name != before.Name {
+			heir = pod.Name
+		}
+	}
+	to := r.at(heir)
+	if err := r.evict(before); err != nil {
+		r.Fatal(err)
+	}
+	took := r.eventually(handedOverIn, heir+" is the primary", func() error {
+		info, err := to.Info(r.ctx, "replication").Result()
+		if role := infoField(info, "role"); err == nil && role != "master" {
+			err = fmt.Errorf("it is %s", role)
+		}
+		return err
+	})
+	r.Logf("%s took over after %s", heir, seconds(took))
+	r.succeeded("0", before.Name)
+}
+
 func (r *redisCluster) signal(pod, signal string) {
 	r.Helper()
 	redisReplicated.signal(r.space, pod, signal)
@@ -287,4 +339,4 @@ func (r *redisCluster) deletePods(names ...string) {
 }
 
 // way is the local address of a pod's server.
-func (r *redisCluster) way(pod string) string { return r.ways.to(pod, 6379) }
+func (r *redisCluster) way(pod string) string { return r.ways.to(pod, redisPort) }

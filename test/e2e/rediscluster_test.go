@@ -132,6 +132,7 @@ func clusterFaults(round int) []clusterFault {
 				return nil
 			})
 		}},
+		{fault{name: "cluster: pod evicted", limit: failoverGap}, 3, (*redisCluster).evicted},
 		{fault{name: "cluster: pod and volume deleted", limit: failoverGap}, 3, func(r *redisCluster) {
 			before := r.primary("2")
 			id := r.ids()[before]
@@ -197,13 +198,17 @@ func clusterPlans(round int) []clusterFault {
 	return []clusterFault{
 		{fault{name: "cluster: parameters set while servers run", limit: calmGap}, 3, func(r *redisCluster) {
 			uids, runs := r.uids(), r.said("server", "run_id")
+			// What the round before has left would restart them.
+			left := r.object().Spec.Parameters
+			dynamic := platformv1.Parameters{"hz": platformv1.ParameterValue(hz), "cluster-node-timeout": "6000"}
+			maps.Copy(dynamic, left)
 			set := func(parameters platformv1.Parameters, want map[string]string) {
 				r.reshape(func(spec *databasev1.RedisClusterSpec) { spec.Parameters = parameters })
 				r.whole(3)
 				r.configured(want)
 			}
-			set(platformv1.Parameters{"hz": platformv1.ParameterValue(hz), "cluster-node-timeout": "6000"}, map[string]string{"hz": hz, "cluster-node-timeout": "6000"})
-			set(nil, map[string]string{"hz": "10", "cluster-node-timeout": "5000"})
+			set(dynamic, map[string]string{"hz": hz, "cluster-node-timeout": "6000"})
+			set(left, map[string]string{"hz": "10", "cluster-node-timeout": "5000"})
 			if !maps.Equal(uids, r.uids()) || !maps.Equal(runs, r.said("server", "run_id")) {
 				r.Error("processes were restarted: CONFIG SET takes these parameters")
 			}
@@ -324,22 +329,12 @@ func (r *redisCluster) slotsOf(pod string) int {
 	if err != nil {
 		return 0
 	}
-	slots := 0
 	for line := range strings.Lines(nodes) {
-		fields := strings.Fields(line)
-		if len(fields) < 8 || !strings.Contains(fields[2], "myself") {
-			continue
-		}
-		for _, span := range fields[8:] {
-			var from, to int
-			if n, _ := fmt.Sscanf(span, "%d-%d", &from, &to); n == 2 {
-				slots += to - from + 1
-			} else if n == 1 {
-				slots++
-			}
+		if strings.Contains(line, "myself") {
+			return slotsIn(line)
 		}
 	}
-	return slots
+	return 0
 }
 
 // withoutRoom fills the servers, so that those who stay have no room for what would come to them: that is refused with numbers, and nothing
@@ -398,6 +393,12 @@ func (r *redisCluster) reshape(change func(*databasev1.RedisClusterSpec)) {
 	r.Helper()
 	before := r.applied()
 	r.update(change)
+	r.reshaped(before)
+}
+
+// reshaped waits until the cluster is as asked, and the change is on record as one that succeeded, beside the records before it.
+func (r *redisCluster) reshaped(before map[string]platformv1.OperationPhase) {
+	r.Helper()
 	told := map[string]bool{}
 	r.eventually(2*readyIn, "the cluster is as asked", func() error {
 		cluster := r.object()

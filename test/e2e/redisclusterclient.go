@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/test/bench/acknowledged"
 )
 
 func (r *redisCluster) account() account {
@@ -50,22 +51,45 @@ func (r *redisCluster) security(a account, pod string) *tls.Config {
 func (r *redisCluster) client() *redis.ClusterClient {
 	r.Helper()
 	a := r.account()
+	return (&servers{
+		space: r.space, ways: r.ways, login: r.bound(r.object().Status.BindingName),
+		secures: func(pod string) *tls.Config { return r.security(a, pod) },
+		// Those of Jobs are of no component.
+		pods: []client.ListOption{client.MatchingLabels{platformv1.ApplicationLabel: r.application()}, client.HasLabels{platformv1.ComponentLabel}},
+	}).client()
+}
+
+// servers are those of a Redis Cluster, however that was made, as a client outside of the cluster reaches them.
+type servers struct {
+	*space
+	ways *ways
+	// pods selects theirs.
+	pods []client.ListOption
+	// login is asked for user and password of each new connection; nil where there is no password.
+	login func(context.Context) (string, string, error)
+	// secures says how a pod is spoken to; nil for without TLS.
+	secures func(pod string) *tls.Config
+}
+
+func (s *servers) client() *redis.ClusterClient {
+	s.Helper()
+	// A server that is gone keeps the client from asking the others for who has its slots, for as long as it tries to connect.
 	c := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{"any:0", "any:1", "any:2"}, CredentialsProviderContext: r.bound(r.object().Status.BindingName), Protocol: 2, DisableIdentity: true,
-		DialTimeout: answerIn, ReadTimeout: answerIn, MaxRedirects: 8, DialerRetries: 1,
+		Addrs: []string{"any:0", "any:1", "any:2"}, CredentialsProviderContext: s.login, Protocol: 2, DisableIdentity: true,
+		DialTimeout: probeIn, ReadTimeout: answerIn, MaxRedirects: 8, DialerRetries: 1, ContextTimeoutEnabled: true,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			pod, err := r.podAt(ctx, address)
+			pod, err := s.podAt(ctx, address)
 			if err != nil {
 				return nil, err
 			}
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, r.way(pod))
-			if err != nil {
-				return nil, err
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, s.ways.to(pod, redisPort))
+			if err != nil || s.secures == nil {
+				return conn, err
 			}
-			return secured(ctx, conn, r.security(a, pod))
+			return secured(ctx, conn, s.secures(pod))
 		},
 	})
-	r.Cleanup(func() { _ = c.Close() })
+	s.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
@@ -79,18 +103,18 @@ func (r *redisCluster) bound(binding string) func(context.Context) (string, stri
 }
 
 // podAt is the pod with an address, or one of them all.
-func (r *redisCluster) podAt(ctx context.Context, address string) (string, error) {
+func (s *servers) podAt(ctx context.Context, address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", err
 	}
 	var list corev1.PodList
-	if err := world.client.List(ctx, &list, client.InNamespace(r.space.name), client.MatchingLabels{platformv1.ApplicationLabel: r.application()}); err != nil {
+	if err := world.client.List(ctx, &list, append([]client.ListOption{client.InNamespace(s.name)}, s.pods...)...); err != nil {
 		return "", err
 	}
 	n, _ := strconv.Atoi(port)
 	for i, pod := range list.Items {
-		if pod.DeletionTimestamp == nil && pod.Labels[platformv1.ComponentLabel] != "" && (pod.Status.PodIP == host || strings.HasPrefix(host, pod.Name+".") || host == "any" && i == n) {
+		if pod.DeletionTimestamp == nil && (pod.Status.PodIP == host || strings.HasPrefix(host, pod.Name+".") || host == "any" && i == n) {
 			return pod.Name, nil
 		}
 	}
@@ -99,26 +123,40 @@ func (r *redisCluster) podAt(ctx context.Context, address string) (string, error
 
 // clusterLoad are clients that write, and what was acknowledged with a replica.
 type clusterLoad struct {
-	*redisCluster
+	*space
 	client *redis.ClusterClient
 	stop   context.CancelFunc
 	all    sync.WaitGroup
 	mu     sync.Mutex
 	// times of the acknowledged writes of each client.
 	times [clients][]time.Time
+	// taken are the times of the writes of one client more, which waits for no replica.
+	taken []time.Time
+	// met counts writes that failed by how the servers answered, as answerOf says.
+	met map[string]int
 }
 
 // load begins to write and returns when each client has.
 func (r *redisCluster) load() *clusterLoad {
 	r.Helper()
-	ctx, stop := context.WithCancel(r.ctx)
-	l := &clusterLoad{redisCluster: r, client: r.client(), stop: stop}
+	return r.loadWith(r.client())
+}
+
+// loadWith is load with a client for any Redis Cluster.
+func (s *space) loadWith(c *redis.ClusterClient) *clusterLoad {
+	s.Helper()
+	ctx, stop := context.WithCancel(s.ctx)
+	l := &clusterLoad{space: s, client: c, stop: stop, met: map[string]int{}}
 	for i := range clients {
 		l.all.Go(func() { l.write(ctx, i) })
 	}
-	r.eventually(settleIn, "each client has written", func() error {
+	l.all.Go(func() { l.probe(ctx) })
+	s.eventually(settleIn, "each client has written", func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		if len(l.taken) < 3 {
+			return fmt.Errorf("the one that waits for no replica has %d times", len(l.taken))
+		}
 		for i := range clients {
 			if len(l.times[i]) < 3 {
 				return fmt.Errorf("client %d has %d times", i, len(l.times[i]))
@@ -137,7 +175,10 @@ func (l *clusterLoad) key(client, number int) string {
 // write writes the next key until it is acknowledged with a replica, again and again.
 func (l *clusterLoad) write(ctx context.Context, client int) {
 	for number := 0; ctx.Err() == nil; {
-		if l.put(ctx, l.key(client, number)) != nil {
+		if err := l.put(ctx, l.key(client, number)); err != nil {
+			l.mu.Lock()
+			l.met[answerOf(err)]++
+			l.mu.Unlock()
 			// A transaction, other than a command, does not have the client ask another server when its own is gone.
 			l.client.ReloadState(ctx)
 			select {
@@ -153,20 +194,32 @@ func (l *clusterLoad) write(ctx context.Context, client int) {
 	}
 }
 
+// probe writes to one slot after the other without waiting for a replica: while nobody takes writes for some slots it comes no further.
+func (l *clusterLoad) probe(ctx context.Context) {
+	pace := time.NewTicker(writeEvery)
+	defer pace.Stop()
+	for number := 0; ctx.Err() == nil; {
+		within, cancel := context.WithTimeout(ctx, probeIn)
+		err := l.client.Set(within, fmt.Sprintf("%s:probe:%d", l.Name(), number), number, 0).Err()
+		cancel()
+		if err == nil {
+			l.mu.Lock()
+			l.taken = append(l.taken, time.Now())
+			l.mu.Unlock()
+			number++
+		}
+		select {
+		case <-ctx.Done():
+		case <-pace.C:
+		}
+	}
+}
+
 // put writes a key and waits, on the same connection, until a replica has it.
 func (l *clusterLoad) put(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	return l.client.Watch(ctx, func(tx *redis.Tx) error {
-		if err := tx.Set(ctx, key, key, 0).Err(); err != nil {
-			return err
-		}
-		replicas, err := tx.Wait(ctx, 1, answerIn/2).Result()
-		if err == nil && replicas < 1 {
-			err = errors.New("no replica has it")
-		}
-		return err
-	}, key)
+	return acknowledged.Set(ctx, l.client, key, answerIn/2)
 }
 
 // clusterFault is one thing that is done to a Redis Cluster, how many shards it has then, and the gap of one client at which its test fails.
@@ -179,6 +232,14 @@ type clusterFault struct {
 // judge ends the writing, reads all back, and says what the fault has cost.
 func (l *clusterLoad) judge(f clusterFault) {
 	l.Helper()
+	v := l.end()
+	v.tell(f.name)
+	v.hold(l.T, f.name, f.limit)
+}
+
+// end waits until each client writes again, ends the writing and reads all back.
+func (l *clusterLoad) end() verdict {
+	l.Helper()
 	over := time.Now()
 	l.eventually(settleIn, "each client writes after all", func() error {
 		l.mu.Lock()
@@ -188,6 +249,9 @@ func (l *clusterLoad) judge(f clusterFault) {
 				return fmt.Errorf("client %d does not", i)
 			}
 		}
+		if !l.taken[len(l.taken)-1].After(over) {
+			return errors.New("the one that waits for no replica does not")
+		}
 		return nil
 	})
 	l.stop()
@@ -196,40 +260,27 @@ func (l *clusterLoad) judge(f clusterFault) {
 	for i, times := range l.times {
 		v.acknowledged += len(times)
 		v.gap = max(v.gap, longestGap(times))
-		v.lost += l.lost(i, len(times))
-	}
-	v.vacancy = v.gap
-	v.tell(f.name)
-	v.hold(l.T, f.name, f.limit)
-}
-
-// lost counts the writes of a client that cannot be read back.
-func (l *clusterLoad) lost(client, count int) int {
-	l.Helper()
-	lost := 0
-	for start := 0; start < count; start += readBack {
-		end := min(start+readBack, count)
-		var answers []redis.Cmder
-		l.eventually(settleIn, "the primaries tell what they have", func() error {
-			// The error is that of the first command that has one, which may be that there is no such key.
-			answers, _ = l.client.Pipelined(l.ctx, func(p redis.Pipeliner) error {
-				for number := start; number < end; number++ {
-					p.Get(l.ctx, l.key(client, number))
-				}
-				return nil
-			})
-			for _, answer := range answers {
-				if err := answer.Err(); err != nil && !errors.Is(err, redis.Nil) {
-					return err
-				}
-			}
-			return nil
-		})
-		for i, answer := range answers {
-			if answer.(*redis.StringCmd).Val() != l.key(client, start+i) {
-				lost++
-			}
+		for _, number := range l.lost(i, len(times)) {
+			v.losses = append(v.losses, loss{key: l.key(i, number), at: times[number]})
 		}
 	}
-	return lost
+	if v.lost = len(v.losses); v.lost > 0 {
+		l.explain(v.losses)
+	}
+	v.vacancy = longestGap(l.taken)
+	return v
+}
+
+// answerOf is how a server answered that could not do what it was asked: the first word, and of what has no word of its own all of it. It is empty for
+// what is no answer, as a connection that broke.
+func answerOf(err error) string {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	word, _, _ := strings.Cut(answer.Error(), " ")
+	if word == "ERR" {
+		return answer.Error()
+	}
+	return word
 }

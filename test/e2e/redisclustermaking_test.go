@@ -11,8 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -29,7 +27,7 @@ func TestRedisClusterIsMadeInTime(t *testing.T) {
 	s := newSpace(t, "making")
 	var ours, bare []time.Duration
 	for n := range makings {
-		bare = append(bare, s.bareSet(fmt.Sprintf("bare%d", n)))
+		bare = append(bare, s.makesBare(fmt.Sprintf("bare%d", n)))
 		begun := time.Now()
 		r := s.redisCluster(fmt.Sprintf("shop%d", n))
 		r.ready()
@@ -54,46 +52,14 @@ func TestRedisClusterIsMadeInTime(t *testing.T) {
 	}
 }
 
-// bareSet makes a StatefulSet of six Redis processes, and removes it once they are ready. It returns how long they took.
-func (s *space) bareSet(name string) time.Duration {
+// makesBare makes a StatefulSet of six Redis processes, and removes it once they are ready. It returns how long they took.
+func (s *space) makesBare(name string) time.Duration {
 	s.Helper()
-	asked := smallCluster()
-	labels := map[string]string{"bare": name}
-	stateful := &appsv1.StatefulSet{ObjectMeta: named(name), Spec: appsv1.StatefulSetSpec{
-		Replicas: ptr.To[int32](6), ServiceName: name, Selector: &metav1.LabelSelector{MatchLabels: labels}, PodManagementPolicy: appsv1.ParallelPodManagement,
-		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](999), RunAsGroup: ptr.To[int64](999), FSGroup: ptr.To[int64](999),
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			},
-			Containers: []corev1.Container{{
-				Name: "redis", Image: redisImage, ImagePullPolicy: corev1.PullIfNotPresent, Resources: asked.Resources,
-				Command:      []string{"redis-server", "--dir", "/data", "--cluster-enabled", "yes", "--appendonly", "yes", "--protected-mode", "no"},
-				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
-				ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 60,
-					ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(6379)}}},
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-			}},
-		}},
-		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: named("data"), Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: asked.Storage.Size}},
-		}}},
-	}}
 	begun := time.Now()
-	s.create(stateful)
-	s.eventually(readyIn, "the bare pods are ready", func() error {
-		if err := s.get(name, stateful); err != nil {
-			return err
-		}
-		if stateful.Status.ReadyReplicas != 6 {
-			return fmt.Errorf("%d are", stateful.Status.ReadyReplicas)
-		}
-		return nil
-	})
+	set := s.bareSet(name, 6, redisPort, "redis-server", "--dir", "/data", "--cluster-enabled", "yes", "--appendonly", "yes", "--protected-mode", "no")
+	set.ready()
 	took := time.Since(begun)
-	s.delete(stateful, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	s.delete(&appsv1.StatefulSet{ObjectMeta: named(name)}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	s.emptied()
 	return took
 }

@@ -29,20 +29,6 @@ func (e *elected) in(t *testing.T) *elected {
 	return &elected{instance: &instance{space: e.space.in(t), name: e.name}, ways: e.ways}
 }
 
-// dial reaches a pod by its DNS name from outside of the cluster. The Service of the Sentinels leads to any of them.
-func (e *elected) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return nil, err
-	}
-	pod, _, _ := strings.Cut(host, ".")
-	return (&net.Dialer{}).DialContext(ctx, network, e.ways.to(pod, number))
-}
-
 // client is one that knows the Sentinels' names, their port and what the primary is called, and what else the binding says.
 func (e *elected) client() *redis.Client {
 	e.Helper()
@@ -52,14 +38,15 @@ func (e *elected) client() *redis.Client {
 	if want := e.object().Status.SentinelEndpoint; host == "" || host+":"+port != want || master == "" {
 		e.Fatalf("the binding has Sentinels at %s:%s with the primary %q, and the status says %q", host, port, master, want)
 	}
-	o := &redis.FailoverOptions{MasterName: master, SentinelPassword: string(secret.Data["password"]), Password: string(secret.Data["password"]),
-		MaxRetries: -1, DialTimeout: answerIn, ReadTimeout: answerIn, PoolSize: 2}
+	var pods []string
 	for n := range 3 {
-		o.SentinelAddrs = append(o.SentinelAddrs, net.JoinHostPort(fmt.Sprintf("%s-sentinel-main-%d", e.application(), n), port))
+		pods = append(pods, fmt.Sprintf("%s-sentinel-main-%d", e.application(), n))
 	}
+	o := e.ways.asking(master, port, pods...)
+	o.Password, o.SentinelPassword = string(secret.Data["password"]), string(secret.Data["password"])
 	// Each is reached by another way than its name, and shows a certificate for that.
 	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := e.dial(ctx, network, address)
+		conn, err := e.ways.dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
@@ -72,9 +59,18 @@ func (e *elected) client() *redis.Client {
 	return redis.NewFailoverClient(o)
 }
 
+// asking are the options of a client that asks Sentinels, by the names of their pods, for a primary.
+func (w *ways) asking(primary, port string, sentinels ...string) *redis.FailoverOptions {
+	o := &redis.FailoverOptions{MasterName: primary, Dialer: w.dial, MaxRetries: -1, DialTimeout: answerIn, ReadTimeout: answerIn, PoolSize: 2}
+	for _, pod := range sentinels {
+		o.SentinelAddrs = append(o.SentinelAddrs, net.JoinHostPort(pod, port))
+	}
+	return o
+}
+
 // electedWriter writes without pause, and keeps what was acknowledged with a replica, and when.
 type electedWriter struct {
-	*elected
+	*space
 	redis *redis.Client
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -87,15 +83,21 @@ type electedWriter struct {
 // writes begins to write and returns once a write was acknowledged with a replica.
 func (e *elected) writes(from int) *electedWriter {
 	e.Helper()
-	ctx, stop := context.WithCancel(e.ctx)
-	w := &electedWriter{elected: e, redis: e.client(), stop: stop, done: make(chan struct{}), times: map[int]time.Time{}}
+	return e.writesWith(e.client(), from)
+}
+
+// writesWith is writes with a client that asks any Sentinels.
+func (s *space) writesWith(c *redis.Client, from int) *electedWriter {
+	s.Helper()
+	ctx, stop := context.WithCancel(s.ctx)
+	w := &electedWriter{space: s, redis: c, stop: stop, done: make(chan struct{}), times: map[int]time.Time{}}
 	go func() {
 		defer close(w.done)
 		for n := from; ctx.Err() == nil; n++ {
 			w.write(ctx, n)
 		}
 	}()
-	e.eventually(settleIn, "a write is acknowledged with a replica", func() error { return w.after(time.Time{}) })
+	s.eventually(settleIn, "a write is acknowledged with a replica", func() error { return w.after(time.Time{}) })
 	return w
 }
 

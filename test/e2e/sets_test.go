@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,9 +139,4 @@ func TestDrain(t *testing.T) {
 	if uids := a.uids(); uids[pods[stays].Name] != pods[stays].UID {
 		t.Errorf("the pods were %s and %s and are %v", pods[0].UID, pods[1].UID, uids)
 	}
-}
-
-// evict asks for the eviction of a pod as "kubectl drain" does.
-func (s *space) evict(pod *corev1.Pod) error {
-	return world.client.SubResource("eviction").Create(s.ctx, pod, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,8 @@ const (
 	commonOperator = "common-operator"
 	// redisImage holds the Redis client tools.
 	redisImage = "zeroinfra/redis:7.0"
+	// nfsImage holds a server of NFS, and a client in user space.
+	nfsImage = "zeroinfra/nfs-ganesha:6.5"
 )
 
 // set is what the environment says, and world the cluster: the same for all tests, from TestMain.
@@ -57,6 +60,13 @@ type settings struct {
 	killRounds int
 	// faultRounds is how often each fault of a primary is tried (E2E_FAULT_ROUNDS).
 	faultRounds int
+	// besideRounds is the same for faults that are tried on two sides (E2E_FAULT_ROUNDS, with another default).
+	besideRounds int
+	// seed is that of what is chosen at random (E2E_SEED); another one each time when that is not said.
+	seed uint64
+	// record is the file that trials of faults are kept in, beside those of former runs (E2E_RECORD); none when it is empty. recordOf is the version that
+	// they are of (E2E_RECORD_OF).
+	record, recordOf string
 	// holdBudgets has the run fail where faults, calls, agents at rest or the making of a RedisCluster take longer than they may (E2E_HOLD_BUDGETS=1).
 	holdBudgets bool
 	// apiAway is how long the API server is away the first time; later 40 s at most (E2E_API_AWAY).
@@ -100,6 +110,8 @@ func readSettings() (settings, error) {
 		// A machine that is busy with other tests is no defect.
 		holdBudgets: os.Getenv("E2E_HOLD_BUDGETS") == "1",
 
+		record:      os.Getenv("E2E_RECORD"),
+		recordOf:    os.Getenv("E2E_RECORD_OF"),
 		nextVersion: os.Getenv("E2E_NEXT_VERSION"),
 		nextCharts:  os.Getenv("E2E_NEXT_CHARTS"),
 	}
@@ -130,6 +142,12 @@ func readSettings() (settings, error) {
 	}
 	if s.faultRounds, err = strconv.Atoi(orDefault(os.Getenv("E2E_FAULT_ROUNDS"), "1")); err != nil {
 		return s, fmt.Errorf("cannot read E2E_FAULT_ROUNDS: %w", err)
+	}
+	if s.besideRounds, err = strconv.Atoi(orDefault(os.Getenv("E2E_FAULT_ROUNDS"), "3")); err != nil {
+		return s, fmt.Errorf("cannot read E2E_FAULT_ROUNDS: %w", err)
+	}
+	if s.seed, err = strconv.ParseUint(orDefault(os.Getenv("E2E_SEED"), strconv.FormatUint(rand.Uint64(), 10)), 10, 64); err != nil {
+		return s, fmt.Errorf("cannot read E2E_SEED: %w", err)
 	}
 	if s.apiAway, err = time.ParseDuration(orDefault(os.Getenv("E2E_API_AWAY"), shortAway.String())); err != nil {
 		return s, fmt.Errorf("cannot read E2E_API_AWAY: %w", err)

@@ -25,8 +25,8 @@ const pgMetricsPort = 9187
 // upgrading is an instance of a typed kind that is to go from one shipped version of its plugin to the newest.
 type upgrading struct {
 	*application
-	// from is the version that it begins with.
-	from string
+	// from is the version that it begins with, and to the newest.
+	from, to string
 	// kind and name of the object that declares it.
 	target platformv1.TargetReference
 	// processes says which one there is in each pod.
@@ -66,8 +66,8 @@ func (u *upgrading) operationName() string { return "next-" + u.target.Name }
 // pinned waits until the Application asks for the next version: its Operation has done that, and may have done no more.
 func (u *upgrading) pinned() {
 	u.Helper()
-	u.eventually(readyIn, u.name+" asks for version "+newestVersion, func() error {
-		if got := u.object().Spec.PluginVersion; got != newestVersion {
+	u.eventually(readyIn, u.name+" asks for version "+u.to, func() error {
+		if got := u.object().Spec.PluginVersion; got != u.to {
 			return fmt.Errorf("it asks for %s", got)
 		}
 		return nil
@@ -104,15 +104,15 @@ func (u *upgrading) arrived() {
 	u.Helper()
 	u.passes(u.operationName())
 	app := u.object()
-	if app.Spec.PluginVersion != newestVersion || app.Status.Plugin == nil || app.Status.Plugin.Version != newestVersion {
-		u.Errorf("%s asks for version %s and is made from %+v, want %s", u.name, app.Spec.PluginVersion, app.Status.Plugin, newestVersion)
+	if app.Spec.PluginVersion != u.to || app.Status.Plugin == nil || app.Status.Plugin.Version != u.to {
+		u.Errorf("%s asks for version %s and is made from %+v, want %s", u.name, app.Spec.PluginVersion, app.Status.Plugin, u.to)
 	}
 	var sets platformv1.WorkloadSetList
 	if err := world.client.List(u.ctx, &sets, client.InNamespace(u.space.name), client.MatchingLabels{platformv1.ApplicationLabel: u.name}); err != nil {
 		u.Fatal(err)
 	}
 	for _, set := range sets.Items {
-		if got := set.Spec.Plugin.Version; got != newestVersion {
+		if got := set.Spec.Plugin.Version; got != u.to {
 			u.Errorf("set %s is made from version %s", set.Name, got)
 		}
 	}
@@ -121,14 +121,14 @@ func (u *upgrading) arrived() {
 	} else {
 		u.untouched()
 	}
-	u.refusedOperation(operation("back-"+u.target.Name, "UpgradeApp", u.target, "version", u.from), "does not take over from version "+newestVersion)
+	u.refusedOperation(operation("back-"+u.target.Name, "UpgradeApp", u.target, "version", u.from), "does not take over from version "+u.to)
 }
 
 // upgradeUnderKills begins the Operations and ends the operator twice: when they are there, and when the versions are asked for.
 func (s *space) upgradeUnderKills(all ...*upgrading) {
 	s.Helper()
 	for _, u := range all {
-		s.create(operation(u.operationName(), "UpgradeApp", u.target, "version", newestVersion))
+		s.create(operation(u.operationName(), "UpgradeApp", u.target, "version", u.to))
 	}
 	s.deleteOperator()
 	for _, u := range all {
@@ -186,17 +186,17 @@ func (u *upgrading) rewrites() {
 func TestShippedPluginUpgrade(t *testing.T) {
 	s := newSpace(t, "shipped")
 	s.restoreOperator()
-	s.beginsWithNewest(redisObject("fresh"), func(obj client.Object) string { return obj.(*databasev1.Redis).Spec.PluginVersion })
+	s.beginsWith(newestRedis, redisObject("fresh"), func(obj client.Object) string { return obj.(*databasev1.Redis).Spec.PluginVersion })
 	db := s.redis("db", safe(), withReplicas(2), ofPlugin(originalVersion))
 	wide := s.redisCluster("wide", func(spec *databasev1.RedisClusterSpec) { spec.PluginVersion = originalVersion })
-	near := s.redis("near", ofPlugin(formerVersion))
+	near := s.redis("near", ofPlugin(formerRedis))
 	db.following(2)
 	wide.whole(3)
 	near.ready()
-	one := &upgrading{application: &application{space: s, name: db.application()}, from: originalVersion, target: db.reference(), processes: db.processes, does: inPlace}
-	many := &upgrading{application: &application{space: s, name: wide.application()}, from: originalVersion, target: wide.reference(),
+	one := &upgrading{application: &application{space: s, name: db.application()}, from: originalVersion, to: newestRedis, target: db.reference(), processes: db.processes, does: inPlace}
+	many := &upgrading{application: &application{space: s, name: wide.application()}, from: originalVersion, to: newestRedis, target: wide.reference(),
 		processes: func() map[string]string { return wide.said("server", "run_id") }, does: inPlace}
-	late := &upgrading{application: &application{space: s, name: near.application()}, from: formerVersion, target: near.reference(), processes: near.processes, does: untouched}
+	late := &upgrading{application: &application{space: s, name: near.application()}, from: formerRedis, to: newestRedis, target: near.reference(), processes: near.processes, does: untouched}
 	one.lacks("RewriteAOF")
 	many.lacks("RewriteAOF")
 	for _, u := range []*upgrading{one, many, late} {
@@ -217,10 +217,10 @@ func TestShippedPluginUpgrade(t *testing.T) {
 	one.untouched()
 	many.untouched()
 	late.untouched()
-	if got := db.object().Spec.PluginVersion; got != newestVersion {
+	if got := db.object().Spec.PluginVersion; got != newestRedis {
 		t.Errorf("the Redis declares version %s", got)
 	}
-	if got := wide.object().Spec.PluginVersion; got != newestVersion {
+	if got := wide.object().Spec.PluginVersion; got != newestRedis {
 		t.Errorf("the RedisCluster declares version %s", got)
 	}
 }
@@ -239,15 +239,15 @@ func (i *instance) processes() map[string]string {
 	return all
 }
 
-// beginsWithNewest asks what an object that says nothing of the plugin would be stored with.
-func (s *space) beginsWithNewest(obj client.Object, versionOf func(client.Object) string) {
+// beginsWith asks what an object that says nothing of the plugin would be stored with.
+func (s *space) beginsWith(version string, obj client.Object, versionOf func(client.Object) string) {
 	s.Helper()
 	obj.SetNamespace(s.name)
 	if err := world.client.Create(s.ctx, obj, client.DryRunAll); err != nil {
 		s.Fatal(err)
 	}
-	if got := versionOf(obj); got != newestVersion {
-		s.Errorf("what says nothing of the plugin begins with version %s, want %s", got, newestVersion)
+	if got := versionOf(obj); got != version {
+		s.Errorf("what says nothing of the plugin begins with version %s, want %s", got, version)
 	}
 }
 
@@ -274,16 +274,16 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	s.restoreOperator()
 	fresh := upgradablePostgreSQL("fresh")
 	fresh.Spec.PluginVersion = ""
-	s.beginsWithNewest(fresh, func(obj client.Object) string { return obj.(*databasev1.PostgreSQL).Spec.PluginVersion })
+	s.beginsWith(newestPostgreSQL, fresh, func(obj client.Object) string { return obj.(*databasev1.PostgreSQL).Spec.PluginVersion })
 	s.create(upgradablePostgreSQL("db"))
 	near := upgradablePostgreSQL("near")
-	near.Spec.PluginVersion, near.Spec.Replicas, near.Spec.Synchronous, near.Spec.Monitoring = formerVersion, 0, nil, nil
+	near.Spec.PluginVersion, near.Spec.Replicas, near.Spec.Synchronous, near.Spec.Monitoring = formerPostgreSQL, 0, nil, nil
 	s.create(near)
 	p, alone := &pgInstance{space: s, name: "db", ways: s.ways()}, &pgInstance{space: s, name: "near", ways: s.ways()}
 	p.following(1)
 	alone.ready()
-	u := &upgrading{application: p.application(), from: originalVersion, target: p.reference(), processes: p.starts, does: untouched}
-	late := &upgrading{application: alone.application(), from: formerVersion, target: alone.reference(), processes: alone.starts, does: untouched}
+	u := &upgrading{application: p.application(), from: originalVersion, to: newestPostgreSQL, target: p.reference(), processes: p.starts, does: untouched}
+	late := &upgrading{application: alone.application(), from: formerPostgreSQL, to: newestPostgreSQL, target: alone.reference(), processes: alone.starts, does: untouched}
 	super := p.pool(login{})
 	p.exec(super, "CREATE TABLE numbers (n int PRIMARY KEY)", "CREATE TABLE goods AS SELECT generate_series(1, 1000) AS n", "DELETE FROM goods")
 	u.lacks("Vacuum", "database", "postgres")
@@ -304,7 +304,7 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	p.following(1)
 	u.untouched()
 	late.untouched()
-	if got := p.object().Spec.PluginVersion; got != newestVersion {
+	if got := p.object().Spec.PluginVersion; got != newestPostgreSQL {
 		t.Errorf("the PostgreSQL declares version %s", got)
 	}
 }

@@ -4,6 +4,9 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,4 +49,22 @@ func (s *space) copyClass(name string, change func(*storagev1.StorageClass)) {
 			s.Error(err)
 		}
 	})
+}
+
+// fileSystem is the size of the file system that a path is on, in bytes, as a container sees it.
+func (a *application) fileSystem(pod, container, path string) (int64, error) {
+	out, err := run(a.ctx, a.space.name, pod, container, "", "df", "-P", "-k", path)
+	if err != nil {
+		return 0, err
+	}
+	lines := strings.Split(out, "\n")
+	fields := strings.Fields(lines[len(lines)-1])
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("df says %q", out)
+	}
+	kib, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("df says %q: %w", out, err)
+	}
+	return kib << 10, nil
 }

@@ -47,6 +47,7 @@ type trial struct {
 
 	mu             sync.Mutex
 	writes, probes []stamped
+	failures       []failure
 }
 
 // written counts the numbers of all trials: one that was written in an earlier one is not taken for one of a later one.
@@ -101,10 +102,12 @@ func (t *trial) acknowledges(ctx context.Context, at *session, number int64) boo
 	if *at == nil {
 		if *at, err = t.kind.connect(ctx, t.service); err != nil {
 			*at = nil
+			t.failed("to connect", err)
 			return false
 		}
 	}
 	if err = (*at).write(ctx, number); err != nil {
+		t.failed("to write", err)
 		(*at).close()
 		*at = nil
 	}

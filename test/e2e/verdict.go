@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -22,7 +23,24 @@ type verdict struct {
 	// changes counts how often another member took writes than before.
 	changes            int64
 	acknowledged, lost int
+	// losses are the writes that are lost, where that is told of each.
+	losses []loss
 }
+
+// loss is an acknowledged write that cannot be read back.
+type loss struct {
+	key string
+	at  time.Time
+	// told is what is known of it now.
+	told string
+}
+
+func (l loss) String() string {
+	return fmt.Sprintf("%s, acknowledged at %s: %s", l.key, l.at.Format("15:04:05.000"), l.told)
+}
+
+// toldLosses is how many losses are told of one by one.
+const toldLosses = 3
 
 // anyGap is no limit.
 const anyGap = time.Duration(math.MaxInt64)
@@ -34,6 +52,9 @@ func (v verdict) hold(t *testing.T, name string, limit time.Duration) {
 	if v.lost != 0 {
 		t.Errorf("%s: %d of %d acknowledged writes are lost", name, v.lost, v.acknowledged)
 	}
+	for _, l := range v.losses[:min(len(v.losses), toldLosses)] {
+		t.Errorf("%s: lost is %s", name, l)
+	}
 	if v.gap > limit {
 		t.Errorf("%s: the longest gap is %s, want at most %s", name, seconds(v.gap), seconds(limit))
 	}
@@ -41,9 +62,16 @@ func (v verdict) hold(t *testing.T, name string, limit time.Duration) {
 
 // longestGap is the longest time between one moment and the next, which are in order.
 func longestGap(moments []time.Time) time.Duration {
-	var gap time.Duration
+	begin, end := widest(moments)
+	return end.Sub(begin)
+}
+
+// widest are the two moments between which that is; zero where there are fewer.
+func widest(moments []time.Time) (begin, end time.Time) {
 	for n := 1; n < len(moments); n++ {
-		gap = max(gap, moments[n].Sub(moments[n-1]))
+		if moments[n].Sub(moments[n-1]) > end.Sub(begin) {
+			begin, end = moments[n-1], moments[n]
+		}
 	}
-	return gap
+	return begin, end
 }

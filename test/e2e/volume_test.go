@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -51,18 +49,9 @@ func TestVolumesGrow(t *testing.T) {
 // dataSize is the size of the file system that the data is on, in bytes, as the pod sees it.
 func (a *application) dataSize() int64 {
 	a.Helper()
-	out, err := run(a.ctx, a.space.name, a.pods()[0].Name, redisComponent, "", "df", "-P", "-k", "/data")
+	size, err := a.fileSystem(a.pods()[0].Name, redisComponent, "/data")
 	if err != nil {
 		a.Fatal(err)
 	}
-	lines := strings.Split(out, "\n")
-	fields := strings.Fields(lines[len(lines)-1])
-	if len(fields) < 2 {
-		a.Fatalf("df says %q", out)
-	}
-	kib, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		a.Fatalf("df says %q: %v", out, err)
-	}
-	return kib << 10
+	return size
 }

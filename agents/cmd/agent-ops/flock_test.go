@@ -31,6 +31,10 @@ type flock struct {
 	binary                  string
 	nodes                   []*node
 	term                    int64
+	// keptFrom is what loads of dumps are kept from.
+	keptFrom string
+	// groups that the servers are in beside their own.
+	groups []uint32
 }
 
 // node is the server of one pod.
@@ -75,6 +79,9 @@ func (f *flock) copy(from, to string, mode os.FileMode) {
 		f.Fatal(err)
 	}
 	defer source.Close()
+	// A process that another test forks meanwhile has the copy open for writing until it is its command, and nobody can execute it before that.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, mode)
 	if err != nil {
 		f.Fatal(err)
@@ -158,7 +165,7 @@ func (n *node) command(args ...string) *exec.Cmd {
 	cmd.Env = []string{asAgent + "=1", "PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "HOME=" + n.root}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody, Groups: n.groups}
 	}
 	return cmd
 }

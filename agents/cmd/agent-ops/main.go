@@ -17,6 +17,7 @@ import (
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/entity"
 	"github.com/zeroinfra/agents/internal/follow"
+	"github.com/zeroinfra/agents/internal/hold"
 	"github.com/zeroinfra/agents/internal/mutualtls"
 	"github.com/zeroinfra/agents/internal/opsserver"
 	"github.com/zeroinfra/agents/internal/planfile"
@@ -86,7 +87,13 @@ func ops(o opsOptions, log *slog.Logger) error {
 	secrets := followed(ctx, o.dirs, o.socket, log)
 	runner := action.New(o.dirs, secrets.Lookup, reap, store, log)
 	defer runner.Close()
-	opsserver.Server{Runner: runner, Entities: entity.New(runner), Version: version}.Run(ctx,
+	holds, err := hold.Open(o.dirs.Run, runner, log)
+	if err != nil {
+		return err
+	}
+	// Before the runner, which it needs for what it undoes.
+	defer holds.Close()
+	opsserver.Server{Runner: runner, Entities: entity.New(runner), Holds: holds, Version: version}.Run(ctx,
 		server.Endpoint{Address: o.listen, Certificates: mutualtls.New(o.tlsDir, log), Reflection: server.NoReflection, Log: log})
 	return nil
 }

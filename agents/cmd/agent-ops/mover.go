@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -46,10 +47,25 @@ func moverCommand() *cobra.Command {
 	return cmd
 }
 
+// resticProgram is beside this one, as the agents' image has it, or else in PATH.
+func resticProgram() string {
+	const name = "restic"
+	own, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	beside := filepath.Join(filepath.Dir(own), name)
+	if _, err := os.Stat(beside); err != nil {
+		return name
+	}
+	return beside
+}
+
 // move does what the plan says, until SIGTERM or SIGINT. That it failed is in the result and in the exit code.
 func move(o mover.Options, result string, log *slog.Logger) error {
 	debug.SetMemoryLimit(moverMemory)
 	debug.SetGCPercent(50)
+	o.Restic = resticProgram()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	signals := make(chan os.Signal, 1)

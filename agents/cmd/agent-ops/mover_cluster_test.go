@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -113,7 +112,7 @@ func (s *shards) ask(at string, words ...any) string {
 // bring makes one cluster of the servers.
 func (s *shards) bring(login cluster.Login) {
 	s.Helper()
-	b := &cluster.Bringer{Transport: s.net, Login: login, Patience: 10 * time.Second, Budget: patience}
+	b := &cluster.Bringer{Transport: s.net, Login: login, Patience: patience, Budget: patience}
 	result, err := b.Bring(s.Context(), s.shape)
 	if err != nil || result.Phase != cluster.Done {
 		s.Fatalf("they are no cluster: %+v, %v", result, err)

@@ -99,7 +99,7 @@ func (m *carrier) start(plan protocol.Plan) *moverPod {
 	}
 	m.pods++
 	p := &moverPod{carrier: m, result: m.path("result-" + string(rune('a'+m.pods))), ended: make(chan struct{})}
-	if plan.Repository.Type == "" {
+	if plan.Repository.Type == "" && plan.Verb != protocol.VerbAdopt {
 		plan.Repository = m.repository
 	}
 	file := "plan-" + string(rune('a'+m.pods))

@@ -190,7 +190,9 @@ func TestMoverRefusesDamage(t *testing.T) {
 		"other metadata":  {func() { edit(m.kept(manifest.Metadata.Name), sets("redis", "mysql")) }, protocol.ReasonDamaged, "metadata.json is not what it was"},
 		"no manifest":     {func() { _ = os.Remove(m.kept(protocol.ManifestName)) }, protocol.ReasonNotFound, "there is no backup"},
 		"half a manifest": {func() { edit(m.kept(protocol.ManifestName), func(b []byte) []byte { return b[:len(b)/2] }) }, protocol.ReasonDamaged, "the manifest cannot be read"},
-		"newer":           {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 3`)) }, protocol.ReasonUnsupported, "use a newer one"},
+		"newer":           {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 5`)) }, protocol.ReasonUnsupported, "use a newer one"},
+		"of objects":      {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 3`)) }, protocol.ReasonDamaged, "has the format version 3 and no objects"},
+		"of files":        {func() { edit(m.kept(protocol.ManifestName), sets(`"formatVersion": 1`, `"formatVersion": 4`)) }, protocol.ReasonDamaged, "has the format version 4, and no files"},
 		"another's":       {func() { edit(m.kept(protocol.ManifestName), sets(shopKey, "production/other/x")) }, protocol.ReasonDamaged, `of the backup "production/other/x"`},
 		"another path":    {func() { edit(m.kept(protocol.ManifestName), sets(manifest.Parts[0].Name, "../../other/data-00001")) }, protocol.ReasonDamaged, "as part 1"},
 	} {
@@ -429,13 +431,18 @@ func TestMoverCatalogue(t *testing.T) {
 	for _, key := range []string{"shop/a/begun-6", "shop/a/dead-7"} {
 		keep(key, run)
 	}
+	keep("shop/a/_files", "config")
+	keep("shop/a/_files", "data/01/0123")
+	keep("shop/b/_files-encrypted", "keys/ab")
+	keep("store/a/_files", "config")
+	keep("shop/a/other", "what/is/foreign")
 	plan := of(protocol.VerbList)
 	plan.Catalogue = &protocol.Catalogue{Folder: "shop",
 		Whole:  []string{protocol.KeyDigest("shop/a/known-1"), protocol.KeyDigest("shop/a/lost-8")},
 		Others: []string{protocol.KeyDigest("shop/a/fresh-2"), protocol.KeyDigest("shop/a/begun-6"), protocol.KeyDigest("shop/a/never-9")}}
 	got := m.succeeds(plan)
-	// Two bytes each of four manifests and six pieces of data.
-	if got.KeptBytes != 20 {
+	// Two bytes each of four manifests, six pieces of data and three files of restic.
+	if got.KeptBytes != 26 {
 		t.Errorf("they have %d bytes", got.KeptBytes)
 	}
 	if got.Count != 4 || got.Unknown != 2 || !slices.Equal(got.Backups, []string{"shop/a/old-3", "shop/b/older-4"}) {

@@ -23,7 +23,7 @@ import (
 func postgresqlCommand() *cobra.Command {
 	server := &replication.Server{}
 	var patience time.Duration
-	cmd := &cobra.Command{Use: "postgresql", Short: "Start a PostgreSQL, change who it follows and who follows it, and archive its log"}
+	cmd := &cobra.Command{Use: "postgresql", Short: "Start a PostgreSQL, change who it follows and who follows it, archive its log, and carry what is in it elsewhere"}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&server.Programs, "programs", "", "folder of the server's programs")
 	flags.StringVar(&server.Config, "config", "/zeroinfra/config/postgresql.conf", "configuration of the server")
@@ -39,7 +39,7 @@ func postgresqlCommand() *cobra.Command {
 	flags.DurationVar(&patience, "patience", 25*time.Second, "after which promote, follow, reload and enlist give up")
 
 	cmd.AddCommand(startCommand(server), pauseCommand(server), resumeCommand(server), archiveCommand(), restoreCommand(),
-		reachCommand(server), recoverCommand(server),
+		reachCommand(server), recoverCommand(server), dumpCommand(server), loadCommand(server),
 		&cobra.Command{Use: "promote", Short: "Have the server become the writer", Args: cobra.NoArgs,
 			RunE: bounded(server, &patience, func(ctx context.Context, _ []string) error { return server.Promote(ctx) })},
 		&cobra.Command{Use: "follow PRIMARY", Short: "Have the server follow the writer", Args: cobra.ExactArgs(1),
@@ -99,7 +99,7 @@ func startCommand(server *replication.Server) *cobra.Command {
 				case primary != "":
 					return server.StartFollower(ctx, primary)
 				case writer:
-					return server.StartWriter()
+					return server.StartWriter(ctx)
 				}
 				return server.StartAlone()
 			})
@@ -131,6 +131,10 @@ func tend(server *replication.Server, do func(context.Context) error) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 	defer stop()
+	// What a reload is about is read when the server starts: a copy of hours does not end with it.
+	reloads := make(chan os.Signal, 1)
+	signal.Notify(reloads, syscall.SIGHUP)
+	defer signal.Stop(reloads)
 	return program.Logged(os.Stderr, func(log *slog.Logger) error {
 		server.Log = log
 		return do(ctx)

@@ -117,7 +117,7 @@ func (o *recoveryOptions) recover(ctx context.Context, target mover.Target, p pl
 }
 
 func (o *recoveryOptions) reach(ctx context.Context, target mover.Target, p place, below string) (*recovery.Reach, error) {
-	archive, err := o.archiveIn(p, below)
+	archive, err := o.archiveIn(ctx, p, below)
 	return &recovery.Reach{Archive: archive, Target: target, Programs: o.server.Programs, Work: o.work, Log: o.log}, errors.Join(err, ctx.Err())
 }
 

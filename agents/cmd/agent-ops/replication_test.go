@@ -301,6 +301,42 @@ func TestALimitThatIsLowered(t *testing.T) {
 	b.gives("50", "SHOW max_connections")
 }
 
+// TestALimitThatIsLoweredBeforeItIsNamed: a follower whose server is down when it becomes the writer recovers with the limits that its data needs.
+func TestALimitThatIsLoweredBeforeItIsNamed(t *testing.T) {
+	t.Parallel()
+	f, a, others := began(t, 2, 0)
+	b := others[0]
+	configuration, err := os.ReadFile(b.path("postgresql.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.sql("INSERT INTO t VALUES (1)")
+	b.gives("1", "SELECT count(*) FROM t")
+	b.put("postgresql.conf", "max_connections = 50\n"+string(configuration))
+	b.signal(syscall.SIGINT)
+	a.signal(syscall.SIGKILL)
+	f.term++
+	f.record(b, 0, f.nodes...)
+	b.start("--writer")
+	b.gives("1", "SELECT count(*) FROM t")
+	b.gives("f", "SELECT pg_is_in_recovery()")
+	b.sql("INSERT INTO t VALUES (2)")
+}
+
+// TestAPauseThatWasGivenUp does not come back with a later reload: it may be in the file of settings although the server never went by it.
+func TestAPauseThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	_, a, _ := began(t, 2, 0)
+	const left = "SELECT count(*) FROM pg_file_settings WHERE name = 'synchronous_standby_names' AND setting LIKE '%paused%'"
+	a.sql(`ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 ("zeroinfra-paused-99")'`)
+	a.must("resume", "zeroinfra-paused-98")
+	a.gives("1", left)
+	a.must("resume", "zeroinfra-paused-99")
+	a.gives("0", left)
+	a.sql("SELECT pg_reload_conf()")
+	a.sql("INSERT INTO t VALUES (1)")
+}
+
 // TestANewPasswordForFollowers: one that the writer does not have yet keeps nobody from following.
 func TestANewPasswordForFollowers(t *testing.T) {
 	t.Parallel()

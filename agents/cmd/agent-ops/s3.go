@@ -22,10 +22,10 @@ import (
 // written anew when the one becomes the other.
 const keysRefused = 2
 
-// s3Command is what runs in a pod that looks after a storage elsewhere.
+// s3Command is what runs in pods of storages that speak S3.
 func s3Command() *cobra.Command {
-	cmd := &cobra.Command{Use: "s3", Short: "Look after a storage that speaks S3 and is not in the pod"}
-	cmd.AddCommand(s3CheckCommand(), &cobra.Command{
+	cmd := &cobra.Command{Use: "s3", Short: "Look after a storage that speaks S3"}
+	cmd.AddCommand(s3CheckCommand(), s3ReadCommand(), &cobra.Command{
 		Use:   "hold",
 		Short: "Do nothing until SIGTERM: the process of a pod whose work is that of its agents",
 		Args:  cobra.NoArgs,

@@ -71,9 +71,14 @@ func TestAnArchiveInABucket(t *testing.T) {
 	if got := r.sql("SELECT string_agg(n::text, ' ' ORDER BY n) FROM t"); got != "1 2" {
 		t.Errorf("what is restored is %q", got)
 	}
-	// To a time, as the mover of a new instance does it.
+	// To a time, as the mover of a new instance does it, which has the name of the account from a repository.
+	if err := os.Mkdir(n.path("secrets/archive-account"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.own(n.path("secrets/archive-account"))
+	n.secret("archive-account", teststorage.Account+"\n", "1")
 	whole := snapshot{folder: backup, target: mover.Target{Since: copied, Place: "default/shop", Parameters: map[string]string{"archive.endpoint": s.Endpoint(),
-		"archive.bucket": teststorage.Bucket, "archive.region": teststorage.Region, "archive.accessKey": teststorage.Account}}}
+		"archive.bucket": teststorage.Bucket, "archive.region": teststorage.Region, "archive.prefix": "default/shop", "archive.addressing": "path"}}}
 	p, said, code := f.recovered(2, whole, first, "recover")
 	if code != 0 || strings.Contains(said, teststorage.SecretKey) {
 		t.Fatalf("the recovery ends with %d: %s", code, said)

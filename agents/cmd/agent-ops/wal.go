@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,9 +26,11 @@ import (
 	"github.com/zeroinfra/agents/internal/driver/minio"
 	"github.com/zeroinfra/agents/internal/driver/postgres/recovery"
 	"github.com/zeroinfra/agents/internal/driver/postgres/wal"
+	"github.com/zeroinfra/agents/internal/objects"
 	"github.com/zeroinfra/agents/internal/program"
 	"github.com/zeroinfra/agents/internal/store"
 	"github.com/zeroinfra/platform-core/agentproto/mover"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 const (
@@ -56,6 +59,9 @@ func exitCode(err error, args []string) int {
 	}
 	if errors.Is(err, minio.ErrKeys) {
 		return keysRefused
+	}
+	if errors.As(err, new(objects.Damaged)) {
+		return plan.ExitDataBad
 	}
 	if slices.Contains(args, restoreName) && !errors.Is(err, wal.ErrEnd) {
 		return stopsRecovery
@@ -103,19 +109,25 @@ func (p place) number(name string, otherwise int) (int, error) {
 }
 
 // archive that the file leads to, of a server's data.
-func (o *placeOptions) archive(p place, data wal.Data) (*wal.Archive, error) {
+func (o *placeOptions) archive(ctx context.Context, p place, data wal.Data) (*wal.Archive, error) {
 	below, err := data.Place()
 	if err != nil {
 		return nil, err
 	}
-	return o.archiveIn(p, below)
+	return o.archiveIn(ctx, p, below)
 }
 
 // archiveIn a folder below the place that the file names; empty for the place itself.
-func (o *placeOptions) archiveIn(p place, below string) (*wal.Archive, error) {
+func (o *placeOptions) archiveIn(ctx context.Context, p place, below string) (*wal.Archive, error) {
 	if folder := p["archive.folder"]; folder != "" {
-		s, err := store.NewFolder(filepath.Join(folder, below))
-		return &wal.Archive{Store: s}, err
+		return o.archiveOn(ctx, folder, path.Join(p["archive.prefix"], below))
+	}
+	account := []byte(p["archive.accessKey"])
+	if len(account) == 0 {
+		var err error
+		if account, err = os.ReadFile(filepath.Join(o.secrets, "archive-account", "password")); err != nil {
+			return nil, fmt.Errorf("cannot read the name of the account of the archive: %w", err)
+		}
 	}
 	key, err := os.ReadFile(filepath.Join(o.secrets, "archive", "password"))
 	if err != nil {
@@ -130,7 +142,21 @@ func (o *placeOptions) archiveIn(p place, below string) (*wal.Archive, error) {
 		prefix = strings.TrimSuffix(prefix, "/") + "/" + below
 	}
 	s, err := store.NewS3(store.S3Options{Endpoint: p["archive.endpoint"], Region: p["archive.region"], Bucket: p["archive.bucket"], Prefix: prefix,
-		Addressing: store.Addressing(p["archive.addressing"]), AccessKey: p["archive.accessKey"], SecretKey: string(bytes.TrimSpace(key)), CA: ca})
+		Addressing: store.Addressing(p["archive.addressing"]), AccessKey: string(bytes.TrimSpace(account)), SecretKey: string(bytes.TrimSpace(key)), CA: ca})
+	return &wal.Archive{Store: s}, err
+}
+
+// archiveOn a volume that is mounted in a folder. Movers keep backups there, too: what is made is of their group. Where nothing can be written, as where a
+// restore reads, a folder that would have to be made has no archive.
+func (o *placeOptions) archiveOn(ctx context.Context, volume, below string) (*wal.Archive, error) {
+	s, err := store.OpenFolder(ctx, store.Patience{Answer: o.patience, Log: o.log}, mover.User, volume, below)
+	at := filepath.Join(volume, below)
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		err = store.Refused{Why: fmt.Sprintf("there is no archive at %s, and the volume can only be read", at)}
+	case err != nil:
+		err = fmt.Errorf("cannot open the archive at %s: %w", at, err)
+	}
 	return &wal.Archive{Store: s}, err
 }
 
@@ -144,7 +170,17 @@ func archiveCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.begin(cmd, func(ctx context.Context) error {
 				a := &wal.Archiver{Data: dataOf(args[0]), Notes: notes, Patience: o.patience, Alarm: defaultAlarm, Log: o.log}
-				if err := o.prepare(a); err != nil {
+				served, stop := a.Data.WhileServed(ctx)
+				defer stop()
+				// What the server is about to remove does not wait until the store can be opened.
+				err := a.Data.Recall(args[1])
+				if err == nil {
+					err = o.prepare(served, a)
+				}
+				switch {
+				case errors.Is(err, wal.ErrStops):
+					return err
+				case err != nil:
 					// Somebody has to be told of that as well.
 					a.Failed(args[1], err)
 					return err
@@ -173,7 +209,7 @@ func restoreCommand() *cobra.Command {
 					return err
 				}
 				data := dataOf(args[1])
-				archive, err := o.archive(p, data)
+				archive, err := o.archive(ctx, p, data)
 				if err != nil {
 					return err
 				}
@@ -226,7 +262,7 @@ func lineageFor(ctx context.Context, archive *wal.Archive, data wal.Data, keep, 
 func dataOf(path string) wal.Data { return wal.Data(filepath.Dir(filepath.Dir(path))) }
 
 // prepare has an archiver go by the file.
-func (o *placeOptions) prepare(a *wal.Archiver) error {
+func (o *placeOptions) prepare(ctx context.Context, a *wal.Archiver) error {
 	p, err := o.read()
 	if err != nil {
 		return err
@@ -234,7 +270,7 @@ func (o *placeOptions) prepare(a *wal.Archiver) error {
 	var err1, err2, err3 error
 	a.Parallel, err1 = p.number("archive.parallel", defaultParallel)
 	a.Alarm, err2 = p.number("archive.alarm", defaultAlarm)
-	a.Archive, err3 = o.archive(p, a.Data)
+	a.Archive, err3 = o.archive(ctx, p, a.Data)
 	return errors.Join(err1, err2, err3)
 }
 

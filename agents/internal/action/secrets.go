@@ -18,31 +18,32 @@ type Secrets struct {
 	dirs planfile.Dirs
 
 	mu sync.Mutex
-	// starts of the process in this pod, and what was mounted when the latest was first seen. A later one may have the same number
-	// as a process.
+	// starts of the process in this pod, the digest of what it took over last, and what was mounted when these were first seen. A later one may have the
+	// same number as a process.
 	starts int64
+	config string
 	used   map[plan.SecretRef]string
 }
 
 // NewSecrets returns those that the folders mount, until a process is seen.
 func NewSecrets(dirs planfile.Dirs) *Secrets { return &Secrets{dirs: dirs} }
 
-// Follow takes note of each process that is started, until the channel is closed.
+// Follow takes note of each process that is started, and of each reload by which it takes over something else, until the channel is closed.
 func (s *Secrets) Follow(statuses <-chan *agentv1.ProcessStatus) {
 	for status := range statuses {
 		if status.GetPid() != 0 {
-			s.started(status.GetStarts())
+			s.started(status.GetStarts(), status.GetConfigDigest())
 		}
 	}
 }
 
-func (s *Secrets) started(starts int64) {
+func (s *Secrets) started(starts int64, config string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.starts == starts {
+	if s.starts == starts && s.config == config {
 		return
 	}
-	s.starts, s.used = starts, map[plan.SecretRef]string{}
+	s.starts, s.config, s.used = starts, config, map[plan.SecretRef]string{}
 	// What cannot be read now is looked up when it is asked for, and its error told then.
 	files, _ := filepath.Glob(filepath.Join(s.dirs.Secrets, "*", "*"))
 	for _, file := range files {

@@ -25,8 +25,9 @@ func TestPasswordIsThatOfTheProcess(t *testing.T) {
 		}
 	}
 	// told has the status taken: the second send waits until the first was seen to.
+	config := "sha256:1"
 	told := func(pid, starts int64) {
-		statuses <- &agentv1.ProcessStatus{Pid: pid, Starts: starts}
+		statuses <- &agentv1.ProcessStatus{Pid: pid, Starts: starts, ConfigDigest: config}
 		statuses <- nil
 	}
 	expect := func(when, want string) {
@@ -44,6 +45,12 @@ func TestPasswordIsThatOfTheProcess(t *testing.T) {
 	expect("after the process manager was away", "hunter2")
 	told(7, 2)
 	expect("after a restart", "changed")
+	mount("again")
+	told(7, 2)
+	expect("before a reload", "changed")
+	config = "sha256:2"
+	told(7, 2)
+	expect("after a reload that took something else over", "again")
 	if _, err := s.Lookup(plan.SecretRef{Credential: "nobody", Key: "password"}); err == nil {
 		t.Error("a credential that is not there is found")
 	}

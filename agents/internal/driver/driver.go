@@ -40,6 +40,8 @@ type State struct {
 	Name string
 	// Parameters in the words of a Change.
 	Parameters map[string]string
+	// Facts by name are what else the middleware tells of it, such as counts. They are for people: nobody can ask for them.
+	Facts map[string]string
 	// Password as it compares to that of the Query.
 	Password Password
 }

@@ -79,11 +79,11 @@ func TestActionsKeepEntities(t *testing.T) {
 		}
 		return fmt.Sprint(states)
 	}
-	if got, want := observe(), "[{a map[partitions:1] Same} {b map[partitions:$(exit)] Same}]"; got != want {
+	if got, want := observe(), "[{a map[partitions:1] map[] Same} {b map[partitions:$(exit)] map[] Same}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	p.change(k, "2", topic("a", driver.Update, "5"), topic("b", driver.Delete, ""), topic("c", driver.Delete, ""))
-	if got, want := observe(), "[{a map[partitions:5] Same}]"; got != want {
+	if got, want := observe(), "[{a map[partitions:5] map[] Same}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -164,5 +164,28 @@ func TestWhatNoCallCanDoIsRefused(t *testing.T) {
 	}
 	if _, err := k.Observe(t.Context(), "topic", []driver.Query{{Name: "a"}}); !errors.Is(err, entity.ErrMiddleware) {
 		t.Errorf("a list that is none: %v", err)
+	}
+}
+
+// A list that says something else than what there is of each is no answer that there is nothing.
+func TestAListThatCannotBeReadIsRefused(t *testing.T) {
+	for name, file := range map[string]struct{ name, content string }{
+		"no JSON":               {`a"b`, "1"},
+		"what is no text":       {"a", `1","count":2,"x":"`},
+		"an object within":      {"a", `1","of":{},"x":"`},
+		"something after it":    {"a", `1"}}{"b":{"x":"`},
+		"a list of its options": {"a", `1","of":["x"],"y":"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPod(t)
+			if err := os.WriteFile(filepath.Join(p.topics, file.name), []byte(file.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			states, err := p.keeper().Observe(t.Context(), "topic", []driver.Query{{Name: "a"}})
+			want := `action "list" must write a JSON object with the parameters, as texts, of each entity by name`
+			if !errors.Is(err, entity.ErrMiddleware) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, %v; want %q", states, err, want)
+			}
+		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"path"
+	"runtime/debug"
 	"time"
 
 	"github.com/zeroinfra/agents/internal/store"
@@ -127,8 +129,12 @@ func (a *attempt) seal(ctx context.Context, manifest *mover.Manifest) (string, e
 	if err != nil {
 		return "", err
 	}
-	if len(text) > maxManifest {
-		return "", fail(mover.ReasonBadPlan, "the backup has %d parts, whose manifest would be longer than %d bytes", len(manifest.Parts), maxManifest)
+	if limit := longest(manifest); len(text) > limit {
+		files, kind := len(manifest.Parts), "parts"
+		if manifest.Objects != nil {
+			files, kind = len(manifest.Objects.Packs), "packs"
+		}
+		return "", fail(mover.ReasonBadPlan, "the backup has %d %s, whose manifest would be longer than %d bytes: make several of less data each", files, kind, limit)
 	}
 	if err := a.latest(ctx); err != nil {
 		return "", err
@@ -151,7 +157,7 @@ func (a *attempt) seal(ctx context.Context, manifest *mover.Manifest) (string, e
 // displace puts the manifest in place of one that is there: the own, when an answer was lost, or that of an earlier attempt which came to its
 // end after this one had begun.
 func (a *attempt) displace(ctx context.Context, name string, text []byte) error {
-	if there, err := a.read(ctx, name, maxManifest); err != nil || bytes.Equal(there, text) {
+	if there, err := a.read(ctx, name, maxManifestOfObjects); err != nil || bytes.Equal(there, text) {
 		return err
 	}
 	if err := a.latest(ctx); err != nil {
@@ -199,12 +205,16 @@ func (m *Mover) read(ctx context.Context, name string, limit int) ([]byte, error
 
 // manifest of a backup, and its digest.
 func (m *Mover) manifest(ctx context.Context, key string) (*mover.Manifest, string, error) {
-	text, err := m.read(ctx, key+"/"+mover.ManifestName, maxManifest)
+	text, err := m.read(ctx, key+"/"+mover.ManifestName, maxManifestOfObjects)
 	if errors.Is(err, store.ErrAbsent) {
 		return nil, "", fail(mover.ReasonNotFound, "there is no backup %s in %s", key, m.repository)
 	}
 	if err != nil {
 		return nil, "", err
+	}
+	if len(text) > maxManifest {
+		// It is one of objects, whose movers may take more memory than others.
+		debug.SetMemoryLimit(objectsMemory)
 	}
 	manifest, err := readManifest(text, key)
 	return manifest, digestOf(text), err
@@ -212,21 +222,57 @@ func (m *Mover) manifest(ctx context.Context, key string) (*mover.Manifest, stri
 
 // whole says whether all files of a backup are there, and as long as they were.
 func (m *Mover) whole(ctx context.Context, manifest *mover.Manifest) error {
-	sizes := map[string]int64{}
-	for object, err := range m.repository.Objects(ctx, manifest.Key) {
-		if err != nil {
+	sizes, err := m.sizes(ctx, manifest.Key)
+	if err != nil {
+		return err
+	}
+	for _, part := range append(manifest.Parts[:len(manifest.Parts):len(manifest.Parts)], manifest.Metadata) {
+		if err := asLong(sizes, manifest.Key, part); err != nil {
 			return err
+		}
+	}
+	if manifest.Files != nil {
+		return m.hasFiles(ctx, manifest)
+	}
+	if manifest.Objects == nil {
+		return nil
+	}
+	// They are in the order of their names, so that those of one folder follow each other: an instance can have far more files than one backup names.
+	instance, folder := path.Dir(manifest.Key), manifest.Key
+	for _, pack := range manifest.Objects.Packs {
+		if its := instance + "/" + path.Dir(path.Dir(pack.Name)); its != folder {
+			folder = its
+			if sizes, err = m.sizes(ctx, folder); err != nil {
+				return err
+			}
+		}
+		if err := asLong(sizes, instance, pack); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizes of the files of a folder, by name.
+func (m *Mover) sizes(ctx context.Context, folder string) (map[string]int64, error) {
+	sizes := map[string]int64{}
+	for object, err := range m.repository.Objects(ctx, folder) {
+		if err != nil {
+			return nil, err
 		}
 		sizes[object.Name] = object.Size
 	}
-	for _, part := range append(manifest.Parts[:len(manifest.Parts):len(manifest.Parts)], manifest.Metadata) {
-		size, there := sizes[manifest.Key+"/"+part.Name]
-		if !there {
-			return damaged("the part %s is missing", part.Name)
-		}
-		if size != part.Size {
-			return damaged("the part %s has %d bytes, and had %d", part.Name, size, part.Size)
-		}
+	return sizes, nil
+}
+
+// asLong says whether a part is there, and as long as it was.
+func asLong(sizes map[string]int64, folder string, part mover.Part) error {
+	size, there := sizes[folder+"/"+part.Name]
+	if !there {
+		return damaged("the part %s is missing", part.Name)
+	}
+	if size != part.Size {
+		return damaged("the part %s has %d bytes, and had %d", part.Name, size, part.Size)
 	}
 	return nil
 }

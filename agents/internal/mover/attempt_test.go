@@ -102,7 +102,7 @@ func TestTheLaterAttemptWins(t *testing.T) {
 		first := attemptOf(t, m, "first")
 		old := first.carried(t, long)
 		second := attemptOf(t, m, "second")
-		if err := m.clearRuns(t.Context(), key, second.run); err != nil {
+		if err := m.clearRuns(t.Context(), key, second.run, removePacks); err != nil {
 			t.Fatal(err)
 		}
 		renewed := second.carried(t, "new")
@@ -157,7 +157,7 @@ func TestADeletedOneStaysAway(t *testing.T) {
 	m := newTestMover(t)
 	a := attemptOf(t, m, "first")
 	manifest := a.carried(t, "data")
-	if _, err := m.remove(t.Context(), key); err != nil {
+	if _, err := m.remove(t.Context(), &mover.Plan{Backup: &mover.Backup{Key: key}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := a.seal(t.Context(), manifest)

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"path"
 
 	"github.com/zeroinfra/platform-core/agentproto/mover"
 )
@@ -29,12 +30,23 @@ func (m *Mover) backup(ctx context.Context, plan *mover.Plan) (mover.Result, err
 	if err != nil {
 		return mover.Result{}, a.undo(ctx, err)
 	}
+	if a.Objects != nil {
+		// What was deleted while this backup was made has left packs, in case that it needs them.
+		if err := a.sweep(ctx, path.Dir(a.Backup.Key)); err != nil {
+			a.Log.Warn("packs that no backup needs stay", "error", err.Error())
+		}
+	}
 	return kept(manifest, digest), nil
 }
 
 // make makes a backup, of which nobody sees anything before all of it is there.
 func (a *attempt) make(ctx context.Context) (*mover.Manifest, string, error) {
-	if err := a.clearRuns(ctx, a.Backup.Key, a.run); err != nil {
+	packs := removePacks
+	if a.Objects != nil {
+		// One that was whole and is damaged may have some that others name.
+		packs = keepPacks
+	}
+	if err := a.clearRuns(ctx, a.Backup.Key, a.run, packs); err != nil {
 		return nil, "", err
 	}
 	manifest := &mover.Manifest{FormatVersion: mover.PlainFormatVersion, Key: a.Backup.Key, Compression: a.Backup.Compression, StartTime: a.Now().UTC()}
@@ -49,7 +61,12 @@ func (a *attempt) make(ctx context.Context) (*mover.Manifest, string, error) {
 		return nil, "", err
 	}
 	take := a.takeAll
-	if len(a.Streams) > 0 {
+	switch {
+	case a.Objects != nil:
+		take = a.takeObjects
+	case a.Files != nil:
+		take = a.takeFiles
+	case len(a.Streams) > 0:
 		take = a.takeStreams
 	}
 	if err := take(ctx, manifest); err != nil {

@@ -25,8 +25,11 @@ const (
 	maxMissing = 100
 )
 
-// fileForm is that of the files of a backup: its key, and for one of an attempt the attempt's folder, and for data the number.
-var fileForm = regexp.MustCompile(`^(.+)/(?:manifest\.json|attempt\.json|([0-9a-f]{16})/(?:metadata\.json|data-([0-9]{5,7})))$`)
+// fileForm is that of the files of a backup: its key, and for one of an attempt the attempt's folder, and for data and packs the number.
+var fileForm = regexp.MustCompile(`^(.+)/(?:manifest\.json|attempt\.json|([0-9a-f]{16})/(?:metadata\.json|data-([0-9]{5,7})|pack-([0-9]{5,7})))$`)
+
+// resticForm is that of the files of a repository of restic, and its folder.
+var resticForm = regexp.MustCompile(`^(.+/` + mover.FilesFolder + `|.+/` + mover.FilesFolderEncrypted + `)/`)
 
 // check tries a repository.
 func (m *Mover) check(ctx context.Context) (mover.Result, error) {
@@ -52,22 +55,44 @@ func (m *Mover) check(ctx context.Context) (mover.Result, error) {
 }
 
 // remove removes a backup, or what is left of one: the manifest, so that it is none any more, then the mark, so that whoever is at it ends.
-func (m *Mover) remove(ctx context.Context, key string) (mover.Result, error) {
+func (m *Mover) remove(ctx context.Context, plan *mover.Plan) (mover.Result, error) {
+	key := plan.Backup.Key
 	for _, name := range []string{mover.ManifestName, mover.MarkName} {
 		if err := m.repository.Remove(ctx, key+"/"+name); err != nil {
 			return mover.Result{}, err
 		}
 	}
-	if err := m.clearRuns(ctx, key, ""); err != nil {
+	if plan.Files != nil {
+		if err := m.removeFiles(ctx, key); err != nil {
+			return mover.Result{}, err
+		}
+	}
+	shares, err := m.shares(ctx, key)
+	if err == nil && shares {
+		return mover.Result{}, m.removeSharing(ctx, key)
+	}
+	if err != nil {
+		return mover.Result{}, err
+	}
+	if err := m.clearRuns(ctx, key, "", removePacks); err != nil {
 		return mover.Result{}, err
 	}
 	return mover.Result{}, m.repository.Clear(ctx, key)
 }
 
+// packsOf says what becomes of the packs of an attempt.
+type packsOf int
+
+const (
+	// removePacks: nobody names them.
+	removePacks packsOf = iota + 1
+	// keepPacks: others may.
+	keepPacks
+)
+
 // clearRuns removes what attempts have made, but for one.
-func (m *Mover) clearRuns(ctx context.Context, key, except string) error {
-	// The number of the last part that is whole.
-	last := map[string]int{}
+func (m *Mover) clearRuns(ctx context.Context, key, except string, packs packsOf) error {
+	runs := map[string]*leftRun{}
 	for object, err := range m.repository.Objects(ctx, key) {
 		if err != nil {
 			return err
@@ -76,16 +101,62 @@ func (m *Mover) clearRuns(ctx context.Context, key, except string) error {
 		if found == nil || found[1] != key || found[2] == "" || found[2] == except {
 			continue
 		}
-		// Seven digits at most.
-		number, _ := strconv.Atoi(found[3])
-		last[found[2]] = max(last[found[2]], number)
+		run := runs[found[2]]
+		if run == nil {
+			run = &leftRun{packs: map[int]bool{}}
+			runs[found[2]] = run
+		}
+		run.note(object.Name, found[3], found[4])
 	}
-	for run, number := range last {
-		// Only one part of an attempt is under way at a time.
-		if err := m.repository.AbandonOf(ctx, key+"/"+partName(run, number+1)); err != nil {
+	for name, run := range runs {
+		if err := m.abandonOf(ctx, key, name, run); err != nil {
 			return err
 		}
-		if err := m.repository.Clear(ctx, key+"/"+run); err != nil {
+		if packs == removePacks || len(run.packs) == 0 {
+			if err := m.repository.Clear(ctx, key+"/"+name); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, file := range run.others {
+			if err := m.repository.Remove(ctx, file); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// leftRun is what is there of an attempt.
+type leftRun struct {
+	// last is the number of the last part that is whole, and packs are those that are.
+	last  int
+	packs map[int]bool
+	// others are the files beside packs.
+	others []string
+}
+
+func (r *leftRun) note(name, part, pack string) {
+	// Seven digits at most.
+	if number, _ := strconv.Atoi(pack); pack != "" {
+		r.packs[number] = true
+		return
+	}
+	number, _ := strconv.Atoi(part)
+	r.last, r.others = max(r.last, number), append(r.others, name)
+}
+
+// abandonOf gives the room back of what is not whole. Only one part of an attempt is under way at a time, and as many packs as there are workers.
+func (m *Mover) abandonOf(ctx context.Context, key, run string, left *leftRun) error {
+	if err := m.repository.AbandonOf(ctx, key+"/"+partName(run, left.last+1)); err != nil {
+		return err
+	}
+	for number, open := 1, 0; open < packers; number++ {
+		if left.packs[number] {
+			continue
+		}
+		open++
+		if err := m.repository.AbandonOf(ctx, key+"/"+packName(run, number)); err != nil {
 			return err
 		}
 	}
@@ -100,34 +171,65 @@ func (m *Mover) list(ctx context.Context, catalogue *mover.Catalogue) (mover.Res
 	return found.told(), err
 }
 
-// eachFolder gives the folders of backups, whole ones and those without a manifest, of what a catalogue is of, and how many bytes each has.
-func (m *Mover) eachFolder(ctx context.Context, catalogue *mover.Catalogue, take func(key string, whole bool, size int64)) error {
-	folder, current, whole, size := "", "", false, int64(0)
+// folderKind is what a folder is.
+type folderKind int
+
+const (
+	// wholeBackup has a manifest.
+	wholeBackup folderKind = iota + 1
+	// unfinished has none: it is what an attempt left, or is at.
+	unfinished
+	// shared is what backups of others need, or several: packs, all that is left of one that was deleted, and the files that restic keeps for an instance.
+	shared
+)
+
+// eachFolder gives the folders of backups, of what a catalogue is of, and how many bytes each has.
+func (m *Mover) eachFolder(ctx context.Context, catalogue *mover.Catalogue, take func(key string, kind folderKind, size int64)) error {
+	folder, current, kind, size := "", "", shared, int64(0)
 	if catalogue != nil {
 		folder = catalogue.Folder
 	}
 	end := func() {
 		if current != "" {
-			take(current, whole, size)
+			take(current, kind, size)
 		}
 	}
 	for object, err := range m.repository.Objects(ctx, folder) {
 		if err != nil {
 			return err
 		}
-		file := fileForm.FindStringSubmatch(object.Name)
-		if file == nil {
+		of, is := folderOf(object.Name)
+		if of == "" {
 			continue
 		}
-		if file[1] != current {
+		if of != current {
 			end()
-			current, whole, size = file[1], false, 0
+			current, kind, size = of, shared, 0
 		}
 		size += object.Size
-		whole = whole || object.Name == current+"/"+mover.ManifestName
+		if is == wholeBackup || kind == shared {
+			kind = is
+		}
 	}
 	end()
 	return nil
+}
+
+// folderOf is the folder that a file is of, if it is of a backup or of restic, and what it makes that by itself.
+func folderOf(file string) (folder string, is folderKind) {
+	if restic := resticForm.FindStringSubmatch(file); restic != nil {
+		return restic[1], shared
+	}
+	found := fileForm.FindStringSubmatch(file)
+	switch {
+	case found == nil:
+		return "", 0
+	case file == found[1]+"/"+mover.ManifestName:
+		return found[1], wholeBackup
+	case found[4] != "":
+		return found[1], shared
+	}
+	return found[1], unfinished
 }
 
 // findings are what a list comes to.
@@ -151,9 +253,10 @@ func newFindings(catalogue *mover.Catalogue) *findings {
 	return f
 }
 
-// take counts a folder, which is a whole backup or what has no manifest.
-func (f *findings) take(key string, whole bool, size int64) {
+// take counts a folder.
+func (f *findings) take(key string, kind folderKind, size int64) {
 	f.result.KeptBytes += size
+	whole := kind == wholeBackup
 	digest := mover.KeyDigest(key)
 	_, known := f.others[digest]
 	if whole {
@@ -161,7 +264,7 @@ func (f *findings) take(key string, whole bool, size int64) {
 		delete(f.absent, digest)
 	}
 	switch {
-	case known:
+	case known, kind == shared:
 	case whole:
 		f.result.Unknown++
 		f.result.Backups = first(f.result.Backups, key)

@@ -3,6 +3,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -38,7 +39,7 @@ type piece struct {
 }
 
 func (m *Mover) download(ctx context.Context, manifest *mover.Manifest, p *pace) *downloader {
-	d := &downloader{pace: p, pieces: make(chan chan piece, ahead-1), sum: sha256.New()}
+	d := &downloader{pace: p, pieces: make(chan chan piece, cmp.Or(m.ahead, ahead)-1), sum: sha256.New()}
 	d.ctx, d.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(d.pieces)

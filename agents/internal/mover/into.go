@@ -122,6 +122,14 @@ func (t target) seal() error {
 	if err != nil {
 		return t.failed(err)
 	}
+	if err := t.sync(); err != nil {
+		return err
+	}
+	return t.failed(errors.Join(os.Rename(t.half, t.path(t.whole())), atomicfile.SyncFolder(t.Folder)))
+}
+
+// sync has all that is on the volume on disk.
+func (t target) sync() error {
 	folder, err := os.Open(t.Folder)
 	if err != nil {
 		return t.failed(err)
@@ -130,7 +138,7 @@ func (t target) seal() error {
 	if err := unix.Syncfs(int(folder.Fd())); err != nil {
 		return t.failed(fmt.Errorf("cannot be synced: %w", err))
 	}
-	return t.failed(errors.Join(os.Rename(t.half, t.path(t.whole())), atomicfile.SyncFolder(t.Folder)))
+	return nil
 }
 
 // settle moves what is whole to its place, and says last that all of it is there.

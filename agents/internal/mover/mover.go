@@ -3,15 +3,11 @@
 package mover
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -35,6 +31,8 @@ type Options struct {
 	Plan, Credentials, Key, Volume string
 	// PartSize in bytes. Default DefaultPartSize.
 	PartSize int64
+	// Restic is the program that carries files.
+	Restic string
 	// Answer and Patience bound one question to the repository, and it and its repetitions.
 	Answer, Patience time.Duration
 	// Env is the environment of the commands, which Starter starts.
@@ -48,10 +46,17 @@ type Options struct {
 type Mover struct {
 	Options
 	repository store.Repository
+	// place is where that is; on a volume it is onVolume, too.
+	place      mover.Repository
+	onVolume   *store.Folder
 	passphrase string
 	hide       secrets
+	// group of what is made on a volume; whichever one the file system gives when it is 0.
+	group store.Group
 	// dir is the working directory of commands; the own one when empty.
 	dir string
+	// ahead is how many pieces are read before they are needed; as many as usual when 0.
+	ahead int
 }
 
 // Run does what the plan says. All that can be wrong is in the result.
@@ -81,6 +86,14 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 		// Somebody waits for what comes of it.
 		m.Patience = min(m.Patience, checkPatience)
 	}
+	if plan.Verb == mover.VerbAdopt {
+		m.Log.Info("the mover begins", "verb", string(plan.Verb), "folder", plan.Into.Folder)
+		return mover.Result{}, m.adopt(ctx, plan)
+	}
+	if plan.Files != nil {
+		// It runs as the user of the files, which is not that of other movers.
+		m.group = mover.User
+	}
 	if err := m.open(&plan.Repository); err != nil {
 		return mover.Result{}, err
 	}
@@ -89,14 +102,17 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 	case mover.VerbBackup:
 		return m.backup(ctx, plan)
 	case mover.VerbRestore:
-		if plan.Into != nil {
+		switch {
+		case plan.Objects != nil:
+			return m.restoreObjects(ctx, plan)
+		case plan.Into != nil:
 			return m.restoreInto(ctx, plan)
 		}
 		return m.restore(ctx, plan)
 	case mover.VerbInspect:
 		return m.inspect(ctx, plan)
 	case mover.VerbDelete:
-		return m.remove(ctx, plan.Backup.Key)
+		return m.remove(ctx, plan)
 	case mover.VerbList:
 		return m.list(ctx, plan.Catalogue)
 	case mover.VerbRecall:
@@ -107,6 +123,7 @@ func (m *Mover) run(ctx context.Context) (mover.Result, error) {
 
 // open has the repository and its key at hand. Nothing is asked yet.
 func (m *Mover) open(r *mover.Repository) error {
+	m.place = *r
 	if r.Encrypted {
 		passphrase, err := os.ReadFile(m.Key)
 		if err != nil {
@@ -122,7 +139,8 @@ func (m *Mover) open(r *mover.Repository) error {
 	var repository store.Repository
 	var err error
 	if r.Type == mover.TypeVolume {
-		repository, err = m.volume(strings.Trim(r.Prefix, "/"))
+		m.onVolume, err = m.volume(strings.Trim(r.Prefix, "/"))
+		repository = m.onVolume
 	} else {
 		patience.Total = m.Patience
 		repository, err = m.bucket(r)
@@ -132,8 +150,8 @@ func (m *Mover) open(r *mover.Repository) error {
 }
 
 // volume is the repository in a folder of the mounted volume. The folder is made.
-func (m *Mover) volume(prefix string) (store.Repository, error) {
-	volume, err := store.NewFolder(m.Volume)
+func (m *Mover) volume(prefix string) (*store.Folder, error) {
+	volume, err := store.NewFolderOf(m.group, m.Volume)
 	if err != nil || prefix == "" {
 		return volume, err
 	}
@@ -141,29 +159,14 @@ func (m *Mover) volume(prefix string) (store.Repository, error) {
 }
 
 func (m *Mover) bucket(r *mover.Repository) (store.Repository, error) {
-	read := func(name string) ([]byte, error) {
-		content, err := os.ReadFile(filepath.Join(m.Credentials, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fail(mover.ReasonBadPlan, "the credentials of the repository cannot be read: %v", err)
-		}
-		return bytes.TrimSpace(content), nil
-	}
-	access, err1 := read("accessKey")
-	secret, err2 := read("secretKey")
-	ca, err3 := read("ca.crt")
-	if err := errors.Join(err1, err2, err3); err != nil {
+	keys, err := m.credentials()
+	if err != nil {
 		return nil, err
 	}
-	if len(access) == 0 || len(secret) == 0 {
-		return nil, fail(mover.ReasonBadPlan, "the credentials of the repository have no accessKey or no secretKey")
-	}
-	m.hide = append(m.hide, string(secret))
+	m.hide = append(m.hide, keys.secret)
 	addressing := map[string]store.Addressing{"": store.AddressingPath, addressingPath: store.AddressingPath, addressingVirtualHost: store.AddressingVirtual}[r.Addressing]
 	bucket, err := store.NewS3(store.S3Options{Endpoint: r.Endpoint, Region: r.Region, Bucket: r.Bucket, Prefix: strings.Trim(r.Prefix, "/"), Addressing: addressing,
-		AccessKey: string(access), SecretKey: string(secret), CA: ca})
+		AccessKey: keys.access, SecretKey: keys.secret, CA: keys.ca})
 	if err != nil {
 		return nil, fail(mover.ReasonBadPlan, "%v", err)
 	}

@@ -22,6 +22,8 @@ const (
 	// maxManifest and maxMetadata are how many bytes these have at most.
 	maxManifest = 16 << 20
 	maxMetadata = 1 << 20
+	// maxManifestOfObjects is how many bytes a manifest has at most that names packs. In memory it takes as many again, once it is read.
+	maxManifestOfObjects = 40 << 20
 	// maxAttempt is how long the name of an attempt is at most.
 	maxAttempt = 253
 )
@@ -44,27 +46,42 @@ func ReadPlan(text []byte) (*mover.Plan, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the plan has something after its end")
 	}
-	if err := errors.Join(checkVerb(&plan), checkRepository(&plan.Repository)); err != nil {
+	if err := errors.Join(checkVerb(&plan), checkFilesOf(&plan), checkRepository(&plan)); err != nil {
 		return nil, err
 	}
 	return &plan, nil
 }
 
+// objectsModes are those that objects can have with a verb.
+var objectsModes = map[mover.Verb][]mover.ObjectsMode{mover.VerbBackup: {mover.ObjectsIncremental, mover.ObjectsFull}, mover.VerbRestore: {""}}
+
 // checkVerb says whether a plan has what its verb needs, and nothing else.
 func checkVerb(plan *mover.Plan) error {
-	runs := plan.Verb == mover.VerbBackup || plan.Verb == mover.VerbRestore
-	all := []mover.Verb{mover.VerbCheck, mover.VerbBackup, mover.VerbRestore, mover.VerbInspect, mover.VerbDelete, mover.VerbList, mover.VerbRecall}
+	adopts := plan.Verb == mover.VerbAdopt
+	runs := plan.Verb == mover.VerbBackup || plan.Verb == mover.VerbRestore || adopts
+	alone := plan.Objects != nil || plan.Files != nil
+	all := []mover.Verb{mover.VerbCheck, mover.VerbBackup, mover.VerbRestore, mover.VerbAdopt, mover.VerbInspect, mover.VerbDelete, mover.VerbList, mover.VerbRecall}
 	surveys := plan.Verb == mover.VerbList || plan.Verb == mover.VerbRecall
 	switch {
 	case !slices.Contains(all, plan.Verb):
 		return fmt.Errorf("the verb %q is none of %v", plan.Verb, all)
-	case runs != (len(plan.Command) > 0):
+	case plan.Objects != nil && (!runs || len(plan.Command) > 0 || len(plan.Facts) > 0 || len(plan.Streams) > 0 || plan.Into != nil):
+		return fmt.Errorf("the verb %s has objects, and something else to carry", plan.Verb)
+	case plan.Objects != nil && !slices.Contains(objectsModes[plan.Verb], plan.Objects.Mode):
+		return fmt.Errorf("the verb %s has objects with the mode %q", plan.Verb, plan.Objects.Mode)
+	case plan.Objects != nil && plan.Backup != nil && !strings.Contains(plan.Backup.Key, "/"):
+		return errDetached
+	case runs && alone == (len(plan.Command) > 0) || !runs && len(plan.Command) > 0:
 		return fmt.Errorf("the verb %s has a command of %d words", plan.Verb, len(plan.Command))
 	case len(plan.Facts) > 0 && plan.Verb != mover.VerbBackup:
 		return fmt.Errorf("the verb %s has no facts", plan.Verb)
 	case (len(plan.Streams) > 0 || len(plan.Steady) > 0) && plan.Verb != mover.VerbBackup:
 		return fmt.Errorf("the verb %s takes no streams", plan.Verb)
-	case plan.Into != nil && plan.Verb != mover.VerbRestore:
+	case len(plan.Known) > 0 && !adopts:
+		return fmt.Errorf("the verb %s is told no facts", plan.Verb)
+	case plan.Into == nil && adopts:
+		return fmt.Errorf("the verb %s needs a volume", plan.Verb)
+	case plan.Into != nil && plan.Verb != mover.VerbRestore && !adopts:
 		return fmt.Errorf("the verb %s fills no volume", plan.Verb)
 	case plan.Into != nil && (!filepath.IsAbs(plan.Into.Folder) || filepath.Clean(plan.Into.Folder) != plan.Into.Folder || !idForm.MatchString(plan.Into.ID)):
 		return fmt.Errorf("%q is no folder of a volume, or %q no ID of what is to be there", plan.Into.Folder, plan.Into.ID)
@@ -78,7 +95,7 @@ func checkVerb(plan *mover.Plan) error {
 		return fmt.Errorf("the folder %q of the catalogue is no path of a folder", plan.Catalogue.Folder)
 	case plan.Catalogue != nil && plan.Catalogue.After != "" && plan.Verb != mover.VerbRecall:
 		return fmt.Errorf("the verb %s begins at the beginning", plan.Verb)
-	case plan.Verb == mover.VerbCheck || surveys:
+	case plan.Verb == mover.VerbCheck || surveys || adopts:
 		if plan.Backup != nil {
 			return fmt.Errorf("the verb %s is not for one backup", plan.Verb)
 		}
@@ -108,7 +125,14 @@ func checkBackup(verb mover.Verb, b *mover.Backup) error {
 	return nil
 }
 
-func checkRepository(r *mover.Repository) error {
+func checkRepository(plan *mover.Plan) error {
+	r := &plan.Repository
+	if plan.Verb == mover.VerbAdopt {
+		if *r != (mover.Repository{}) {
+			return fmt.Errorf("the verb %s has no repository", plan.Verb)
+		}
+		return nil
+	}
 	addressings := []string{"", addressingPath, addressingVirtualHost}
 	switch {
 	case r.Prefix != "" && !store.IsName(strings.Trim(r.Prefix, "/")):
@@ -142,7 +166,9 @@ func readManifest(text []byte, key string) (*mover.Manifest, error) {
 	if err := json.Unmarshal(text, &manifest); err != nil {
 		return nil, damaged("the manifest cannot be read: %v", err)
 	}
-	switch {
+	switch limit := longest(&manifest); {
+	case len(text) > limit:
+		return nil, damaged("the manifest has more than %d bytes", limit)
 	case manifest.FormatVersion < 1:
 		return nil, damaged("the manifest has the format version %d", manifest.FormatVersion)
 	case manifest.Key != key:
@@ -151,13 +177,21 @@ func readManifest(text []byte, key string) (*mover.Manifest, error) {
 		return nil, damaged("the manifest has the compression %q", manifest.Compression)
 	case manifest.Encryption != "" && manifest.Encryption != mover.EncryptionAge:
 		return nil, damaged("the manifest has the encryption %q", manifest.Encryption)
-	case manifest.RawSize < 1:
+	case manifest.RawSize < 1 && manifest.Files == nil:
 		return nil, damaged("the manifest has no size of the data")
 	}
-	if err := checkParts(&manifest); err != nil {
+	if err := errors.Join(checkFiles(&manifest), checkParts(&manifest), checkObjects(&manifest)); err != nil {
 		return &manifest, err
 	}
 	return &manifest, checkManifestStreams(&manifest)
+}
+
+// longest is how many bytes the text of a manifest has at most.
+func longest(manifest *mover.Manifest) int {
+	if manifest.Objects != nil {
+		return maxManifestOfObjects
+	}
+	return maxManifest
 }
 
 // checkParts says whether the parts are those of one attempt, in their order and without a gap.
@@ -166,7 +200,7 @@ func checkParts(manifest *mover.Manifest) error {
 	if found == nil || manifest.Metadata.Size < 0 || manifest.Metadata.Size > maxMetadata || !isSum(manifest.Metadata.SHA256) {
 		return damaged("the manifest names no metadata")
 	}
-	if len(manifest.Parts) == 0 {
+	if len(manifest.Parts) == 0 && manifest.Files == nil {
 		return damaged("the manifest names no data")
 	}
 	for i, part := range manifest.Parts {

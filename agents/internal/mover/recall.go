@@ -24,8 +24,8 @@ func (m *Mover) recall(ctx context.Context, catalogue *mover.Catalogue) (mover.R
 	if catalogue != nil {
 		after = catalogue.After
 	}
-	err := m.eachFolder(ctx, catalogue, func(key string, _ bool, _ int64) {
-		if _, is := known[mover.KeyDigest(key)]; !is && key > after {
+	err := m.eachFolder(ctx, catalogue, func(key string, kind folderKind, _ int64) {
+		if _, is := known[mover.KeyDigest(key)]; !is && key > after && kind != shared {
 			keys = append(keys, key)
 		}
 	})
@@ -95,7 +95,7 @@ func (m *Mover) record(ctx context.Context, key string) (*mover.Record, *mover.F
 		return nil, &mover.Failure{Key: key, Reason: known.reason, Message: shortened(m.hide.from(known.message), maxFailure)}, nil
 	}
 	told := kept(manifest, digest)
-	return &mover.Record{Key: key, Digest: digest, Size: told.Size, RawSize: told.RawSize, Facts: told.Facts, Streams: told.Streams,
+	return &mover.Record{Key: key, Digest: digest, Files: manifest.Files != nil, Size: told.Size, RawSize: told.RawSize, Facts: told.Facts, Streams: told.Streams,
 		Compression: manifest.Compression, StartTime: manifest.StartTime, EndTime: manifest.EndTime, Origin: origin}, nil, nil
 }
 
@@ -115,6 +115,13 @@ func (m *Mover) origin(ctx context.Context, manifest *mover.Manifest) (origin mo
 func (m *Mover) opens(ctx context.Context, manifest *mover.Manifest) error {
 	if manifest.Encryption == "" {
 		return nil
+	}
+	if manifest.Files != nil {
+		r, err := m.ofFiles(manifest)
+		if err == nil {
+			_, err = r.do(ctx, "", "cat", "--no-lock", "config")
+		}
+		return err
 	}
 	first := manifest.Parts[0]
 	head, err := m.repository.ReadRange(ctx, manifest.Key+"/"+first.Name, 0, int(min(first.Size, headerSize)))

@@ -33,6 +33,15 @@ func (m *Mover) restore(ctx context.Context, plan *mover.Plan) (mover.Result, er
 	if err != nil {
 		return mover.Result{}, err
 	}
+	if manifest.Objects != nil {
+		return mover.Result{}, fail(mover.ReasonBadPlan, "the backup is of objects, and no command takes these")
+	}
+	if (manifest.Files != nil) != (plan.Files != nil) {
+		return mover.Result{}, fail(mover.ReasonBadPlan, "the backup is of files, or the plan, and not both")
+	}
+	if manifest.Files != nil {
+		return kept(manifest, digest), m.restoreFiles(ctx, plan, manifest)
+	}
 	if manifest, err = streamOf(manifest, plan.Backup.Stream); err != nil {
 		return mover.Result{}, err
 	}
@@ -76,12 +85,15 @@ func (m *Mover) inspect(ctx context.Context, plan *mover.Plan) (mover.Result, er
 	if !plan.Verify {
 		return kept(manifest, digest), nil
 	}
+	if manifest.Files != nil {
+		return kept(manifest, digest), m.verifyFiles(ctx, plan, manifest)
+	}
 	for _, one := range streamsOf(manifest) {
 		if err := m.verify(ctx, plan, one); err != nil {
 			return mover.Result{}, err
 		}
 	}
-	return kept(manifest, digest), nil
+	return kept(manifest, digest), m.verifyPacks(ctx, plan, manifest)
 }
 
 // verify reads all of the data of a stream.

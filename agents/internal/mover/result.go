@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -61,6 +62,17 @@ func kept(manifest *mover.Manifest, digest string) mover.Result {
 	result := mover.Result{Digest: digest, RawSize: manifest.RawSize, Facts: manifest.Facts, Size: manifest.Metadata.Size}
 	for _, part := range manifest.Parts {
 		result.Size += part.Size
+	}
+	if manifest.Files != nil {
+		result.Size += manifest.Files.Added
+	}
+	if manifest.Objects != nil {
+		result.RawSize = manifest.Objects.Size
+		for _, pack := range manifest.Objects.Packs {
+			if strings.HasPrefix(pack.Name, path.Base(manifest.Key)+"/") {
+				result.Size += pack.Size
+			}
+		}
 	}
 	if len(manifest.Streams) == 0 {
 		return result

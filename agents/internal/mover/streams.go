@@ -72,7 +72,7 @@ func (a *attempt) takeStreams(ctx context.Context, manifest *mover.Manifest) err
 	if err != nil {
 		return err
 	}
-	manifest.FormatVersion = mover.FormatVersion
+	manifest.FormatVersion = mover.StreamsFormatVersion
 	for _, s := range a.Streams {
 		if err := a.takeStream(ctx, manifest, s); err != nil {
 			var known *failure
@@ -203,7 +203,7 @@ func told(facts map[string]string) []string {
 
 // checkManifestStreams says whether each part is of a stream, in the order of these, and each stream has its size, its sum and a part.
 func checkManifestStreams(manifest *mover.Manifest) error {
-	if (len(manifest.Streams) > 0) != (manifest.FormatVersion > mover.PlainFormatVersion) {
+	if (len(manifest.Streams) > 0) != (manifest.FormatVersion == mover.StreamsFormatVersion) {
 		return damaged("the manifest has the format version %d and %d streams", manifest.FormatVersion, len(manifest.Streams))
 	}
 	rest, size, seen := manifest.Parts, int64(0), map[string]bool{}
@@ -220,7 +220,7 @@ func checkManifestStreams(manifest *mover.Manifest) error {
 	switch {
 	case len(manifest.Streams) > 0 && (len(rest) > 0 || size != manifest.RawSize || manifest.RawSHA256 != ""):
 		return damaged("the manifest has parts or bytes that are of no stream")
-	case len(manifest.Streams) == 0 && (!isSum(manifest.RawSHA256) || slices.ContainsFunc(rest, func(p mover.Part) bool { return p.Stream != "" })):
+	case len(manifest.Streams) == 0 && manifest.Files == nil && (!isSum(manifest.RawSHA256) || slices.ContainsFunc(rest, func(p mover.Part) bool { return p.Stream != "" })):
 		return damaged("the manifest has no sum of the data, or parts of a stream that it does not name")
 	}
 	return nil

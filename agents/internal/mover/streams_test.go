@@ -15,7 +15,7 @@ import (
 // inStreams is a manifest of two streams, of two parts and of one.
 func inStreams(change func(*mover.Manifest)) []byte {
 	return manifestOf(func(m *mover.Manifest) {
-		m.FormatVersion, m.RawSHA256, m.RawSize = mover.FormatVersion, "", 7
+		m.FormatVersion, m.RawSHA256, m.RawSize = mover.StreamsFormatVersion, "", 7
 		m.Parts = append(m.Parts, mover.Part{Name: run + "/data-00003", Size: 4, SHA256: sum, Stream: "1"})
 		m.Parts[0].Stream, m.Parts[1].Stream = "0", "0"
 		m.Facts = map[string]string{"all": "yes", "slots": "none"}

@@ -31,7 +31,7 @@ func (s service) ObserveEntities(ctx context.Context, r *agentv1.ObserveEntities
 	response := &agentv1.ObserveEntitiesResponse{}
 	for _, state := range states {
 		response.Entities = append(response.Entities, &agentv1.EntityState{
-			Name: state.Name, Parameters: state.Parameters, OtherPassword: state.Password == driver.OtherPassword,
+			Name: state.Name, Parameters: state.Parameters, OtherPassword: state.Password == driver.OtherPassword, Facts: state.Facts,
 		})
 	}
 	return response, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/zeroinfra/agents/internal/action"
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/entity"
+	"github.com/zeroinfra/agents/internal/hold"
 	"github.com/zeroinfra/agents/internal/mutualtls"
 	"github.com/zeroinfra/agents/internal/opsserver"
 	"github.com/zeroinfra/agents/internal/reaper"
@@ -47,13 +48,15 @@ func (s *starter) Start(spec reaper.Spec) (*reaper.Process, error) {
 func FuzzCalls(f *testing.F) {
 	methods := []string{
 		agentv1.OpsService_Capabilities_FullMethodName, agentv1.OpsService_Run_FullMethodName, agentv1.OpsService_ObserveEntities_FullMethodName,
-		agentv1.OpsService_ChangeEntities_FullMethodName, "/zeroinfra.agent.v1.OpsService/Unknown",
+		agentv1.OpsService_ChangeEntities_FullMethodName, agentv1.OpsService_Hold_FullMethodName, agentv1.OpsService_Release_FullMethodName,
+		"/zeroinfra.agent.v1.OpsService/Unknown",
 	}
 	header := &agentv1.CallHeader{IdempotencyKey: "a", Term: 1}
 	for n, message := range []proto.Message{
 		&agentv1.CapabilitiesRequest{},
 		&agentv1.RunRequest{Header: header, Action: "say", Parameters: map[string]string{"word": "$(touch escaped); touch escaped"}},
 		&agentv1.ObserveEntitiesRequest{}, &agentv1.ChangeEntitiesRequest{Header: header},
+		&agentv1.HoldRequest{Header: header, Freeze: "say", LeaseMs: 1000}, &agentv1.ReleaseRequest{Header: header},
 	} {
 		data, err := proto.Marshal(message)
 		if err != nil {
@@ -95,12 +98,17 @@ func fuzzed(f *testing.F) (*grpc.ClientConn, *starter) {
 	started := &starter{}
 	runner := action.New(dirs, action.NewSecrets(dirs).Lookup, started, store, log)
 	f.Cleanup(runner.Close)
+	holds, err := hold.Open(dirs.Run, runner, log)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(holds.Close)
 	addresses := make(chan net.Addr, 1)
 	ctx, cancel := context.WithCancel(f.Context())
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		opsserver.Server{Runner: runner, Entities: entity.New(runner), Version: "fuzz"}.Run(ctx, server.Endpoint{Address: "127.0.0.1:0",
+		opsserver.Server{Runner: runner, Entities: entity.New(runner), Holds: holds, Version: "fuzz"}.Run(ctx, server.Endpoint{Address: "127.0.0.1:0",
 			Certificates: mutualtls.New(tlsDir, log), Reflection: server.NoReflection, Log: log, Listening: func(a net.Addr) { addresses <- a }})
 	}()
 	f.Cleanup(func() { cancel(); <-served })

@@ -18,6 +18,7 @@ import (
 	"github.com/zeroinfra/agents/internal/callrecord"
 	"github.com/zeroinfra/agents/internal/command"
 	"github.com/zeroinfra/agents/internal/entity"
+	"github.com/zeroinfra/agents/internal/hold"
 	"github.com/zeroinfra/agents/internal/planfile"
 	"github.com/zeroinfra/agents/internal/server"
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -30,6 +31,8 @@ type Server struct {
 	Runner *action.Runner
 	// Entities inside the middleware.
 	Entities *entity.Keeper
+	// Holds of the middleware.
+	Holds *hold.Keeper
 	// Version of the agent.
 	Version string
 }
@@ -56,7 +59,7 @@ func (s service) Capabilities(context.Context, *agentv1.CapabilitiesRequest) (*a
 	}
 	actions := slices.Clone(p.Actions)
 	slices.SortFunc(actions, func(a, b plan.Action) int { return strings.Compare(a.Name, b.Name) })
-	response := &agentv1.CapabilitiesResponse{Version: s.Version}
+	response := &agentv1.CapabilitiesResponse{Version: s.Version, Names: agentv1.OpsCapabilityNames()}
 	for _, a := range actions {
 		response.Actions = append(response.Actions, &agentv1.ActionInfo{
 			Name: a.Name, Description: a.Description,
@@ -143,6 +146,9 @@ var codesOfActions = []server.ErrorCode{
 	{Err: action.ErrUnknown, Code: codes.NotFound},
 	{Err: entity.ErrUnknown, Code: codes.NotFound},
 	{Err: entity.ErrRequest, Code: codes.InvalidArgument},
+	{Err: hold.ErrUnknown, Code: codes.NotFound},
+	{Err: hold.ErrRequest, Code: codes.InvalidArgument},
+	{Err: hold.ErrBusy, Code: codes.Aborted},
 	// To be called again: another answer than that of an agent that cannot be reached.
 	{Err: entity.ErrMiddleware, Code: codes.Aborted},
 }

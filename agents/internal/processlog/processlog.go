@@ -9,15 +9,16 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
 const (
-	// chunk is how much is read at once.
+	// chunk is how many bytes are read at once.
 	chunk = 16 << 10
-	// queued is how many chunks wait for the reader of the container's log.
-	queued = 64
+	// mostWaiting is how many bytes of an output wait for the reader of the container's log. Bytes are counted, and not what was
+	// written at once: a process that writes line by line has a thousand of them written before the next goroutine runs.
+	mostWaiting = 1 << 20
 )
 
 // Log passes on the two outputs of the process. Make it with New.
@@ -35,9 +36,12 @@ type passage struct {
 	stream      Stream
 	read, write *os.File
 	to          io.Writer
-	queue       chan []byte
-	given       chan struct{}
-	dropped     atomic.Int64
+	// more has a token while something waits, and is closed at the end; given is closed when all of it is written.
+	more, given chan struct{}
+
+	mu      sync.Mutex
+	waiting []byte
+	dropped int
 }
 
 // New passes on what is written, until Close.
@@ -53,7 +57,7 @@ func New(stdout, stderr io.Writer, log *slog.Logger) (*Log, error) {
 			return nil, fmt.Errorf("cannot make a pipe for the output of the process: %w", err)
 		}
 		*output.file = write
-		p := &passage{stream: output.stream, read: read, write: write, to: output.to, queue: make(chan []byte, queued),
+		p := &passage{stream: output.stream, read: read, write: write, to: output.to, more: make(chan struct{}, 1),
 			given: make(chan struct{})}
 		l.passages = append(l.passages, p)
 		go p.take(l.Tail)
@@ -82,18 +86,13 @@ func (l *Log) Close(limit time.Duration) {
 
 // take reads until the last writer is gone, and waits for nobody.
 func (p *passage) take(tail *Tail) {
-	defer close(p.queue)
+	defer close(p.more)
 	buffer := make([]byte, chunk)
 	for {
 		n, err := p.read.Read(buffer)
 		if n > 0 {
-			data := append([]byte(nil), buffer[:n]...)
-			tail.add(p.stream, data)
-			select {
-			case p.queue <- data:
-			default:
-				p.dropped.Add(int64(n))
-			}
+			tail.add(p.stream, append([]byte(nil), buffer[:n]...))
+			p.offer(buffer[:n])
 		}
 		if err != nil {
 			return
@@ -101,13 +100,32 @@ func (p *passage) take(tail *Tail) {
 	}
 }
 
+// offer has data written after what waits already, or drops it where that is too much.
+func (p *passage) offer(data []byte) {
+	p.mu.Lock()
+	if len(p.waiting)+len(data) > mostWaiting {
+		p.dropped += len(data)
+	} else {
+		p.waiting = append(p.waiting, data...)
+	}
+	p.mu.Unlock()
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
 // give writes to the container's log, which may take its time.
 func (p *passage) give(log *slog.Logger) {
 	defer close(p.given)
-	for data := range p.queue {
+	for range p.more {
+		p.mu.Lock()
+		data, dropped := p.waiting, p.dropped
+		p.waiting, p.dropped = nil, 0
+		p.mu.Unlock()
 		// There is nowhere to report a log that cannot be written.
 		_, _ = p.to.Write(data)
-		if dropped := p.dropped.Swap(0); dropped > 0 {
+		if dropped > 0 {
 			log.Warn("output of the process was dropped: the container's log was not read in time", "bytes", dropped)
 		}
 	}

@@ -104,6 +104,28 @@ func TestALogThatNobodyReadsHoldsNobodyUp(t *testing.T) {
 	}
 }
 
+// TestShortLinesWait: a reader that is late gets each of many lines that were written one by one.
+func TestShortLinesWait(t *testing.T) {
+	const lines = 20000
+	blocked, release := io.Pipe()
+	l, err := processlog.New(release, io.Discard, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range lines {
+		fmt.Fprintf(l.Stdout, "line %d\n", n)
+	}
+	var got strings.Builder
+	read := make(chan struct{})
+	go func() { defer close(read); _, _ = io.Copy(&got, blocked) }()
+	l.Close(patience)
+	release.Close()
+	<-read
+	if all := strings.Count(got.String(), "\n"); all != lines || !strings.HasSuffix(got.String(), fmt.Sprintf("line %d\n", lines-1)) {
+		t.Errorf("%d of %d lines were passed on", all, lines)
+	}
+}
+
 func TestTheTailIsFollowed(t *testing.T) {
 	l, err := processlog.New(io.Discard, io.Discard, slog.New(slog.DiscardHandler))
 	if err != nil {

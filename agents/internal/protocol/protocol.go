@@ -52,7 +52,13 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 	target := link.Target{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}
 	switch declared.Protocol {
 	case plan.ProtocolMinIO:
-		return minio.New(minio.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}), nil
+		return minio.New(minio.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password,
+			TargetCA: func() (string, error) {
+				if declared.CA == nil {
+					return "", nil
+				}
+				return d.secret(*declared.CA)
+			}}), nil
 	case plan.ProtocolS3:
 		return minio.NewExternal(minio.External{Settings: declared.Settings, Account: declared.Account, Key: declared.Password, CA: declared.CA, Secret: d.secret}), nil
 	case plan.ProtocolRedis:

@@ -24,18 +24,29 @@ const (
 )
 
 // Folder is a Store in a folder, of a local volume or of NFS. It must be there: a volume that is not mounted has none.
-type Folder struct{ root string }
+type Folder struct {
+	root string
+	// group of all that is made, where that is not left to the file system.
+	group Group
+}
+
+// Group is the number of a group; the zero value is whichever one the file system gives.
+type Group int
 
 // NewFolder returns the store in a folder. What others left unfinished there a day ago is removed.
-func NewFolder(root string) (*Folder, error) {
-	f := &Folder{root: root}
+func NewFolder(root string) (*Folder, error) { return NewFolderOf(0, root) }
+
+// NewFolderOf returns the store in a folder whose users are several, of one group: it gets all that is made, as far as the file system lets it.
+func NewFolderOf(group Group, root string) (*Folder, error) {
+	root = filepath.Clean(root)
+	f := &Folder{root: root, group: group}
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("there is no folder %s: is its volume mounted?", root)
 	}
 	if err := os.Mkdir(f.path(incoming), 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	share(f.path(incoming))
+	f.share(f.path(incoming))
 	entries, err := os.ReadDir(f.path(incoming))
 	if err != nil {
 		return nil, err
@@ -65,8 +76,7 @@ func (f *Folder) Put(ctx context.Context, name string, content io.ReadSeeker, si
 	}
 	target := f.path(name)
 	if _, err := os.Lstat(target); err == nil {
-		// Whoever made it may not have come to this.
-		return errors.Join(ErrExists, syncFolder(filepath.Dir(target)))
+		return f.exists(target)
 	}
 	if err := f.makeFolder(filepath.Dir(target)); err != nil {
 		return err
@@ -82,15 +92,35 @@ func (f *Folder) Put(ctx context.Context, name string, content io.ReadSeeker, si
 			err = fmt.Errorf("%d bytes came of %d", written, size)
 		}
 	}
+	f.give(file.Name())
 	if err = errors.Join(err, file.Chmod(0o640), file.Sync(), file.Close()); err != nil {
 		return err
 	}
 	if err = os.Link(file.Name(), target); errors.Is(err, fs.ErrExist) {
-		return ErrExists
+		return f.exists(target)
 	} else if err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(target))
+	return f.settle(filepath.Dir(target))
+}
+
+// exists says that something has a name, once that is for good: whoever gave the name may not have come to that.
+func (f *Folder) exists(target string) error {
+	if err := f.settle(filepath.Dir(target)); err != nil {
+		return err
+	}
+	return ErrExists
+}
+
+// settle has a folder and those above it, up to the root, be there for good with the names that they have: those that were there already may have been made
+// by somebody who was stopped before that.
+func (f *Folder) settle(folder string) error {
+	for {
+		if err := syncFolder(folder); err != nil || folder == f.root {
+			return err
+		}
+		folder = filepath.Dir(folder)
+	}
 }
 
 // isThere says whether the volume is: one that went away leaves an empty folder, or none, and nothing may be kept or missed there.
@@ -117,7 +147,7 @@ func (f *Folder) makeFolder(path string) error {
 	case err != nil && !errors.Is(err, fs.ErrExist):
 		return err
 	case err == nil:
-		share(path)
+		f.share(path)
 	}
 	return syncFolder(above)
 }
@@ -187,10 +217,25 @@ func (f *Folder) names(folder string) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/.") }), err
 }
 
-// share lets those of the same group make names in a folder: users of one volume may be several. Only who made the folder can do so.
-func share(path string) {
-	if info, err := os.Stat(path); err == nil {
-		_ = os.Chmod(path, info.Mode()|0o070)
+// share lets those of the same group make names in a folder: users of one volume may be several. Only who made the folder can do so. What is made in it by
+// others has its group as well, where that is known.
+func (f *Folder) share(path string) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return
+	}
+	mode := info.Mode() | 0o070
+	if f.group != 0 {
+		mode |= fs.ModeSetgid
+	}
+	f.give(path)
+	_ = os.Chmod(path, mode)
+}
+
+// give has the group own what was made. A file system that maps all users to one knows no groups, and needs none.
+func (f *Folder) give(path string) {
+	if f.group != 0 {
+		_ = os.Lchown(path, -1, int(f.group))
 	}
 }
 

@@ -30,7 +30,18 @@ func (f *Folder) Below(folder string) (*Folder, error) {
 	if err := f.makeFolder(f.path(folder)); err != nil {
 		return nil, err
 	}
-	return NewFolder(f.path(folder))
+	if err := f.settle(filepath.Dir(f.path(folder))); err != nil {
+		return nil, err
+	}
+	return NewFolderOf(f.group, f.path(folder))
+}
+
+// Make makes a folder in it, for a program that has a way of its own to write there.
+func (f *Folder) Make(folder string) error {
+	if err := errors.Join(checkName(folder), f.isThere()); err != nil {
+		return err
+	}
+	return f.makeFolder(f.path(folder))
 }
 
 // Replace implements Repository, by a rename.

@@ -17,6 +17,8 @@ const (
 	// firstPause is between an answer that failed and the next question; each further pause is twice as long, up to longestPause.
 	firstPause   = 200 * time.Millisecond
 	longestPause = 10 * time.Second
+	// readAtOnce bounds what is read of an object at a time.
+	readAtOnce = 256 << 10
 )
 
 // ErrSilent says that a store did not answer in time.
@@ -36,6 +38,19 @@ type Patience struct {
 type Patient struct {
 	Repository
 	Patience
+}
+
+// OpenFolder opens the store in a folder below a root, which is made where there is none; that of the root when below is empty. It belongs to a group, as
+// NewFolderOf has it. It waits no longer than for one answer, and neither does what is opened.
+func OpenFolder(ctx context.Context, p Patience, group Group, root, below string) (Patient, error) {
+	folder, err := once(ctx, p.Answer, func(context.Context) (*Folder, error) {
+		folder, err := NewFolderOf(group, root)
+		if err != nil || below == "" {
+			return folder, err
+		}
+		return folder.Below(below)
+	})
+	return Patient{Repository: folder, Patience: p}, err
 }
 
 // lasting says whether it is of no use to ask again.
@@ -61,6 +76,16 @@ func ask[T any](ctx context.Context, p Patience, question func(context.Context) 
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Ask asks until there is an answer, one that lasts, or no more time: for what is asked of a storage beside a repository.
+func Ask[T any](ctx context.Context, p Patience, question func(context.Context) (T, error)) (T, error) {
+	return ask(ctx, p, question)
+}
+
+// Reader is what was opened, of which each read has an end, too.
+func (p Patience) Reader(ctx context.Context, from io.ReadCloser) io.ReadCloser {
+	return &patientReader{ctx: ctx, patience: p.Answer, from: from}
 }
 
 // once asks one time, and does not wait for whom the kernel holds.
@@ -102,6 +127,59 @@ func (p Patient) Put(ctx context.Context, name string, content io.ReadSeeker, si
 		return err
 	}
 	return do(ctx, p.Patience, func(ctx context.Context) error { return p.Repository.Put(ctx, name, bytes.NewReader(data), size) })
+}
+
+// Open implements Store. What is read of the object has an end each time, too.
+func (p Patient) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	// What is opened is read after the answer.
+	object, err := ask(ctx, p.Patience, func(context.Context) (io.ReadCloser, error) { return p.Repository.Open(ctx, name) })
+	if err != nil {
+		return nil, err
+	}
+	return p.Reader(ctx, object), nil
+}
+
+// patientReader reads into what is its own: a read that was given up may still be at it.
+type patientReader struct {
+	ctx      context.Context
+	patience time.Duration
+	from     io.ReadCloser
+	// silent is why nothing more is read.
+	silent error
+}
+
+// Read implements [io.Reader].
+func (r *patientReader) Read(p []byte) (int, error) {
+	if r.silent != nil {
+		return 0, r.silent
+	}
+	type part struct {
+		data []byte
+		end  error
+	}
+	got, err := once(r.ctx, r.patience, func(context.Context) (part, error) {
+		data := make([]byte, min(len(p), readAtOnce))
+		n, err := r.from.Read(data)
+		return part{data[:n], err}, nil
+	})
+	if err != nil {
+		r.silent = err
+		return 0, err
+	}
+	return copy(p, got.data), got.end
+}
+
+// Close implements [io.Closer]. What hangs is left to the end of the process.
+func (r *patientReader) Close() error {
+	if r.silent != nil {
+		return nil
+	}
+	return r.from.Close()
+}
+
+// List implements Store. A listing is made before anything of it is given.
+func (p Patient) List(ctx context.Context, folder, after string) iter.Seq2[string, error] {
+	return listed(ctx, p, func(ctx context.Context) iter.Seq2[string, error] { return p.Repository.List(ctx, folder, after) })
 }
 
 // Head implements Store.
@@ -167,22 +245,27 @@ func (p Patient) Clear(ctx context.Context, folder string) error {
 
 // Objects implements Repository. A listing is made before anything of it is given, and anew where it broke off.
 func (p Patient) Objects(ctx context.Context, folder string) iter.Seq2[Object, error] {
-	return func(yield func(Object, error) bool) {
-		objects, err := ask(ctx, p.long(), func(ctx context.Context) (objects []Object, err error) {
-			for object, err := range p.Repository.Objects(ctx, folder) {
+	return listed(ctx, p, func(ctx context.Context) iter.Seq2[Object, error] { return p.Repository.Objects(ctx, folder) })
+}
+
+func listed[T any](ctx context.Context, p Patient, list func(context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		all, err := ask(ctx, p.long(), func(ctx context.Context) (all []T, err error) {
+			for one, err := range list(ctx) {
 				if err != nil {
 					return nil, err
 				}
-				objects = append(objects, object)
+				all = append(all, one)
 			}
-			return objects, nil
+			return all, nil
 		})
 		if err != nil {
-			yield(Object{}, err)
+			var none T
+			yield(none, err)
 			return
 		}
-		for _, object := range objects {
-			if !yield(object, nil) {
+		for _, one := range all {
+			if !yield(one, nil) {
 				return
 			}
 		}

@@ -3,9 +3,13 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"iter"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,5 +69,95 @@ func TestPatient(t *testing.T) {
 	p := store.Patient{Repository: &moody{answers: []error{nil}}, Patience: store.Patience{Answer: time.Minute, Total: time.Hour, Log: slog.New(slog.DiscardHandler)}}
 	if err := p.Remove(ended, "a"); !errors.Is(err, errFault) {
 		t.Errorf("when it is to end: %v", err)
+	}
+}
+
+// held never answers: neither who opens or lists, nor, once told to open, who reads.
+type held struct {
+	store.Repository
+	opens bool
+	until chan struct{}
+}
+
+func (h *held) Open(context.Context, string) (io.ReadCloser, error) {
+	if !h.opens {
+		<-h.until
+	}
+	return h, nil
+}
+
+func (h *held) Read([]byte) (int, error) { <-h.until; return 0, io.EOF }
+
+func (h *held) Close() error { <-h.until; return nil }
+
+func (h *held) List(context.Context, string, string) iter.Seq2[string, error] {
+	return func(func(string, error) bool) { <-h.until }
+}
+
+func TestNobodyWaitsForAVolume(t *testing.T) {
+	until := make(chan struct{})
+	defer close(until)
+	of := func(h *held) store.Patient {
+		return store.Patient{Repository: h, Patience: store.Patience{Answer: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}}
+	}
+	if _, err := of(&held{until: until}).Open(t.Context(), "a"); !errors.Is(err, store.ErrSilent) {
+		t.Errorf("who opens is told %v", err)
+	}
+	object, err := of(&held{until: until, opens: true}).Open(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if n, err := object.Read(make([]byte, 10)); n != 0 || !errors.Is(err, store.ErrSilent) {
+			t.Errorf("who reads is told %v after %d bytes", err, n)
+		}
+	}
+	if err := object.Close(); err != nil {
+		t.Errorf("who closes is told %v", err)
+	}
+	var listed error
+	for _, err := range of(&held{until: until}).List(t.Context(), "a", "") {
+		listed = errors.Join(listed, err)
+	}
+	if !errors.Is(listed, store.ErrSilent) {
+		t.Errorf("who lists is told %v", listed)
+	}
+}
+
+func TestPatientReads(t *testing.T) {
+	folder, err := store.NewFolder(t.TempDir() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := store.Patient{Repository: folder, Patience: store.Patience{Answer: time.Minute, Log: slog.New(slog.DiscardHandler)}}
+	text := bytes.Repeat([]byte("log "), 200_000)
+	for _, name := range []string{"a/2", "a/1", "b/1"} {
+		if err := p.Put(t.Context(), name, bytes.NewReader(text), int64(len(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Put(t.Context(), "a/1", bytes.NewReader(text), int64(len(text))); !errors.Is(err, store.ErrExists) {
+		t.Errorf("what is there is put again: %v", err)
+	}
+	object, err := p.Open(t.Context(), "a/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(object)
+	if err = errors.Join(err, object.Close()); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("%d bytes of %d are read: %v", len(got), len(text), err)
+	}
+	if _, err := p.Open(t.Context(), "a/3"); !errors.Is(err, store.ErrAbsent) {
+		t.Errorf("what is not there is opened with %v", err)
+	}
+	var names []string
+	for name, err := range p.List(t.Context(), "a", "a/1") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if !slices.Equal(names, []string{"a/2"}) {
+		t.Errorf("after the first there are %q", names)
 	}
 }

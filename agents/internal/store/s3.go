@@ -51,6 +51,8 @@ type S3Options struct {
 	AccessKey, SecretKey string
 	// CA, as PEM, that the certificate of the storage leads to; without it those of the system.
 	CA []byte
+	// MoreCA, as PEM, are authorities that count beside those of the system.
+	MoreCA []byte
 	// Bound is put around each connection; none when nil.
 	Bound func(net.Conn) net.Conn
 }
@@ -76,19 +78,9 @@ func NewClient(o S3Options) (client *minio.Client, end func(), err error) {
 	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || strings.Trim(at.Path, "/") != "" {
 		return nil, nil, Refused{fmt.Sprintf("the endpoint %q is no URL such as https://s3.example.com:9000", o.Endpoint)}
 	}
-	transport := &http.Transport{
-		Proxy:       http.ProxyFromEnvironment,
-		DialContext: o.dial,
-		// A storage that takes a request and says nothing is away, too.
-		TLSHandshakeTimeout: 5 * time.Second, ResponseHeaderTimeout: 30 * time.Second, IdleConnTimeout: 30 * time.Second,
-		MaxIdleConnsPerHost: 16, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
-	}
-	if len(o.CA) > 0 {
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(o.CA) {
-			return nil, nil, Refused{"the CA of the storage is no certificate in PEM"}
-		}
-		transport.TLSClientConfig.RootCAs = pool
+	transport, err := o.transport()
+	if err != nil {
+		return nil, nil, err
 	}
 	lookup, known := map[Addressing]minio.BucketLookupType{"": minio.BucketLookupAuto, AddressingAuto: minio.BucketLookupAuto, AddressingPath: minio.BucketLookupPath,
 		AddressingVirtual: minio.BucketLookupDNS}[o.Addressing]
@@ -105,6 +97,43 @@ func NewClient(o S3Options) (client *minio.Client, end func(), err error) {
 		return nil, nil, Refused{err.Error()}
 	}
 	return client, transport.CloseIdleConnections, nil
+}
+
+// NewHTTP returns what asks a storage for something that S3 has no word for, unsigned, whose connections the function ends. The error is a Refused.
+func NewHTTP(o S3Options) (client *http.Client, end func(), err error) {
+	transport, err := o.transport()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &http.Client{Transport: transport}, transport.CloseIdleConnections, nil
+}
+
+func (o S3Options) transport() (*http.Transport, error) {
+	transport := &http.Transport{
+		Proxy:       http.ProxyFromEnvironment,
+		DialContext: o.dial,
+		// A storage that takes a request and says nothing is away, too.
+		TLSHandshakeTimeout: 5 * time.Second, ResponseHeaderTimeout: 30 * time.Second, IdleConnTimeout: 30 * time.Second,
+		MaxIdleConnsPerHost: 16, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	if len(o.CA) > 0 {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(o.CA) {
+			return nil, Refused{"the CA of the storage is no certificate in PEM"}
+		}
+		transport.TLSClientConfig.RootCAs = pool
+	}
+	if len(o.MoreCA) > 0 {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(o.MoreCA) {
+			return nil, Refused{"the CA beside those of the system is no certificate in PEM"}
+		}
+		transport.TLSClientConfig.RootCAs = pool
+	}
+	return transport, nil
 }
 
 // Said is what a storage answered, or that it did not, in words that are the same each time. A Refused is what is not to be asked again as it is.

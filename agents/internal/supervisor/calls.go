@@ -114,6 +114,12 @@ func (s *Supervisor) onCall(call Call) answer {
 		// A call that cannot be carried out is on record, and changes nothing else.
 		intents = nil
 	}
+	if refusal == nil && call.method == methodRestart && call.plan != nil {
+		// Before it is on record: a call on record without its plan would end well with the one of before, if this process ended in between.
+		if err := s.dirs.Push(call.plan); err != nil {
+			return answer{err: err}
+		}
+	}
 	if err := s.store.Begin(call.key, call.method, call.term, intents[call.method]); err != nil {
 		return answer{err: err}
 	}
@@ -249,12 +255,6 @@ func (s *Supervisor) onStopCall(call Call) {
 }
 
 func (s *Supervisor) onRestartCall(call Call, next *planfile.Prepared) {
-	if call.plan != nil {
-		if err := s.dirs.Push(call.plan); err != nil {
-			s.finish(call.key, err)
-			return
-		}
-	}
 	s.supersede(call.key)
 	s.cancelReload(errors.New("superseded by Restart"))
 	s.next = next

@@ -3,6 +3,7 @@
 package supervisor_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,6 +52,25 @@ func TestRestartWithAPushedPlan(t *testing.T) {
 		h.mount(h.plan(3))
 		h.begin()
 		h.wantConfig(3)
+	})
+}
+
+// What cannot be put on the volume leaves no record, which the next container would take up without it.
+func TestAPlanThatCannotBePushedIsNoCall(t *testing.T) {
+	inPod(t, func(h *harness) {
+		h.begin()
+		h.settle()
+		if err := os.MkdirAll(filepath.Join(h.dirs.Run, "pushed-plan.json", "in-its-place"), 0o700); err != nil {
+			h.Fatal(err)
+		}
+		if _, err := h.sup.Call(h.Context(), supervisor.Restart("r", 0, h.plan(2))); err == nil {
+			t.Error("a plan that cannot be written is taken")
+		}
+		if key := h.status().GetLastCall().GetIdempotencyKey(); key != "" {
+			t.Errorf("call %q is on record", key)
+		}
+		h.want(running)
+		h.wantConfig(1)
 	})
 }
 

@@ -4,6 +4,7 @@ package supervisor_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/zeroinfra/agents/internal/datalock"
 	"github.com/zeroinfra/agents/internal/reaper"
 	"github.com/zeroinfra/agents/internal/supervisor"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 // withData runs a test in a pod with a data folder, which somebody else has when it begins.
@@ -134,5 +136,33 @@ func TestShutdownWhileWaitingForTheDataFolder(t *testing.T) {
 		if got := h.end(); got != 0 {
 			t.Errorf("exit code is %d", got)
 		}
+	})
+}
+
+// A process that crashed starts in the folder that it has, and takes no part in who may write by a plan of another one: what was promised is there.
+func TestAnotherDataFolderIsToldOf(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	inPod(t, func(h *harness) {
+		p := h.plan(1)
+		p.Process.Dir = first
+		h.mount(p)
+		h.begin()
+		h.settle()
+		p.Process.Dir, p.Domain, p.Writing = second, "server.shop.svc", &plan.Writing{Set: "server"}
+		h.mount(p)
+		h.launcher.last().end(reaper.Exit{Code: 1})
+		h.advance(time.Second)
+		want := fmt.Sprintf("the folder with the data is %q in the plan, and the mounted one has %q", first, second)
+		if got := h.status(); got.GetMessage() != want || got.GetPid() != 0 || h.launcher.count() != 1 {
+			t.Errorf("%d starts, status is %v; want %s", h.launcher.count(), got, want)
+		}
+		if _, _, err := h.sup.Member(); err == nil {
+			t.Error("it takes part")
+		}
+		// A plan of the folder that it has lets it start.
+		p.Process.Dir, p.Writing, p.Domain = first, nil, ""
+		h.mount(p)
+		h.advance(time.Minute)
+		h.want(running)
 	})
 }

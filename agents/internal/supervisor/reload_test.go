@@ -107,7 +107,7 @@ func TestReloadThatNeedsARestartSaysSo(t *testing.T) {
 		h.wantConfig(1)
 		h.call(supervisor.Stop("stop", 0))
 		h.call(supervisor.Reload("stopped", 0, nil))
-		h.wantOutcome("stopped", failed, "STOPPED")
+		h.wantOutcome("stopped", failed, "the process is not running: PROCESS_STATE_STOPPED; use Start or Restart")
 		// A restart would start what was stopped on purpose.
 		if got := h.status().GetLastCall().GetReason(); got != "" {
 			t.Errorf("reason is %q", got)

@@ -148,7 +148,7 @@ func (m *Member) acknowledge(pod string, term int64) (*agentv1.AcknowledgeRespon
 	acknowledged, promised := m.agent.Acknowledge(term)
 	switch now := Boottime(); {
 	case acknowledged:
-		m.asked.by(now)
+		m.asked.by(term, now)
 	case term > promised && now >= time.Duration(m.wish.id)+Period:
 		// The record says whether there is such a term. However often that is asked, it is not read more often.
 		m.wishNow(now)

@@ -246,7 +246,7 @@ func TestAFollowerTellsOfAWriterThatDoesNotAsk(t *testing.T) {
 		{15 * time.Second, false, true}, {16 * time.Second, true, true}, {20 * time.Second, true, true}, {22 * time.Second, true, false},
 	} {
 		if step.asked {
-			a.by(step.at)
+			a.by(1, step.at)
 		} else {
 			a.look(step.at)
 		}
@@ -254,6 +254,40 @@ func TestAFollowerTellsOfAWriterThatDoesNotAsk(t *testing.T) {
 			t.Errorf("at %v it is %v, want %v", step.at, a.unreachable, step.want)
 		}
 	}
+}
+
+// TestWhoIsAskedDependsOnTheWriter also when it joined a list after the record that it knows; not on the writer of a later term that has not asked it.
+func TestWhoIsAskedDependsOnTheWriter(t *testing.T) {
+	m := open(t, t.TempDir())
+	other := permission.Member{Name: "set-9", Identity: "x"}
+	alone := func(term int64) permission.Record {
+		return permission.Record{Term: term, Primary: &other, List: permission.List{Version: term, Members: []permission.Member{other}}}
+	}
+	wants := func(what string, want bool) {
+		t.Helper()
+		defer m.lock()()
+		if got := m.depends(); got != want {
+			t.Errorf("%s it depends on the writer: %v, want %v", what, got, want)
+		}
+	}
+	learns := func(record permission.Record) {
+		t.Helper()
+		if _, err := m.Learn(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	learns(alone(1))
+	wants("in no list", false)
+	if answer, err := m.Acknowledge(t.Context(), other.Name, 1); err != nil || !answer.GetAcknowledged() {
+		t.Fatalf("it answers %v, %v", answer, err)
+	}
+	wants("once it was asked", true)
+	learns(alone(2))
+	wants("in another term", false)
+	listed := alone(3)
+	listed.List.Members = append(listed.List.Members, permission.Member{Name: m.Pod, Identity: m.memory.Identity})
+	learns(listed)
+	wants("in the list", true)
 }
 
 func TestNewerRecords(t *testing.T) {

@@ -96,10 +96,11 @@ func (m *Member) begin() (*permission.Round, time.Duration) {
 	return round, wait
 }
 
-// depends says whether another member should ask this one.
+// depends says whether another member should ask this one: it is in the list that is known here, or the writer of this term has asked it before. Who joins a list
+// is not told of that, since the writer asks all that are in its own.
 func (m *Member) depends() bool {
 	record, self := m.memory.Record, permission.Member{Name: m.Pod, Identity: m.memory.Identity}
-	return record.Primary != nil && *record.Primary != self && record.Term == m.agent.State().Promised && record.List.Has(self)
+	return record.Primary != nil && *record.Primary != self && record.Term == m.agent.State().Promised && (record.List.Has(self) || m.asked.term == record.Term)
 }
 
 // round asks all others at once, and for a read where they do not all answer.

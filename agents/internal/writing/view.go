@@ -111,8 +111,9 @@ const unaskedFor = 3 * time.Second
 
 // asked is what a member knows of the rounds of the writer.
 type asked struct {
-	// last is when the writer asked; zero when it never did.
+	// last is when the writer asked, and term the one that it asked for; zero when it never did.
 	last time.Duration
+	term int64
 	// since is when the present writer became known here.
 	since time.Duration
 	// heard says that the record was heard of since the agent was started.
@@ -121,11 +122,11 @@ type asked struct {
 	unreachable bool
 }
 
-func (a *asked) by(now time.Duration) {
+func (a *asked) by(term int64, now time.Duration) {
 	if a.last != 0 && now-a.last < unaskedFor && now > a.last {
 		a.unreachable = false
 	}
-	a.last = now
+	a.last, a.term = now, term
 }
 
 func (a *asked) named(now time.Duration) { a.since, a.unreachable = now, false }

@@ -92,8 +92,8 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists(name, name.startsWith('hba.'))",message="set spec.hba in place of parameters hba.*"
 	// +kubebuilder:validation:XValidation:rule="!('ssl' in self)",message="set spec.tls.enabled in place of the parameter ssl"
 	Parameters platformv1.Parameters `json:"parameters,omitempty"`
-	// archive has the primary keep its write-ahead log in a bucket, for restores to any point in time. The condition Archiving says how that goes.
-	// Turning it on or off replaces the pods.
+	// archive has the primary keep its write-ahead log in a BackupRepository or in a bucket, for restores to any point in time. The condition Archiving says how that goes.
+	// Turning it on or off, or another volume, replaces the pods.
 	// +optional
 	Archive *PostgreSQLArchive `json:"archive,omitempty"`
 	// service says how clients reach PostgreSQL: the Service of the primary, and that of the replicas. Default: of type ClusterIP.
@@ -139,13 +139,13 @@ type PostgreSQLSpec struct {
 	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	platformv1.Keeping `json:",inline"`
 	// restoreFrom has the data begin with that of a Backup, of the same namespace and major version, which is waited for. Immutable. The password of the superuser and those of roles with passwordFrom are those of this object; roles and databases that the Backup has and this object lists are taken over as with adopt.
-	// With target it goes on from there to a point in time, by the archive of the PostgreSQL that was backed up: its parameters archive.endpoint, archive.bucket, archive.prefix (default <namespace>/<Application> of the Backup), archive.region, archive.addressing and archive.accessKey, and its credentials archive, the secret key, and archive-ca. An archive of this object's own needs another place.
+	// With target it goes on from there to a point in time, by the archive of the PostgreSQL that was backed up: its parameters archive.endpoint, archive.bucket, archive.prefix (default <namespace>/<Application> of the Backup), archive.region, archive.addressing and archive.accessKey, and its credentials archive, the secret key, and archive-ca; or by target.repositoryRef, the BackupRepository of that archive. This object's own archive can be in the same place: its log goes into a folder of its own there.
 	// +optional
 	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin postgresql that runs this instance. Immutable but through an Operation of template
-	// UpgradeApp. Default 1.2.0.
+	// UpgradeApp. Default 1.4.0.
 	// +optional
-	// +kubebuilder:default="1.2.0"
+	// +kubebuilder:default="1.4.0"
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	PluginVersion string `json:"pluginVersion,omitempty"`

@@ -34,6 +34,14 @@ func TestCreatePostgreSQL(t *testing.T) {
 		"target without a time":          {"b", `restoreFrom: {backup: b, target: {parameters: {archive.bucket: logs}}}`, "spec.restoreFrom.target.time"},
 		"the archive that it comes from": {"from-here", `{archive: {endpoint: "http://s3:9000", bucket: logs, prefix: a/b, accessKey: app, secretKeyFrom: {name: x}}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", parameters: {archive.endpoint: "http://s3:9000", archive.bucket: logs, archive.prefix: a/b}}}}`, ""},
 		"another archive":                {"q", `{archive: {endpoint: "http://s3:9000", bucket: logs, prefix: a/c, accessKey: app, secretKeyFrom: {name: x}}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", parameters: {archive.endpoint: "http://s3:9000", archive.bucket: logs, archive.prefix: a/b}}}}`, ""},
+		"archive in a repository":        {"k", `{archive: {repositoryRef: {name: store}, timeout: 1m}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", repositoryRef: {name: store}}}}`, ""},
+		"archive nowhere":                {"b", `archive: {timeout: 1m}`, "exactly one of archive.repositoryRef and archive.bucket"},
+		"archive in two places":          {"b", `archive: {repositoryRef: {name: store}, endpoint: "http://s3:9000", bucket: logs, accessKey: app, secretKeyFrom: {name: x}}`, "exactly one of archive.repositoryRef and archive.bucket"},
+		"repository and more":            {"b", `archive: {repositoryRef: {name: store}, addressing: Path}`, "are for archive.bucket"},
+		"repository and a CA":            {"b", `archive: {repositoryRef: {name: store}, caFrom: {name: x}}`, "are for archive.bucket"},
+		"repository without a name":      {"b", `archive: {repositoryRef: {}}`, "spec.archive.repositoryRef.name"},
+		"bucket without an account":      {"b", `archive: {endpoint: "http://s3:9000", bucket: logs}`, "archive.bucket needs archive.endpoint, archive.accessKey and archive.secretKeyFrom"},
+		"bucket without an endpoint":     {"b", `archive: {bucket: logs, accessKey: app, secretKeyFrom: {name: x}}`, "archive.bucket needs archive.endpoint, archive.accessKey and archive.secretKeyFrom"},
 		"name of 28":                     {strings.Repeat("a", 28), ``, "at most 27 characters"},
 		"name with a dot":                {"a.b", ``, "cannot hold a dot"},
 		"no major version":               {"b", `version: "17.2"`, "spec.version"},
@@ -254,7 +262,7 @@ func TestDefaultsOfPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, role, database := got.Spec, got.Spec.Roles[0], got.Spec.Databases[0]
-	if spec.Storage.Size.String() != "5Gi" || spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.2.0" || spec.Replicas != 0 || !*spec.Running {
+	if spec.Storage.Size.String() != "5Gi" || spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.4.0" || spec.Replicas != 0 || !*spec.Running {
 		t.Errorf("the defaults are %+v", spec)
 	}
 	if s := spec.Synchronous; s.Method != databasev1.SynchronousAny || s.Shortage != platformv1.ShortageWait || s.Replicas != nil {

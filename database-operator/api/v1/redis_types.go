@@ -35,7 +35,7 @@ type RedisSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
 	Replicas *int32 `json:"replicas,omitempty"`
-	// failover says when a replica takes over. Default: Auto, after 2s.
+	// failover says when a replica takes over. Default: Auto, after 1s.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
 	// sentinel has Redis Sentinel elect the primary, in place of the engine, for clients that ask Sentinels who it is. Needs replicas; decided
@@ -136,9 +136,9 @@ type RedisSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.target)",message="restoreFrom.target is a point in time, which is reached by an archived log, and Redis has none: leave it out"
 	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin redis that runs this server. Immutable but through an Operation of template
-	// UpgradeApp. Default 1.2.0.
+	// UpgradeApp. Default 1.4.0.
 	// +optional
-	// +kubebuilder:default="1.2.0"
+	// +kubebuilder:default="1.4.0"
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	PluginVersion string `json:"pluginVersion,omitempty"`

@@ -21,7 +21,7 @@ type Failover struct {
 	// +optional
 	Mode platformv1.FailoverMode `json:"mode,omitempty"`
 	// after is how long the process of the primary may be down before a replica takes over, between 1s and 10m; it is started again in
-	// place meanwhile. Default 2s.
+	// place meanwhile. Default 1s for a Redis, 2s for a PostgreSQL.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20

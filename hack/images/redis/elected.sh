@@ -11,11 +11,12 @@
 #
 # Environment: SELF, the DNS name of this pod (not for elect); SENTINELS, all that there may be; SENTINEL_PASSWORD, of the user that Sentinels and replicas
 # are; REDISCLI_AUTH, of the user default. For sentinel also PEERS, the Sentinels that are wanted, MEMBERS, all
-# that there may be, and QUORUM; for start FIRST, the member that begins, and PRIORITY of a replica that can be elected.
+# that there may be, and QUORUM; for start FIRST, the member that begins, and PRIORITY of a replica that can be elected. Both passwords are shown to others;
+# what is accepted beside them is read below /zeroinfra/secrets when a process starts.
 set -eu
 umask 077
 
-name=mymaster config=/zeroinfra/config data=/data port=6379 sentinelPort=26379
+name=mymaster config=/zeroinfra/config secrets=/zeroinfra/secrets data=/data port=6379 sentinelPort=26379
 TLS=
 [ ! -e /zeroinfra/certs/ca.crt ] || TLS="--tls --cacert /zeroinfra/certs/ca.crt"
 # The data of the instance is on this volume: without it, nothing here may ever become the primary.
@@ -64,8 +65,13 @@ others() {
   done | grep -q one
 }
 
-# acl prints the line of a user with a password.
-acl() { printf 'user %s reset on #%s %s\n' "$1" "$(printf %s "$2" | sha256sum | cut -d' ' -f1)" "$3"; }
+# acl prints the line of a user with a password, and with what its credential, which has the same name, is to be accepted with beside it, where that is mounted.
+# Both files are of one state of the mount, which may be newer than the password here; whether there is such a thing is asked of the mount, which always has
+# a whole state. A folder that is being removed cannot be read: the start fails then, and is tried again.
+acl() {
+  mounted=$(cd -P "$secrets/$1" && { [ ! -e "$secrets/$1/also" ] || sha256sum password also; })
+  printf 'user %s reset on #%s %s %s\n' "$1" "$(printf %s "$2" | sha256sum | cut -d' ' -f1)" "$(printf %s "$mounted" | awk '{ printf "#%s ", $1 }')" "$3"
+}
 
 # field prints a field of INFO that it reads.
 field() { tr -d '\r' | awk -F: -v name="$1" '$1 == name { print $2; exit }'; }
@@ -99,7 +105,9 @@ eligible() {
 start() {
   mkdir -p $config/users
   # All that Sentinels and replicas do. A password of users that changes is none of theirs.
-  acl sentinel "$SENTINEL_PASSWORD" '&* -@all +multi +exec +slaveof +replicaof +ping +role +info +subscribe +publish +config|rewrite +client|setname +client|kill +script|kill +psync +replconf' >$config/users/sentinel.conf
+  { acl sentinel "$SENTINEL_PASSWORD" '&* -@all +multi +exec +slaveof +replicaof +ping +role +info +subscribe +publish +config|rewrite +client|setname +client|kill +script|kill +psync +replconf'
+    acl default "$REDISCLI_AUTH" '~* &* +@all'
+  } >$config/users/sentinel.conf
   waited=0
   while :; do
     answers=$(askAll $SENTINELS)

@@ -25,11 +25,15 @@ const (
 	CredentialsPath = "/zeroinfra/repository/credentials"
 	// KeyPath is the file with the passphrase of an encrypted repository.
 	KeyPath = "/zeroinfra/repository/key/passphrase"
+	// User is the user and the group of all movers, and the group that shares the volume of a repository with them.
+	User = 65532
 	// VolumePath is where a repository that is a volume is mounted.
 	VolumePath = "/zeroinfra/repository/volume"
-	// FormatVersion of Manifest that is written where there are streams; a reader refuses a higher one.
-	FormatVersion = 2
-	// PlainFormatVersion is that of a Manifest without streams, so that older readers know it.
+	// FormatVersion of Manifest is the highest that is written; a reader refuses a higher one.
+	FormatVersion = FilesFormatVersion
+	// StreamsFormatVersion is that of a Manifest with streams.
+	StreamsFormatVersion = 2
+	// PlainFormatVersion is that of a Manifest with neither streams nor objects, so that older readers know it.
 	PlainFormatVersion = 1
 	// MinPassphrase is how many bytes the passphrase of an encrypted repository has at least: its key is derived at a cost that fits into a pod.
 	MinPassphrase = 16
@@ -47,6 +51,8 @@ const (
 	VerbBackup Verb = "backup"
 	// VerbRestore reads a backup, checks it against its manifest, and gives it to a command's standard input.
 	VerbRestore Verb = "restore"
+	// VerbAdopt runs a command in the folder of a volume that was made of a snapshot, which takes out what was of the former member alone.
+	VerbAdopt Verb = "adopt"
 	// VerbInspect reads the manifest, and with Verify all of the data, and says whether it is as it was written.
 	VerbInspect Verb = "inspect"
 	// VerbDelete removes a backup: the manifest first. One that is not there counts as removed.
@@ -62,7 +68,7 @@ type Plan struct {
 	Verb       Verb       `json:"verb"`
 	Repository Repository `json:"repository"`
 	Backup     *Backup    `json:"backup,omitempty"`
-	// Command is that of VerbBackup or VerbRestore; its environment is that of the container.
+	// Command is that of VerbBackup, VerbRestore or VerbAdopt; its environment is that of the container.
 	Command []string `json:"command,omitempty"`
 	// Facts is run after Command of a backup has ended well: lines "key=value" of its standard output become Result.Facts, such as the
 	// timeline and the position in the log.
@@ -72,8 +78,14 @@ type Plan struct {
 	// Steady, of VerbBackup with Streams, is run before the first and after the last of them. It refuses by an exit code that is not 0, and what it writes
 	// must be the same both times: lines "key=value" or "key.<name of a stream>=value", which become facts of the backup or of that stream.
 	Steady []string `json:"steady,omitempty"`
-	// Into is the volume that VerbRestore fills; without it the command alone knows where the data goes.
+	// Objects has VerbBackup and VerbRestore carry the objects of a storage; there is no Command then.
+	Objects *Objects `json:"objects,omitempty"`
+	// Files has VerbBackup and VerbRestore carry files by restic, and VerbDelete remove them; there is no Command then.
+	Files *Files `json:"files,omitempty"`
+	// Into is the volume that VerbRestore fills, or that VerbAdopt works on; without it the command alone knows where the data goes.
 	Into *Into `json:"into,omitempty"`
+	// Known are the facts of the backup, for VerbAdopt: a snapshot has no manifest.
+	Known map[string]string `json:"known,omitempty"`
 	// Verify has VerbInspect read all of the data.
 	Verify bool `json:"verify,omitempty"`
 	// Catalogue is what VerbList and VerbRecall compare what is there with; without it everything is told.
@@ -90,9 +102,12 @@ type Stream struct {
 	Env []string `json:"env,omitempty"`
 }
 
-// FactPrefix begins the names of the variables by which the command of VerbRestore is told the facts of the backup, those of its stream above all.
+// FactPrefix begins the names of the variables by which the command of VerbRestore or VerbAdopt is told the facts of the backup, those of its stream above all.
 // What in the name of a fact is no letter and no digit is an underscore there.
 const FactPrefix = "FACT_"
+
+// OwnPrefix begins the names of what agents keep on a volume beside the data: who the member is, what it promised, and that it was restored.
+const OwnPrefix = ".zeroinfra."
 
 // Into is a volume that is filled once. The command runs in an empty folder on it, and all that it leaves there is moved into Folder when it has ended
 // well and the data was what the manifest says; RestoredName comes last.
@@ -202,6 +217,10 @@ type Manifest struct {
 	Facts     map[string]string `json:"facts,omitempty"`
 	// Streams in the order in which they were taken, which is that of their parts; none where the data is one stream.
 	Streams []StreamManifest `json:"streams,omitempty"`
+	// Objects is there where the data is a listing of objects; RawSize and RawSHA256 are of the listing then.
+	Objects *ObjectsManifest `json:"objects,omitempty"`
+	// Files is there where the data is files, which are in a repository of restic; there are no parts then, and RawSize is that of all files.
+	Files *FilesManifest `json:"files,omitempty"`
 }
 
 // StreamManifest is what one stream is.
@@ -229,7 +248,8 @@ type Result struct {
 	// Reason is empty when all went well, else one of the Reasons; Message is a sentence for a person.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Digest is the SHA-256 of the manifest, as sha256:<hex>. Size is how many bytes are kept, and RawSize how many the command wrote.
+	// Digest is the SHA-256 of the manifest, as sha256:<hex>. Size is how many bytes are kept, and RawSize how many the command wrote; of objects they are
+	// what this backup has added, and the size of all that it has.
 	Digest  string `json:"digest,omitempty"`
 	Size    int64  `json:"size,omitempty"`
 	RawSize int64  `json:"rawSize,omitempty"`

@@ -31,6 +31,8 @@ type Record struct {
 	RawSize int64             `json:"rawSize"`
 	Facts   map[string]string `json:"facts,omitempty"`
 	Streams map[string]int64  `json:"streams,omitempty"`
+	// Files says that restic keeps it.
+	Files bool `json:"files,omitempty"`
 	// Compression is that of the manifest.
 	Compression string `json:"compression"`
 	// StartTime and EndTime of the attempt that made it.

@@ -34,6 +34,9 @@ var driverKinds = map[string]map[string]EntityKind{
 		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy", "lifecycle", "quota"}},
 		// What users may be allowed, by name.
 		"policy": {Parameters: []string{"document"}},
+		// <bucket>/<rule>. Its password is the secret key of an account at the target.
+		"replication": {Parameters: []string{"endpoint", "target-bucket", "access-key", "prefix", "delete-markers", "deletes", "existing-objects", "bandwidth", "synchronous"},
+			Password: true},
 		// Its name is the access key, and its password the secret key.
 		"user": {Parameters: []string{"enabled", "policies"}, Password: true},
 	},
@@ -90,7 +93,8 @@ type Driver struct {
 	Username string `json:"username,omitempty"`
 	// Account is the name that the driver logs in as, where that is kept like a password; it takes the place of Username.
 	Account *SecretRef `json:"account,omitempty"`
-	// CA that the certificate of what Settings name leads to, as PEM; those of the image when nil.
+	// CA that the certificate of what Settings name leads to, as PEM; those of the image when nil. For ProtocolMinIO it is that of targets of replication,
+	// beside those of the image.
 	CA *SecretRef `json:"ca,omitempty"`
 	// Password of that user.
 	Password *SecretRef `json:"password,omitempty"`

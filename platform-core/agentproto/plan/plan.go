@@ -29,6 +29,8 @@ const (
 	SecretsDir = "/zeroinfra/secrets"
 	// RevisionFile changes with the password beside it and gives nothing of it away.
 	RevisionFile = "revision"
+	// ArchiveDir is where the volume of a BackupRepository is mounted that the process keeps its archive on.
+	ArchiveDir = "/zeroinfra/archive"
 	// TLSDir holds the agent's server certificate: tls.crt, tls.key and ca.crt, replaced when renewed.
 	TLSDir = "/zeroinfra/tls"
 

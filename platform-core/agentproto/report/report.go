@@ -57,7 +57,7 @@ type Report struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 	// Member is the pod's part in who may write; nil where the plan has no Writing, and until its data folder was read.
 	Member *Member `json:"member,omitempty"`
-	// WriterUnreachable says that a writer is named in a list with this pod and has not asked it for its acknowledgement for 3 s.
+	// WriterUnreachable says that a writer that is named in a list with this pod, or has asked it before, has not asked it for its acknowledgement for 3 s.
 	// It stays until the writer has asked for a while again.
 	WriterUnreachable bool `json:"writerUnreachable,omitempty"`
 }

@@ -152,6 +152,65 @@ func (ProcessState) EnumDescriptor() ([]byte, []int) {
 	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{1}
 }
 
+// HoldPhase is where a hold stands.
+type HoldPhase int32
+
+const (
+	HoldPhase_HOLD_PHASE_UNSPECIFIED HoldPhase = 0
+	// FREEZING: the action that begins it runs.
+	HoldPhase_HOLD_PHASE_FREEZING HoldPhase = 1
+	HoldPhase_HOLD_PHASE_HELD     HoldPhase = 2
+	// RELEASED: it was on until Release ended it.
+	HoldPhase_HOLD_PHASE_RELEASED HoldPhase = 3
+	// LOST: it never was on, or ended before Release; message says why.
+	HoldPhase_HOLD_PHASE_LOST HoldPhase = 4
+)
+
+// Enum value maps for HoldPhase.
+var (
+	HoldPhase_name = map[int32]string{
+		0: "HOLD_PHASE_UNSPECIFIED",
+		1: "HOLD_PHASE_FREEZING",
+		2: "HOLD_PHASE_HELD",
+		3: "HOLD_PHASE_RELEASED",
+		4: "HOLD_PHASE_LOST",
+	}
+	HoldPhase_value = map[string]int32{
+		"HOLD_PHASE_UNSPECIFIED": 0,
+		"HOLD_PHASE_FREEZING":    1,
+		"HOLD_PHASE_HELD":        2,
+		"HOLD_PHASE_RELEASED":    3,
+		"HOLD_PHASE_LOST":        4,
+	}
+)
+
+func (x HoldPhase) Enum() *HoldPhase {
+	p := new(HoldPhase)
+	*p = x
+	return p
+}
+
+func (x HoldPhase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HoldPhase) Descriptor() protoreflect.EnumDescriptor {
+	return file_agentproto_v1_agent_proto_enumTypes[2].Descriptor()
+}
+
+func (HoldPhase) Type() protoreflect.EnumType {
+	return &file_agentproto_v1_agent_proto_enumTypes[2]
+}
+
+func (x HoldPhase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HoldPhase.Descriptor instead.
+func (HoldPhase) EnumDescriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{2}
+}
+
 // EntityIntent is what is to become of an object.
 type EntityIntent int32
 
@@ -189,11 +248,11 @@ func (x EntityIntent) String() string {
 }
 
 func (EntityIntent) Descriptor() protoreflect.EnumDescriptor {
-	return file_agentproto_v1_agent_proto_enumTypes[2].Descriptor()
+	return file_agentproto_v1_agent_proto_enumTypes[3].Descriptor()
 }
 
 func (EntityIntent) Type() protoreflect.EnumType {
-	return &file_agentproto_v1_agent_proto_enumTypes[2]
+	return &file_agentproto_v1_agent_proto_enumTypes[3]
 }
 
 func (x EntityIntent) Number() protoreflect.EnumNumber {
@@ -202,7 +261,7 @@ func (x EntityIntent) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EntityIntent.Descriptor instead.
 func (EntityIntent) EnumDescriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{2}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{3}
 }
 
 // ProcessCapabilities are what an agent can that came after the first version.
@@ -1829,7 +1888,7 @@ type MemberReport struct {
 	Term        int64                  `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
 	ListVersion int64                  `protobuf:"varint,4,opt,name=list_version,json=listVersion,proto3" json:"list_version,omitempty"`
 	Writing     bool                   `protobuf:"varint,5,opt,name=writing,proto3" json:"writing,omitempty"`
-	// writer_unreachable: a writer is named in a list with this member, and did not ask it for 3 s.
+	// writer_unreachable: a writer that is named in a list with this member, or has asked it before, did not ask it for 3 s.
 	WriterUnreachable bool `protobuf:"varint,6,opt,name=writer_unreachable,json=writerUnreachable,proto3" json:"writer_unreachable,omitempty"`
 	// primary as in MemberStatus.
 	Primary       string `protobuf:"bytes,7,opt,name=primary,proto3" json:"primary,omitempty"`
@@ -1916,6 +1975,195 @@ func (x *MemberReport) GetPrimary() string {
 	return ""
 }
 
+type HoldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// header names the hold by its key.
+	Header *CallHeader `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	// freeze is the action that begins it. It takes no parameters.
+	Freeze string `protobuf:"bytes,2,opt,name=freeze,proto3" json:"freeze,omitempty"`
+	// thaw is the action that ends it, run until it succeeds; empty where there is nothing to be undone. It takes no parameters.
+	Thaw string `protobuf:"bytes,3,opt,name=thaw,proto3" json:"thaw,omitempty"`
+	// lease_ms is for how long the hold lasts from this call on, unless it is called again: from a second to two minutes.
+	LeaseMs       int64 `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldRequest) Reset() {
+	*x = HoldRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldRequest) ProtoMessage() {}
+
+func (x *HoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
+func (*HoldRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *HoldRequest) GetHeader() *CallHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *HoldRequest) GetFreeze() string {
+	if x != nil {
+		return x.Freeze
+	}
+	return ""
+}
+
+func (x *HoldRequest) GetThaw() string {
+	if x != nil {
+		return x.Thaw
+	}
+	return ""
+}
+
+func (x *HoldRequest) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+type ReleaseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// header names the hold by its key.
+	Header        *CallHeader `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ReleaseRequest) GetHeader() *CallHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+// HoldStatus says how a hold stands.
+type HoldStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Phase HoldPhase              `protobuf:"varint,1,opt,name=phase,proto3,enum=zeroinfra.agent.v1.HoldPhase" json:"phase,omitempty"`
+	// thawed: what the hold had done is undone.
+	Thawed bool `protobuf:"varint,2,opt,name=thawed,proto3" json:"thawed,omitempty"`
+	// message says why it was lost, or why it cannot be undone yet.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// outputs of the action that began it.
+	Outputs       map[string]string `protobuf:"bytes,4,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldStatus) Reset() {
+	*x = HoldStatus{}
+	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldStatus) ProtoMessage() {}
+
+func (x *HoldStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldStatus.ProtoReflect.Descriptor instead.
+func (*HoldStatus) Descriptor() ([]byte, []int) {
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *HoldStatus) GetPhase() HoldPhase {
+	if x != nil {
+		return x.Phase
+	}
+	return HoldPhase_HOLD_PHASE_UNSPECIFIED
+}
+
+func (x *HoldStatus) GetThawed() bool {
+	if x != nil {
+		return x.Thawed
+	}
+	return false
+}
+
+func (x *HoldStatus) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *HoldStatus) GetOutputs() map[string]string {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
 type CapabilitiesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1924,7 +2172,7 @@ type CapabilitiesRequest struct {
 
 func (x *CapabilitiesRequest) Reset() {
 	*x = CapabilitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2184,7 @@ func (x *CapabilitiesRequest) String() string {
 func (*CapabilitiesRequest) ProtoMessage() {}
 
 func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[28]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2197,7 @@ func (x *CapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*CapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 type CapabilitiesResponse struct {
@@ -1961,14 +2209,18 @@ type CapabilitiesResponse struct {
 	// entity_types in order: those of objects that can be observed and changed.
 	EntityTypes []string `protobuf:"bytes,3,rep,name=entity_types,json=entityTypes,proto3" json:"entity_types,omitempty"`
 	// protocol that a driver of the agent speaks with the middleware, for example redis; empty where there is none.
-	Protocol      string `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Protocol string `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// names, in order, of what this agent can that came after the first version. One that a client does not know means nothing to it:
+	//
+	//	hold: Hold and Release are served.
+	Names         []string `protobuf:"bytes,5,rep,name=names,proto3" json:"names,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CapabilitiesResponse) Reset() {
 	*x = CapabilitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2232,7 @@ func (x *CapabilitiesResponse) String() string {
 func (*CapabilitiesResponse) ProtoMessage() {}
 
 func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[29]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2245,7 @@ func (x *CapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*CapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CapabilitiesResponse) GetActions() []*ActionInfo {
@@ -2024,6 +2276,13 @@ func (x *CapabilitiesResponse) GetProtocol() string {
 	return ""
 }
 
+func (x *CapabilitiesResponse) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
 // ActionInfo is one declared action.
 type ActionInfo struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -2041,7 +2300,7 @@ type ActionInfo struct {
 
 func (x *ActionInfo) Reset() {
 	*x = ActionInfo{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2312,7 @@ func (x *ActionInfo) String() string {
 func (*ActionInfo) ProtoMessage() {}
 
 func (x *ActionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[30]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2325,7 @@ func (x *ActionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionInfo.ProtoReflect.Descriptor instead.
 func (*ActionInfo) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ActionInfo) GetName() string {
@@ -2119,7 +2378,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +2390,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[31]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +2403,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RunRequest) GetHeader() *CallHeader {
@@ -2189,7 +2448,7 @@ type RunUpdate struct {
 
 func (x *RunUpdate) Reset() {
 	*x = RunUpdate{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2460,7 @@ func (x *RunUpdate) String() string {
 func (*RunUpdate) ProtoMessage() {}
 
 func (x *RunUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[32]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2473,7 @@ func (x *RunUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunUpdate.ProtoReflect.Descriptor instead.
 func (*RunUpdate) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RunUpdate) GetUpdate() isRunUpdate_Update {
@@ -2271,7 +2530,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2542,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[33]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2555,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Output) GetStdout() []byte {
@@ -2325,7 +2584,7 @@ type ActionRecord struct {
 
 func (x *ActionRecord) Reset() {
 	*x = ActionRecord{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2596,7 @@ func (x *ActionRecord) String() string {
 func (*ActionRecord) ProtoMessage() {}
 
 func (x *ActionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[34]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2609,7 @@ func (x *ActionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionRecord.ProtoReflect.Descriptor instead.
 func (*ActionRecord) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ActionRecord) GetRecord() *CallRecord {
@@ -2379,7 +2638,7 @@ type ObserveEntitiesRequest struct {
 
 func (x *ObserveEntitiesRequest) Reset() {
 	*x = ObserveEntitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2650,7 @@ func (x *ObserveEntitiesRequest) String() string {
 func (*ObserveEntitiesRequest) ProtoMessage() {}
 
 func (x *ObserveEntitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[35]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2663,7 @@ func (x *ObserveEntitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveEntitiesRequest.ProtoReflect.Descriptor instead.
 func (*ObserveEntitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ObserveEntitiesRequest) GetType() string {
@@ -2434,7 +2693,7 @@ type EntityQuery struct {
 
 func (x *EntityQuery) Reset() {
 	*x = EntityQuery{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2705,7 @@ func (x *EntityQuery) String() string {
 func (*EntityQuery) ProtoMessage() {}
 
 func (x *EntityQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[36]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2718,7 @@ func (x *EntityQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityQuery.ProtoReflect.Descriptor instead.
 func (*EntityQuery) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EntityQuery) GetName() string {
@@ -2486,7 +2745,7 @@ type ObserveEntitiesResponse struct {
 
 func (x *ObserveEntitiesResponse) Reset() {
 	*x = ObserveEntitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2757,7 @@ func (x *ObserveEntitiesResponse) String() string {
 func (*ObserveEntitiesResponse) ProtoMessage() {}
 
 func (x *ObserveEntitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[37]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2770,7 @@ func (x *ObserveEntitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveEntitiesResponse.ProtoReflect.Descriptor instead.
 func (*ObserveEntitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ObserveEntitiesResponse) GetEntities() []*EntityState {
@@ -2529,13 +2788,15 @@ type EntityState struct {
 	Parameters map[string]string `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// other_password says that the object has another password than the one that was sent.
 	OtherPassword bool `protobuf:"varint,3,opt,name=other_password,json=otherPassword,proto3" json:"other_password,omitempty"`
+	// facts by name are what else the middleware tells of the object, such as counts. They are for people: they are compared with nothing.
+	Facts         map[string]string `protobuf:"bytes,4,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EntityState) Reset() {
 	*x = EntityState{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2808,7 @@ func (x *EntityState) String() string {
 func (*EntityState) ProtoMessage() {}
 
 func (x *EntityState) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[38]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2821,7 @@ func (x *EntityState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityState.ProtoReflect.Descriptor instead.
 func (*EntityState) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *EntityState) GetName() string {
@@ -2584,6 +2845,13 @@ func (x *EntityState) GetOtherPassword() bool {
 	return false
 }
 
+func (x *EntityState) GetFacts() map[string]string {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
 type ChangeEntitiesRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Header *CallHeader            `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
@@ -2597,7 +2865,7 @@ type ChangeEntitiesRequest struct {
 
 func (x *ChangeEntitiesRequest) Reset() {
 	*x = ChangeEntitiesRequest{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[39]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2877,7 @@ func (x *ChangeEntitiesRequest) String() string {
 func (*ChangeEntitiesRequest) ProtoMessage() {}
 
 func (x *ChangeEntitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[39]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2890,7 @@ func (x *ChangeEntitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEntitiesRequest.ProtoReflect.Descriptor instead.
 func (*ChangeEntitiesRequest) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ChangeEntitiesRequest) GetHeader() *CallHeader {
@@ -2661,7 +2929,7 @@ type EntityChange struct {
 
 func (x *EntityChange) Reset() {
 	*x = EntityChange{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[40]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2941,7 @@ func (x *EntityChange) String() string {
 func (*EntityChange) ProtoMessage() {}
 
 func (x *EntityChange) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[40]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2954,7 @@ func (x *EntityChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntityChange.ProtoReflect.Descriptor instead.
 func (*EntityChange) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *EntityChange) GetName() string {
@@ -2728,7 +2996,7 @@ type ChangeEntitiesResponse struct {
 
 func (x *ChangeEntitiesResponse) Reset() {
 	*x = ChangeEntitiesResponse{}
-	mi := &file_agentproto_v1_agent_proto_msgTypes[41]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2740,7 +3008,7 @@ func (x *ChangeEntitiesResponse) String() string {
 func (*ChangeEntitiesResponse) ProtoMessage() {}
 
 func (x *ChangeEntitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agentproto_v1_agent_proto_msgTypes[41]
+	mi := &file_agentproto_v1_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2753,7 +3021,7 @@ func (x *ChangeEntitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEntitiesResponse.ProtoReflect.Descriptor instead.
 func (*ChangeEntitiesResponse) Descriptor() ([]byte, []int) {
-	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_agentproto_v1_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ChangeEntitiesResponse) GetCall() *CallRecord {
@@ -2886,13 +3154,30 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\flist_version\x18\x04 \x01(\x03R\vlistVersion\x12\x18\n" +
 	"\awriting\x18\x05 \x01(\bR\awriting\x12-\n" +
 	"\x12writer_unreachable\x18\x06 \x01(\bR\x11writerUnreachable\x12\x18\n" +
-	"\aprimary\x18\a \x01(\tR\aprimary\"\x15\n" +
-	"\x13CapabilitiesRequest\"\xa9\x01\n" +
+	"\aprimary\x18\a \x01(\tR\aprimary\"\x8c\x01\n" +
+	"\vHoldRequest\x126\n" +
+	"\x06header\x18\x01 \x01(\v2\x1e.zeroinfra.agent.v1.CallHeaderR\x06header\x12\x16\n" +
+	"\x06freeze\x18\x02 \x01(\tR\x06freeze\x12\x12\n" +
+	"\x04thaw\x18\x03 \x01(\tR\x04thaw\x12\x19\n" +
+	"\blease_ms\x18\x04 \x01(\x03R\aleaseMs\"H\n" +
+	"\x0eReleaseRequest\x126\n" +
+	"\x06header\x18\x01 \x01(\v2\x1e.zeroinfra.agent.v1.CallHeaderR\x06header\"\xf6\x01\n" +
+	"\n" +
+	"HoldStatus\x123\n" +
+	"\x05phase\x18\x01 \x01(\x0e2\x1d.zeroinfra.agent.v1.HoldPhaseR\x05phase\x12\x16\n" +
+	"\x06thawed\x18\x02 \x01(\bR\x06thawed\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12E\n" +
+	"\aoutputs\x18\x04 \x03(\v2+.zeroinfra.agent.v1.HoldStatus.OutputsEntryR\aoutputs\x1a:\n" +
+	"\fOutputsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x15\n" +
+	"\x13CapabilitiesRequest\"\xbf\x01\n" +
 	"\x14CapabilitiesResponse\x128\n" +
 	"\aactions\x18\x01 \x03(\v2\x1e.zeroinfra.agent.v1.ActionInfoR\aactions\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12!\n" +
 	"\fentity_types\x18\x03 \x03(\tR\ventityTypes\x12\x1a\n" +
-	"\bprotocol\x18\x04 \x01(\tR\bprotocol\"\xa5\x01\n" +
+	"\bprotocol\x18\x04 \x01(\tR\bprotocol\x12\x14\n" +
+	"\x05names\x18\x05 \x03(\tR\x05names\"\xa5\x01\n" +
 	"\n" +
 	"ActionInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2934,14 +3219,19 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\"V\n" +
 	"\x17ObserveEntitiesResponse\x12;\n" +
-	"\bentities\x18\x01 \x03(\v2\x1f.zeroinfra.agent.v1.EntityStateR\bentities\"\xd8\x01\n" +
+	"\bentities\x18\x01 \x03(\v2\x1f.zeroinfra.agent.v1.EntityStateR\bentities\"\xd4\x02\n" +
 	"\vEntityState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12O\n" +
 	"\n" +
 	"parameters\x18\x02 \x03(\v2/.zeroinfra.agent.v1.EntityState.ParametersEntryR\n" +
 	"parameters\x12%\n" +
-	"\x0eother_password\x18\x03 \x01(\bR\rotherPassword\x1a=\n" +
+	"\x0eother_password\x18\x03 \x01(\bR\rotherPassword\x12@\n" +
+	"\x05facts\x18\x04 \x03(\v2*.zeroinfra.agent.v1.EntityState.FactsEntryR\x05facts\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"FactsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x01\n" +
 	"\x15ChangeEntitiesRequest\x126\n" +
@@ -2976,7 +3266,13 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x15PROCESS_STATE_RUNNING\x10\x02\x12\x1a\n" +
 	"\x16PROCESS_STATE_STOPPING\x10\x03\x12\x19\n" +
 	"\x15PROCESS_STATE_STOPPED\x10\x04\x12\x19\n" +
-	"\x15PROCESS_STATE_BACKOFF\x10\x05*{\n" +
+	"\x15PROCESS_STATE_BACKOFF\x10\x05*\x83\x01\n" +
+	"\tHoldPhase\x12\x1a\n" +
+	"\x16HOLD_PHASE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13HOLD_PHASE_FREEZING\x10\x01\x12\x13\n" +
+	"\x0fHOLD_PHASE_HELD\x10\x02\x12\x17\n" +
+	"\x13HOLD_PHASE_RELEASED\x10\x03\x12\x13\n" +
+	"\x0fHOLD_PHASE_LOST\x10\x04*{\n" +
 	"\fEntityIntent\x12\x1d\n" +
 	"\x19ENTITY_INTENT_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ENTITY_INTENT_CREATE\x10\x01\x12\x18\n" +
@@ -3000,13 +3296,15 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"WatchReads\x12%.zeroinfra.agent.v1.WatchReadsRequest\x1a\x1e.zeroinfra.agent.v1.WantedRead0\x01\x12[\n" +
 	"\n" +
-	"AnswerRead\x12%.zeroinfra.agent.v1.AnswerReadRequest\x1a&.zeroinfra.agent.v1.AnswerReadResponse2\x8c\x03\n" +
+	"AnswerRead\x12%.zeroinfra.agent.v1.AnswerReadRequest\x1a&.zeroinfra.agent.v1.AnswerReadResponse2\xa4\x04\n" +
 	"\n" +
 	"OpsService\x12a\n" +
 	"\fCapabilities\x12'.zeroinfra.agent.v1.CapabilitiesRequest\x1a(.zeroinfra.agent.v1.CapabilitiesResponse\x12F\n" +
 	"\x03Run\x12\x1e.zeroinfra.agent.v1.RunRequest\x1a\x1d.zeroinfra.agent.v1.RunUpdate0\x01\x12j\n" +
 	"\x0fObserveEntities\x12*.zeroinfra.agent.v1.ObserveEntitiesRequest\x1a+.zeroinfra.agent.v1.ObserveEntitiesResponse\x12g\n" +
-	"\x0eChangeEntities\x12).zeroinfra.agent.v1.ChangeEntitiesRequest\x1a*.zeroinfra.agent.v1.ChangeEntitiesResponseB:Z8github.com/zeroinfra/platform-core/agentproto/v1;agentv1b\x06proto3"
+	"\x0eChangeEntities\x12).zeroinfra.agent.v1.ChangeEntitiesRequest\x1a*.zeroinfra.agent.v1.ChangeEntitiesResponse\x12G\n" +
+	"\x04Hold\x12\x1f.zeroinfra.agent.v1.HoldRequest\x1a\x1e.zeroinfra.agent.v1.HoldStatus\x12M\n" +
+	"\aRelease\x12\".zeroinfra.agent.v1.ReleaseRequest\x1a\x1e.zeroinfra.agent.v1.HoldStatusB:Z8github.com/zeroinfra/platform-core/agentproto/v1;agentv1b\x06proto3"
 
 var (
 	file_agentproto_v1_agent_proto_rawDescOnce sync.Once
@@ -3020,136 +3318,151 @@ func file_agentproto_v1_agent_proto_rawDescGZIP() []byte {
 	return file_agentproto_v1_agent_proto_rawDescData
 }
 
-var file_agentproto_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_agentproto_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_agentproto_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_agentproto_v1_agent_proto_goTypes = []any{
 	(CallPhase)(0),                  // 0: zeroinfra.agent.v1.CallPhase
 	(ProcessState)(0),               // 1: zeroinfra.agent.v1.ProcessState
-	(EntityIntent)(0),               // 2: zeroinfra.agent.v1.EntityIntent
-	(*ProcessCapabilities)(nil),     // 3: zeroinfra.agent.v1.ProcessCapabilities
-	(*LogsRequest)(nil),             // 4: zeroinfra.agent.v1.LogsRequest
-	(*LogPiece)(nil),                // 5: zeroinfra.agent.v1.LogPiece
-	(*CallHeader)(nil),              // 6: zeroinfra.agent.v1.CallHeader
-	(*GetStatusRequest)(nil),        // 7: zeroinfra.agent.v1.GetStatusRequest
-	(*WatchStatusRequest)(nil),      // 8: zeroinfra.agent.v1.WatchStatusRequest
-	(*StartRequest)(nil),            // 9: zeroinfra.agent.v1.StartRequest
-	(*StopRequest)(nil),             // 10: zeroinfra.agent.v1.StopRequest
-	(*RestartRequest)(nil),          // 11: zeroinfra.agent.v1.RestartRequest
-	(*ReloadRequest)(nil),           // 12: zeroinfra.agent.v1.ReloadRequest
-	(*SignalRequest)(nil),           // 13: zeroinfra.agent.v1.SignalRequest
-	(*CallResponse)(nil),            // 14: zeroinfra.agent.v1.CallResponse
-	(*CallRecord)(nil),              // 15: zeroinfra.agent.v1.CallRecord
-	(*ProcessStatus)(nil),           // 16: zeroinfra.agent.v1.ProcessStatus
-	(*AcknowledgeRequest)(nil),      // 17: zeroinfra.agent.v1.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),     // 18: zeroinfra.agent.v1.AcknowledgeResponse
-	(*PromiseRequest)(nil),          // 19: zeroinfra.agent.v1.PromiseRequest
-	(*LearnRequest)(nil),            // 20: zeroinfra.agent.v1.LearnRequest
-	(*GetMemberRequest)(nil),        // 21: zeroinfra.agent.v1.GetMemberRequest
-	(*WatchReadsRequest)(nil),       // 22: zeroinfra.agent.v1.WatchReadsRequest
-	(*WantedRead)(nil),              // 23: zeroinfra.agent.v1.WantedRead
-	(*AnswerReadRequest)(nil),       // 24: zeroinfra.agent.v1.AnswerReadRequest
-	(*AnswerReadResponse)(nil),      // 25: zeroinfra.agent.v1.AnswerReadResponse
-	(*Member)(nil),                  // 26: zeroinfra.agent.v1.Member
-	(*MemberList)(nil),              // 27: zeroinfra.agent.v1.MemberList
-	(*WriterRecord)(nil),            // 28: zeroinfra.agent.v1.WriterRecord
-	(*MemberStatus)(nil),            // 29: zeroinfra.agent.v1.MemberStatus
-	(*MemberReport)(nil),            // 30: zeroinfra.agent.v1.MemberReport
-	(*CapabilitiesRequest)(nil),     // 31: zeroinfra.agent.v1.CapabilitiesRequest
-	(*CapabilitiesResponse)(nil),    // 32: zeroinfra.agent.v1.CapabilitiesResponse
-	(*ActionInfo)(nil),              // 33: zeroinfra.agent.v1.ActionInfo
-	(*RunRequest)(nil),              // 34: zeroinfra.agent.v1.RunRequest
-	(*RunUpdate)(nil),               // 35: zeroinfra.agent.v1.RunUpdate
-	(*Output)(nil),                  // 36: zeroinfra.agent.v1.Output
-	(*ActionRecord)(nil),            // 37: zeroinfra.agent.v1.ActionRecord
-	(*ObserveEntitiesRequest)(nil),  // 38: zeroinfra.agent.v1.ObserveEntitiesRequest
-	(*EntityQuery)(nil),             // 39: zeroinfra.agent.v1.EntityQuery
-	(*ObserveEntitiesResponse)(nil), // 40: zeroinfra.agent.v1.ObserveEntitiesResponse
-	(*EntityState)(nil),             // 41: zeroinfra.agent.v1.EntityState
-	(*ChangeEntitiesRequest)(nil),   // 42: zeroinfra.agent.v1.ChangeEntitiesRequest
-	(*EntityChange)(nil),            // 43: zeroinfra.agent.v1.EntityChange
-	(*ChangeEntitiesResponse)(nil),  // 44: zeroinfra.agent.v1.ChangeEntitiesResponse
-	nil,                             // 45: zeroinfra.agent.v1.RunRequest.ParametersEntry
-	nil,                             // 46: zeroinfra.agent.v1.ActionRecord.OutputsEntry
-	nil,                             // 47: zeroinfra.agent.v1.EntityState.ParametersEntry
-	nil,                             // 48: zeroinfra.agent.v1.EntityChange.ParametersEntry
-	nil,                             // 49: zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
+	(HoldPhase)(0),                  // 2: zeroinfra.agent.v1.HoldPhase
+	(EntityIntent)(0),               // 3: zeroinfra.agent.v1.EntityIntent
+	(*ProcessCapabilities)(nil),     // 4: zeroinfra.agent.v1.ProcessCapabilities
+	(*LogsRequest)(nil),             // 5: zeroinfra.agent.v1.LogsRequest
+	(*LogPiece)(nil),                // 6: zeroinfra.agent.v1.LogPiece
+	(*CallHeader)(nil),              // 7: zeroinfra.agent.v1.CallHeader
+	(*GetStatusRequest)(nil),        // 8: zeroinfra.agent.v1.GetStatusRequest
+	(*WatchStatusRequest)(nil),      // 9: zeroinfra.agent.v1.WatchStatusRequest
+	(*StartRequest)(nil),            // 10: zeroinfra.agent.v1.StartRequest
+	(*StopRequest)(nil),             // 11: zeroinfra.agent.v1.StopRequest
+	(*RestartRequest)(nil),          // 12: zeroinfra.agent.v1.RestartRequest
+	(*ReloadRequest)(nil),           // 13: zeroinfra.agent.v1.ReloadRequest
+	(*SignalRequest)(nil),           // 14: zeroinfra.agent.v1.SignalRequest
+	(*CallResponse)(nil),            // 15: zeroinfra.agent.v1.CallResponse
+	(*CallRecord)(nil),              // 16: zeroinfra.agent.v1.CallRecord
+	(*ProcessStatus)(nil),           // 17: zeroinfra.agent.v1.ProcessStatus
+	(*AcknowledgeRequest)(nil),      // 18: zeroinfra.agent.v1.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),     // 19: zeroinfra.agent.v1.AcknowledgeResponse
+	(*PromiseRequest)(nil),          // 20: zeroinfra.agent.v1.PromiseRequest
+	(*LearnRequest)(nil),            // 21: zeroinfra.agent.v1.LearnRequest
+	(*GetMemberRequest)(nil),        // 22: zeroinfra.agent.v1.GetMemberRequest
+	(*WatchReadsRequest)(nil),       // 23: zeroinfra.agent.v1.WatchReadsRequest
+	(*WantedRead)(nil),              // 24: zeroinfra.agent.v1.WantedRead
+	(*AnswerReadRequest)(nil),       // 25: zeroinfra.agent.v1.AnswerReadRequest
+	(*AnswerReadResponse)(nil),      // 26: zeroinfra.agent.v1.AnswerReadResponse
+	(*Member)(nil),                  // 27: zeroinfra.agent.v1.Member
+	(*MemberList)(nil),              // 28: zeroinfra.agent.v1.MemberList
+	(*WriterRecord)(nil),            // 29: zeroinfra.agent.v1.WriterRecord
+	(*MemberStatus)(nil),            // 30: zeroinfra.agent.v1.MemberStatus
+	(*MemberReport)(nil),            // 31: zeroinfra.agent.v1.MemberReport
+	(*HoldRequest)(nil),             // 32: zeroinfra.agent.v1.HoldRequest
+	(*ReleaseRequest)(nil),          // 33: zeroinfra.agent.v1.ReleaseRequest
+	(*HoldStatus)(nil),              // 34: zeroinfra.agent.v1.HoldStatus
+	(*CapabilitiesRequest)(nil),     // 35: zeroinfra.agent.v1.CapabilitiesRequest
+	(*CapabilitiesResponse)(nil),    // 36: zeroinfra.agent.v1.CapabilitiesResponse
+	(*ActionInfo)(nil),              // 37: zeroinfra.agent.v1.ActionInfo
+	(*RunRequest)(nil),              // 38: zeroinfra.agent.v1.RunRequest
+	(*RunUpdate)(nil),               // 39: zeroinfra.agent.v1.RunUpdate
+	(*Output)(nil),                  // 40: zeroinfra.agent.v1.Output
+	(*ActionRecord)(nil),            // 41: zeroinfra.agent.v1.ActionRecord
+	(*ObserveEntitiesRequest)(nil),  // 42: zeroinfra.agent.v1.ObserveEntitiesRequest
+	(*EntityQuery)(nil),             // 43: zeroinfra.agent.v1.EntityQuery
+	(*ObserveEntitiesResponse)(nil), // 44: zeroinfra.agent.v1.ObserveEntitiesResponse
+	(*EntityState)(nil),             // 45: zeroinfra.agent.v1.EntityState
+	(*ChangeEntitiesRequest)(nil),   // 46: zeroinfra.agent.v1.ChangeEntitiesRequest
+	(*EntityChange)(nil),            // 47: zeroinfra.agent.v1.EntityChange
+	(*ChangeEntitiesResponse)(nil),  // 48: zeroinfra.agent.v1.ChangeEntitiesResponse
+	nil,                             // 49: zeroinfra.agent.v1.HoldStatus.OutputsEntry
+	nil,                             // 50: zeroinfra.agent.v1.RunRequest.ParametersEntry
+	nil,                             // 51: zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	nil,                             // 52: zeroinfra.agent.v1.EntityState.ParametersEntry
+	nil,                             // 53: zeroinfra.agent.v1.EntityState.FactsEntry
+	nil,                             // 54: zeroinfra.agent.v1.EntityChange.ParametersEntry
+	nil,                             // 55: zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
 }
 var file_agentproto_v1_agent_proto_depIdxs = []int32{
-	6,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	6,  // 1: zeroinfra.agent.v1.StopRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	6,  // 2: zeroinfra.agent.v1.RestartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	6,  // 3: zeroinfra.agent.v1.ReloadRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	6,  // 4: zeroinfra.agent.v1.SignalRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	15, // 5: zeroinfra.agent.v1.CallResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
+	7,  // 0: zeroinfra.agent.v1.StartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	7,  // 1: zeroinfra.agent.v1.StopRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	7,  // 2: zeroinfra.agent.v1.RestartRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	7,  // 3: zeroinfra.agent.v1.ReloadRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	7,  // 4: zeroinfra.agent.v1.SignalRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	16, // 5: zeroinfra.agent.v1.CallResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
 	0,  // 6: zeroinfra.agent.v1.CallRecord.phase:type_name -> zeroinfra.agent.v1.CallPhase
 	1,  // 7: zeroinfra.agent.v1.ProcessStatus.state:type_name -> zeroinfra.agent.v1.ProcessState
-	15, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
-	30, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
-	28, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
-	28, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
-	26, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
-	26, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
-	27, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
-	27, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
-	33, // 16: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
-	6,  // 17: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	45, // 18: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
-	37, // 19: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
-	36, // 20: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
-	15, // 21: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
-	46, // 22: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
-	39, // 23: zeroinfra.agent.v1.ObserveEntitiesRequest.entities:type_name -> zeroinfra.agent.v1.EntityQuery
-	41, // 24: zeroinfra.agent.v1.ObserveEntitiesResponse.entities:type_name -> zeroinfra.agent.v1.EntityState
-	47, // 25: zeroinfra.agent.v1.EntityState.parameters:type_name -> zeroinfra.agent.v1.EntityState.ParametersEntry
-	6,  // 26: zeroinfra.agent.v1.ChangeEntitiesRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
-	43, // 27: zeroinfra.agent.v1.ChangeEntitiesRequest.changes:type_name -> zeroinfra.agent.v1.EntityChange
-	2,  // 28: zeroinfra.agent.v1.EntityChange.intent:type_name -> zeroinfra.agent.v1.EntityIntent
-	48, // 29: zeroinfra.agent.v1.EntityChange.parameters:type_name -> zeroinfra.agent.v1.EntityChange.ParametersEntry
-	15, // 30: zeroinfra.agent.v1.ChangeEntitiesResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
-	49, // 31: zeroinfra.agent.v1.ChangeEntitiesResponse.problems:type_name -> zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
-	31, // 32: zeroinfra.agent.v1.ProcessService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
-	7,  // 33: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
-	8,  // 34: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
-	9,  // 35: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
-	10, // 36: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
-	11, // 37: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
-	12, // 38: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
-	13, // 39: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
-	4,  // 40: zeroinfra.agent.v1.ProcessService.Logs:input_type -> zeroinfra.agent.v1.LogsRequest
-	17, // 41: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
-	19, // 42: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
-	20, // 43: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
-	21, // 44: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
-	22, // 45: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
-	24, // 46: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
-	31, // 47: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
-	34, // 48: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
-	38, // 49: zeroinfra.agent.v1.OpsService.ObserveEntities:input_type -> zeroinfra.agent.v1.ObserveEntitiesRequest
-	42, // 50: zeroinfra.agent.v1.OpsService.ChangeEntities:input_type -> zeroinfra.agent.v1.ChangeEntitiesRequest
-	3,  // 51: zeroinfra.agent.v1.ProcessService.Capabilities:output_type -> zeroinfra.agent.v1.ProcessCapabilities
-	16, // 52: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	16, // 53: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
-	14, // 54: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
-	14, // 55: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
-	14, // 56: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
-	14, // 57: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
-	14, // 58: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
-	5,  // 59: zeroinfra.agent.v1.ProcessService.Logs:output_type -> zeroinfra.agent.v1.LogPiece
-	18, // 60: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
-	29, // 61: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
-	29, // 62: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
-	29, // 63: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
-	23, // 64: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
-	25, // 65: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
-	32, // 66: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
-	35, // 67: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
-	40, // 68: zeroinfra.agent.v1.OpsService.ObserveEntities:output_type -> zeroinfra.agent.v1.ObserveEntitiesResponse
-	44, // 69: zeroinfra.agent.v1.OpsService.ChangeEntities:output_type -> zeroinfra.agent.v1.ChangeEntitiesResponse
-	51, // [51:70] is the sub-list for method output_type
-	32, // [32:51] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	16, // 8: zeroinfra.agent.v1.ProcessStatus.last_call:type_name -> zeroinfra.agent.v1.CallRecord
+	31, // 9: zeroinfra.agent.v1.ProcessStatus.member:type_name -> zeroinfra.agent.v1.MemberReport
+	29, // 10: zeroinfra.agent.v1.LearnRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	29, // 11: zeroinfra.agent.v1.AnswerReadRequest.record:type_name -> zeroinfra.agent.v1.WriterRecord
+	27, // 12: zeroinfra.agent.v1.MemberList.members:type_name -> zeroinfra.agent.v1.Member
+	27, // 13: zeroinfra.agent.v1.WriterRecord.primary:type_name -> zeroinfra.agent.v1.Member
+	28, // 14: zeroinfra.agent.v1.WriterRecord.list:type_name -> zeroinfra.agent.v1.MemberList
+	28, // 15: zeroinfra.agent.v1.WriterRecord.previous:type_name -> zeroinfra.agent.v1.MemberList
+	7,  // 16: zeroinfra.agent.v1.HoldRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	7,  // 17: zeroinfra.agent.v1.ReleaseRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	2,  // 18: zeroinfra.agent.v1.HoldStatus.phase:type_name -> zeroinfra.agent.v1.HoldPhase
+	49, // 19: zeroinfra.agent.v1.HoldStatus.outputs:type_name -> zeroinfra.agent.v1.HoldStatus.OutputsEntry
+	37, // 20: zeroinfra.agent.v1.CapabilitiesResponse.actions:type_name -> zeroinfra.agent.v1.ActionInfo
+	7,  // 21: zeroinfra.agent.v1.RunRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	50, // 22: zeroinfra.agent.v1.RunRequest.parameters:type_name -> zeroinfra.agent.v1.RunRequest.ParametersEntry
+	41, // 23: zeroinfra.agent.v1.RunUpdate.call:type_name -> zeroinfra.agent.v1.ActionRecord
+	40, // 24: zeroinfra.agent.v1.RunUpdate.output:type_name -> zeroinfra.agent.v1.Output
+	16, // 25: zeroinfra.agent.v1.ActionRecord.record:type_name -> zeroinfra.agent.v1.CallRecord
+	51, // 26: zeroinfra.agent.v1.ActionRecord.outputs:type_name -> zeroinfra.agent.v1.ActionRecord.OutputsEntry
+	43, // 27: zeroinfra.agent.v1.ObserveEntitiesRequest.entities:type_name -> zeroinfra.agent.v1.EntityQuery
+	45, // 28: zeroinfra.agent.v1.ObserveEntitiesResponse.entities:type_name -> zeroinfra.agent.v1.EntityState
+	52, // 29: zeroinfra.agent.v1.EntityState.parameters:type_name -> zeroinfra.agent.v1.EntityState.ParametersEntry
+	53, // 30: zeroinfra.agent.v1.EntityState.facts:type_name -> zeroinfra.agent.v1.EntityState.FactsEntry
+	7,  // 31: zeroinfra.agent.v1.ChangeEntitiesRequest.header:type_name -> zeroinfra.agent.v1.CallHeader
+	47, // 32: zeroinfra.agent.v1.ChangeEntitiesRequest.changes:type_name -> zeroinfra.agent.v1.EntityChange
+	3,  // 33: zeroinfra.agent.v1.EntityChange.intent:type_name -> zeroinfra.agent.v1.EntityIntent
+	54, // 34: zeroinfra.agent.v1.EntityChange.parameters:type_name -> zeroinfra.agent.v1.EntityChange.ParametersEntry
+	16, // 35: zeroinfra.agent.v1.ChangeEntitiesResponse.call:type_name -> zeroinfra.agent.v1.CallRecord
+	55, // 36: zeroinfra.agent.v1.ChangeEntitiesResponse.problems:type_name -> zeroinfra.agent.v1.ChangeEntitiesResponse.ProblemsEntry
+	35, // 37: zeroinfra.agent.v1.ProcessService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
+	8,  // 38: zeroinfra.agent.v1.ProcessService.GetStatus:input_type -> zeroinfra.agent.v1.GetStatusRequest
+	9,  // 39: zeroinfra.agent.v1.ProcessService.WatchStatus:input_type -> zeroinfra.agent.v1.WatchStatusRequest
+	10, // 40: zeroinfra.agent.v1.ProcessService.Start:input_type -> zeroinfra.agent.v1.StartRequest
+	11, // 41: zeroinfra.agent.v1.ProcessService.Stop:input_type -> zeroinfra.agent.v1.StopRequest
+	12, // 42: zeroinfra.agent.v1.ProcessService.Restart:input_type -> zeroinfra.agent.v1.RestartRequest
+	13, // 43: zeroinfra.agent.v1.ProcessService.Reload:input_type -> zeroinfra.agent.v1.ReloadRequest
+	14, // 44: zeroinfra.agent.v1.ProcessService.Signal:input_type -> zeroinfra.agent.v1.SignalRequest
+	5,  // 45: zeroinfra.agent.v1.ProcessService.Logs:input_type -> zeroinfra.agent.v1.LogsRequest
+	18, // 46: zeroinfra.agent.v1.PermissionService.Acknowledge:input_type -> zeroinfra.agent.v1.AcknowledgeRequest
+	20, // 47: zeroinfra.agent.v1.PermissionService.Promise:input_type -> zeroinfra.agent.v1.PromiseRequest
+	21, // 48: zeroinfra.agent.v1.PermissionService.Learn:input_type -> zeroinfra.agent.v1.LearnRequest
+	22, // 49: zeroinfra.agent.v1.PermissionService.GetMember:input_type -> zeroinfra.agent.v1.GetMemberRequest
+	23, // 50: zeroinfra.agent.v1.PermissionService.WatchReads:input_type -> zeroinfra.agent.v1.WatchReadsRequest
+	25, // 51: zeroinfra.agent.v1.PermissionService.AnswerRead:input_type -> zeroinfra.agent.v1.AnswerReadRequest
+	35, // 52: zeroinfra.agent.v1.OpsService.Capabilities:input_type -> zeroinfra.agent.v1.CapabilitiesRequest
+	38, // 53: zeroinfra.agent.v1.OpsService.Run:input_type -> zeroinfra.agent.v1.RunRequest
+	42, // 54: zeroinfra.agent.v1.OpsService.ObserveEntities:input_type -> zeroinfra.agent.v1.ObserveEntitiesRequest
+	46, // 55: zeroinfra.agent.v1.OpsService.ChangeEntities:input_type -> zeroinfra.agent.v1.ChangeEntitiesRequest
+	32, // 56: zeroinfra.agent.v1.OpsService.Hold:input_type -> zeroinfra.agent.v1.HoldRequest
+	33, // 57: zeroinfra.agent.v1.OpsService.Release:input_type -> zeroinfra.agent.v1.ReleaseRequest
+	4,  // 58: zeroinfra.agent.v1.ProcessService.Capabilities:output_type -> zeroinfra.agent.v1.ProcessCapabilities
+	17, // 59: zeroinfra.agent.v1.ProcessService.GetStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	17, // 60: zeroinfra.agent.v1.ProcessService.WatchStatus:output_type -> zeroinfra.agent.v1.ProcessStatus
+	15, // 61: zeroinfra.agent.v1.ProcessService.Start:output_type -> zeroinfra.agent.v1.CallResponse
+	15, // 62: zeroinfra.agent.v1.ProcessService.Stop:output_type -> zeroinfra.agent.v1.CallResponse
+	15, // 63: zeroinfra.agent.v1.ProcessService.Restart:output_type -> zeroinfra.agent.v1.CallResponse
+	15, // 64: zeroinfra.agent.v1.ProcessService.Reload:output_type -> zeroinfra.agent.v1.CallResponse
+	15, // 65: zeroinfra.agent.v1.ProcessService.Signal:output_type -> zeroinfra.agent.v1.CallResponse
+	6,  // 66: zeroinfra.agent.v1.ProcessService.Logs:output_type -> zeroinfra.agent.v1.LogPiece
+	19, // 67: zeroinfra.agent.v1.PermissionService.Acknowledge:output_type -> zeroinfra.agent.v1.AcknowledgeResponse
+	30, // 68: zeroinfra.agent.v1.PermissionService.Promise:output_type -> zeroinfra.agent.v1.MemberStatus
+	30, // 69: zeroinfra.agent.v1.PermissionService.Learn:output_type -> zeroinfra.agent.v1.MemberStatus
+	30, // 70: zeroinfra.agent.v1.PermissionService.GetMember:output_type -> zeroinfra.agent.v1.MemberStatus
+	24, // 71: zeroinfra.agent.v1.PermissionService.WatchReads:output_type -> zeroinfra.agent.v1.WantedRead
+	26, // 72: zeroinfra.agent.v1.PermissionService.AnswerRead:output_type -> zeroinfra.agent.v1.AnswerReadResponse
+	36, // 73: zeroinfra.agent.v1.OpsService.Capabilities:output_type -> zeroinfra.agent.v1.CapabilitiesResponse
+	39, // 74: zeroinfra.agent.v1.OpsService.Run:output_type -> zeroinfra.agent.v1.RunUpdate
+	44, // 75: zeroinfra.agent.v1.OpsService.ObserveEntities:output_type -> zeroinfra.agent.v1.ObserveEntitiesResponse
+	48, // 76: zeroinfra.agent.v1.OpsService.ChangeEntities:output_type -> zeroinfra.agent.v1.ChangeEntitiesResponse
+	34, // 77: zeroinfra.agent.v1.OpsService.Hold:output_type -> zeroinfra.agent.v1.HoldStatus
+	34, // 78: zeroinfra.agent.v1.OpsService.Release:output_type -> zeroinfra.agent.v1.HoldStatus
+	58, // [58:79] is the sub-list for method output_type
+	37, // [37:58] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_agentproto_v1_agent_proto_init() }
@@ -3161,7 +3474,7 @@ func file_agentproto_v1_agent_proto_init() {
 		(*AnswerReadRequest_Record)(nil),
 		(*AnswerReadRequest_Error)(nil),
 	}
-	file_agentproto_v1_agent_proto_msgTypes[32].OneofWrappers = []any{
+	file_agentproto_v1_agent_proto_msgTypes[35].OneofWrappers = []any{
 		(*RunUpdate_Call)(nil),
 		(*RunUpdate_Output)(nil),
 	}
@@ -3170,8 +3483,8 @@ func file_agentproto_v1_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agentproto_v1_agent_proto_rawDesc), len(file_agentproto_v1_agent_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   47,
+			NumEnums:      4,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

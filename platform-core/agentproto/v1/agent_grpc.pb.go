@@ -826,6 +826,8 @@ const (
 	OpsService_Run_FullMethodName             = "/zeroinfra.agent.v1.OpsService/Run"
 	OpsService_ObserveEntities_FullMethodName = "/zeroinfra.agent.v1.OpsService/ObserveEntities"
 	OpsService_ChangeEntities_FullMethodName  = "/zeroinfra.agent.v1.OpsService/ChangeEntities"
+	OpsService_Hold_FullMethodName            = "/zeroinfra.agent.v1.OpsService/Hold"
+	OpsService_Release_FullMethodName         = "/zeroinfra.agent.v1.OpsService/Release"
 )
 
 // OpsServiceClient is the client API for OpsService service.
@@ -837,7 +839,7 @@ const (
 type OpsServiceClient interface {
 	// Capabilities says what can be run.
 	//
-	// It is for people and tests. An operator knows from the plugin which actions there are, and just calls Run: who does not know one
+	// What it tells of actions is for people and tests. An operator knows from the plugin which there are, and just calls Run: who does not know one
 	// yet, since its plan is on the way, answers NotFound, and is called again.
 	Capabilities(ctx context.Context, in *CapabilitiesRequest, opts ...grpc.CallOption) (*CapabilitiesResponse, error)
 	// Run records the call, runs the action and sends what it says; the last message has the outcome.
@@ -854,6 +856,13 @@ type OpsServiceClient interface {
 	// after two seconds: with phase RUNNING then, and a call with the same key asks how it stands. A repeated key changes nothing
 	// again; of a call from before the container was restarted only the phase is known, so read the objects back.
 	ChangeEntities(ctx context.Context, in *ChangeEntitiesRequest, opts ...grpc.CallOption) (*ChangeEntitiesResponse, error)
+	// Hold has the middleware keep still for a while, by a declared action, and renews that. The action that ends it is run by the agent in any case: when
+	// Release asks for it, when nobody has called for as long as the lease lasts, when the agent ends, and when it starts again after it was killed.
+	// Each call says how the hold stands. Only one is on at a time: another key is to be called again later (Aborted). Capability hold.
+	Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (*HoldStatus, error)
+	// Release ends a hold, and says whether it was on without a gap until now. A key that nobody held by, or that a later one has followed, is LOST.
+	// A repeated call gets the recorded answer. Capability hold.
+	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*HoldStatus, error)
 }
 
 type opsServiceClient struct {
@@ -913,6 +922,26 @@ func (c *opsServiceClient) ChangeEntities(ctx context.Context, in *ChangeEntitie
 	return out, nil
 }
 
+func (c *opsServiceClient) Hold(ctx context.Context, in *HoldRequest, opts ...grpc.CallOption) (*HoldStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HoldStatus)
+	err := c.cc.Invoke(ctx, OpsService_Hold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *opsServiceClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*HoldStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HoldStatus)
+	err := c.cc.Invoke(ctx, OpsService_Release_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OpsServiceServer is the server API for OpsService service.
 // All implementations must embed UnimplementedOpsServiceServer
 // for forward compatibility.
@@ -922,7 +951,7 @@ func (c *opsServiceClient) ChangeEntities(ctx context.Context, in *ChangeEntitie
 type OpsServiceServer interface {
 	// Capabilities says what can be run.
 	//
-	// It is for people and tests. An operator knows from the plugin which actions there are, and just calls Run: who does not know one
+	// What it tells of actions is for people and tests. An operator knows from the plugin which there are, and just calls Run: who does not know one
 	// yet, since its plan is on the way, answers NotFound, and is called again.
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesResponse, error)
 	// Run records the call, runs the action and sends what it says; the last message has the outcome.
@@ -939,6 +968,13 @@ type OpsServiceServer interface {
 	// after two seconds: with phase RUNNING then, and a call with the same key asks how it stands. A repeated key changes nothing
 	// again; of a call from before the container was restarted only the phase is known, so read the objects back.
 	ChangeEntities(context.Context, *ChangeEntitiesRequest) (*ChangeEntitiesResponse, error)
+	// Hold has the middleware keep still for a while, by a declared action, and renews that. The action that ends it is run by the agent in any case: when
+	// Release asks for it, when nobody has called for as long as the lease lasts, when the agent ends, and when it starts again after it was killed.
+	// Each call says how the hold stands. Only one is on at a time: another key is to be called again later (Aborted). Capability hold.
+	Hold(context.Context, *HoldRequest) (*HoldStatus, error)
+	// Release ends a hold, and says whether it was on without a gap until now. A key that nobody held by, or that a later one has followed, is LOST.
+	// A repeated call gets the recorded answer. Capability hold.
+	Release(context.Context, *ReleaseRequest) (*HoldStatus, error)
 	mustEmbedUnimplementedOpsServiceServer()
 }
 
@@ -960,6 +996,12 @@ func (UnimplementedOpsServiceServer) ObserveEntities(context.Context, *ObserveEn
 }
 func (UnimplementedOpsServiceServer) ChangeEntities(context.Context, *ChangeEntitiesRequest) (*ChangeEntitiesResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method ChangeEntities not implemented")
+}
+func (UnimplementedOpsServiceServer) Hold(context.Context, *HoldRequest) (*HoldStatus, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method Hold not implemented")
+}
+func (UnimplementedOpsServiceServer) Release(context.Context, *ReleaseRequest) (*HoldStatus, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method Release not implemented")
 }
 func (UnimplementedOpsServiceServer) mustEmbedUnimplementedOpsServiceServer() {}
 func (UnimplementedOpsServiceServer) testEmbeddedByValue()                    {}
@@ -1047,6 +1089,42 @@ func _OpsService_ChangeEntities_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OpsService_Hold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OpsServiceServer).Hold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OpsService_Hold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OpsServiceServer).Hold(ctx, req.(*HoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OpsService_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OpsServiceServer).Release(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OpsService_Release_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OpsServiceServer).Release(ctx, req.(*ReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OpsService_ServiceDesc is the grpc.ServiceDesc for OpsService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1065,6 +1143,14 @@ var OpsService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ChangeEntities",
 			Handler:    _OpsService_ChangeEntities_Handler,
+		},
+		{
+			MethodName: "Hold",
+			Handler:    _OpsService_Hold_Handler,
+		},
+		{
+			MethodName: "Release",
+			Handler:    _OpsService_Release_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -12,3 +12,9 @@ const CapabilityMemory = "memory"
 func ProcessCapabilityNames() []string {
 	return []string{CapabilityHooks, CapabilityMemory}
 }
+
+// CapabilityHold says that OpsService serves Hold and Release.
+const CapabilityHold = "hold"
+
+// OpsCapabilityNames are all that an ops agent of this version can that came after the first one, in order: CapabilitiesResponse.names.
+func OpsCapabilityNames() []string { return []string{CapabilityHold} }

@@ -88,6 +88,10 @@ type ApplicationSpec struct {
 	// restoreFrom has the instance begin with the data of a Backup. Immutable.
 	// +optional
 	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
+	// archive has the instance keep the log of what is written to it in a BackupRepository. Refused for a plugin that knows none. The condition ArchiveFound
+	// says where that is. Another one replaces the pods.
+	// +optional
+	Archive *Archive `json:"archive,omitempty"`
 }
 
 // ApplicationComponent is what a user sets for one component.

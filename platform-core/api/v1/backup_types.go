@@ -10,16 +10,20 @@ import (
 )
 
 // BackupSpec says what a Backup is of, and where it is kept. Operations make it; of a Backup that is there only deletionPolicy, retention and cancel change.
-// +kubebuilder:validation:XValidation:rule="self.applicationRef == oldSelf.applicationRef && self.repositoryRef == oldSelf.repositoryRef && self.method == oldSelf.method && self.timeout == oldSelf.timeout && has(self.compression) == has(oldSelf.compression) && (!has(self.compression) || self.compression == oldSelf.compression)",message="a Backup is of one instance by one method: of its spec only deletionPolicy, retention and cancel can be changed"
+// +kubebuilder:validation:XValidation:rule="has(self.repositoryRef) != (has(self.type) && self.type == 'Snapshot')",message="a Backup whose type is Snapshot keeps its data as VolumeSnapshots and has no repositoryRef; any other one needs one"
+// +kubebuilder:validation:XValidation:rule="self.applicationRef == oldSelf.applicationRef && has(self.repositoryRef) == has(oldSelf.repositoryRef) && (!has(self.repositoryRef) || self.repositoryRef == oldSelf.repositoryRef) && has(self.type) == has(oldSelf.type) && (!has(self.type) || self.type == oldSelf.type) && self.method == oldSelf.method && self.timeout == oldSelf.timeout && has(self.compression) == has(oldSelf.compression) && (!has(self.compression) || self.compression == oldSelf.compression)",message="a Backup is of one instance by one method: of its spec only deletionPolicy, retention and cancel can be changed"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || !oldSelf.cancel || has(self.cancel) && self.cancel",message="a cancel cannot be taken back"
 // +kubebuilder:validation:XValidation:rule="has(self.imported) == has(oldSelf.imported)",message="what was imported is immutable"
 type BackupSpec struct {
 	// applicationRef names the Application, in the same namespace, that it is a backup of.
 	// +required
 	ApplicationRef ApplicationReference `json:"applicationRef"`
-	// repositoryRef names the BackupRepository, in the same namespace, that it is kept in.
-	// +required
-	RepositoryRef RepositoryReference `json:"repositoryRef"`
+	// type says how the data is kept: as a Stream in a BackupRepository, which is so when left out, as Files in one, which restic keeps there, or as a Snapshot of the volume, in the storage of the cluster.
+	// +optional
+	Type BackupType `json:"type,omitempty"`
+	// repositoryRef names the BackupRepository, in the same namespace, that it is kept in. A Snapshot has none.
+	// +optional
+	RepositoryRef RepositoryReference `json:"repositoryRef,omitzero"`
 	// method of the Application's plugin.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
@@ -46,6 +50,26 @@ type BackupSpec struct {
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
 }
+
+// BackupType says how the data of a Backup is kept.
+// +kubebuilder:validation:Enum=Stream;Snapshot;Files
+type BackupType string
+
+// Values of BackupType.
+const (
+	// BackupStream: a mover carries it into a BackupRepository.
+	BackupStream BackupType = "Stream"
+	// BackupSnapshot: it is VolumeSnapshots.
+	BackupSnapshot BackupType = "Snapshot"
+	// BackupFiles: restic keeps the files of a volume in a BackupRepository.
+	BackupFiles BackupType = "Files"
+)
+
+// IsSnapshot says whether the data is kept as VolumeSnapshots.
+func (s *BackupSpec) IsSnapshot() bool { return s.Type == BackupSnapshot }
+
+// IsFiles says whether restic keeps the data.
+func (s *BackupSpec) IsFiles() bool { return s.Type == BackupFiles }
 
 // BackupRetention says when a Backup is deleted: as soon as one of its rules has it go. Backups are counted with those of their series: of the same instance,
 // repository, method and schedule, with a retention. The last one of a series that can be restored is kept whatever the rules say.
@@ -127,13 +151,22 @@ type BackupStatus struct {
 	// method that the data was taken by.
 	// +optional
 	Method string `json:"method,omitempty"`
+	// snapshots have the data of a Backup whose type is Snapshot.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Snapshots []VolumeSnapshotRecord `json:"snapshots,omitempty"`
+	// hold says how the source kept still for the snapshots; absent where the method asks for nothing of the kind.
+	// +optional
+	Hold *BackupHold `json:"hold,omitempty"`
 	// key is its folder within the repository.
 	// +optional
 	Key string `json:"key,omitempty"`
-	// digest of its manifest: "sha256:" and 64 hexadecimal digits.
+	// digest of its manifest: "sha256:" and 64 hexadecimal digits. Snapshots have none: what is in them is their driver's to keep.
 	// +optional
 	Digest string `json:"digest,omitempty"`
-	// startTime is when its mover was asked for.
+	// startTime is when its mover, or its snapshots, were asked for.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// completionTime is when it was whole, or had failed.
@@ -145,7 +178,7 @@ type BackupStatus struct {
 	// expiryTime is when its retention has it deleted by age, unless it is the last of its series that can be restored.
 	// +optional
 	ExpiryTime *metav1.Time `json:"expiryTime,omitempty"`
-	// size of what is kept, in bytes.
+	// size of what is kept, in bytes; of snapshots what a volume takes that is made of them.
 	// +optional
 	Size int64 `json:"size,omitempty"`
 	// rawSize of the data before it was compressed, in bytes.
@@ -188,6 +221,57 @@ type BackupStatus struct {
 	// +optional
 	Verified *BackupVerification `json:"verified,omitempty"`
 }
+
+// VolumeSnapshotRecord is a VolumeSnapshot that has a part of the data.
+type VolumeSnapshotRecord struct {
+	// name of the VolumeSnapshot.
+	Name string `json:"name"`
+	// volume of the component that it is of, and claim that was the source's.
+	Volume string `json:"volume"`
+	// claim by name.
+	Claim string `json:"claim"`
+	// driver that has the data.
+	// +optional
+	Driver string `json:"driver,omitempty"`
+	// class that it was made after.
+	// +optional
+	Class string `json:"class,omitempty"`
+	// creationTime is the moment that the data is of, by the clock of the driver.
+	// +optional
+	CreationTime *metav1.Time `json:"creationTime,omitempty"`
+	// size that a volume has at least that is made of it, in bytes.
+	// +optional
+	Size int64 `json:"size,omitempty"`
+}
+
+// BackupHold is how a source kept still.
+type BackupHold struct {
+	// phase: Wanted, Held, Released (it kept still until all snapshots were of their moment) or Ended (it did not, or nobody knows).
+	Phase BackupHoldPhase `json:"phase"`
+	// podUID tells the source from a later pod of its name.
+	PodUID types.UID `json:"podUID"`
+	// startTime is when it was known to keep still.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// endTime is when that was ended.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+}
+
+// BackupHoldPhase is where a hold stands.
+// +kubebuilder:validation:Enum=Wanted;Held;Released;Ended
+type BackupHoldPhase string
+
+// Values of BackupHoldPhase.
+const (
+	HoldWanted   BackupHoldPhase = "Wanted"
+	HoldHeld     BackupHoldPhase = "Held"
+	HoldReleased BackupHoldPhase = "Released"
+	HoldEnded    BackupHoldPhase = "Ended"
+)
+
+// Over says whether nothing is held any more; so it is where nothing was.
+func (h *BackupHold) Over() bool { return h == nil || h.Phase == HoldReleased || h.Phase == HoldEnded }
 
 // BackupVerification is what a restore drill came to.
 type BackupVerification struct {

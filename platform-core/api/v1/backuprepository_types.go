@@ -183,7 +183,7 @@ type RepositoryState struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// ready says whether a mover of this operator could write, read and delete there when it was last checked.
 	Ready metav1.ConditionStatus `json:"ready"`
-	// reason is one word for machines: Ready, Checking, SecretNotFound, ClaimNotFound, CheckFailed, or one of the reasons of a mover, such as RepositoryRefused.
+	// reason is one word for machines: Ready, Checking, SecretNotFound, ClaimNotFound, CheckFailed, InUse, or one of the reasons of a mover, such as RepositoryRefused.
 	Reason string `json:"reason"`
 	// message says what to do.
 	// +optional
@@ -215,7 +215,7 @@ type RepositoryInventory struct {
 	// kept is how many backups there are in the repository.
 	// +optional
 	Kept int32 `json:"kept,omitempty"`
-	// keptBytes is the size of all files there that are of backups, whole ones and what is left of others.
+	// keptBytes is the size of all files there that are of backups, whole ones and what is left of others, with those that restic keeps for several.
 	// +optional
 	KeptBytes int64 `json:"keptBytes,omitempty"`
 	// orphans is how many of them no Backup speaks of.

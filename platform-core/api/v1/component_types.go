@@ -68,6 +68,9 @@ type ComponentSpec struct {
 	// restoreFrom is the Backup whose data the component begins with, where it is of its data.
 	// +optional
 	RestoreFrom *ComponentRestore `json:"restoreFrom,omitempty"`
+	// archive is where the component keeps what it archives; absent for one that archives nothing, or not in a BackupRepository.
+	// +optional
+	Archive *ComponentArchive `json:"archive,omitempty"`
 	// resources of the container that runs the middleware.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`

@@ -18,6 +18,8 @@ const (
 	MonitoredCondition = "Monitored"
 	// RestoredCondition says whether the data of the Backup is there that an instance begins with; absent where it begins with none.
 	RestoredCondition = "Restored"
+	// ArchiveFoundCondition says whether the BackupRepository is there that an instance keeps its archive in; absent where it keeps none there.
+	ArchiveFoundCondition = "ArchiveFound"
 	// BackupsVerifiedCondition says what the last restore drill of an instance's Backups came to; absent when there was none.
 	BackupsVerifiedCondition = "BackupsVerified"
 	// PointOfNoReturnCondition is True once an Operation has passed the point from which on there is no way back, False before; absent for one
@@ -32,7 +34,7 @@ const (
 
 // EngineConditions are the types that the engine has itself: no plugin declares one of them.
 var EngineConditions = []string{ReadyCondition, ReconcilingCondition, StalledCondition, AcceptedCondition, CertificateServedCondition, MonitoredCondition,
-	RestoredCondition, BackupsVerifiedCondition, PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
+	RestoredCondition, ArchiveFoundCondition, BackupsVerifiedCondition, PointOfNoReturnCondition, HeldCondition, SuspendedCondition}
 
 // Reasons of the conditions above. A reason is stable and for machines; the
 // message beside it says what to do.
@@ -55,6 +57,8 @@ const (
 	ReasonBackupLate = "BackupLate"
 	// ReasonMoverLost: the Job that carried a backup is gone, or ended without saying what came of it.
 	ReasonMoverLost = "MoverLost"
+	// ReasonFreezeFailed: the source of a Backup did not keep still until the snapshot was made.
+	ReasonFreezeFailed = "FreezeFailed"
 	// ReasonBackupFailed: there is no backup; the message says why.
 	ReasonBackupFailed = "BackupFailed"
 	// ReasonBackupDataMissing: a Backup was whole, and what was kept is not in its repository any more.
@@ -75,6 +79,14 @@ const (
 	ReasonTargetOutOfRange = "TargetOutOfRange"
 	// ReasonRestored: it is there.
 	ReasonRestored = "Restored"
+	// ReasonRepositoryNotFound: the BackupRepository that the spec names is absent, or is being deleted.
+	ReasonRepositoryNotFound = "RepositoryNotFound"
+	// ReasonClaimNotFound: the claim of the volume that a BackupRepository is on is absent, or is being deleted.
+	ReasonClaimNotFound = "ClaimNotFound"
+	// ReasonArchiveRefused: the instance cannot keep its archive in the BackupRepository that it names.
+	ReasonArchiveRefused = "ArchiveRefused"
+	// ReasonArchiveFound: it is there.
+	ReasonArchiveFound = "ArchiveFound"
 	// ReasonVerified: an instance began with the data of a Backup in a restore drill, and it was good.
 	ReasonVerified = "Verified"
 	// ReasonVerificationFailed: the data of a Backup could not be restored in a drill, or was not good.
@@ -127,8 +139,10 @@ const (
 	ReasonStorageClassNotFound = "StorageClassNotFound"
 	// ReasonVolumeShrinkRefused: a volume can only grow.
 	ReasonVolumeShrinkRefused = "VolumeShrinkRefused"
-	// ReasonVolumeExpansionUnsupported: the StorageClass does not allow its volumes to grow.
+	// ReasonVolumeExpansionUnsupported: a volume cannot grow, since its class, its storage, its node or a quota does not allow it.
 	ReasonVolumeExpansionUnsupported = "VolumeExpansionUnsupported"
+	// ReasonVolumeClassRefused: a volume keeps its StorageClass.
+	ReasonVolumeClassRefused = "VolumeClassRefused"
 	// ReasonRetainedVolumesExist: volumes of an earlier Application with this name are still there.
 	ReasonRetainedVolumesExist = "RetainedVolumesExist"
 	// ReasonNameTaken: an object that is not ours has the name that we need.
@@ -169,7 +183,7 @@ const (
 	ReasonNotPassed = "NotPassed"
 	// ReasonAdoptionRefused: a retained volume that adoptVolumes names does not fit.
 	ReasonAdoptionRefused = "AdoptionRefused"
-	// ReasonSnapshotFailed: there is no VolumeSnapshot of a volume that is to be deleted once there is one.
+	// ReasonSnapshotFailed: there is no VolumeSnapshot of a volume that is to be deleted once there is one, or none that has the data of a Backup.
 	ReasonSnapshotFailed = "SnapshotFailed"
 	// ReasonFailoverPending: nobody writes, or the pod that writes is down, and another one is to take over.
 	ReasonFailoverPending = "FailoverPending"

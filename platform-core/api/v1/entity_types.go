@@ -92,6 +92,9 @@ type EntityStatus struct {
 	// observed are the object's parameters as they were read back from the middleware after the last change.
 	// +optional
 	Observed map[string]string `json:"observed,omitempty"`
+	// facts are what else the middleware told of the object when it was last looked at, such as counts. They are compared with nothing.
+	// +optional
+	Facts map[string]string `json:"facts,omitempty"`
 	// applied is a digest of the parameters that observed was read back after.
 	// +optional
 	Applied string `json:"applied,omitempty"`

@@ -27,6 +27,8 @@ const (
 	TriggerLabel = "platform.zeroinfra.github.com/trigger"
 	// ScheduleLabel names the schedule of the Application that an Operation was made by.
 	ScheduleLabel = "platform.zeroinfra.github.com/schedule"
+	// ArchiveLabel is on pods that mount the volume of the BackupRepository that it names, for as long as they live: movers go where they are.
+	ArchiveLabel = "platform.zeroinfra.github.com/archive"
 	// PluginLabel marks a ConfigMap as a part of the plugin that it names.
 	PluginLabel = "platform.zeroinfra.github.com/plugin"
 
@@ -75,7 +77,8 @@ const (
 	PluginImagesAnnotation = "platform.zeroinfra.github.com/plugin-images"
 	// ResourcesAnnotation names the resources that the engine gave to the containers of a pod; others came from elsewhere.
 	ResourcesAnnotation = "platform.zeroinfra.github.com/resources"
-	// DataAnnotation says whose data is on a volume: the plugin and the version of the middleware, as "redis/7.2".
+	// DataAnnotation says whose data is on a volume: the plugin, the version of the middleware and the topology, as "redis/7.2/replication". Volumes of
+	// before topologies were noted have none.
 	DataAnnotation = "platform.zeroinfra.github.com/data"
 
 	// GenerationLabel is on a claim that its set was not made with: the generation of the volumes of the set that it is of.
@@ -90,6 +93,8 @@ const (
 	ClaimAnnotation    = "platform.zeroinfra.github.com/claim"
 	ClaimUIDAnnotation = "platform.zeroinfra.github.com/claim-uid"
 	DriverAnnotation   = "platform.zeroinfra.github.com/driver"
+	// AwaitedAnnotation says on a VolumeSnapshot since when its claim waits for the snapshot controller to let go of it. A change of it has that look again.
+	AwaitedAnnotation = "platform.zeroinfra.github.com/awaited"
 
 	// VolumesFinalizer is on a WorkloadSet whose volumes are to be deleted with it.
 	VolumesFinalizer = "platform.zeroinfra.github.com/volumes"
@@ -97,7 +102,8 @@ const (
 	// EntityFinalizer is on an Entity whose object is to be removed with it.
 	EntityFinalizer = "platform.zeroinfra.github.com/entity"
 
-	// BackupLabel is on the Job of a mover and on its pod, and is the UID of the Backup, or the BackupRepository, that it works for.
+	// BackupLabel is on the Job of a mover and on its pod, and is the UID of the Backup, or the BackupRepository, that it works for; and on a VolumeSnapshot
+	// that has the data of a Backup.
 	BackupLabel = "platform.zeroinfra.github.com/backup"
 	// DrillLabel is on an Application that a restore drill made and removes, and names the one whose Backup it begins with.
 	DrillLabel = "platform.zeroinfra.github.com/drill-of"

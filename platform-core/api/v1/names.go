@@ -127,6 +127,14 @@ func BackupKeyFor(b *Backup) string {
 	return b.Namespace + "/" + b.Spec.ApplicationRef.Name + "/" + b.Name + "-" + string(b.UID)[:min(len(b.UID), backupIdentity)]
 }
 
+// BackupSnapshotNameFor returns the name of the VolumeSnapshot that has a volume of a Backup: it follows from the Backup, so that there is one whatever crashes.
+func BackupSnapshotNameFor(b *Backup, volume string) string {
+	return strings.TrimRight(b.Name[:min(len(b.Name), longestSnapshotStem)], ".-") + "-" + string(b.UID)[:min(len(b.UID), backupIdentity)] + "-" + volume
+}
+
+// longestSnapshotStem is how much of the name of a Backup is in that of its snapshots.
+const longestSnapshotStem = 180
+
 // backupIdentity is how many characters of its UID are in the name of the folder of a Backup.
 const backupIdentity = 8
 

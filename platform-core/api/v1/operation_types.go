@@ -31,9 +31,8 @@ type OperationSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
 	TargetSpec string `json:"targetSpec,omitempty"`
-	// timeout of the whole run. Default 10m.
+	// timeout of the whole run. That of the template when left out, and 10m where that has none.
 	// +optional
-	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="timeout must be greater than 0"
@@ -197,6 +196,10 @@ type OperationStatus struct {
 	// startTime is when the first step began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// timeout is how long the run may take, of the spec, the template or by default; of a dry run how long it might. A record of what the engine does by
+	// itself has none.
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// completionTime is when the run ended.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`

@@ -32,6 +32,10 @@ type RestoreTarget struct {
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$`
 	// +kubebuilder:validation:MaxLength=40
 	Time string `json:"time"`
+	// repositoryRef names the BackupRepository, in the same namespace, that has the logs of the instance that was backed up: the one of its archive. Parameters
+	// and credentials say nothing of the place then.
+	// +optional
+	RepositoryRef *RepositoryReference `json:"repositoryRef,omitempty"`
 	// parameters say where the logs are of the instance that was backed up, by the names that the method of the plugin has. Those of the instance
 	// itself say where its own go.
 	// +optional
@@ -68,9 +72,24 @@ type ComponentRestore struct {
 	// target is the point in time that it begins at; that of the Backup when left out.
 	// +optional
 	Target *RestoreTarget `json:"target,omitempty"`
+	// archive is where the logs are, where target names a BackupRepository.
+	// +optional
+	Archive *ComponentArchive `json:"archive,omitempty"`
 }
 
-// SetRestore says how the volumes of the first pod of a set are filled.
+// RestoreInto says where the data of a Backup goes.
+// +kubebuilder:validation:Enum=Volume;Servers
+type RestoreInto string
+
+// Values of RestoreInto.
+const (
+	// RestoreIntoVolume is the volume of the first pod, before there is one.
+	RestoreIntoVolume RestoreInto = "Volume"
+	// RestoreIntoServers are the servers of all pods, when these run: objects are put there by S3.
+	RestoreIntoServers RestoreInto = "Servers"
+)
+
+// SetRestore says how the volumes of the first pod of a set are filled, or how objects are put into its servers.
 type SetRestore struct {
 	// from is the Backup.
 	// +required
@@ -81,17 +100,23 @@ type SetRestore struct {
 	// container that the command runs like: in its image, as its user.
 	// +required
 	Container string `json:"container"`
-	// folder of the volume that is filled, where the container has it.
-	// +required
-	Folder string `json:"folder"`
-	// command that reads the data from its standard input and makes of it, in the folder that it runs in, what folder is to have.
-	// +required
+	// into is where the data goes; Volume when left out.
+	// +optional
+	Into RestoreInto `json:"into,omitempty"`
+	// folder of the volume that is filled, where the container has it; none with Servers.
+	// +optional
+	Folder string `json:"folder,omitempty"`
+	// command that reads the data from its standard input and makes of it, in the folder that it runs in, what folder is to have; none with Servers.
+	// +optional
 	// +listType=atomic
-	Command []string `json:"command"`
+	Command []string `json:"command,omitempty"`
 	// env of the command.
 	// +optional
 	// +listType=atomic
 	Env []RestoreVariable `json:"env,omitempty"`
+	// logs is the claim of the volume that has the logs which lead to the target; empty where there is no target, or they are elsewhere.
+	// +optional
+	Logs string `json:"logs,omitempty"`
 }
 
 // RestoreVariable is one variable of the environment.
@@ -102,6 +127,12 @@ type RestoreVariable struct {
 	// value of it.
 	// +optional
 	Value string `json:"value,omitempty"`
+	// credential of the instance that it is of, in place of a value.
+	// +optional
+	Credential string `json:"credential,omitempty"`
+	// key of the credential: username or password, which it is when left out.
+	// +optional
+	Key string `json:"key,omitempty"`
 }
 
 // RestoreState is how far a restore is.
@@ -153,6 +184,9 @@ type RestoredFrom struct {
 	// completionTime is when all of the data was there.
 	CompletionTime metav1.Time `json:"completionTime"`
 }
+
+// IntoServers says whether the data goes into servers that run, and not onto a volume before there is a pod.
+func (r *SetRestore) IntoServers() bool { return r.Into == RestoreIntoServers }
 
 // Done says whether the data is there.
 func (r *RestoreState) Done() bool { return r != nil && r.CompletionTime != nil }

@@ -62,7 +62,7 @@ type ScheduledOperation struct {
 	// parameters of the procedure, checked against its template.
 	// +optional
 	Parameters Parameters `json:"parameters,omitempty"`
-	// timeout of the whole run. Default 10m.
+	// timeout of the whole run. That of the template when left out, and 10m where that has none.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// ttlSecondsAfterFinished is how long the record of a run is kept after its end; for ever when left out.

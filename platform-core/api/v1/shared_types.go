@@ -58,7 +58,8 @@ type Keeping struct {
 	// +optional
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
 	// adoptVolumes is the UID of an earlier Application of the same name whose retained volumes are taken over; the condition Stalled, with reason
-	// RetainedVolumesExist, says which. Where deletionPolicy Snapshot left VolumeSnapshots, volumes are made of those before the first pod. Plugin, major version and topology have to be the same.
+	// RetainedVolumesExist, says which. Where deletionPolicy Snapshot left VolumeSnapshots, volumes are made of those before the first pod. Plugin, major version and topology have to be the same, and no
+	// volume may be left without a pod.
 	// +optional
 	// +kubebuilder:validation:MaxLength=36
 	AdoptVolumes string `json:"adoptVolumes,omitempty"`
@@ -117,6 +118,12 @@ const (
 	// DeletionPolicySnapshot deletes them once there is a VolumeSnapshot of each that is ready to use. Those stay, for adoptVolumes.
 	DeletionPolicySnapshot DeletionPolicy = "Snapshot"
 )
+
+// KeepsMoreThan says whether more is left of volumes under this policy than under another one. Where none is named they stay.
+func (p DeletionPolicy) KeepsMoreThan(other DeletionPolicy) bool {
+	rank := map[DeletionPolicy]int{DeletionPolicyDelete: 1, DeletionPolicySnapshot: 2, DeletionPolicyRetain: 3, "": 3}
+	return rank[p] > rank[other]
+}
 
 // Endpoint is one address that clients use.
 type Endpoint struct {

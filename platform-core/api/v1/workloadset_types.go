@@ -31,6 +31,9 @@ type WorkloadSetSpec struct {
 	// version of the middleware.
 	// +required
 	Version string `json:"version"`
+	// topology of the Application.
+	// +optional
+	Topology string `json:"topology,omitempty"`
 	// replicas is the number of pods.
 	// +required
 	// +kubebuilder:validation:Minimum=0

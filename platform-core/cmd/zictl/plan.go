@@ -53,7 +53,7 @@ func planCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan -f edited.yaml",
 		Short: "Say what applying an object would do to pods, volumes and Services, and do nothing",
-		Long: "Say what applying an Application, or an object that compiles to one, would do to pods, volumes and Services, and do nothing of it.\n\n" +
+		Long: "Say what applying an Application, or an object that compiles to one, would do to pods, volumes and Services, and do nothing of it. Of an Operation it says what the run would do.\n\n" +
 			"The API server is asked for the object as it would be stored, and the operator, by an Operation of template Plan that is a dry run and deleted at once, for what it would do then.\n" +
 			"It ends with 0 when nothing would change, with 1 when something would, and with 2 when that cannot be said, or the change would be refused.",
 		Args: cobra.NoArgs,

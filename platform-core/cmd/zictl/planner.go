@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,7 +71,7 @@ func readObjects(data []byte) ([]*unstructured.Unstructured, error) {
 		if err := object.UnmarshalJSON(content); err != nil {
 			return nil, fmt.Errorf("cannot read an object: %w", err)
 		}
-		if object.GetName() == "" {
+		if object.GetName() == "" && !(isOperation(object) && object.GetGenerateName() != "") {
 			return nil, fmt.Errorf("a %s has no metadata.name", object.GetKind())
 		}
 		objects = append(objects, essence(object))
@@ -82,6 +83,7 @@ func essence(object *unstructured.Unstructured) *unstructured.Unstructured {
 	delete(left.Object, "status")
 	delete(left.Object, "metadata")
 	left.SetName(object.GetName())
+	left.SetGenerateName(object.GetGenerateName())
 	left.SetNamespace(object.GetNamespace())
 	left.SetLabels(object.GetLabels())
 	annotations := object.GetAnnotations()
@@ -95,9 +97,12 @@ func (p *planner) plan(ctx context.Context, object *unstructured.Unstructured) (
 	if object.GetNamespace() == "" {
 		object.SetNamespace(p.namespace)
 	}
-	result := &prospect{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName()}
+	result := &prospect{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: cmp.Or(object.GetName(), object.GetGenerateName())}
+	if isOperation(object) {
+		return result, p.rehearse(ctx, result, object)
+	}
 	if _, refusal := opsflow.ParseTarget(result.reference()); refusal != nil || object.GetAPIVersion() == platformv1.GroupVersion.String() && object.GetKind() != "Application" {
-		return nil, fmt.Errorf("cannot plan %s: only an Application, or an object that compiles to one, can be planned", result)
+		return nil, fmt.Errorf("cannot plan %s: only an Application, an object that compiles to one, or an Operation can be planned", result)
 	}
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(object.GroupVersionKind())
@@ -207,23 +212,54 @@ func (p *planner) ask(ctx context.Context, of *prospect, spec map[string]any) ([
 			Timeout: &metav1.Duration{Duration: p.flags.patience}, TTLSecondsAfterFinished: new(int32(recordSeconds)),
 		},
 	}
+	if err := p.answer(ctx, of, op); err != nil {
+		return nil, err
+	}
+	return op.Status.Changes, nil
+}
+
+func isOperation(object *unstructured.Unstructured) bool {
+	return object.GetAPIVersion() == platformv1.GroupVersion.String() && object.GetKind() == "Operation"
+}
+
+// rehearse has the operator say what an Operation would do, by a dry run of the same.
+func (p *planner) rehearse(ctx context.Context, of *prospect, object *unstructured.Unstructured) error {
+	op := &platformv1.Operation{}
+	data, err := object.MarshalJSON()
+	if err == nil {
+		err = yaml.UnmarshalStrict(data, op)
+	}
+	if err != nil {
+		return fmt.Errorf("%s cannot be read: %w", of, err)
+	}
+	op.ObjectMeta = metav1.ObjectMeta{Namespace: of.Namespace, GenerateName: "plan-", Labels: op.Labels}
+	op.Spec.DryRun, op.Spec.Cancel, op.Spec.Approval, op.Spec.TTLSecondsAfterFinished = true, false, nil, new(int32(recordSeconds))
+	if err := p.answer(ctx, of, op); err != nil {
+		return err
+	}
+	of.Template, of.Plan, of.Changes, of.Timeout = op.Spec.TemplateRef, op.Status.Plan, op.Status.Changes, op.Status.Timeout
+	return nil
+}
+
+// answer makes an Operation that is a dry run, waits until it says what would be done, and deletes it.
+func (p *planner) answer(ctx context.Context, of *prospect, op *platformv1.Operation) error {
 	if err := p.client.Create(ctx, op); err != nil {
-		return nil, fmt.Errorf("cannot ask the operator about %s, which takes an Operation: %w", of, err)
+		return fmt.Errorf("cannot ask the operator about %s, which takes an Operation: %w", of, err)
 	}
 	defer p.forget(ctx, op)
-	err = wait.PollUntilContextTimeout(ctx, answerPoll, p.flags.patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, answerPoll, p.flags.patience, true, func(ctx context.Context) (bool, error) {
 		err := p.client.Get(ctx, client.ObjectKeyFromObject(op), op)
 		return err == nil && opsflow.Finished(op), err
 	})
 	switch {
 	case wait.Interrupted(err) && ctx.Err() == nil:
-		return nil, fmt.Errorf("no operator has said within %s what it would do with %s%s", p.flags.patience, of, said(op))
+		return fmt.Errorf("no operator has said within %s what it would do with %s%s", p.flags.patience, of, said(op))
 	case err != nil:
-		return nil, fmt.Errorf("cannot read the answer about %s: %w", of, err)
+		return fmt.Errorf("cannot read the answer about %s: %w", of, err)
 	case op.Status.Phase != platformv1.OperationSucceeded:
-		return nil, fmt.Errorf("%s would be refused: %s", of, op.Status.Error)
+		return fmt.Errorf("%s would be refused: %s", of, op.Status.Error)
 	}
-	return op.Status.Changes, nil
+	return nil
 }
 
 // said is what an Operation says that has not ended.

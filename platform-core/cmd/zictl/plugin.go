@@ -71,11 +71,11 @@ func renderCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			app, err := pluginfolder.ReadApplication(data, file)
+			app, place, err := pluginfolder.ReadInput(data, file)
 			if err != nil {
 				return err
 			}
-			out, refusal, err := pluginfolder.Render(bundle, app)
+			out, refusal, err := pluginfolder.Render(bundle, app, place)
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
@@ -23,6 +25,10 @@ type prospect struct {
 	Fields []string `json:"fields,omitempty"`
 	// Changes that the operator would make then, in order.
 	Changes []platformv1.PlannedChange `json:"changes,omitempty"`
+	// Template of an Operation, what it would do, in words, and how long it might take at most.
+	Template string           `json:"template,omitempty"`
+	Plan     []string         `json:"plan,omitempty"`
+	Timeout  *metav1.Duration `json:"timeout,omitempty"`
 }
 
 // String names the object.
@@ -33,11 +39,16 @@ func (p *prospect) reference() platformv1.TargetReference {
 }
 
 // changes says whether anything would change.
-func (p *prospect) changes() bool { return p.New || len(p.Fields) > 0 || len(p.Changes) > 0 }
+func (p *prospect) changes() bool {
+	return p.New || len(p.Fields) > 0 || len(p.Changes) > 0 || len(p.Plan) > 0
+}
 
 // print writes it for people.
 func (p *prospect) print(out io.Writer) {
 	switch {
+	case p.Template != "":
+		p.printRun(out)
+		return
 	case p.New:
 		fmt.Fprintf(out, "%s is new\n", p)
 	case !p.changes():
@@ -57,6 +68,21 @@ func (p *prospect) print(out io.Writer) {
 	fmt.Fprintln(out, "\nThe operator would, in this order:")
 	p.steps(out)
 	fmt.Fprintf(out, "\nIn all: %s.\n", p.summary())
+}
+
+// printRun writes what an Operation would do.
+func (p *prospect) printRun(out io.Writer) {
+	within := ""
+	if p.Timeout != nil {
+		within = fmt.Sprintf(", within %s at most", p.Timeout.Duration)
+	}
+	fmt.Fprintf(out, "%s of template %s would%s:\n", p, p.Template, within)
+	for _, line := range p.Plan {
+		fmt.Fprintf(out, "  %s\n", line)
+	}
+	if len(p.Changes) > 0 {
+		fmt.Fprintf(out, "\nBy the engine in all: %s.\n", p.summary())
+	}
 }
 
 // steps writes the changes by component, numbered, in columns.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/maintenance"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -40,6 +41,8 @@ type Facts struct {
 	Generations map[string]string
 	// Backup that the instance is to begin with; nil when it is not there, or not needed any more.
 	Backup *platformv1.Backup
+	// Archive is where the instance keeps what it archives, and Logs where those are that lead to the point in time that it begins at.
+	Archive, Logs archive.Place
 	// Settings of the operator that its pods would be made with.
 	Settings render.Settings
 }
@@ -55,11 +58,26 @@ func Check(app *platformv1.Application, f Facts) ([]platformv1.ComponentSpec, []
 	if len(refusals) > 0 {
 		return nil, refusals
 	}
-	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), tlsChanges(f, wanted), windows(app), schedules(app, f)); len(refusals) > 0 {
+	if refusals = slices.Concat(topology(app, f), scaling(f, wanted), tlsChanges(f, wanted), windows(app), schedules(app, f), archive.Fill(app, f.archive(), wanted)); len(refusals) > 0 {
 		return nil, refusals
 	}
 	keepRestore(app, f, wanted)
 	return wanted, nil
+}
+
+// archive is what is known of where the instance keeps what it archives.
+func (f Facts) archive() archive.Facts {
+	return archive.Facts{Bundle: f.State.Bundle, Components: f.Components, Place: f.Archive}
+}
+
+// Supplied are the credentials that are supplied to an instance: by its spec, and by the BackupRepository that it keeps its archive in.
+func Supplied(app *platformv1.Application, f Facts) []platformv1.Credential {
+	return archive.Supplied(app, f.archive())
+}
+
+// ArchiveWaits says what an instance waits for that is to keep its archive in a BackupRepository; nil when nothing is missing. The wanted are those of Check.
+func ArchiveWaits(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
+	return archive.Waits(app, f.Archive, wanted)
 }
 
 // Plugin says why the plugin cannot be used; nil when it can. An instance that runs goes on without it. One that is to be made from another

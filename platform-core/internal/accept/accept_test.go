@@ -81,6 +81,25 @@ func TestClassLooksOnlyAtComponentsToBeMade(t *testing.T) {
 	expect(t, Class(Facts{Classes: map[string]bool{"": true}}, wanted), "", "")
 }
 
+// The class of access logs is looked for when they are to be on a volume, also of a component that is there.
+func TestClassOfLogs(t *testing.T) {
+	on := &platformv1.Logs{Volume: &platformv1.LogsVolume{Size: resource.MustParse("1Gi"), StorageClassName: new("fast")}}
+	wanted := []platformv1.ComponentSpec{{Component: "nginx", Logs: on}}
+	made := func(logs *platformv1.Logs) map[string]*platformv1.Component {
+		return map[string]*platformv1.Component{"nginx": {Spec: platformv1.ComponentSpec{Logs: logs}}}
+	}
+	for name, f := range map[string]Facts{"not made": {}, "made": {Components: made(nil)}, "made, and off": {Components: made(&platformv1.Logs{})}} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, Class(f, wanted), platformv1.ReasonStorageClassNotFound, `there is no StorageClass "fast": create it or name another one in logs.volume.storageClassName of component "nginx"`)
+			f.Classes = map[string]bool{"fast": true}
+			expect(t, Class(f, wanted), "", "")
+		})
+	}
+	expect(t, Class(Facts{Components: made(on)}, wanted), "", "")
+	on.Volume.StorageClassName = nil
+	expect(t, Class(Facts{}, wanted), platformv1.ReasonStorageClassNotFound, "no default StorageClass: name one in logs.volume.storageClassName")
+}
+
 func TestScaling(t *testing.T) {
 	sets := func(list ...platformv1.ComponentSet) platformv1.ComponentSpec {
 		return platformv1.ComponentSpec{Component: "etcd", Replicas: 3, Sets: list}
@@ -173,6 +192,19 @@ func TestShrink(t *testing.T) {
 	expect(t, Shrink(claim, resource.MustParse("1Gi")), platformv1.ReasonVolumeShrinkRefused, "claim data-a-0 has 2Gi and cannot shrink to 1Gi")
 	expect(t, Shrink(claim, resource.MustParse("2Gi")), "", "")
 	expect(t, Shrink(claim, resource.MustParse("3Gi")), "", "")
+	// A volume that has less than was asked for, so far.
+	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	expect(t, Shrink(claim, resource.MustParse("1536Mi")), platformv1.ReasonVolumeShrinkRefused, "claim data-a-0 has 2Gi and cannot shrink to 1536Mi: set the size to at least 2Gi")
+	claim.Status.Phase = corev1.ClaimBound
+	expect(t, Shrink(claim, resource.MustParse("1536Mi")), "", "")
+	for _, size := range []string{"1Gi", "512Mi"} {
+		expect(t, Shrink(claim, resource.MustParse(size)), platformv1.ReasonVolumeShrinkRefused,
+			"claim data-a-0 has 1Gi, is to have 2Gi and cannot shrink to "+size+": set the size to one above 1Gi")
+	}
+	// One of a driver that gives more than it is asked for.
+	claim.Status.Capacity[corev1.ResourceStorage] = resource.MustParse("4Gi")
+	expect(t, Shrink(claim, resource.MustParse("1Gi")), platformv1.ReasonVolumeShrinkRefused, "set the size to at least 2Gi")
+	expect(t, Shrink(claim, resource.MustParse("2Gi")), "", "")
 }
 
 func TestWindows(t *testing.T) {

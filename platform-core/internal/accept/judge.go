@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/render"
@@ -67,6 +68,9 @@ func problems(app *platformv1.Application, f Facts) ([]*render.Refusal, []string
 	if len(refusals) > 0 {
 		return refusals, nil
 	}
+	if waits := ArchiveWaits(app, f, wanted); waits != nil {
+		return nil, []string{held(waits)}
+	}
 	refusals, waits := Restore(app, f, wanted)
 	if len(refusals) > 0 {
 		return refusals, nil
@@ -115,28 +119,54 @@ func rendered(app *platformv1.Application, f Facts, wanted []platformv1.Componen
 	return outputs, refusals
 }
 
-// volumes returns, for each component, the first claim that would have to shrink, and the first one of an earlier Application that is in
-// the way.
+// volumes returns, for each component, the first claim that would have to shrink or to be of another class, and the first one of an earlier Application that is in
+// the way, or that would be left out.
 func volumes(app *platformv1.Application, f Facts, outputs []*render.ComponentOutput) (refusals []*render.Refusal, warnings []string) {
 	for _, output := range outputs {
-		var shrinks, taken *render.Refusal
+		var cannot, taken *render.Refusal
 		eachClaim(f, output, func(set *platformv1.WorkloadSetSpec, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
 			ours := claim.Labels[platformv1.ApplicationUIDLabel] == string(app.UID) && app.UID != ""
 			switch {
 			case !ours && taken == nil:
 				taken = Adoption(set, ordinal, claim)
-			case ours && shrinks == nil:
-				shrinks = Shrink(claim, volume.Size)
+			case ours && cannot == nil:
+				cannot = Shrink(claim, volume.Size)
+				// What was adopted keeps its class.
+				if cannot == nil && app.Spec.AdoptVolumes == "" {
+					cannot = OtherClass(claim, volume)
+				}
 			}
 		})
-		if shrinks != nil {
-			refusals = append(refusals, shrinks)
+		if taken == nil {
+			taken = leavesOut(app, f, output)
+		}
+		if cannot != nil {
+			refusals = append(refusals, cannot)
 		}
 		if taken != nil {
 			warnings = append(warnings, held(taken))
 		}
 	}
 	return refusals, warnings
+}
+
+// leavesOut says which claims of an earlier Application the first set of a component would leave out that has no claim of its own yet.
+func leavesOut(app *platformv1.Application, f Facts, output *render.ComponentOutput) *render.Refusal {
+	for i := range output.WorkloadSets {
+		name, spec := output.WorkloadSets[i].Name, output.WorkloadSets[i].Spec
+		began := false
+		for _, claim := range f.Claims {
+			labels := claim.Labels
+			began = began || app.UID != "" && labels[platformv1.ApplicationUIDLabel] == string(app.UID) && labels[platformv1.ComponentLabel] == spec.Component && labels[platformv1.SetLabel] == spec.Set
+		}
+		if began {
+			continue
+		}
+		if r := LeftOut(&platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, f.Claims); r != nil {
+			return r
+		}
+	}
+	return nil
 }
 
 // eachClaim calls visit for every claim that is there of those that the pods of a component need.

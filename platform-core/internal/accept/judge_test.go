@@ -3,6 +3,8 @@
 package accept
 
 import (
+	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,11 +45,21 @@ func parameter(name, value string) edit {
 	}
 }
 
+func ofTopology(name string) edit {
+	return func(app *platformv1.Application) { app.Spec.Topology = name }
+}
+
 func version(v string) edit { return func(app *platformv1.Application) { app.Spec.Version = v } }
 
 func size(text string) edit {
 	return func(app *platformv1.Application) {
 		component(app).Storage = &platformv1.Storage{Size: resource.MustParse(text)}
+	}
+}
+
+func class(name string) edit {
+	return func(app *platformv1.Application) {
+		component(app).Storage = &platformv1.Storage{Size: resource.MustParse("2Gi"), StorageClassName: &name}
 	}
 }
 
@@ -105,6 +117,9 @@ func TestCreation(t *testing.T) {
 	classless, retained, older, newer := redis, redis, redis, redis
 	classless.Classes = nil
 	retained.Claims, older.Claims, newer.Claims = claims("before", "redis/7.0"), claims("before", "redis/6.2"), claims("before", "redis/7.12")
+	elsewhere, noted, several := redis, redis, redis
+	elsewhere.Claims, noted.Claims, several.Claims = claims("before", "redis/7.0/replication"), claims("before", "redis/7.0/standalone"), claims("before", "redis/7.0")
+	maps.Copy(several.Claims, claimsOf(1, "before", "redis/7.0"))
 	adopting := func(app *platformv1.Application) { app.Spec.AdoptVolumes = "before" }
 	for name, test := range map[string]struct {
 		app     *platformv1.Application
@@ -128,6 +143,10 @@ func TestCreation(t *testing.T) {
 		"adopted volumes":             {app: edited(testApp(), adopting), facts: retained},
 		"volumes of an older version": {app: edited(testApp(), adopting), facts: older, warned: []string{`is "redis/6" and has to be "redis/7"`}},
 		"volumes of a later release":  {app: edited(testApp(), adopting), facts: newer, warned: []string{"set version to 7.12 or a later one"}},
+		"volumes of a topology":       {app: edited(testApp(), adopting), facts: noted},
+		"volumes of another topology": {app: edited(testApp(), adopting), facts: elsewhere, warned: []string{`its topology is "replication" and has to be "standalone"`}},
+		"volumes of more replicas":    {app: edited(testApp(), adopting), facts: several, warned: []string{"left cannot be adopted without claim data-redis-a-redis-main-1: "}},
+		"enough replicas":             {app: edited(testApp(), adopting, ofTopology("replication"), replicas(2)), facts: several},
 		"wrong and waiting":           {app: edited(testApp(), version("6.2")), facts: classless, refused: []string{"6.2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,11 +158,13 @@ func TestCreation(t *testing.T) {
 }
 
 // claims returns the claim of the first pod of redis-a, of 2Gi.
-func claims(uid, data string) map[string]*corev1.PersistentVolumeClaim {
+func claims(uid, data string) map[string]*corev1.PersistentVolumeClaim { return claimsOf(0, uid, data) }
+
+func claimsOf(ordinal int32, uid, data string) map[string]*corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: platformv1.ClaimNameFor("data", platformv1.PodNameFor(platformv1.WorkloadSetNameFor("redis-a", "redis", "main"), 0)),
+		Name: platformv1.ClaimNameFor("data", platformv1.PodNameFor(platformv1.WorkloadSetNameFor("redis-a", "redis", "main"), ordinal)),
 		Labels: map[string]string{
-			platformv1.ApplicationUIDLabel: uid, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main", platformv1.OrdinalLabel: "0",
+			platformv1.ApplicationUIDLabel: uid, platformv1.ComponentLabel: "redis", platformv1.SetLabel: "main", platformv1.OrdinalLabel: fmt.Sprint(ordinal),
 		},
 		Annotations: map[string]string{platformv1.DataAnnotation: data},
 	}}
@@ -179,6 +200,17 @@ func TestChange(t *testing.T) {
 	redis, cluster := load(t, "redis"), load(t, "etcd")
 	cluster.Components = map[string]*platformv1.Component{"etcd": {Spec: platformv1.ComponentSpec{Component: "etcd", Replicas: 3, Sets: []platformv1.ComponentSet{{Name: "main"}}}}}
 	redis.Claims = claims("this", "redis/7.0")
+	growing := redis
+	growing.Claims = claims("this", "redis/7.0")
+	for _, claim := range growing.Claims {
+		claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}
+	}
+	classed := redis
+	classed.Classes, classed.Claims = map[string]bool{"fast": true, "slow": true}, claims("this", "redis/7.0")
+	for _, claim := range classed.Claims {
+		claim.Spec.StorageClassName = new("fast")
+	}
+	adopting := func(app *platformv1.Application) { app.Spec.AdoptVolumes = "before" }
 	leaving := func(app *platformv1.Application) { app.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
 	finalizer := func(app *platformv1.Application) { app.Finalizers = append(app.Finalizers, "example.com/a") }
 	stopped := func(app *platformv1.Application) { app.Spec.Running = new(false) }
@@ -201,7 +233,12 @@ func TestChange(t *testing.T) {
 		"mended":                     {old: bad, app: edited(testApp(), size("2Gi")), facts: redis},
 		"on its way out":             {old: testApp(), app: edited(bad, leaving), facts: redis},
 		"shrink":                     {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("1Gi")), facts: redis, refused: []string{"cannot shrink to 1Gi"}},
+		"another class":              {old: testApp(), app: edited(testApp(), class("slow")), facts: classed, refused: []string{`is of StorageClass "fast" and cannot be of "slow": take storage out`}},
+		"the class named":            {old: testApp(), app: edited(testApp(), class("fast")), facts: classed},
+		"a class of adopted volumes": {old: testApp(), app: edited(testApp(), class("slow"), adopting), facts: classed},
 		"growth taken back":          {old: edited(testApp(), size("5Gi")), app: edited(testApp(), size("2Gi")), facts: redis},
+		"what did not grow yet":      {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("1536Mi")), facts: growing},
+		"back to what it has":        {old: edited(testApp(), size("2Gi")), app: edited(testApp(), size("1Gi")), facts: growing, refused: []string{"set the size to one above 1Gi"}},
 		"fixed members":              {old: etcd(), app: edited(etcd(), replicas(5)), facts: cluster, refused: []string{"cannot be scaled once it is made"}},
 		"fixed members set back":     {old: edited(etcd(), replicas(5)), app: etcd(), facts: cluster},
 		"plugin that is gone":        {old: testApp(), app: edited(testApp(), version("6.2")), facts: Facts{}, warned: []string{"redis"}},

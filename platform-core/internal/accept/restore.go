@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
@@ -53,7 +54,14 @@ func Restore(app *platformv1.Application, f Facts, wanted []platformv1.Component
 	case b.Status.Phase != platformv1.BackupCompleted:
 		return nil, refuse(platformv1.ReasonBackupNotCompleted, "Backup %q is not whole yet: the instance begins when it is", from.Backup)
 	}
-	if refusal := fits(app, f, wanted); refusal != nil {
+	place, refusal, waits := archive.Logs(app, f.Backup, f.Logs)
+	if waits != nil {
+		return nil, waits
+	}
+	if refusal == nil {
+		refusal = fits(app, f, wanted, place)
+	}
+	if refusal != nil {
 		return []*render.Refusal{refusal}, nil
 	}
 	return nil, nil
@@ -89,44 +97,61 @@ func parts(b *platformv1.Backup) []string {
 	return names
 }
 
-// fits gives the component the Backup when it can begin with that, or says why it cannot.
-func fits(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec) *render.Refusal {
+// fits gives the component the Backup when it can begin with that, or says why it cannot. place is where the logs are that lead to a target, where that does
+// not say it itself.
+func fits(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec, place *platformv1.ComponentArchive) *render.Refusal {
 	b := f.Backup
 	no := func(format string, args ...any) *render.Refusal {
 		return refuse(platformv1.ReasonRestoreRefused, "it cannot begin with Backup %q: "+format, append([]any{b.Name}, args...)...)
 	}
 	was, is := b.Status.Version, app.Spec.Version
-	switch {
-	case b.Status.Plugin == nil || b.Status.Plugin.Name != app.Spec.Plugin:
+	if b.Status.Plugin == nil || b.Status.Plugin.Name != app.Spec.Plugin {
 		name := "an unknown one"
 		if b.Status.Plugin != nil {
 			name = b.Status.Plugin.Name
 		}
 		return no("it is of plugin %s, and this is an instance of %s", name, app.Spec.Plugin)
-	case majorVersion(was) != majorVersion(is):
+	}
+	method, of := methodOf(app, f, wanted, b.Spec.Method)
+	goesOn := method != nil && method.Restore != nil && method.Restore.Versions == plugin.VersionsLater
+	switch {
+	case !goesOn && majorVersion(was) != majorVersion(is):
 		return no("it is of version %s, and this is version %s: a restore keeps the major version. Set version to %s, and upgrade afterwards", was, is, was)
 	case opsflow.IsOlder(is, was):
 		return no("it is of version %s, and this is version %s, which is older: set version to %s or a later one", was, is, was)
+	case method == nil:
+		return no("topology %q of plugin %s version %s knows no backup method %q", app.Spec.Topology, app.Spec.Plugin, app.Spec.PluginVersion, b.Spec.Method)
 	}
+	return begins(b, way{app.Spec.RestoreFrom.Target, place}, method, of, wanted, no)
+}
+
+// methodOf is the method of that name among those of the components of an instance, with its component; nil for none.
+func methodOf(app *platformv1.Application, f Facts, wanted []platformv1.ComponentSpec, name string) (*plugin.BackupMethod, *plugin.Component) {
 	var components []string
 	for i := range wanted {
 		components = append(components, wanted[i].Component)
 	}
 	methods, of := f.State.Bundle.In(app.Spec.Topology).BackupMethodsOf(components)
-	for i, method := range methods {
-		if method.Name == b.Spec.Method {
-			return begins(b, app.Spec.RestoreFrom.Target, &method, of[i], wanted, no)
+	for i := range methods {
+		if methods[i].Name == name {
+			return &methods[i], of[i]
 		}
 	}
-	return no("topology %q of plugin %s version %s knows no backup method %q", app.Spec.Topology, app.Spec.Plugin, app.Spec.PluginVersion, b.Spec.Method)
+	return nil, nil
 }
 
-func begins(b *platformv1.Backup, target *platformv1.RestoreTarget, method *plugin.BackupMethod, of *plugin.Component, wanted []platformv1.ComponentSpec,
+// way is a point in time that is asked for, nil for none, and where the logs are that lead there, nil where it says so itself.
+type way struct {
+	target *platformv1.RestoreTarget
+	logs   *platformv1.ComponentArchive
+}
+
+func begins(b *platformv1.Backup, to way, method *plugin.BackupMethod, of *plugin.Component, wanted []platformv1.ComponentSpec,
 	no func(string, ...any) *render.Refusal) *render.Refusal {
 	if method.Restore == nil {
 		return no("this version of the plugin restores nothing of method %q: take a later one", method.Name)
 	}
-	if why := unreachable(b, method, target); why != "" {
+	if why := unreachable(b, method, of, to); why != "" {
 		return no("%s", why)
 	}
 	for i := range wanted {
@@ -137,13 +162,17 @@ func begins(b *platformv1.Backup, target *platformv1.RestoreTarget, method *plug
 		if spec.Storage == nil || spec.Pods() == 0 {
 			return no("component %q has no volume, or no pods", spec.Component)
 		}
-		if refusal := sameSets(b, of, spec, no); refusal != nil {
+		room := spec.Storage.Size.DeepCopy()
+		if method.Objects != "" {
+			// They are spread over all volumes, with what is kept for the loss of some.
+			room.Mul(int64(spec.Pods()))
+		} else if refusal := sameSets(b, of, spec, no); refusal != nil {
 			return refusal
 		}
-		if size, needs := spec.Storage.Size, largest(b); size.CmpInt64(needs) < 0 {
-			return no("its data has %s, and the volumes of component %q have %s: ask for more storage", resource.NewQuantity(needs, resource.BinarySI), spec.Component, size.String())
+		if needs := largest(b); room.CmpInt64(needs) < 0 {
+			return no("its data has %s, and the volumes of component %q have %s: ask for more storage", resource.NewQuantity(needs, resource.BinarySI), spec.Component, room.String())
 		}
-		spec.RestoreFrom = &platformv1.ComponentRestore{Backup: b.Name, UID: b.UID, Method: method.Name, Sets: parts(b), Target: target.DeepCopy()}
+		spec.RestoreFrom = &platformv1.ComponentRestore{Backup: b.Name, UID: b.UID, Method: method.Name, Sets: parts(b), Target: to.target.DeepCopy(), Archive: to.logs}
 	}
 	return nil
 }
@@ -177,7 +206,8 @@ func largest(b *platformv1.Backup) int64 {
 }
 
 // unreachable says why a point in time cannot be reached from a Backup, as far as that is known without the logs.
-func unreachable(b *platformv1.Backup, method *plugin.BackupMethod, target *platformv1.RestoreTarget) string {
+func unreachable(b *platformv1.Backup, method *plugin.BackupMethod, of *plugin.Component, to way) string {
+	target := to.target
 	if target == nil {
 		return ""
 	}
@@ -191,8 +221,11 @@ func unreachable(b *platformv1.Backup, method *plugin.BackupMethod, target *plat
 	if since := b.Status.CompletionTime; since != nil && at.Before(since.Time) {
 		return fmt.Sprintf("target.time is %s, and the Backup was whole at %s: name an earlier Backup, or a later time", target.Time, since.UTC().Format(time.RFC3339))
 	}
-	if err := method.Restore.Target.Check(target); err != nil {
+	if err := method.Restore.Target.Check(target, of.Archive); err != nil {
 		return "target: " + err.Error()
+	}
+	if to.logs != nil && !of.Archive.Takes(to.logs) {
+		return fmt.Sprintf("target: the plugin finds no logs %s: name another BackupRepository", archive.KindOf(to.logs))
 	}
 	return ""
 }

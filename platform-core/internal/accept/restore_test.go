@@ -3,6 +3,7 @@
 package accept
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"testing"
@@ -21,6 +22,8 @@ import (
 func wayBack() *plugin.Bundle {
 	return &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{{Name: "redis", Backups: []plugin.BackupMethod{
 		{Name: "keys"}, {Name: "rdb", Restore: &plugin.RestoreMethod{Folder: "/data"}},
+		{Name: "objects", Objects: "Incremental", Restore: &plugin.RestoreMethod{}},
+		{Name: "dump", Restore: &plugin.RestoreMethod{Folder: "/data", Versions: plugin.VersionsLater}},
 		{Name: "base", Restore: &plugin.RestoreMethod{Folder: "/data", Target: &plugin.TargetMethod{
 			Parameters:  map[string]plugin.TargetParameter{"bucket": {Schema: `=~"^[a-z]+$" @allowed("small letters")`, Description: "where the log is"}, "prefix": {Schema: "string", Optional: true}},
 			Credentials: []plugin.TargetCredential{{Name: "log", Description: "key of the account"}, {Name: "ca", Optional: true}},
@@ -28,10 +31,18 @@ func wayBack() *plugin.Bundle {
 	}}}}}
 }
 
+// later has a dump go into an instance of another version.
+func later(version string) func(*platformv1.Application, *platformv1.Backup) {
+	return func(app *platformv1.Application, b *platformv1.Backup) {
+		app.Spec.Version, b.Spec.Method = version, "dump"
+	}
+}
+
 func TestRestore(t *testing.T) {
 	for name, test := range map[string]struct {
 		change        func(app *platformv1.Application, b *platformv1.Backup)
 		absent        bool
+		method        string
 		refused, says string
 		waits         string
 	}{
@@ -44,9 +55,14 @@ func TestRestore(t *testing.T) {
 		"other plugin":  {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Status.Plugin.Name = "postgresql" }, refused: platformv1.ReasonRestoreRefused, says: "it is of plugin postgresql, and this is an instance of redis"},
 		"other major":   {change: func(app *platformv1.Application, _ *platformv1.Backup) { app.Spec.Version = "8.0" }, refused: platformv1.ReasonRestoreRefused, says: "keeps the major version"},
 		"older minor":   {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Status.Version = "7.4" }, refused: platformv1.ReasonRestoreRefused, says: "which is older"},
-		"no way back":   {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Spec.Method = "keys" }, refused: platformv1.ReasonRestoreRefused, says: "restores nothing"},
-		"no method":     {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Spec.Method = "magic" }, refused: platformv1.ReasonRestoreRefused, says: `no backup method "magic"`},
-		"no room":       {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Status.RawSize = 1<<30 + 1 }, refused: platformv1.ReasonRestoreRefused, says: "ask for more storage"},
+		"later major":   {change: later("8.0"), method: "dump"},
+		"older major":   {change: later("6.2"), refused: platformv1.ReasonRestoreRefused, says: "it is of version 7.0, and this is version 6.2, which is older: set version to 7.0 or a later one"},
+		"dump to a time": {change: func(app *platformv1.Application, b *platformv1.Backup) {
+			b.Spec.Method, app.Spec.RestoreFrom.Target = "dump", &platformv1.RestoreTarget{Time: "2026-02-03T05:00:00Z"}
+		}, refused: platformv1.ReasonRestoreRefused, says: `reaches no point in time with method "dump": leave target out`},
+		"no way back": {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Spec.Method = "keys" }, refused: platformv1.ReasonRestoreRefused, says: "restores nothing"},
+		"no method":   {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Spec.Method = "magic" }, refused: platformv1.ReasonRestoreRefused, says: `no backup method "magic"`},
+		"no room":     {change: func(_ *platformv1.Application, b *platformv1.Backup) { b.Status.RawSize = 1<<30 + 1 }, refused: platformv1.ReasonRestoreRefused, says: "ask for more storage"},
 		"there already": {change: func(app *platformv1.Application, b *platformv1.Backup) {
 			app.Status.RestoredFrom, b.Status.Phase = &platformv1.RestoredFrom{}, platformv1.BackupFailed
 		}},
@@ -68,7 +84,31 @@ func TestRestore(t *testing.T) {
 			expect(t, render.Join(refusals), test.refused, test.says)
 			expect(t, waits, test.waits, test.says)
 			from := wanted[0].RestoreFrom
-			if begins := test.refused == "" && test.waits == "" && app.Status.RestoredFrom == nil; begins != (from != nil) || from != nil && !reflect.DeepEqual(*from, platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}) {
+			if begins := test.refused == "" && test.waits == "" && app.Status.RestoredFrom == nil; begins != (from != nil) || from != nil && !reflect.DeepEqual(*from, platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: cmp.Or(test.method, "rdb")}) {
+				t.Errorf("the component begins with %+v", from)
+			}
+		})
+	}
+}
+
+// Objects are spread over all volumes of the instance, whatever sets it has.
+func TestRestoreOfObjects(t *testing.T) {
+	for name, test := range map[string]struct {
+		size          int64
+		refused, says string
+	}{
+		"there is room": {size: 8 << 30},
+		"no room":       {size: 8<<30 + 1, refused: platformv1.ReasonRestoreRefused, says: `the volumes of component "redis" have 8Gi: ask for more storage`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := testApp()
+			app.Spec.RestoreFrom = &platformv1.RestoreFrom{Backup: "nightly"}
+			b := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "nightly", UID: "uid"}, Spec: platformv1.BackupSpec{Method: "objects"}, Status: platformv1.BackupStatus{
+				Phase: platformv1.BackupCompleted, Version: "7.0", RawSize: test.size, Plugin: &platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Source: &platformv1.BackupSource{Set: "main"}}}
+			wanted := []platformv1.ComponentSpec{{Component: "redis", Replicas: 4, Storage: &platformv1.Storage{Size: resource.MustParse("1Gi")}, Sets: []platformv1.ComponentSet{{Name: "a"}, {Name: "b"}}}}
+			refusals, _ := Restore(app, Facts{State: plugin.State{Bundle: inSets()}, Backup: b}, wanted)
+			expect(t, render.Join(refusals), test.refused, test.says)
+			if from := wanted[0].RestoreFrom; (from != nil) != (test.refused == "") || from != nil && len(from.Sets) > 0 {
 				t.Errorf("the component begins with %+v", from)
 			}
 		})

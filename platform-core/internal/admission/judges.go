@@ -100,7 +100,7 @@ func (c *court) unclaimed(ctx context.Context, app *platformv1.Application) (acc
 
 // judge gathers what is known and decides.
 func (c *court) judge(ctx context.Context, app, old *platformv1.Application) (accept.Verdict, error) {
-	known, err := instance.Facts(ctx, c.seen, app, c.settings.Get())
+	known, err := instance.Facts(ctx, c.seen, nil, app, c.settings.Get())
 	if err != nil {
 		return accept.Verdict{}, err
 	}

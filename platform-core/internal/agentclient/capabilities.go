@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
@@ -36,9 +37,24 @@ func (c *capabilities) remember(names []string) {
 	c.names = names
 }
 
+// question asks an agent for the names of its capabilities.
+type question func(context.Context, grpc.ClientConnInterface) ([]string, error)
+
+// ofProcess asks a process manager.
+func ofProcess(ctx context.Context, conn grpc.ClientConnInterface) ([]string, error) {
+	answer, err := agentv1.NewProcessServiceClient(conn).Capabilities(ctx, &agentv1.CapabilitiesRequest{})
+	return answer.GetNames(), err
+}
+
+// ofOps asks an ops agent.
+func ofOps(ctx context.Context, conn grpc.ClientConnInterface) ([]string, error) {
+	answer, err := agentv1.NewOpsServiceClient(conn).Capabilities(ctx, &agentv1.CapabilitiesRequest{})
+	return answer.GetNames(), err
+}
+
 // can says whether the agent has a capability, one of those of package agentv1. It is asked once for each connection that is made, by the
 // first who wants something that came after the first version; an agent that does not know the question has none.
-func (l *line) can(ctx context.Context, name string) (bool, error) {
+func (l *line) can(ctx context.Context, name string, ask question) (bool, error) {
 	conn, err := l.connections.take(l)
 	if err != nil {
 		return false, err
@@ -47,11 +63,11 @@ func (l *line) can(ctx context.Context, name string) (bool, error) {
 	names := conn.capabilities.told()
 	// What is not connected now will be made anew by the next call: who answers that is yet to be known.
 	if names == nil || conn.conn.GetState() != connectivity.Ready {
-		answer, err := agentv1.NewProcessServiceClient(conn.conn).Capabilities(ctx, &agentv1.CapabilitiesRequest{})
+		answer, err := ask(ctx, conn.conn)
 		if err != nil && status.Code(err) != codes.Unimplemented {
 			return false, err
 		}
-		names = append([]string{}, answer.GetNames()...)
+		names = append([]string{}, answer...)
 		conn.capabilities.remember(names)
 	}
 	return slices.Contains(names, name), nil
@@ -61,7 +77,7 @@ func (l *line) can(ctx context.Context, name string) (bool, error) {
 func (p *process) Memory(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	tells, err := p.line.can(ctx, agentv1.CapabilityMemory)
+	tells, err := p.line.can(ctx, agentv1.CapabilityMemory, ofProcess)
 	if err != nil {
 		return 0, p.failure("Capabilities", err)
 	}

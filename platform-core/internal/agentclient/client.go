@@ -272,7 +272,12 @@ func Within(ctx context.Context, term int64) context.Context {
 	return context.WithValue(ctx, termKey{}, uint64(max(0, term)))
 }
 
-func header(ctx context.Context, key string) *agentv1.CallHeader {
+// TermOf is the term that calls with a context are made in.
+func TermOf(ctx context.Context) uint64 {
 	term, _ := ctx.Value(termKey{}).(uint64)
-	return &agentv1.CallHeader{IdempotencyKey: key, Term: term}
+	return term
+}
+
+func header(ctx context.Context, key string) *agentv1.CallHeader {
+	return &agentv1.CallHeader{IdempotencyKey: key, Term: TermOf(ctx)}
 }

@@ -29,6 +29,8 @@ type EntityState struct {
 	Parameters map[string]string
 	// OtherPassword says that it does not have the password of the query.
 	OtherPassword bool
+	// Facts are what else the middleware tells of it, which is compared with nothing.
+	Facts map[string]string
 }
 
 // EntityIntent is what is to become of an object.
@@ -98,7 +100,7 @@ func (e *entities) Observe(ctx context.Context, entityType string, queries []Ent
 	}
 	states := make(map[string]EntityState, len(response.GetEntities()))
 	for _, state := range response.GetEntities() {
-		states[state.GetName()] = EntityState{Parameters: state.GetParameters(), OtherPassword: state.GetOtherPassword()}
+		states[state.GetName()] = EntityState{Parameters: state.GetParameters(), OtherPassword: state.GetOtherPassword(), Facts: state.GetFacts()}
 	}
 	return states, nil
 }

@@ -20,7 +20,7 @@ func (p *process) heeds(ctx context.Context, method string, text []byte) error {
 	if len(text) == 0 || json.Unmarshal(text, &wanted) != nil || wanted.Process.Hooks == nil {
 		return nil
 	}
-	heeds, err := p.line.can(ctx, agentv1.CapabilityHooks)
+	heeds, err := p.line.can(ctx, agentv1.CapabilityHooks, ofProcess)
 	switch {
 	case err != nil:
 		return p.failure("Capabilities", err)

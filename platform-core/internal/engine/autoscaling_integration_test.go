@@ -7,6 +7,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,25 @@ func autoscaledBy(t *testing.T, app *platformv1.Application, pods int32) {
 	}
 }
 
+// goesBy waits until an autoscaler goes by these metrics of containers.
+func goesBy(t *testing.T, scaler *autoscalingv2.HorizontalPodAutoscaler, want ...string) {
+	t.Helper()
+	testkit.WaitFor(t, env.Client, scaler, fmt.Sprint("goes by ", want), func() error {
+		var got []string
+		for _, metric := range scaler.Spec.Metrics {
+			m := metric.ContainerResource
+			if m == nil || m.Target.Type != autoscalingv2.UtilizationMetricType || m.Target.AverageUtilization == nil {
+				return fmt.Errorf("it goes by %+v", metric)
+			}
+			got = append(got, fmt.Sprintf("%s of %s at %d%%", m.Name, m.Container, *m.Target.AverageUtilization))
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("it goes by %q", got)
+		}
+		return nil
+	})
+}
+
 // TestAutoscaling proves that the autoscaler of a component decides the number of its pods, that nobody writes that number
 // beside it, and that it stays when the autoscaler goes.
 func TestAutoscaling(t *testing.T) {
@@ -67,7 +87,9 @@ func TestAutoscaling(t *testing.T) {
 	f, _, _ := run(t, -1)
 	node(t, namespace)
 	app := shop(namespace, "a", "tiers")
-	app.Spec.Components = autoscaled()
+	app.Spec.Components = autoscaled(func(c *platformv1.ApplicationComponent) {
+		c.Resources.Requests[corev1.ResourceMemory] = resource.MustParse("64Mi")
+	})
 	create(t, app)
 	autoscaledBy(t, app, 2)
 	autoscalers := &autoscalingv2.HorizontalPodAutoscalerList{}
@@ -76,9 +98,7 @@ func TestAutoscaling(t *testing.T) {
 	if target := scaler.Spec.ScaleTargetRef; target.Kind != "WorkloadSet" || target.Name != "a-web-main" || target.APIVersion != platformv1.GroupVersion.String() {
 		t.Errorf("it scales %+v", target)
 	}
-	if metric := scaler.Spec.Metrics[0].ContainerResource; len(scaler.Spec.Metrics) != 1 || metric == nil || metric.Container != "main" || metric.Name != corev1.ResourceCPU || *metric.Target.AverageUtilization != 70 {
-		t.Errorf("it goes by %+v", scaler.Spec.Metrics)
-	}
+	goesBy(t, &scaler, "cpu of main at 70%")
 	if *scaler.Spec.MinReplicas != 2 || scaler.Spec.MaxReplicas != 4 || !metav1.IsControlledBy(&scaler, component(t, namespace, "a-web")) {
 		t.Errorf("it is %+v", scaler)
 	}
@@ -101,6 +121,10 @@ func TestAutoscaling(t *testing.T) {
 		}
 		return nil
 	})
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Autoscaling.MemoryUtilization = new(int32(60)) })
+	goesBy(t, &scaler, "cpu of main at 70%", "memory of main at 60%")
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Autoscaling.CPUUtilization = nil })
+	goesBy(t, &scaler, "memory of main at 60%")
 	autoscaledBy(t, app, 4)
 	scale(t, namespace, "a-web-main", 3)
 	autoscaledBy(t, app, 3)

@@ -210,12 +210,7 @@ func TestBackupThatFails(t *testing.T) {
 // One that is cancelled ends its mover, and leaves a Backup that says so and nothing else.
 func TestBackupIsCancelled(t *testing.T) {
 	app, played := kept(t)
-	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
-		if p.Verb == mover.VerbBackup {
-			return mover.Result{}, ""
-		}
-		return mover.Result{}, platformv1.OperationSucceeded
-	}
+	played.moves = neverBackedUp
 	run(t, -1)
 	testkit.WaitForReady(t, env.Client, app)
 	op := operate(t, app, "long", "Backup", nil, "repository", "store")
@@ -227,13 +222,34 @@ func TestBackupIsCancelled(t *testing.T) {
 	noJobs(t, app.Namespace)
 }
 
+// One that is deleted before it is whole leaves nothing, also where what is whole would stay.
+func TestHalfABackupIsRemoved(t *testing.T) {
+	app, played := kept(t)
+	played.moves = neverBackedUp
+	run(t, -1)
+	testkit.WaitForReady(t, env.Client, app)
+	op := operate(t, app, "half", "Backup", nil, "repository", "store", "deletionPolicy", "Retain")
+	b := backupIs(t, app.Namespace, "half-backup", platformv1.BackupRunning)
+	if b.Spec.DeletionPolicy != platformv1.BackupRetain {
+		t.Errorf("its deletionPolicy is %s", b.Spec.DeletionPolicy)
+	}
+	if err := env.Client.Delete(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitGone(t, env.Client, b)
+	if removed := played.verbs(t, mover.VerbDelete); len(removed) != 1 || !strings.Contains(removed[0].Spec.Template.Annotations[platformv1.MoverPlanAnnotation], b.Status.Key) {
+		t.Errorf("what removed it: %v", removed)
+	}
+	ends(t, op, platformv1.OperationFailed)
+}
+
 // At most as many run as the repository says, in the order in which they were made.
 func TestBackupsTakeTurns(t *testing.T) {
 	app, played := kept(t)
-	let := make(chan struct{})
+	stop, open := gate(t)
 	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		if p.Verb == mover.VerbBackup {
-			<-let
+			stop()
 		}
 		return mover.Result{Digest: "sha256:1"}, platformv1.OperationSucceeded
 	}
@@ -255,7 +271,7 @@ func TestBackupsTakeTurns(t *testing.T) {
 	if !strings.Contains(waits.Status.Message, "its turn") {
 		t.Errorf("it says %q", waits.Status.Message)
 	}
-	close(let)
+	open()
 	ends(t, first, platformv1.OperationSucceeded)
 	ends(t, second, platformv1.OperationSucceeded)
 }

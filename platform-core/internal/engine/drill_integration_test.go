@@ -187,10 +187,10 @@ func TestDrill(t *testing.T) {
 		t.Errorf("it says %q", none.Error)
 	}
 	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
-	let := make(chan struct{})
+	stop, open := gate(t)
 	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		if p.Verb == mover.VerbRestore {
-			<-let
+			stop()
 		}
 		return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30}, platformv1.OperationSucceeded
 	}
@@ -214,7 +214,7 @@ func TestDrill(t *testing.T) {
 		}
 		return nil
 	})
-	close(let)
+	open()
 	ends(t, op, platformv1.OperationSucceeded)
 	verifiedAs(t, app, "nightly-backup", "weekly", platformv1.VerificationPassed, "found the data good")
 	ends(t, second, platformv1.OperationSucceeded)

@@ -151,7 +151,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		func() error {
 			return operation.Setup(mgr, operation.Deps{Index: index, Dialer: dialer, Ops: dialer, Kinds: kinds, Settings: o.Settings, Forecast: forecast, Turns: taking, Domain: o.Domain, Workers: o.Workers, Gate: gate, Traces: o.Traces})
 		},
-		func() error { return setupBackups(mgr, o, index, stores, gate) },
+		func() error { return setupBackups(mgr, o, index, dialer, stores, gate) },
 		func() error { return failoverrecord.Setup(mgr, queue.Options(o.Workers)) },
 		func() error {
 			return entity.Setup(ctx, mgr, entity.Deps{Index: index, Dialer: dialer, Interval: o.Settings.EntityInterval, Workers: o.Workers, Gate: gate})
@@ -172,9 +172,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 }
 
 // setupBackups registers what looks after Backups and where they are kept.
-func setupBackups(mgr ctrl.Manager, o Options, index *plugin.Index, stores *secretwatch.Watcher, gate func(reconcile.Reconciler) reconcile.Reconciler) error {
+func setupBackups(mgr ctrl.Manager, o Options, index *plugin.Index, dialer *agentclient.Connections, stores *secretwatch.Watcher, gate func(reconcile.Reconciler) reconcile.Reconciler) error {
 	return errors.Join(
-		backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Domain: o.Domain, Gate: gate, Now: time.Now, Options: queue.Options(o.Workers)}),
+		backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Holds: dialer, Domain: o.Domain, Gate: gate, Now: time.Now, Options: queue.Options(o.Workers)}),
 		repository.Setup(mgr, repository.Deps{Index: index, Settings: o.Settings, Secrets: stores, Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
 		retention.Setup(mgr, retention.Deps{Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
 	)
@@ -224,9 +224,12 @@ func kindsOf(mgr ctrl.Manager, registrations []typed.Registration) (map[schema.G
 	return kinds, nil
 }
 
-// newDialer returns what reaches the agents, and forgets those of pods that are gone.
+// newDialer returns what reaches the agents until the manager ends, and forgets those of pods that are gone.
 func newDialer(ctx context.Context, mgr ctrl.Manager, authority *pki.Authority) (*agentclient.Connections, error) {
 	dialer := agentclient.New(authority)
+	if err := mgr.Add(untilEnd{dialer.Close}); err != nil {
+		return nil, fmt.Errorf("cannot have connections closed: %w", err)
+	}
 	pods, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch pods: %w", err)
@@ -236,6 +239,19 @@ func newDialer(ctx context.Context, mgr ctrl.Manager, authority *pki.Authority) 
 	}
 	return dialer, nil
 }
+
+// untilEnd does something once the manager ends, on every replica.
+type untilEnd struct{ do func() }
+
+// Start implements manager.Runnable.
+func (u untilEnd) Start(ctx context.Context) error {
+	<-ctx.Done()
+	u.do()
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (untilEnd) NeedLeaderElection() bool { return false }
 
 // Settings are what pods and names are rendered with, and what of it can change at run time.
 type Settings = settings.Live

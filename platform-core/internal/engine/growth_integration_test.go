@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -70,20 +71,22 @@ func volumesAre(t *testing.T, app *platformv1.Application, name string, want ...
 	})
 }
 
-// VerticalScaleVolume has the volumes of a component grow under their pods, and is done when the last of them has the size. Smaller ones
-// are refused, and so is what a storage class cannot do; then nothing is touched.
-func TestVerticalScaleVolume(t *testing.T) {
-	namespace := env.Namespace(t)
-	run(t, -1)
-	node(t, namespace)
-	growing := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "growing"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)}
-	create(t, growing)
+// growing makes the class of that name, whose volumes can grow.
+func growing(t *testing.T) {
+	t.Helper()
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "growing"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)}
+	create(t, class)
 	t.Cleanup(func() {
-		if err := env.Client.Delete(context.WithoutCancel(t.Context()), growing); err != nil {
+		if err := env.Client.Delete(context.WithoutCancel(t.Context()), class); err != nil {
 			t.Error(err)
 		}
 	})
-	app := testkit.BuildApplication(namespace, "shop-a").Domain("database").Plugin("shop", "1.0.0").Version("1.0").Topology("tiers").Build()
+}
+
+// onGrowing makes an instance whose component db has volumes of that class, which are bound with 1Gi.
+func onGrowing(t *testing.T, namespace string) (*platformv1.Application, []corev1.PersistentVolumeClaim) {
+	t.Helper()
+	app := shop(namespace, "shop-a", "tiers")
 	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Storage: &platformv1.Storage{Size: resource.MustParse("1Gi"), StorageClassName: new("growing")}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
@@ -94,6 +97,30 @@ func TestVerticalScaleVolume(t *testing.T) {
 	for i := range claims {
 		provision(t, &claims[i], "1Gi")
 	}
+	return app, claims
+}
+
+// askedFor waits until each of these claims asks for a size.
+func askedFor(t *testing.T, claims []corev1.PersistentVolumeClaim, size string) {
+	t.Helper()
+	for i := range claims {
+		testkit.WaitFor(t, env.Client, &claims[i], "is asked for "+size, func() error {
+			if got := claims[i].Spec.Resources.Requests[corev1.ResourceStorage]; !got.Equal(resource.MustParse(size)) {
+				return fmt.Errorf("it is asked for %s", got.String())
+			}
+			return nil
+		})
+	}
+}
+
+// VerticalScaleVolume has the volumes of a component grow under their pods, and is done when the last of them has the size. Smaller ones
+// are refused, and so is what a storage class cannot do; then nothing is touched.
+func TestVerticalScaleVolume(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	growing(t)
+	app, claims := onGrowing(t, namespace)
 	before := uids(t, namespace)
 
 	op := operate(t, app, "grow", "VerticalScaleVolume", nil, "component", "db", "size", "2Gi")
@@ -104,14 +131,7 @@ func TestVerticalScaleVolume(t *testing.T) {
 		}
 		return nil
 	})
-	for i := range claims {
-		testkit.WaitFor(t, env.Client, &claims[i], "is asked for 2Gi", func() error {
-			if got := claims[i].Spec.Resources.Requests[corev1.ResourceStorage]; !got.Equal(resource.MustParse("2Gi")) {
-				return fmt.Errorf("it is asked for %s", got.String())
-			}
-			return nil
-		})
-	}
+	askedFor(t, claims, "2Gi")
 	last := len(claims) - 1
 	for i := range last {
 		provision(t, &claims[i], "2Gi")
@@ -150,4 +170,53 @@ func TestVerticalScaleVolume(t *testing.T) {
 	if refresh(t, app); app.Generation != generation {
 		t.Errorf("the Application was changed: generation %d, before %d", app.Generation, generation)
 	}
+}
+
+// A size that a storage cannot give fails its Operation and is said by the Application; a smaller one is asked for then, which the volumes have not got yet either.
+func TestInfeasibleSizeIsTakenBack(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	growing(t)
+	app, claims := onGrowing(t, namespace)
+	scale := func(name, size string) *platformv1.Operation {
+		return operate(t, app, name, "VerticalScaleVolume", nil, "component", "db", "size", size)
+	}
+	op := scale("too-much", "10Ti")
+	askedFor(t, claims, "10Ti")
+	if takesBack, err := env.Since(testkit.TakesSizesBack); err != nil {
+		t.Fatal(err)
+	} else if !takesBack {
+		change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Storage.Size = resource.MustParse("2Gi") })
+		testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
+		if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message, "as Kubernetes does from 1.32 on") {
+			t.Errorf("%s: %s", ready.Reason, ready.Message)
+		}
+		return
+	}
+	refused := claims[1].DeepCopy()
+	refused.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Ti")}
+	refused.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+	if err := env.Client.Status().Patch(t.Context(), refused, client.MergeFrom(&claims[1])); err != nil {
+		t.Fatal(err)
+	}
+	says := fmt.Sprintf("claim %s does not grow from 1Gi to 10Ti (ControllerResizeInfeasible): make room for it, or set the size back to one above 1Gi", claims[1].Name)
+	if status := ends(t, op, platformv1.OperationFailed); !strings.Contains(status.Error, says) {
+		t.Errorf("it says %q, want %q", status.Error, says)
+	}
+	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
+	if ready := conditions.Get(app, platformv1.ReadyCondition); ready.Reason != platformv1.ReasonVolumeExpansionUnsupported || !strings.Contains(ready.Message, says) {
+		t.Errorf("%s: %s", ready.Reason, ready.Message)
+	}
+
+	if status := ends(t, scale("as-before", "1Gi"), platformv1.OperationFailed); !strings.Contains(status.Error, "set the size to one above 1Gi") {
+		t.Errorf("it says %q", status.Error)
+	}
+	op = scale("less", "2Gi")
+	askedFor(t, claims, "2Gi")
+	for i := range claims {
+		provision(t, &claims[i], "2Gi")
+	}
+	ends(t, op, platformv1.OperationSucceeded)
+	testkit.WaitForReady(t, env.Client, app)
 }

@@ -20,9 +20,11 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -253,14 +255,32 @@ func nodeAt(t *testing.T, namespace, address string) {
 	go func() {
 		defer close(ended)
 		for e := range pods.ResultChan() {
-			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.PodIP == "" && pod.DeletionTimestamp == nil && !stubborn(pod) {
-				if err := start(ctx, pod, address); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-					t.Errorf("cannot start pod %s: %v", pod.Name, err)
-				}
+			pod, ok := e.Object.(*corev1.Pod)
+			if !ok || e.Type == watch.Deleted {
+				continue
+			}
+			if err := serve(ctx, pod, address); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+				t.Errorf("cannot serve pod %s: %v", pod.Name, err)
 			}
 		}
 	}()
 	t.Cleanup(func() { cancel(); pods.Stop(); <-ended })
+}
+
+// serve starts a new pod, and ends one that is to be deleted: the API server does so itself, in two writes, unless who asked for it is killed
+// between them, which the garbage collector of pods makes good in a cluster.
+func serve(ctx context.Context, pod *corev1.Pod, address string) error {
+	switch {
+	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
+		err := env.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+		if apierrors.IsConflict(err) { // Another one has its name by now.
+			return nil
+		}
+		return err
+	case pod.DeletionTimestamp == nil && pod.Status.PodIP == "" && !stubborn(pod):
+		return start(ctx, pod, address)
+	}
+	return nil
 }
 
 func start(ctx context.Context, pod *corev1.Pod, address string) error {
@@ -278,9 +298,10 @@ func start(ctx context.Context, pod *corev1.Pod, address string) error {
 		return err
 	}
 	reported := pod.DeepCopy()
-	reported.Annotations = map[string]string{platformv1.ReportAnnotation: report.Report{
+	// The engine's own annotations stay, such as that of what the plugin calls the images.
+	metav1.SetMetaDataAnnotation(&reported.ObjectMeta, platformv1.ReportAnnotation, report.Report{
 		Health: report.Healthy, Role: role, Version: "7.0.15", ConfigDigest: plan.Digest, RestartDigest: plan.RestartDigest, Starts: 1,
-	}.String()}
+	}.String())
 	if err := env.Client.Patch(ctx, reported, client.MergeFrom(pod)); err != nil {
 		return err
 	}
@@ -313,4 +334,14 @@ func probed(ctx context.Context, probe plan.Probe, role string) (string, error) 
 func application(namespace string) *platformv1.Application {
 	return testkit.BuildApplication(namespace, "redis-a").Domain("database").
 		Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build()
+}
+
+// resizes says whether the API server gives pods other resources while they run.
+func resizes(t *testing.T) bool {
+	t.Helper()
+	resizes, err := env.Since(testkit.Resizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resizes
 }

@@ -64,14 +64,19 @@ func playJobs(t *testing.T, namespace string) *jobs {
 	j, ended := &jobs{seen: map[types.UID]*batchv1.Job{}}, make(chan struct{})
 	go func() {
 		defer close(ended)
+		// One that is not let go on keeps no other.
+		var playing sync.WaitGroup
+		defer playing.Wait()
 		for e := range watching.ResultChan() {
 			job, ok := e.Object.(*batchv1.Job)
 			if !ok || e.Type == watch.Deleted {
 				continue
 			}
-			if err := j.play(ctx, job); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-				t.Errorf("cannot play Job %s: %v", job.Name, err)
-			}
+			playing.Go(func() {
+				if err := j.play(ctx, job); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+					t.Errorf("cannot play Job %s: %v", job.Name, err)
+				}
+			})
 		}
 	}()
 	t.Cleanup(func() { cancel(); watching.Stop(); <-ended })
@@ -107,6 +112,22 @@ func (j *jobs) play(ctx context.Context, job *batchv1.Job) error {
 		return end(ctx, job, pod, plan.ExitDataBad, "key 7 cannot be read")
 	}
 	return end(ctx, job, pod, 0, "keys=42\n")
+}
+
+// gate is what movers wait at until a test lets them go on, or has ended.
+func gate(t *testing.T) (wait func(), open func()) {
+	let := make(chan struct{})
+	open = sync.OnceFunc(func() { close(let) })
+	t.Cleanup(open)
+	return func() { <-let }, open
+}
+
+// neverBackedUp are moves of which a backup does not end, and all else does at once.
+func neverBackedUp(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
+	if p.Verb == mover.VerbBackup {
+		return mover.Result{}, ""
+	}
+	return mover.Result{}, platformv1.OperationSucceeded
 }
 
 // move plays a mover.
@@ -163,24 +184,17 @@ func (j *jobs) verbs(t *testing.T, verb mover.Verb) (jobs []*batchv1.Job) {
 
 // end has pod and Job end as a cluster does.
 func end(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, code int32, message string) error {
-	now := metav1.Now()
-	pod.Status.Phase = corev1.PodSucceeded
-	job.Status.StartTime, job.Status.CompletionTime, job.Status.Succeeded = &now, &now, 1
-	criterion, condition := batchv1.JobSuccessCriteriaMet, batchv1.JobComplete
+	phase, condition := corev1.PodSucceeded, batchv1.JobComplete
 	if code != 0 {
-		pod.Status.Phase = corev1.PodFailed
-		job.Status.CompletionTime, job.Status.Succeeded, job.Status.Failed = nil, 0, 1
-		criterion, condition = batchv1.JobFailureTarget, batchv1.JobFailed
+		phase, condition = corev1.PodFailed, batchv1.JobFailed
 	}
+	pod.Status.Phase = phase
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: now}}}}
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.Now()}}}}
 	if err := env.Client.Status().Update(ctx, pod); err != nil {
 		return err
 	}
-	for _, one := range []batchv1.JobConditionType{criterion, condition} {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: one, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "Played"})
-	}
-	return env.Client.Status().Update(ctx, job)
+	return env.EndJob(ctx, job, condition)
 }
 
 // only is the one Job that there ever was.

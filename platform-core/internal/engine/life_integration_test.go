@@ -286,3 +286,40 @@ func refused(app *platformv1.Application) func(ctx context.Context) error {
 		return nil
 	}
 }
+
+// A policy under which more is kept reaches the volumes whatever else is wanted: who deletes the instance next counts on it. One under which less is kept waits.
+func TestRetainReachesTheVolumesAtOnce(t *testing.T) {
+	for name, hinder := range map[string]func(*platformv1.ApplicationSpec){
+		"suspended": func(s *platformv1.ApplicationSpec) { s.Suspend = true },
+		"refused":   func(s *platformv1.ApplicationSpec) { s.Topology = "no-such-topology" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace, app := standing(t, "quorum")
+			set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-quorum-main"}}
+			goesBy := func(policy platformv1.DeletionPolicy) {
+				t.Helper()
+				testkit.WaitFor(t, env.Client, set, string(policy), func() error {
+					if set.Spec.DeletionPolicy != policy || component(t, namespace, "a-quorum").Spec.DeletionPolicy != policy {
+						return fmt.Errorf("its policy is %q", set.Spec.DeletionPolicy)
+					}
+					return nil
+				})
+			}
+			change(t, app, func(s *platformv1.ApplicationSpec) { s.DeletionPolicy = platformv1.DeletionPolicyDelete })
+			goesBy(platformv1.DeletionPolicyDelete)
+			topology := app.Spec.Topology
+			change(t, app, func(s *platformv1.ApplicationSpec) {
+				s.DeletionPolicy = platformv1.DeletionPolicyRetain
+				hinder(s)
+			})
+			goesBy(platformv1.DeletionPolicyRetain)
+			change(t, app, func(s *platformv1.ApplicationSpec) { s.DeletionPolicy = platformv1.DeletionPolicyDelete })
+			other := shop(namespace, "b", "quorum")
+			create(t, other)
+			testkit.WaitForReady(t, env.Client, other)
+			goesBy(platformv1.DeletionPolicyRetain)
+			change(t, app, func(s *platformv1.ApplicationSpec) { s.Suspend, s.Topology = false, topology })
+			goesBy(platformv1.DeletionPolicyDelete)
+		})
+	}
+}

@@ -22,9 +22,14 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// manage runs the real process manager of a pod at its address, with the certificate that the engine has made for it. Its container uses what
-// the function that is returned says, in MiB.
-func manage(t *testing.T, pod *corev1.Pod) (uses func(mebibytes int), stop func()) {
+// managed is the folders of a pod with a real process manager, and what ends that.
+type managed struct {
+	*testagents.Pod
+	stop func()
+}
+
+// manage runs the real process manager of a pod at its address, with the certificate that the engine has made for it.
+func manage(t *testing.T, pod *corev1.Pod) *managed {
 	t.Helper()
 	agent, err := testagents.Build(t.TempDir(), "agent")
 	if err != nil {
@@ -34,20 +39,10 @@ func manage(t *testing.T, pod *corev1.Pod) (uses func(mebibytes int), stop func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := &corev1.Secret{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.AgentCertificateNameFor(pod.Name)}, secret); err != nil {
-		t.Fatal(err)
-	}
-	folders := testagents.NewPod(t, testagents.Authority(t, "database"), pod.Namespace, pod.Name, text)
-	for name, data := range secret.Data {
-		folders.Write(data, "tls", name)
-	}
-	uses = func(mebibytes int) {
-		folders.Write([]byte("0"), "cgroup", "memory.current")
-		folders.Write(fmt.Appendf(nil, "anon %d\nfile 1073741824\n", mebibytes<<20), "cgroup", "memory.stat")
-	}
+	m := &managed{Pod: testagents.NewPod(t, testagents.Authority(t, "database"), pod.Namespace, pod.Name, text)}
+	m.certify(pod)
 	address := net.JoinHostPort(pod.Status.PodIP, fmt.Sprint(plan.ProcessPort))
-	stop = folders.Start(agent, []string{"POD_NAME=" + pod.Name}, "run", "--tls-dir", folders.Path("tls"), "--cgroup-dir", folders.Path("cgroup"), "--listen", address)
+	m.stop = m.Start(agent, []string{"POD_NAME=" + pod.Name}, "run", "--tls-dir", m.Path("tls"), "--cgroup-dir", m.Path("cgroup"), "--listen", address)
 	testkit.Eventually(t, "the process manager of "+pod.Name, func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err != nil {
@@ -55,7 +50,26 @@ func manage(t *testing.T, pod *corev1.Pod) (uses func(mebibytes int), stop func(
 		}
 		return conn.Close()
 	})
-	return uses, stop
+	return m
+}
+
+// certify brings the certificate that the engine has made for the pod by now, as a kubelet does.
+func (m *managed) certify(pod *corev1.Pod) {
+	m.Helper()
+	secret := &corev1.Secret{}
+	if err := env.Client.Get(m.Context(), client.ObjectKey{Namespace: pod.Namespace, Name: platformv1.AgentCertificateNameFor(pod.Name)}, secret); err != nil {
+		m.Fatal(err)
+	}
+	for name, data := range secret.Data {
+		m.Write(data, "tls", name)
+	}
+}
+
+// uses has the container of the pod use so much memory that cannot be taken back.
+func (m *managed) uses(mebibytes int) {
+	m.Helper()
+	m.Write([]byte("0"), "cgroup", "memory.current")
+	m.Write(fmt.Appendf(nil, "anon %d\nfile 1073741824\n", mebibytes<<20), "cgroup", "memory.stat")
 }
 
 // TestMemoryThatIsInUseIsNotTaken: an Operation that would have processes killed for memory is refused before anything is touched, as the
@@ -69,9 +83,9 @@ func TestMemoryThatIsInUseIsNotTaken(t *testing.T) {
 	app.Spec.Components[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
-	uses, stop := manage(t, onlyPod(t, namespace))
+	m := manage(t, onlyPod(t, namespace))
 
-	uses(60)
+	m.uses(60)
 	generation := app.Generation
 	const says = "pod redis-a-redis-main-0 uses 60Mi of memory now, and a limit of 64Mi is asked for: the least that would do is 66Mi"
 	for name, change := range map[string]func(*platformv1.OperationSpec){"squeeze": nil, "foretell": func(s *platformv1.OperationSpec) { s.DryRun = true }} {
@@ -83,8 +97,8 @@ func TestMemoryThatIsInUseIsNotTaken(t *testing.T) {
 		t.Errorf("the Application was changed: generation %d, before %d", app.Generation, generation)
 	}
 	ends(t, operate(t, app, "fit", "VerticalScaleResource", nil, "memory", "66Mi"), platformv1.OperationSucceeded)
-	uses(65)
+	m.uses(65)
 	ends(t, operate(t, app, "grow", "VerticalScaleResource", nil, "memory", "128Mi"), platformv1.OperationSucceeded)
-	stop()
+	m.stop()
 	ends(t, operate(t, app, "unasked", "VerticalScaleResource", nil, "memory", "64Mi"), platformv1.OperationSucceeded)
 }

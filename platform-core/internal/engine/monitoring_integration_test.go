@@ -10,8 +10,10 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,8 +86,82 @@ func wantMonitored(t *testing.T, obj interface {
 	})
 }
 
+// noPodMonitors is what the policy of forbidPodMonitors says.
+const noPodMonitors = "nobody touches a PodMonitor here"
+
+// forbidPodMonitors has the API server refuse every write of a PodMonitor in a namespace, and its removal, until allow is called.
+func forbidPodMonitors(t *testing.T, namespace string) (allow func()) {
+	t.Helper()
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete},
+				Rule:       admissionv1.Rule{APIGroups: []string{render.PodMonitorKind.Group}, APIVersions: []string{"*"}, Resources: []string{"podmonitors"}},
+			}}}},
+		Validations: []admissionv1.Validation{{Expression: "false", Message: noPodMonitors}},
+	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}
+	create(t, policy)
+	create(t, binding)
+	end := func() {
+		for _, obj := range []client.Object{binding, policy} {
+			if err := client.IgnoreNotFound(env.Client.Delete(context.Background(), obj)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(end)
+	// The server takes a while to go by another policy.
+	awaitVerdict(t, namespace, noPodMonitors)
+	return func() { end(); awaitVerdict(t, namespace, "") }
+}
+
+// awaitVerdict waits until the API server refuses PodMonitors with this text, or takes them where that is empty.
+func awaitVerdict(t *testing.T, namespace, says string) {
+	t.Helper()
+	testkit.Eventually(t, fmt.Sprintf("a PodMonitor refused with %q", says), func(ctx context.Context) error {
+		trial := podMonitor(namespace, "trial")
+		trial.Object["spec"] = map[string]any{"selector": map[string]any{}}
+		err := env.Client.Create(ctx, trial, client.DryRunAll)
+		if refused := err != nil; refused != (says != "") || refused && !strings.Contains(err.Error(), says) {
+			return fmt.Errorf("it says %v", err)
+		}
+		return nil
+	})
+}
+
+// refusesPodMonitors waits until it is told that the PodMonitor cannot be had as it should be, and why.
+func refusesPodMonitors(t *testing.T, app *platformv1.Application, says string) {
+	t.Helper()
+	wantMonitored(t, app, metav1.ConditionFalse, platformv1.ReasonPodMonitorRefused)
+	if got := conditions.Get(app, platformv1.MonitoredCondition).Message; !strings.Contains(got, says) || !strings.Contains(got, noPodMonitors) {
+		t.Errorf("it says %q, want %q and %q", got, says, noPodMonitors)
+	}
+	testkit.WaitForReady(t, env.Client, app)
+	if err := testkit.StatusLint(app); err != nil {
+		t.Error(err)
+	}
+}
+
+// isMadeAgain deletes a PodMonitor and waits until there is another one.
+func isMadeAgain(t *testing.T, monitor *unstructured.Unstructured) {
+	t.Helper()
+	first := monitor.GetUID()
+	if err := env.Client.Delete(t.Context(), monitor); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, env.Client, monitor, "is made again", func() error {
+		if monitor.GetUID() == first {
+			return fmt.Errorf("it is still the one that was deleted")
+		}
+		return nil
+	})
+}
+
 // Metrics are served where nobody can be told to read them, and hold nothing up; a PodMonitor comes with its kind, is kept as it is
-// meant to be, and goes with the wish.
+// meant to be, and goes with the wish. Where it is refused that is told, and again holds nothing up.
 func TestPodMonitorComesWithItsKind(t *testing.T) {
 	namespace := env.Namespace(t)
 	node(t, namespace)
@@ -128,21 +204,22 @@ func TestPodMonitorComesWithItsKind(t *testing.T) {
 		t.Error("another interval replaced the pod")
 	}
 
-	first := monitor.GetUID()
-	if err := env.Client.Delete(t.Context(), monitor); err != nil {
-		t.Fatal(err)
-	}
-	testkit.WaitFor(t, env.Client, monitor, "is made again", func() error {
-		if monitor.GetUID() == first {
-			return fmt.Errorf("it is still the one that was deleted")
-		}
-		return nil
-	})
+	allow := forbidPodMonitors(t, namespace)
+	setMonitoring(t, app, &platformv1.Monitoring{Enabled: true, Interval: "20s"})
+	refusesPodMonitors(t, app, "the PodMonitor cannot be made: ")
+	allow()
+	setMonitoring(t, app, &platformv1.Monitoring{Enabled: true, Interval: "30s"})
+	wantMonitored(t, app, metav1.ConditionTrue, platformv1.ReasonPodMonitorApplied)
+	isMadeAgain(t, monitor)
 
 	// The engine is away while the wish ends.
 	stop()
 	setMonitoring(t, app, nil)
+	allow = forbidPodMonitors(t, namespace)
 	run(t, -1)
+	refusesPodMonitors(t, app, "the PodMonitor cannot be removed: ")
+	allow()
+	mergePatch(t, aComponent(namespace, monitor.GetName()), `{"metadata":{"annotations":{"example.com/look":"again"}}}`)
 	testkit.Eventually(t, "the PodMonitor is removed", func(ctx context.Context) error {
 		err := env.Client.Get(ctx, client.ObjectKeyFromObject(monitor), podMonitor(namespace, monitor.GetName()))
 		if apierrors.IsNotFound(err) {

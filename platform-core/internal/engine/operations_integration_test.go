@@ -206,20 +206,6 @@ func TestOperationsRefuseWhatCannotBe(t *testing.T) {
 	}
 }
 
-// A field that a GitOps tool writes is left to it, unless somebody insists.
-func TestOperationsRespectGitOps(t *testing.T) {
-	app := served(t)
-	body := []byte(`{"apiVersion":"platform.zeroinfra.github.com/v1","kind":"Application","spec":{"running":true}}`)
-	if err := env.Client.Patch(t.Context(), app, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner("argocd-controller"), client.ForceOwnership); err != nil {
-		t.Fatal(err)
-	}
-	refused := ends(t, operate(t, app, "refused", "Stop", nil), platformv1.OperationFailed)
-	if want := `spec.running of Application "redis-a" is managed by argocd-controller`; !strings.Contains(refused.Error, want) {
-		t.Errorf("it says %q; want %q", refused.Error, want)
-	}
-	ends(t, operate(t, app, "forced", "Stop", func(s *platformv1.OperationSpec) { s.Force = true }), platformv1.OperationSucceeded)
-}
-
 // A dry run says what would be done, and touches nothing.
 func TestDryRunsTouchNothing(t *testing.T) {
 	app := served(t)
@@ -278,7 +264,9 @@ func TestOperationsOfSeveralSteps(t *testing.T) {
 	grant(t, namespace, "able", "get", "create", "patch")
 	grant(t, namespace, "unable", "get")
 	by := func(account string) func(*platformv1.OperationSpec) {
-		return func(s *platformv1.OperationSpec) { s.ServiceAccountName, s.Author = account, author }
+		return func(s *platformv1.OperationSpec) {
+			s.ServiceAccountName, s.Author, s.Timeout = account, author, &metav1.Duration{Duration: 10 * time.Minute}
+		}
 	}
 	denied := ends(t, operate(t, app, "denied", "Open", by("unable"), "replicas", "2"), platformv1.OperationFailed)
 	if !strings.Contains(denied.Error, "system:serviceaccount:"+namespace+":unable") {
@@ -293,9 +281,9 @@ func TestOperationsOfSeveralSteps(t *testing.T) {
 	if err := testkit.Edit(t.Context(), env.Client, changed, func() { changed.Spec.Parameters["replicas"] = "4" }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable but for cancel and approval") {
 		t.Errorf("the spec can be changed: %v", err)
 	}
-	// A client in Go spells the default timeout, 10m, in another way: that is no change.
+	// A client spells the timeout in another way: that is no change.
 	whole := op.DeepCopy()
-	if err := testkit.Edit(t.Context(), env.Client, whole, func() { metav1.SetMetaDataLabel(&whole.ObjectMeta, "seen", "yes") }); err != nil {
+	if err := env.Client.Patch(t.Context(), whole, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"timeout":"600s"}}`))); err != nil {
 		t.Errorf("an update that changes no duration is refused: %v", err)
 	}
 	later := whole.DeepCopy()

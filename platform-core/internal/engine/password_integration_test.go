@@ -40,7 +40,12 @@ func planned(t *testing.T, app *platformv1.Application, before string) plan.Plan
 // takesOver has the agent of the pod report that its process runs with a plan.
 func takesOver(t *testing.T, app *platformv1.Application, p plan.Plan) {
 	t.Helper()
-	pod := podOf(t, app)
+	runsBy(t, podOf(t, app), p)
+}
+
+// runsBy is takesOver for any pod.
+func runsBy(t *testing.T, pod *corev1.Pod, p plan.Plan) {
+	t.Helper()
 	said, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
 	if err != nil {
 		t.Fatal(err)

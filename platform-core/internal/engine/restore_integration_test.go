@@ -99,10 +99,10 @@ func TestRestoreIntoAnInstance(t *testing.T) {
 	held(t, early, platformv1.ReasonBackupNotFound, `there is no Backup "later-backup"`)
 	ends(t, operate(t, app, "nightly", "Backup", nil, "repository", "store"), platformv1.OperationSucceeded)
 	backup := backupIs(t, app.Namespace, "nightly-backup", platformv1.BackupCompleted)
-	let := make(chan struct{})
+	stop, open := gate(t)
 	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		if p.Verb == mover.VerbRestore {
-			<-let
+			stop()
 		}
 		return mover.Result{Digest: "sha256:1", Size: 10, RawSize: 30}, platformv1.OperationSucceeded
 	}
@@ -113,7 +113,7 @@ func TestRestoreIntoAnInstance(t *testing.T) {
 	if c := meta.FindStatusCondition(b.Status.Conditions, platformv1.RestoredCondition); c == nil || c.Status != metav1.ConditionFalse || c.Reason != platformv1.ReasonRestoring {
 		t.Errorf("it says %+v", b.Status.Conditions)
 	}
-	close(let)
+	open()
 	begun(t, b, backup)
 	jobs := played.verbs(t, mover.VerbRestore)
 	if len(jobs) != 1 {

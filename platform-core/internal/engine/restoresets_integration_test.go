@@ -89,10 +89,10 @@ func TestBackupOfSets(t *testing.T) {
 		t.Errorf("the plan is %+v", plan)
 	}
 	held(t, beginsInSets(t, namespace, "c", 3), platformv1.ReasonRestoreRefused, `it has the data of 2 sets, and component "db" is to have 3: ask for 2`)
-	let := make(chan struct{})
+	stop, open := gate(t)
 	played.moves = func(p mover.Plan) (mover.Result, platformv1.OperationPhase) {
 		if p.Verb == mover.VerbRestore && p.Backup.Stream == "1" {
-			<-let
+			stop()
 		}
 		return inSets(p)
 	}
@@ -113,7 +113,7 @@ func TestBackupOfSets(t *testing.T) {
 		return nil
 	})
 	change(t, b, withSets(2))
-	close(let)
+	open()
 	begun(t, b, backup)
 	filled(t, namespace, played, "b", backup)
 

@@ -9,7 +9,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -56,6 +60,7 @@ var elsewhere = map[string]string{
 	"get coordination.k8s.io/leases":              "controller/claim, to speak about what nobody claims",
 	"create coordination.k8s.io/leases":           "controller/claim, the same",
 	"update coordination.k8s.io/leases":           "controller/claim, the same",
+	"list coordination.k8s.io/leases":             "sdk/operator, before it is uninstalled",
 	"impersonate /serviceaccounts":                "controller/operation, to write objects as the account that an Operation names",
 	"create events.k8s.io/events":                 "every controller",
 	"patch events.k8s.io/events":                  "every controller, of an event that comes again",
@@ -76,8 +81,8 @@ func rightsFit(env *testkit.Env) error {
 	for access := range found {
 		used[access.Verb+" "+access.Group+"/"+access.Resource] = true
 	}
-	if flag.Lookup("test.run").Value.String() != "" {
-		return errors.Join(problems...) // Some tests only, who use some rights only.
+	if all, err := usedByAll(used); !all || err != nil {
+		return errors.Join(append(problems, err)...) // Some tests only, who use some rights only.
 	}
 	rights, err := rightsOf(context.Background(), env.Client)
 	if err != nil {
@@ -94,6 +99,35 @@ func rightsFit(env *testkit.Env) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// halves names a folder in which two processes that share the tests tell each other what they have used.
+const halves = "TEST_HALVES"
+
+// usedByAll says whether all tests have run, in this process or in the other half, whose rights are added then. Of two halves the one that ends last knows.
+func usedByAll(used map[string]bool) (bool, error) {
+	folder := os.Getenv(halves)
+	if folder == "" {
+		return flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String() == "", nil
+	}
+	own := strings.Join(slices.Sorted(maps.Keys(used)), "\n")
+	if err := os.WriteFile(filepath.Join(folder, strconv.Itoa(os.Getpid())), []byte(own), 0o600); err != nil {
+		return false, err
+	}
+	told, err := filepath.Glob(filepath.Join(folder, "*"))
+	if err != nil || len(told) < 2 {
+		return false, err
+	}
+	for _, name := range told {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return false, err
+		}
+		for right := range strings.SplitSeq(string(text), "\n") {
+			used[right] = true
+		}
+	}
+	return true, nil
 }
 
 // isUsed says whether a right was used, as far as requests can show.

@@ -39,6 +39,23 @@ func recorded(t *testing.T, namespace string) map[string]*platformv1.Operation {
 	return records
 }
 
+// ended waits until so many edits of a namespace are on record, and done.
+func ended(t *testing.T, namespace string, records int) {
+	t.Helper()
+	testkit.Eventually(t, fmt.Sprintf("%d records of edits that are done", records), func(context.Context) error {
+		found := recorded(t, namespace)
+		for name, op := range found {
+			if op.Status.Phase != platformv1.OperationSucceeded {
+				return fmt.Errorf("%s is %s", name, op.Status.Phase)
+			}
+		}
+		if len(found) != records {
+			return fmt.Errorf("there are %v", found)
+		}
+		return nil
+	})
+}
+
 // onlyRecord is the one record that there is to be, which is to be that of a generation.
 func onlyRecord(t *testing.T, app *platformv1.Application, generation int64) *platformv1.Operation {
 	t.Helper()
@@ -124,6 +141,9 @@ func TestAnEditedSpecIsOnRecord(t *testing.T) {
 	}
 	// What an Operation changes it says itself.
 	ends(t, operate(t, app, "start", "Start", nil), platformv1.OperationSucceeded)
+	// Nothing is left to write once the instance says that nobody works at it: it does so after the Operation has ended.
+	operatedBy(t, app, "")
+	testkit.WaitForReady(t, env.Client, app)
 	stop()
 	// Another engine finds nothing to record.
 	f, _, stop = run(t, -1)
@@ -465,7 +485,5 @@ func TestAnEditedTypedObjectIsOnRecord(t *testing.T) {
 	}
 	onlyRecord(t, app, first)
 	edit(1)
-	if records := recorded(t, namespace); len(records) != 2 {
-		t.Errorf("the records are %v", records)
-	}
+	ended(t, namespace, 2)
 }

@@ -24,6 +24,12 @@ func crew(t *testing.T) (*platformv1.Application, *platformv1.WorkloadSet) {
 	namespace := env.Namespace(t)
 	run(t, -1)
 	nodeAt(t, namespace, testagents.Address())
+	return crewIn(t, namespace)
+}
+
+// crewIn is crew in a namespace that has a node, under an engine that runs.
+func crewIn(t *testing.T, namespace string) (*platformv1.Application, *platformv1.WorkloadSet) {
+	t.Helper()
 	app, set := replicated(t, namespace)
 	writes(t, set, func(r *platformv1.WriterRecord) {
 		r.Term, r.Primary = 1, memberAt(set, 0)
@@ -40,6 +46,13 @@ func memberAt(set *platformv1.WorkloadSet, ordinal int32) *platformv1.WriterMemb
 
 // writing has a pod report that it writes in a term, and all others that they do not, and waits until it has the label of its role.
 func writing(t *testing.T, set *platformv1.WorkloadSet, writer int32, term int64) {
+	t.Helper()
+	reportWriting(t, set, writer, term)
+	labelled(t, set.Namespace, memberAt(set, writer).Name)
+}
+
+// reportWriting has a pod report that it writes in a term, and all others that they do not.
+func reportWriting(t *testing.T, set *platformv1.WorkloadSet, writer int32, term int64) {
 	t.Helper()
 	for ordinal := range int32(3) {
 		self, named := memberAt(set, ordinal), memberAt(set, writer)
@@ -62,13 +75,6 @@ func writing(t *testing.T, set *platformv1.WorkloadSet, writer int32, term int64
 			t.Fatal(err)
 		}
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: memberAt(set, writer).Name}}
-	testkit.WaitFor(t, env.Client, pod, "the label of the one that writes", func() error {
-		if got := pod.Labels[platformv1.RoleLabel]; got != set.Spec.Roles[0].Name {
-			return fmt.Errorf("it is %q", got)
-		}
-		return nil
-	})
 }
 
 // handsOver waits until a set is asked for another writer, or for nothing when from is empty.
@@ -88,18 +94,25 @@ func TestASwitchoverOfAWriterThatTheEngineNames(t *testing.T) {
 	first := memberAt(set, 0).Name
 	op := operate(t, app, "switch", "Switchover", nil, "to", memberAt(set, 1).Name)
 	handsOver(t, set, first)
-	writes(t, set, func(r *platformv1.WriterRecord) {
-		r.Term, r.Primary = 2, memberAt(set, 1)
-		r.Former, r.List.Members = r.Primary, []platformv1.WriterMember{*memberAt(set, 0), *memberAt(set, 1)}
-		r.Changes = append(r.Changes, platformv1.WriterChange{Term: 2, Cause: platformv1.WriterOrdered, From: first, To: r.Primary.Name,
-			Reason: "it was told to hand over", Deposed: metav1.NowMicro(), Named: new(metav1.NowMicro())})
-	})
+	succeeds(t, set, op, platformv1.WriterOrdered)
 	writing(t, set, 1, 2)
 	done := ends(t, op, platformv1.OperationSucceeded)
 	if from, to := done.Steps[0].Outputs["from"], done.Steps[0].Outputs["to"]; from != first || to != memberAt(set, 1).Name {
 		t.Errorf("it says from %q to %q", from, to)
 	}
 	handsOver(t, set, "")
+}
+
+// succeeds names the second pod of a set after the first one for an Operation, as the engine does.
+func succeeds(t *testing.T, set *platformv1.WorkloadSet, op *platformv1.Operation, cause platformv1.WriterChangeCause) {
+	t.Helper()
+	first := memberAt(set, 0).Name
+	writes(t, set, func(r *platformv1.WriterRecord) {
+		r.Term, r.Primary = 2, memberAt(set, 1)
+		r.Former, r.List.Members = r.Primary, []platformv1.WriterMember{*memberAt(set, 0), *memberAt(set, 1)}
+		r.Changes = append(r.Changes, platformv1.WriterChange{Term: 2, Cause: cause, From: first, To: r.Primary.Name, Operation: op.Name,
+			Reason: "it was told to hand over", Deposed: metav1.NowMicro(), Named: new(metav1.NowMicro())})
+	})
 }
 
 // One that the set declines says why, fails before its time is over, and leaves no request behind that a pod which comes later would be led to.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -113,7 +114,10 @@ func TestClientsKeepThePasswordThatTheProcessesHave(t *testing.T) {
 
 // An Operation that would restart pods waits for a window before it touches anything, says for which, lets others run, and can be cancelled.
 func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
-	app := served(t, ownMemory)
+	// It says what it requests: without that the plugin's request of cpu would go with the first word of memory, which takes another pod.
+	app := served(t, ownMemory, func(s *platformv1.ApplicationSpec) {
+		s.Components[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+	})
 	opens := time.Now().UTC().Add(12 * time.Hour)
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Maintenance = &platformv1.Maintenance{Windows: []platformv1.MaintenanceWindow{{
@@ -122,9 +126,9 @@ func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
 	})
 	testkit.WaitForReady(t, env.Client, app)
 	first, old := planned(t, app, ""), passwordIn(t, app, "redis-a-default")
-	waits := func(op *platformv1.Operation) {
+	waitsFor := func(op *platformv1.Operation, why string) {
 		t.Helper()
-		says := fmt.Sprintf("waiting for the maintenance window, next %s (UTC): pod redis-a-redis-main-0 is to be restarted or replaced", opens.Format("2006-01-02T15:00Z07:00"))
+		says := fmt.Sprintf("waiting for the maintenance window, next %s (UTC): %s", opens.Format("2006-01-02T15:00Z07:00"), why)
 		testkit.WaitFor(t, env.Client, op, "waits for the window", func() error {
 			held, ready := conditions.Get(op, platformv1.HeldCondition), conditions.Get(op, platformv1.ReadyCondition)
 			if held == nil || held.Message != says || ready.Reason != platformv1.ReasonWaitingForMaintenance || !strings.Contains(ready.Message, says) {
@@ -133,11 +137,45 @@ func TestOperationsWaitForAMaintenanceWindow(t *testing.T) {
 			return testkit.StatusLint(op)
 		})
 	}
+	waits := func(op *platformv1.Operation) {
+		t.Helper()
+		waitsFor(op, "pod redis-a-redis-main-0 is to be restarted or replaced")
+	}
+	// One that a schedule made for a window has missed that when its turn comes.
+	late := &platformv1.Operation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "late", Labels: map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerSchedule)}},
+		Spec: platformv1.OperationSpec{TemplateRef: "Restart",
+			TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: app.Name}},
+	}
+	// Only an operator says of one that a schedule made it.
+	operator, err := client.New(account.Config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := operator.Create(t.Context(), late); err != nil {
+		t.Fatal(err)
+	}
+	waitsFor(late, "a schedule asked for it, and it takes out pods")
+	if err := tryCancel(t, late); err != nil {
+		t.Fatal(err)
+	}
+	if ended := ends(t, late, platformv1.OperationCancelled); ended.Steps[0].Attempts != 0 {
+		t.Errorf("it was begun: %+v", ended.Steps)
+	}
 	rotate, upgrade := operate(t, app, "rotate", "RotateCredentials", nil), operate(t, app, "upgrade", "UpgradePaaS", nil, "version", "8.0")
 	waits(rotate)
 	waits(upgrade)
 	// Both are older: what can be had while the pod runs on waits for no window.
-	ends(t, operate(t, app, "resize", "VerticalScaleResource", nil, "memory", "768Mi"), platformv1.OperationSucceeded)
+	resize := operate(t, app, "resize", "VerticalScaleResource", nil, "memory", "768Mi")
+	if resizes(t) {
+		ends(t, resize, platformv1.OperationSucceeded)
+	} else {
+		waits(resize)
+		if err := tryCancel(t, resize); err != nil {
+			t.Fatal(err)
+		}
+		ends(t, resize, platformv1.OperationCancelled)
+	}
 	if err := tryCancel(t, upgrade); err != nil {
 		t.Fatal(err)
 	}

@@ -17,59 +17,105 @@ type compared struct {
 	have Measurement
 }
 
+// candidates are what is known of pods on the way to one.
+type candidates struct {
+	// best of those that can write next; its Pod is nil while there is none.
+	best compared
+	// heard are those whose data does not count for more than that of the best, or is compared once nobody writes any more.
+	heard []compared
+	// witnesses are heard, and can be named no more: they were taken off a list that the writer may still have gone by.
+	witnesses []compared
+	// problems of those that cannot.
+	problems []string
+	// pending says that a measurement is not there yet.
+	pending bool
+}
+
 // candidate is the pod that should write next, of those that can. Where it depends on measurements that are not there,
 // it adds steps for them and there is none yet.
 func (f *Facts) candidate(m *Memory, d *Decision, but ...permission.Member) (best *Pod, problem string) {
-	var problems []string
-	var first compared
-	// heard are those whose data does not count for more than that of the candidate, or is compared once nobody writes any more.
-	var heard []compared
-	waiting := false
+	if vouched := f.heirOfPause(m, d, but); vouched != nil {
+		return vouched, ""
+	}
+	var c candidates
 	for i := range f.Pods {
-		p := &f.Pods[i]
-		excluded := slices.ContainsFunc(but, func(b permission.Member) bool { return b.Name == p.Name })
-		if excluded && (f.wrote(p) || f.handing || !f.guarded()) {
-			continue
-		}
-		reason := f.unfit(m, d, p)
-		var have Measurement
-		if reason == "" {
-			var pending bool
-			if have, pending = f.measure(m, d, p); pending {
-				waiting = true
-				continue
-			}
-			reason = f.unsafe(have)
-		}
-		switch {
-		case excluded:
-			if reason == "" {
-				heard = append(heard, compared{p, have})
-			}
-		case reason != "":
-			problems = append(problems, p.Name+" "+reason)
-		default:
-			heard = append(heard, compared{p, have})
-			if first.Pod == nil || f.outranks(m, p, have, first.Pod, first.have) {
-				first = compared{p, have}
-			}
-		}
+		f.consider(m, d, &c, &f.Pods[i], but)
 	}
 	switch {
-	case waiting:
+	case c.pending:
 		return nil, "their data is being looked at"
-	case first.Pod == nil && len(problems) == 0:
+	case c.best.Pod == nil && len(c.problems) == 0:
 		return nil, "there is none"
-	case first.Pod == nil:
-		return nil, strings.Join(problems, "; ")
+	case c.best.Pod == nil:
+		return nil, strings.Join(c.problems, "; ")
 	}
-	if unheard := f.unheard(m, first.Pod, heard); unheard != "" {
-		return nil, strings.Join(append(problems, unheard), "; ")
+	if unheard := f.unheard(m, c.best.Pod, c.heard); unheard != "" {
+		return nil, strings.Join(append(c.problems, unheard), "; ")
 	}
-	return first.Pod, strings.Join(problems, "; ")
+	for _, w := range c.witnesses {
+		if f.outranks(m, w.Pod, w.have, c.best.Pod, c.best.have) {
+			return nil, strings.Join(append(c.problems, fmt.Sprintf("%s has writes that %s has not, and cannot be named since it was taken off the list: run a Failover with acceptDataLoss to go on without these",
+				w.Name, c.best.Name)), "; ")
+		}
+	}
+	return c.best.Pod, strings.Join(c.problems, "; ")
 }
 
-// unfit says why a pod cannot be asked for its data, or may not have what the others rely on; empty when it can.
+// heirOfPause is the pod that had all that the writer had when that took no more writes, while nobody writes since. What others have matters no more.
+func (f *Facts) heirOfPause(m *Memory, d *Decision, but []permission.Member) *Pod {
+	p := f.pod(m.vouched.member.Name)
+	if f.Record.Primary != nil || p == nil || !f.vouched(m, p) || among(but, p) || f.unfit(m, d, p) != "" {
+		return nil
+	}
+	return p
+}
+
+// among says whether a pod is one of these, by its name.
+func among(members []permission.Member, p *Pod) bool {
+	return slices.ContainsFunc(members, func(member permission.Member) bool { return member.Name == p.Name })
+}
+
+// consider takes a pod among the candidates, or among those whose data counts.
+func (f *Facts) consider(m *Memory, d *Decision, c *candidates, p *Pod, but []permission.Member) {
+	excluded := among(but, p)
+	if excluded && (f.wrote(p) || f.handing || !f.guarded()) {
+		return
+	}
+	reason, witness := f.unfit(m, d, p), f.witnesses(p)
+	if witness {
+		reason = f.silent(m, d, p)
+	}
+	var have Measurement
+	if reason == "" {
+		var pending bool
+		if have, pending = f.measure(m, d, p); pending {
+			c.pending = true
+			return
+		}
+		reason = f.unsafe(have)
+	}
+	switch {
+	case reason != "":
+		if !excluded {
+			c.problems = append(c.problems, p.Name+" "+reason)
+		}
+		return
+	case witness:
+		c.witnesses = append(c.witnesses, compared{p, have})
+	case !excluded && (c.best.Pod == nil || f.outranks(m, p, have, c.best.Pod, c.best.have)):
+		c.best = compared{p, have}
+	}
+	c.heard = append(c.heard, compared{p, have})
+}
+
+// witnesses says whether a pod can be named no more and may have what was acknowledged: it is of the list of before alone.
+func (f *Facts) witnesses(p *Pod) bool {
+	member, known := p.member()
+	return known && p.Presence == Alive && slices.Contains(f.Wanted, p.Name) && f.guarded() && !f.wrote(p) && !f.Record.Eligible(member) &&
+		f.Record.Previous != nil && f.Record.Previous.Copies > 0 && f.Record.Previous.Has(member)
+}
+
+// unfit says why a pod cannot be named, or asked for its data; empty when it can.
 func (f *Facts) unfit(m *Memory, d *Decision, p *Pod) string {
 	member, known := p.member()
 	switch {
@@ -79,6 +125,13 @@ func (f *Facts) unfit(m *Memory, d *Decision, p *Pod) string {
 		return "is not there"
 	case !known || !f.Record.Eligible(member):
 		return "is no member, since it did not have the writer's data"
+	}
+	return f.silent(m, d, p)
+}
+
+// silent says why a pod that is there cannot be asked for its data; empty when it can.
+func (f *Facts) silent(m *Memory, d *Decision, p *Pod) string {
+	switch {
 	case p.Health != report.Healthy:
 		return "is not healthy"
 	case m.misses[p.Name] >= tries:
@@ -129,8 +182,11 @@ func (f *Facts) unheard(m *Memory, best *Pod, heard []compared) string {
 	return ""
 }
 
-// vouched says whether a pod had all that the writer before had when that took no more writes.
+// vouched says whether a pod had all that the writer before had when that took no more writes, and none after. One that did not end while it was paused took writes again.
 func (f *Facts) vouched(m *Memory, p *Pod) bool {
-	member, known := p.member()
-	return known && m.vouched.member == member && m.vouched.term == f.Record.Term
+	ended := m.ended
+	if ended == 0 {
+		ended = f.Now
+	}
+	return p != nil && p.is(m.vouched.member) && m.vouched.term == f.Record.Term && ended <= m.vouched.until
 }

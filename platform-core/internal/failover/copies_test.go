@@ -20,6 +20,13 @@ func withCopies(copies int, change func(f *failover.Facts)) failover.Facts {
 	return f
 }
 
+// takenOff has a-1 be of no list but the one that the writer has not confirmed the end of.
+func takenOff(f *failover.Facts) {
+	all := f.Record.List
+	f.Record.Previous = &all
+	f.Record.List = permission.List{Version: 2, Copies: all.Copies, Members: []permission.Member{all.Members[0], all.Members[2]}}
+}
+
 // TestWhoeverMayHaveAcknowledgedIsHeard before another takes over.
 func TestWhoeverMayHaveAcknowledgedIsHeard(t *testing.T) {
 	sick := func(n int) func(f *failover.Facts) {
@@ -50,6 +57,23 @@ func TestWhoeverMayHaveAcknowledgedIsHeard(t *testing.T) {
 			f.Record.List.Version = 2
 			f.Record.Previous = &permission.List{Version: 1, Members: f.Record.List.Members, Copies: 1}
 		}, ""},
+		"it was taken off the list, is back, and has less": {1, func(f *failover.Facts) {
+			takenOff(f)
+			f.Pods[1].Measurement.Order = 6
+		}, "a-2"},
+		"it was taken off the list, is back, and has more": {1, takenOff, ""},
+		"it was taken off the list, and is not back": {1, func(f *failover.Facts) {
+			takenOff(f)
+			sick(1)(f)
+		}, ""},
+		"it was taken off the list, and is back with another volume": {1, func(f *failover.Facts) {
+			takenOff(f)
+			f.Pods[1].Member.Identity = "new"
+		}, ""},
+		"it was taken off the list, and the loss is accepted": {1, func(f *failover.Facts) {
+			takenOff(f)
+			f.Order = &failover.Order{Way: failover.TakeOver, Loss: failover.Accepted}
+		}, "a-2"},
 		"a loss is accepted": {1, func(f *failover.Facts) {
 			sick(1)(f)
 			f.Order = &failover.Order{Way: failover.TakeOver, Loss: failover.Accepted}

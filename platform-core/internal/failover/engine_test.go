@@ -86,6 +86,9 @@ func (e *engine) take(seen stored, s failover.Step) bool {
 			return false
 		}
 		e.memory.Wrote(s.Record, e.now)
+		if s.Vouched != nil {
+			e.memory.Vouch(*s.Vouched, s.Record.Term, s.Until)
+		}
 		e.newest = e.version
 		return true
 	case failover.Pause:

@@ -156,6 +156,8 @@ type Pod struct {
 	Reluctance string
 	// Established says that it has the label of the role that writes.
 	Established bool
+	// Labelled says that it has a label of a role, so that Services may lead to it.
+	Labelled bool
 	// Blank says that it waits for a node and has no volume yet, so that nothing can have been written there.
 	Blank bool
 	// Order among candidates, and how far behind it is, where reports tell.
@@ -269,8 +271,13 @@ type Step struct {
 	Unlabel string
 	// To is the pod that the writer is paused for.
 	To string
-	// Attempt of Prepare and Pause, from 1 in each term.
+	// Attempt of Prepare and Pause, from 1 in each term, and when it began.
 	Attempt int
+	Began   time.Duration
+	// Until is before when a record has to be written, or not at all: the writer that is deposed by it takes no writes that long. 0 for any time.
+	Until time.Duration
+	// Vouched is who has all that this writer has; nil where that is not known.
+	Vouched *permission.Member
 	// Change says how the term of a record to write began; nil where it goes on.
 	Change *Change
 	// Chosen is the measurement of the pod that a record to write names; nil for others, and where there is none.

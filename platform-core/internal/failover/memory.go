@@ -21,9 +21,12 @@ const (
 	absence = 30 * time.Second
 	// pausePoll is how soon to look again whether a candidate has all that the paused writer has.
 	pausePoll = 100 * time.Millisecond
-	// pausePatience bounds a pause from before it is asked for until the writer is deposed. A plugin pauses for 5 s: the rest
-	// is for the write of the record, and for what the writer is told then.
+	// pauseFor is how long a plugin pauses a writer.
+	pauseFor = 5 * time.Second
+	// pausePatience bounds a pause from before it is asked for until it is decided to depose the writer: the rest is for the write of the record.
 	pausePatience = 3 * time.Second
+	// pauseReserve is what is left of a pause for what the writer is told once the record is written.
+	pauseReserve = 500 * time.Millisecond
 	// pauseAgain is how soon a writer that did not hand over is paused again; each time later by as much.
 	pauseAgain = 10 * time.Second
 	// pastHistories are as many as are remembered.
@@ -33,6 +36,8 @@ const (
 	proxyPeriod = time.Second
 	// shutFor is how long the label of a writer is off before it is paused: what is left of proxyPeriod goes by until the next one writes.
 	shutFor = 700 * time.Millisecond
+	// sparedFor bounds how long an heir is without its own label, from when it goes until it has the writer's.
+	sparedFor = 10 * time.Second
 	// tries is how often a candidate is called in vain before another is chosen.
 	tries = 3
 )
@@ -45,9 +50,11 @@ type Memory struct {
 	named permission.Member
 	// established says that the writer of the term was seen to write.
 	established bool
-	// down is since when the writer is seen to be down, but for the time in which it was not, and well since when it is not any more; both 0 for a
+	// down is since when the writer is seen to be down, but for the time in which it was back, and well since when it is not down any more; both 0 for a
 	// writer that was not down of late.
 	down, well time.Duration
+	// starts is since when the writer comes up that was not seen to be down before; 0 while it does not.
+	starts time.Duration
 	// absent is since when members of the list are not well.
 	absent map[permission.Member]time.Duration
 	// history of the writer's data, as it reported it last; also that of the one before, while nobody writes.
@@ -67,18 +74,25 @@ type Memory struct {
 	// deposal under way, and since when nobody writes any more; 0 before. What was measured before may have changed.
 	deposal *permission.Deposal
 	settled time.Duration
+	// ended is when the writer before was known to have ended; 0 before.
+	ended time.Duration
 	// shut is since when Services lead to the writer no more although it may write, 0 while they do.
 	shut time.Duration
+	// heir is who is about to take over from a writer that hands over, and spared since when Services lead nobody to it; 0 while they do.
+	heir   string
+	spared time.Duration
 	// pause of the writer.
 	pause pause
 	// vouched is who had all that the writer had, when that took no more writes.
 	vouched vouched
 }
 
-// vouched is a member that has all that was acknowledged before a term.
+// vouched is a member that has all that was acknowledged before a term, provided that the writer before ended while it was paused.
 type vouched struct {
 	member permission.Member
 	term   int64
+	// until is when the pause is over.
+	until time.Duration
 }
 
 // Answer of an agent to a call.
@@ -189,8 +203,20 @@ func (m *Memory) Paused(attempt int, at time.Duration, outcome PauseOutcome, pro
 		p.held = at
 	case PauseFailed:
 		p.failed, p.problem = at, problem
-		m.shut = 0
+		m.open()
 	}
+}
+
+// open has Services lead to whom they would.
+func (m *Memory) open() { m.shut, m.heir, m.spared = 0, "", 0 }
+
+// Spared is the pod that is to be without the label that it has, as it is about to get the writer's: both are changes of where Services lead. It is empty
+// for none; rest is how long it stays so at most.
+func (m *Memory) Spared(now time.Duration) (heir string, rest time.Duration) {
+	if rest = m.spared + sparedFor - now; m.spared == 0 || rest <= 0 {
+		return "", 0
+	}
+	return m.heir, rest
 }
 
 // IsShut says whether the writer of the record is to be without its label, so that Services lead nobody to it who is not there yet.
@@ -201,9 +227,18 @@ func (m *Memory) Wrote(r permission.Record, at time.Duration) {
 	m.begin(r)
 	if r.Primary == nil {
 		if m.deposal == nil || m.deposal.Record.Term != r.Term {
-			m.deposal, m.settled = &permission.Deposal{Record: r, RecordedAt: at}, 0
+			m.attend(&permission.Deposal{Record: r, RecordedAt: at})
 		}
 	}
+}
+
+// attend begins with a deposal of which nothing is known yet; nil for none.
+func (m *Memory) attend(deposal *permission.Deposal) { m.deposal, m.settled, m.ended = deposal, 0, 0 }
+
+// Vouch takes note that a member has all that was acknowledged before a term: the record was written until a time at which the writer before took no writes, and takes none
+// for a moment longer.
+func (m *Memory) Vouch(member permission.Member, term int64, until time.Duration) {
+	m.vouched = vouched{member, term, until + pauseReserve}
 }
 
 // begin forgets what is of an earlier record.
@@ -211,13 +246,13 @@ func (m *Memory) begin(r permission.Record) {
 	var named permission.Member
 	if r.Primary != nil {
 		named = *r.Primary
-		m.deposal, m.settled = nil, 0
+		m.attend(nil)
 	}
 	if m.term == r.Term && m.named == named {
 		return
 	}
-	*m = Memory{term: r.Term, named: named, history: m.history, past: m.past, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled,
-		vouched: m.vouched}
+	*m = Memory{term: r.Term, named: named, history: m.history, past: m.past, answers: m.answers, measures: m.measures, failures: m.failures, misses: m.misses, deposal: m.deposal, settled: m.settled, ended: m.ended,
+		vouched: m.vouched, heir: m.heir, spared: m.spared}
 }
 
 // wrote takes down which history a writer says that its data has.

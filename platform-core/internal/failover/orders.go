@@ -18,11 +18,12 @@ func (f *Facts) obey(m *Memory, d Decision, writer *Pod) Decision {
 		d.Message = fmt.Sprintf("pod %s is to hand over, and no other can take over: %s", writer.Name, problem)
 		if !d.measuring {
 			d.Refused = d.Message
-			m.shut = 0
+			m.open()
 		}
 		return d
 	}
 	d.State, d.Message = Changing, fmt.Sprintf("%s hands over to %s", writer.Name, best.Name)
+	step := Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: writer.Name}
 	change := &Change{Cause: Ordered, Why: fmt.Sprintf("pod %s was told to hand over", writer.Name), By: f.Order.By}
 	if f.takesOver() {
 		change.Cause, change.Why = Failed, fmt.Sprintf("another pod than %s was told to take over", writer.Name)
@@ -30,16 +31,18 @@ func (f *Facts) obey(m *Memory, d Decision, writer *Pod) Decision {
 		if !f.paused(m, &d, writer, best) {
 			return d
 		}
+		step.Until = m.pause.began + pauseFor - pauseReserve
 		if f.handing {
 			member, _ := best.member()
-			m.vouched = vouched{member, f.Record.Depose().Term}
+			step.Vouched = &member
 		}
 	}
 	why := "it was told to hand over to " + best.Name
 	if f.takesOver() {
 		why = fmt.Sprintf("%s, and %s can take over", change.Why, best.Name)
 	}
-	d.write(Step{Record: f.Record.Depose(), Former: f.Record.Primary, Unlabel: writer.Name, Change: change}, "%s", why)
+	step.Change = change
+	d.write(step, "%s", why)
 	return d
 }
 
@@ -85,14 +88,14 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 	p := &m.pause
 	switch {
 	case p.attempt == 0 || p.failed != 0 && f.Now-p.failed >= p.again():
-		if !f.closes(m, d, writer) {
+		if !f.closes(m, d, writer, best) {
 			return false
 		}
 		// The time counts from before the call.
 		*p = pause{attempt: p.attempt + 1, began: f.Now}
 		f.expire(m, d)
 	case p.failed != 0:
-		m.shut = 0
+		m.open()
 		d.wakeAt(p.failed + p.again())
 		d.Message = fmt.Sprintf("%s did not hand over to %s, and is asked again: %s", writer.Name, best.Name, p.problem)
 		return false
@@ -100,12 +103,12 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 	switch {
 	case f.prepares(p):
 		d.Steps = nil
-		d.add(Step{Action: Prepare, Pod: writer.Name, To: best.Name, Attempt: p.attempt}, "clients of %s are to wait while %s takes over", writer.Name, best.Name)
+		d.add(Step{Action: Prepare, Pod: writer.Name, To: best.Name, Attempt: p.attempt, Began: p.began}, "clients of %s are to wait while %s takes over", writer.Name, best.Name)
 		d.wakeAt(f.Now + pausePoll)
 		return false
 	case p.held == 0:
 		d.Steps = nil
-		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt}, "it hands over to %s", best.Name)
+		d.add(Step{Action: Pause, Pod: writer.Name, To: best.Name, Attempt: p.attempt, Began: p.began}, "it hands over to %s", best.Name)
 		d.wakeAt(f.Now + pausePoll)
 		return false
 	case f.Measures == FromReports:
@@ -114,17 +117,25 @@ func (f *Facts) paused(m *Memory, d *Decision, writer, best *Pod) bool {
 	return f.caughtUp(m, d, writer, best)
 }
 
-// closes says whether Services have not led to the writer for long enough to pause it. Those that clients come through go on to reach it until they
+// closes says whether Services have not led to the writer for long enough to pause it, and before that to the one that takes over, which would otherwise
+// leave one Service for another in a single change: what leads clients there may see the first, and the second a proxyPeriod later. Those that clients come through go on to reach it until they
 // have their clients wait: a connection that they cannot make would keep them from trying again for a while.
-func (f *Facts) closes(m *Memory, d *Decision, writer *Pod) bool {
+func (f *Facts) closes(m *Memory, d *Decision, writer, best *Pod) bool {
 	if f.Before == SomeBefore {
-		m.shut = 0
+		m.open()
 		return true
 	}
-	f.shut(m, writer)
-	until := m.shut + shutFor
-	if m.shut == 0 || f.Now >= until {
-		return true
+	if m.spared == 0 && best.Labelled || m.spared != 0 && f.Now >= m.spared+sparedFor {
+		m.spared = f.Now
+	}
+	// Another one may be the best by now: the wait does not begin anew for that.
+	m.heir = best.Name
+	until := m.spared + proxyPeriod
+	if m.spared == 0 || f.Now >= until {
+		f.shut(m, writer)
+		if until = m.shut + shutFor; m.shut == 0 || f.Now >= until {
+			return true
+		}
 	}
 	d.Steps = nil
 	d.wakeAt(until)
@@ -136,11 +147,11 @@ func (f *Facts) prepares(p *pause) bool {
 	return f.Before == SomeBefore && p.prepared == 0 && p.held == 0
 }
 
-// caughtUp says whether a candidate has all that the paused writer has.
+// caughtUp says whether a candidate has all that the paused writer has. How far one is in another history says nothing.
 func (f *Facts) caughtUp(m *Memory, d *Decision, writer, best *Pod) bool {
 	have, want := m.measures[best.Name], m.measures[writer.Name]
 	since := m.pause.held
-	if want.at >= since && want.Problem == "" && have.at >= since && have.Problem == "" && have.Order >= want.Order {
+	if want.at >= since && want.Problem == "" && have.at >= since && have.Problem == "" && have.History == want.History && have.Order >= want.Order {
 		return true
 	}
 	d.Steps = nil

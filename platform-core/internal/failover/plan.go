@@ -151,11 +151,12 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 		}
 		if f.alone(writer) && !f.takesOver() {
 			// Nobody could take over: what is wrong with the pod is told by itself.
-			d.Message, m.shut = "", 0
+			d.Message = ""
+			m.open()
 			return d
 		}
 		if f.Mode == Manual && (f.Order == nil || f.Order.Way == HandOver) {
-			m.shut = 0
+			m.open()
 			d.Message += "; failover.mode is Manual, so that another pod takes over only when you say so: " + howToSwitch
 			if f.Order != nil {
 				d.Refused = d.Message
@@ -171,14 +172,15 @@ func (f *Facts) judge(m *Memory, writer *Pod) Decision {
 	if f.Order != nil {
 		return f.obey(m, d, writer)
 	}
-	m.shut = 0
+	m.open()
 	return d
 }
 
 // foresee gets ready for another writer, which there is when this one is not back at a time: who could that be, and whom Services do not lead to.
 func (f *Facts) foresee(m *Memory, d *Decision, writer *Pod, at time.Duration) {
 	d.wakeAt(at)
-	if soon := at - proxyPeriod; f.Now < soon {
+	// Half of the time is for a process that is started again in place: Services lead to it all along.
+	if soon := at - min(proxyPeriod, f.After/2); f.Now < soon {
 		d.wakeAt(soon)
 		return
 	}
@@ -186,7 +188,7 @@ func (f *Facts) foresee(m *Memory, d *Decision, writer *Pod, at time.Duration) {
 	case best != nil:
 		f.shut(m, writer)
 	case !d.measuring:
-		m.shut = 0
+		m.open()
 	}
 }
 
@@ -255,9 +257,12 @@ func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at tim
 		return fmt.Sprintf("pod %s, which writes, is reached neither by those that follow it nor by the operator", name), f.Now
 	case !writer.Member.Writing || writer.Health == report.Unhealthy || writer.Health == report.Stopped:
 		return fmt.Sprintf("the process of pod %s, which writes, is down", name), since()
+	case m.established && writer.Health != report.Healthy:
+		return fmt.Sprintf("the process of pod %s, which writes, has not come up yet", name), f.starts(m, since)
 	case !m.established && writer.Reluctance != "":
 		return fmt.Sprintf("pod %s, which is to write, does not come to it: %s", name, writer.Reluctance), since()
 	}
+	m.starts = 0
 	switch {
 	case !m.established:
 		m.down, m.well = 0, 0
@@ -267,13 +272,28 @@ func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at tim
 	return "", 0
 }
 
+// starts is when a writer that comes up has taken too long. Where it was down before, that time goes on. Else it may be its agent that has begun anew
+// and has yet to see that it works.
+func (f *Facts) starts(m *Memory, down func() time.Duration) time.Duration {
+	if m.down != 0 {
+		return down()
+	}
+	if m.starts == 0 {
+		m.starts = f.Now
+	}
+	return m.starts + max(patience, f.After)
+}
+
 // relapses has a writer that is down again be down for as long as it was before, unless it was well for as long as others wait: what comes back to
-// die again is not waited for anew each time.
+// die again is not waited for anew each time. When it was well for less than half of that, it was never back.
 func (f *Facts) relapses(m *Memory) {
-	if well := f.Now - m.well; m.well != 0 && well < f.After {
-		m.down += well
-	} else if m.well != 0 {
+	well := f.Now - m.well
+	switch {
+	case m.well == 0:
+	case well >= f.After:
 		m.down = 0
+	case well >= f.After/2:
+		m.down += well
 	}
 	m.well = 0
 }
@@ -301,7 +321,7 @@ func (f *Facts) replace(m *Memory, d Decision, why string) Decision {
 	best, problem := f.heir(m, &d)
 	if best == nil {
 		if !d.measuring {
-			m.shut = 0
+			m.open()
 		}
 		d.Message = fmt.Sprintf("%s, and no other pod can take over: %s%s", why, problem, f.bereft())
 		if f.takesOver() && !d.measuring {

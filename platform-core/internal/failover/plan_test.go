@@ -406,6 +406,15 @@ func TestServicesLeadToNobodyBeforeAnotherTakesOver(t *testing.T) {
 	if down(&f, &m, time.Second, always); !m.IsShut() {
 		t.Error("Services lead to it")
 	}
+	quick, m2 := trio(), failover.Memory{}
+	quick.After = time.Second
+	failover.Plan(quick, &m2)
+	if down(&quick, &m2, 400*time.Millisecond, always); m2.IsShut() {
+		t.Error("Services do not lead to one that has half of a second to come back")
+	}
+	if down(&quick, &m2, 500*time.Millisecond, always); !m2.IsShut() {
+		t.Error("Services lead to one that is not back after half of the time")
+	}
 	others(&f, report.Unhealthy)
 	if at := down(&f, &m, 5*time.Second, always); at != 0 || m.IsShut() {
 		t.Errorf("no other can take over, and Services do not lead to it: it is deposed after %s", at)
@@ -429,13 +438,14 @@ func TestAnotherFailureWhileAnOrderWaits(t *testing.T) {
 	}
 }
 
-// TestAWriterThatKeepsDyingIsReplaced: to be back for a moment is not to be back. The time in which it is down adds up, and no other; one that
-// stays has all of the time again.
+// TestAWriterThatKeepsDyingIsReplaced: to be back for a moment is not to be back. The time in which it is down adds up, and that of a moment
+// with it; one that stays has all of the time again.
 func TestAWriterThatKeepsDyingIsReplaced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		down, up, want time.Duration
 	}{
-		"for a moment": {500 * time.Millisecond, 300 * time.Millisecond, 3200 * time.Millisecond},
+		"for a moment": {500 * time.Millisecond, 300 * time.Millisecond, 2000 * time.Millisecond},
+		"longer":       {600 * time.Millisecond, 1200 * time.Millisecond, 5600 * time.Millisecond},
 		"nearly":       {1100 * time.Millisecond, 1900 * time.Millisecond, 3900 * time.Millisecond},
 		"for a while":  {1900 * time.Millisecond, 2200 * time.Millisecond, 0},
 	} {

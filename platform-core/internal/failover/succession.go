@@ -15,7 +15,7 @@ import (
 func (f *Facts) succeed(m *Memory) Decision {
 	d := Decision{State: Changing, Message: "nobody writes: another pod is to take over"}
 	if m.deposal == nil || m.deposal.Record.Term != f.Record.Term {
-		m.deposal, m.settled = &permission.Deposal{RecordedAt: f.Now}, 0
+		m.attend(&permission.Deposal{RecordedAt: f.Now})
 	}
 	m.deposal.Record = f.Record
 	if former := f.Former; former != nil && m.history == "" {
@@ -76,7 +76,9 @@ func (f *Facts) collect(m *Memory, d *Decision) {
 		kept := answered && answer.Problem == "" && answer.Member.Identity == member.Identity && answer.Member.Promised == f.Record.Term
 		switch {
 		case kept && f.Former != nil && member == *f.Former:
-			deposal.Stopped = true
+			if deposal.Stopped = true; m.ended == 0 {
+				m.ended = answer.At
+			}
 		case kept, p.Presence != Alive && p.Presence != Leaving:
 		default:
 			at, isDue := due(answer.At, answered, f.Now, m.pace(p.Name, again))
@@ -118,14 +120,27 @@ func (f *Facts) remains(p *Pod) bool {
 	})
 }
 
-// bereft says what a person can do when the volumes of all members are gone; empty while one can come back. A pod that was no member has other
-// data, and nobody can prove without the members that the writer before has ended: it went by acknowledgements of those alone.
+// bereft says what a person can do when no member is left that can come back: when those that have their volumes are not wanted any more, or the
+// volumes of all of them are gone. A pod that was no member has other data, and nobody can prove without the members that the writer before has
+// ended: it went by acknowledgements of those alone.
 func (f *Facts) bereft() string {
+	var unwanted []string
 	for _, member := range f.Record.List.Members {
 		other := f.pod(member.Name)
-		if slices.Contains(f.Wanted, member.Name) && (other == nil || other.Member.Identity == "" || other.is(member)) {
+		switch {
+		case other != nil && other.Member.Identity != "" && !other.is(member):
+			// Its volume is gone.
+		case slices.Contains(f.Wanted, member.Name):
 			return ""
+		default:
+			unwanted = append(unwanted, member.Name)
 		}
+	}
+	if len(unwanted) == 1 {
+		return fmt.Sprintf("; the only member that is left is not wanted any more: scale back so that pod %s is wanted", unwanted[0])
+	}
+	if len(unwanted) > 1 {
+		return fmt.Sprintf("; the members that are left are not wanted any more: scale back so that pods %s are wanted", strings.Join(unwanted, ", "))
 	}
 	return fmt.Sprintf("; the volumes of all members (%s) are gone, and no pod that was none can be named, whatever is accepted, since a member that is cut off may write on: "+
 		"restore a backup, or copy what another pod still has into another instance", strings.Join(names(f.Record.List.Members), ", "))
@@ -240,6 +255,9 @@ func (f *Facts) name(m *Memory, d *Decision) {
 		return
 	}
 	why := "its data is the most advanced"
+	if f.vouched(m, f.pod(m.deposal.Candidate.Name)) {
+		why = "it has all that the writer before had"
+	}
 	if m.deposal.Stopped {
 		why += ", and the writer before has ended"
 	} else if next.Term > 1 {

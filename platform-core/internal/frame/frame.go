@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -46,13 +47,20 @@ type Frame[T Object] struct {
 	work   Work[T]
 	finish Finish[T]
 	urgent Urgent[T]
+	gone   func(types.NamespacedName)
 	pace   *Pace
 }
 
 // New returns the frame of one controller.
 func New[T Object](c client.Client, work Work[T], finish Finish[T]) *Frame[T] {
 	nothing := func(T, T) bool { return false }
-	return &Frame[T]{client: c, work: work, finish: finish, urgent: nothing, pace: NewPace(time.Now)}
+	return &Frame[T]{client: c, work: work, finish: finish, urgent: nothing, gone: func(types.NamespacedName) {}, pace: NewPace(time.Now)}
+}
+
+// WhenGone has the frame call this once an object is there no more. What has no finalizer goes without a turn before.
+func (f *Frame[T]) WhenGone(gone func(types.NamespacedName)) *Frame[T] {
+	f.gone = gone
+	return f
 }
 
 // AtOnce has the frame write what is urgent without delay.
@@ -66,6 +74,7 @@ func (f *Frame[T]) Reconcile(ctx context.Context, request reconcile.Request, obj
 	if err := f.client.Get(ctx, request.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
 			f.pace.Forget(request.NamespacedName)
+			f.gone(request.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, err

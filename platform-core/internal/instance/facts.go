@@ -17,8 +17,9 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// Facts reads what there is of an Application, but for the state of its plugin.
-func Facts(ctx context.Context, reader client.Reader, app *platformv1.Application, settings render.Settings) (accept.Facts, error) {
+// Facts reads what there is of an Application, but for the state of its plugin. Claims of users, which no cache has, are looked for live, and not at all where
+// live is nil.
+func Facts(ctx context.Context, reader, live client.Reader, app *platformv1.Application, settings render.Settings) (accept.Facts, error) {
 	f := accept.Facts{
 		Components: map[string]*platformv1.Component{},
 		Claims:     map[string]*corev1.PersistentVolumeClaim{}, Generations: map[string]string{}, Settings: settings,
@@ -55,6 +56,9 @@ func Facts(ctx context.Context, reader client.Reader, app *platformv1.Applicatio
 		}
 	}
 	var err error
+	if f.Archive, f.Logs, err = Places(ctx, reader, live, app); err != nil {
+		return f, err
+	}
 	f.Backup, err = Source(ctx, reader, app)
 	return f, err
 }

@@ -5,15 +5,31 @@ package madefrom
 
 import (
 	"context"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
+
+// Recheck is after how long what lacks its bundle looks for it again. One that was away for a moment comes back under a Plugin object that says the same as
+// before, which wakes nobody.
+const Recheck = 30 * time.Second
+
+// PluginChanged passes Plugins whose state changed. How many instances there are is none of it: each one that comes would wake all others.
+var PluginChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, is := e.ObjectOld.(*platformv1.Plugin), e.ObjectNew.(*platformv1.Plugin)
+	before, after := was.Status, is.Status
+	before.Instances, after.Instances = 0, 0
+	return was.Spec != is.Spec || !equality.Semantic.DeepEqual(was.Labels, is.Labels) || !equality.Semantic.DeepEqual(before, after)
+}}
 
 // Plugin returns the objects of a list that are made from a plugin, out of a cache; shared, and not to be changed. The list tells which kind is meant:
 // Applications or Components.

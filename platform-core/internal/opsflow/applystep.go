@@ -52,7 +52,7 @@ func (f Facts) applied(wanted int64) verdict {
 	case status.ObservedGeneration < wanted:
 		return verdict{waiting: f.Target + " to take up the change"}
 	case d.Ready.Reason == platformv1.ReasonSuspended:
-		return verdict{waiting: fmt.Sprintf("suspend of %s to be false", f.Target), reason: d.Ready.Reason}
+		return suspended(f.Target, 0)
 	case d.Stalled.Status == metav1.ConditionTrue && status.TakenUp() < status.ObservedGeneration:
 		// What was taken up before goes on, and nobody knows how far it is until there is a spec that can be had.
 		return verdict{waiting: fmt.Sprintf("a spec of %s that can be had: %s", f.Target, d.Stalled.Message), reason: ReasonSpecRefused}

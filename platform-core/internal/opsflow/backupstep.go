@@ -31,7 +31,9 @@ type Backup struct {
 	Verb BackupVerb
 	// Name of the Backup in the namespace of the Operation.
 	Name string
-	// Repository, Method, Compression and DeletionPolicy of it. This and what follows is for BackupMake only.
+	// Type of it. This and what follows is for BackupMake only.
+	Type platformv1.BackupType
+	// Repository, Method, Compression and DeletionPolicy of it.
 	Repository, Method, Compression, DeletionPolicy string
 	// Retention of it; nil for none.
 	Retention *platformv1.BackupRetention
@@ -60,8 +62,12 @@ type BackupMethod struct {
 	Name string
 	// Component that it is of.
 	Component string
+	// Type says how it keeps the data; empty is BackupStream.
+	Type platformv1.BackupType
 	// Default says whether it is the one where nobody names one.
 	Default bool
+	// Spread says that the source has the data on the volumes of all its pods, whatever sets there are.
+	Spread bool
 	// Verify says how a drill judges what is restored of it; nil when nobody can.
 	Verify *plugin.VerifyMethod
 }
@@ -75,6 +81,9 @@ func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 		return verdict{failed: why, final: yes, untouched: yes}
 	}
 	method, why := r.facts.backupMethod(values["method"])
+	if why == "" {
+		why = method.keptAs(values)
+	}
 	if why != "" {
 		return verdict{failed: why, final: yes, untouched: yes}
 	}
@@ -89,7 +98,7 @@ func (s backupStep) advance(r *run, t *plugin.OperationStep, step *platformv1.St
 	name := r.childName(step, item{})
 	wanted := &Backup{Verb: BackupLook, Name: name}
 	if step.Outputs[OutputBackup] == "" {
-		wanted = &Backup{Verb: BackupMake, Name: name, Repository: values["repository"], Method: method, Compression: values["compression"], DeletionPolicy: values["deletionPolicy"], Retention: retention,
+		wanted = &Backup{Verb: BackupMake, Name: name, Type: method.Type, Repository: values["repository"], Method: method.Name, Compression: values["compression"], DeletionPolicy: values["deletionPolicy"], Retention: retention,
 			Series: values["series"], Timeout: r.jobDeadline(t, step)}
 	}
 	waiting := fmt.Sprintf("Backup %q", name)
@@ -153,28 +162,51 @@ func retentionOf(values map[string]string) (retention *platformv1.BackupRetentio
 	return retention, ""
 }
 
+// keptAs says why a Backup by the method cannot be kept as parameters ask for; empty when it can.
+func (m BackupMethod) keptAs(values map[string]string) string {
+	if m.Type == platformv1.BackupSnapshot && values["compression"] != "" {
+		return fmt.Sprintf("method %q keeps its data as VolumeSnapshots, which nobody compresses: leave parameter \"compression\" out", m.Name)
+	}
+	if m.Type == platformv1.BackupFiles && values["compression"] != "" {
+		return fmt.Sprintf("method %q has restic keep its data, which chooses the compression itself: leave parameter \"compression\" out", m.Name)
+	}
+	return Misplaced(m.Name, m.Type, values["repository"])
+}
+
+// Misplaced says why a Backup by a method cannot be kept in a repository, or in none when that is empty; empty when it can.
+func Misplaced(method string, kept platformv1.BackupType, repository string) string {
+	switch snapshot := kept == platformv1.BackupSnapshot; {
+	case snapshot && repository != "":
+		return fmt.Sprintf("method %q keeps its data as VolumeSnapshots, in no BackupRepository: leave parameter \"repository\" out", method)
+	case !snapshot && repository == "":
+		return fmt.Sprintf("method %q keeps its data in a BackupRepository: name one in parameter \"repository\"", method)
+	}
+	return ""
+}
+
 // backupMethod returns the method that is meant; why says why there is none.
-func (f Facts) backupMethod(named string) (method, why string) {
+func (f Facts) backupMethod(named string) (method BackupMethod, why string) {
 	var known []string
+	var only BackupMethod
 	for _, m := range f.BackupMethods {
 		if f.Component != "" && m.Component != f.Component {
 			continue
 		}
-		known = append(known, m.Name)
+		known, only = append(known, m.Name), m
 		if m.Name == named || named == "" && m.Default {
-			method = m.Name
+			method = m
 		}
 	}
 	switch {
 	case len(known) == 0:
-		return "", fmt.Sprintf("the plugin declares no method by which %s could be backed up", f.Target)
-	case method == "" && named == "" && len(known) == 1:
-		return known[0], ""
-	case method == "" && named == "":
-		return "", fmt.Sprintf("name a method in parameter \"method\": %s has %s", f.Target, list(known))
-	case method == "":
+		return method, fmt.Sprintf("the plugin declares no method by which %s could be backed up", f.Target)
+	case method.Name == "" && named == "" && len(known) == 1:
+		return only, ""
+	case method.Name == "" && named == "":
+		return method, fmt.Sprintf("name a method in parameter \"method\": %s has %s", f.Target, list(known))
+	case method.Name == "":
 		slices.Sort(known)
-		return "", fmt.Sprintf("%s has no backup method %q; it has: %s", f.Target, named, list(known))
+		return method, fmt.Sprintf("%s has no backup method %q; it has: %s", f.Target, named, list(known))
 	}
 	return method, ""
 }
@@ -208,8 +240,14 @@ func (r *run) describeBackup(t *plugin.OperationStep) (lines []string, why strin
 	if why != "" {
 		return nil, why
 	}
+	if why = method.keptAs(values); why != "" {
+		return nil, why
+	}
 	if _, why = retentionOf(values); why != "" {
 		return nil, why
 	}
-	return []string{fmt.Sprintf("backs the data up into BackupRepository %q by the method %q", values["repository"], method)}, ""
+	if method.Type == platformv1.BackupSnapshot {
+		return []string{fmt.Sprintf("backs the data up as VolumeSnapshots by the method %q", method.Name)}, ""
+	}
+	return []string{fmt.Sprintf("backs the data up into BackupRepository %q by the method %q", values["repository"], method.Name)}, ""
 }

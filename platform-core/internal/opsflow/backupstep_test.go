@@ -117,8 +117,8 @@ func TestBackupMethodThatIsMeant(t *testing.T) {
 	} {
 		_, facts := backing(into, tc.methods...)
 		method, why := facts.backupMethod(tc.named)
-		if method != tc.want || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
-			t.Errorf("%s: %q, %q", name, method, why)
+		if method.Name != tc.want || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
+			t.Errorf("%s: %q, %q", name, method.Name, why)
 		}
 	}
 	op, facts := backing(map[string]platformv1.ParameterValue{"repository": "store", "method": "dump"}, rdb)
@@ -153,6 +153,37 @@ func TestRetentionOfABackup(t *testing.T) {
 		}
 		if d.Effect == nil || d.Effect.Backup == nil || *d.Effect.Backup.Retention.MaxCount != 7 || d.Effect.Backup.Retention.MaxAge.Duration != 720*time.Hour {
 			t.Errorf("%s: it begins with %+v", name, d.Effect)
+		}
+	}
+}
+
+// Where the data goes is for the method to say: what streams needs a repository, and what is a snapshot has none.
+func TestWhereABackupIsKept(t *testing.T) {
+	snapshot := BackupMethod{Name: "snapshot", Component: "redis", Type: platformv1.BackupSnapshot}
+	for name, tc := range map[string]struct {
+		parameters map[string]platformv1.ParameterValue
+		says       string
+	}{
+		"as VolumeSnapshots":           {map[string]platformv1.ParameterValue{"method": "snapshot"}, ""},
+		"a stream nowhere":             {map[string]platformv1.ParameterValue{"method": "rdb"}, `method "rdb" keeps its data in a BackupRepository: name one in parameter "repository"`},
+		"the default nowhere":          {nil, `method "rdb" keeps its data in a BackupRepository`},
+		"snapshots in a repository":    {map[string]platformv1.ParameterValue{"method": "snapshot", "repository": "store"}, `in no BackupRepository: leave parameter "repository" out`},
+		"snapshots that are made less": {map[string]platformv1.ParameterValue{"method": "snapshot", "compression": "Gzip"}, `leave parameter "compression" out`},
+	} {
+		op, facts := backing(tc.parameters, rdb, snapshot)
+		d := Start(op, "redis-a", facts, nil)
+		if tc.says != "" {
+			if d.Status.Phase != platformv1.OperationFailed || !strings.Contains(d.Status.Error, tc.says) {
+				t.Errorf("%s: it is %s: %s", name, d.Status.Phase, d.Status.Error)
+			}
+			continue
+		}
+		if d.Effect == nil || d.Effect.Backup == nil || d.Effect.Backup.Type != platformv1.BackupSnapshot || d.Effect.Backup.Repository != "" {
+			t.Errorf("%s: it begins with %+v, %s", name, d.Effect, d.Status.Error)
+		}
+		op.Spec.DryRun = true
+		if d := Start(op, "redis-a", facts, nil); len(d.Status.Plan) != 1 || !strings.Contains(d.Status.Plan[0], `as VolumeSnapshots by the method "snapshot"`) {
+			t.Errorf("%s: it would do %v", name, d.Status.Plan)
 		}
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -114,6 +116,9 @@ func drilled(name string, source *platformv1.Application, backup map[string]stri
 		maps.DeleteFunc(like.Parameters, func(name string, _ platformv1.ParameterValue) bool { return !method.Verify.Takes(name) })
 		part.Resources, part.Storage, part.Parameters, part.Scheduling = like.Resources, like.Storage, like.Parameters, like.Scheduling
 	}
+	if method.Spread {
+		part.Storage = roomFor(part.Storage, backup[outputBackupRoom])
+	}
 	for name, value := range method.Verify.With {
 		if part.Parameters == nil {
 			part.Parameters = platformv1.Parameters{}
@@ -130,6 +135,21 @@ func drilled(name string, source *platformv1.Application, backup map[string]stri
 			DeletionPolicy: platformv1.DeletionPolicyDelete, RestoreFrom: &platformv1.RestoreFrom{Backup: backup[OutputBackup]},
 		},
 	}
+}
+
+// roomFor is the storage of a pod that has all of what the source has on the volumes of many: at least that of one of these, else a quarter more than the
+// data, and a GiB.
+func roomFor(like *platformv1.Storage, data string) *platformv1.Storage {
+	bytes, _ := strconv.ParseInt(data, 10, 64)
+	const gib = 1 << 30
+	storage := &platformv1.Storage{Size: *resource.NewQuantity((bytes+bytes/4+gib-1)/gib*gib+gib, resource.BinarySI)}
+	if like != nil {
+		storage.StorageClassName = like.StorageClassName
+		if like.Size.Cmp(storage.Size) > 0 {
+			storage.Size = like.Size
+		}
+	}
+	return storage
 }
 
 // Apart says whether a template touches nothing of its target, so that it waits for no other Operation but its like, and none for it.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +34,8 @@ const (
 	outputBackupVersion = "version"
 	// outputBackupSets are the names of the sets that it is of, between spaces; none where it is of a component's only one.
 	outputBackupSets = "sets"
+	// outputBackupRoom is how many bytes its data has, where one volume is to have all of that.
+	outputBackupRoom = "rawSize"
 	// outputMade is there once the instance was: it is not made again.
 	outputMade = "made"
 	// outputDataBad is there, with any step, when the data itself was found to be bad, and not merely not looked at.
@@ -96,6 +99,9 @@ func (r *run) chooseBackup(step *platformv1.StepStatus, choice BackupChoice) ver
 	step.Outputs = map[string]string{
 		OutputBackup: b.Name, outputBackupUID: string(b.UID), outputBackupMethod: method.Name,
 		outputBackupVersion: cmp.Or(b.Status.Version, r.facts.Application.Spec.Version), OutputInstance: "drill-" + hex.EncodeToString(sum[:6]),
+	}
+	if method.Spread {
+		step.Outputs[outputBackupRoom] = strconv.FormatInt(b.Status.RawSize, 10)
 	}
 	if len(b.Status.Sources) > 0 {
 		var sets []string
@@ -164,7 +170,7 @@ func (r *run) rehearse(step *platformv1.StepStatus) verdict {
 // verify runs the template of the plugin on the instance.
 func (r *run) verify(step *platformv1.StepStatus, app *platformv1.Application, method BackupMethod) verdict {
 	child := &Child{Name: r.childName(step, item{}), Application: app.Name, Spec: platformv1.OperationSpec{
-		TemplateRef: method.Verify.Operation, Timeout: r.op.Spec.Timeout,
+		TemplateRef: method.Verify.Operation, Timeout: &metav1.Duration{Duration: TimeoutOf(r.op)},
 		TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: string(TargetApplication), Name: app.Name},
 	}}
 	waiting := fmt.Sprintf("Operation %s, which verifies the data", child.Name)

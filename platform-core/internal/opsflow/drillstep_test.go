@@ -166,6 +166,38 @@ func TestDrillHasTheSetsOfItsBackup(t *testing.T) {
 	}
 }
 
+// What is on the volumes of many pods goes on that of one.
+func TestDrillHasRoomForAll(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spread  bool
+		like    string
+		rawSize int64
+		want    string
+	}{
+		"of one pod":              {false, "3Gi", 8 << 30, "3Gi"},
+		"of many":                 {true, "3Gi", 8 << 30, "11Gi"},
+		"of many with much room":  {true, "30Gi", 8 << 30, "30Gi"},
+		"of many with no storage": {true, "", 1, "2Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := drilling(nil)
+			s.facts.BackupMethods[0].Spread, s.backup.Status.RawSize = tc.spread, tc.rawSize
+			part := &s.facts.Application.Spec.Components[1]
+			part.Storage.StorageClassName = new("fast")
+			if tc.like == "" {
+				part.Storage = nil
+			} else {
+				part.Storage.Size = resource.MustParse(tc.like)
+			}
+			s.turn(-1)
+			storage := s.instance.Spec.Components[0].Storage
+			if storage.Size.String() != tc.want || (storage.StorageClassName == nil) != (tc.like == "") {
+				t.Errorf("its volume is %+v, want %s", storage, tc.want)
+			}
+		})
+	}
+}
+
 func TestDrillGoesByWhatItFinds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		found   func(s *stage)

@@ -12,25 +12,64 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// EditsOf returns what the engine steps of an Operation would edit, by step, for a forecast. Steps whose values follow from what
-// earlier ones bring about are left out.
+// EditsOf returns what the engine steps of an Operation would edit, for a forecast, by step; for a dry run those of what its steps run, too, by the path
+// of steps that leads there. Steps whose values follow from what earlier ones bring about are left out.
 func EditsOf(op *platformv1.Operation, facts Facts) map[string]*Edit {
-	r := &run{op: op, facts: facts, status: op.Status.DeepCopy()}
+	r := &run{op: op, facts: facts, status: op.Status.DeepCopy(), foretold: new(int)}
 	edits := map[string]*Edit{}
-	for i := range facts.Template.Steps {
-		t := &facts.Template.Steps[i]
+	r.collect(edits)
+	return edits
+}
+
+func (r *run) collect(edits map[string]*Edit) {
+	for i := range r.facts.Template.Steps {
+		t := &r.facts.Template.Steps[i]
+		if r.facts.Others != nil {
+			// A dry run does not describe all.
+			if holds, known := r.condition(t); r.facts.Template.Compensates(t.Name) || known && !holds {
+				continue
+			}
+		}
+		if t.Operation != nil && r.facts.Others != nil {
+			// Why one of them would be refused the description says.
+			all, _ := r.foretell(t)
+			for _, one := range all {
+				if one.run != nil {
+					one.run.collect(edits)
+				}
+			}
+		}
 		if !editsSpec(t) {
 			continue
 		}
 		if edit, why := r.edit(t); why == "" {
-			edits[t.Name] = edit
+			edits[r.path+t.Name] = edit
 		}
 	}
-	return edits
+}
+
+// condition says whether that of a step holds, and whether that is known before the steps before it have ended.
+func (r *run) condition(t *plugin.OperationStep) (holds, known bool) {
+	if t.When == "" {
+		return true, true
+	}
+	holds, err := r.facts.Template.Truth(t.Name, t.When, r.variables(t, nil))
+	return holds, err == nil
 }
 
 // dryRun ends a run that touches nothing with what it would do.
 func (r *run) dryRun() Decision {
+	if culprit, why := r.describeAll(); why != "" {
+		r.end(platformv1.EndingFailed, culprit, why)
+		return r.ended()
+	}
+	d := r.succeed()
+	d.Outcome = outcome.DoneAs(ReasonDryRun, "it was a dry run, which touches nothing: status.plan says what would be done")
+	return d
+}
+
+// describeAll puts on record what all steps would do; why says that the culprit could not.
+func (r *run) describeAll() (culprit, why string) {
 	for i := range r.status.Steps {
 		step := &r.status.Steps[i]
 		step.Phase = platformv1.OperationSkipped
@@ -38,29 +77,44 @@ func (r *run) dryRun() Decision {
 		if !ok || r.facts.Template.Compensates(step.Name) {
 			continue
 		}
-		lines, why := r.describe(t)
-		if why != "" {
-			step.Phase = platformv1.OperationPending
-			r.end(platformv1.EndingFailed, step.Name, why)
-			return r.ended()
+		holds, known := r.condition(t)
+		if known && !holds {
+			r.note(t, "nothing, since its condition does not hold")
+			continue
 		}
-		if t.When != "" {
-			if wanted, err := r.facts.Template.Truth(t.Name, t.When, r.variables(t, nil)); err == nil && !wanted {
-				lines = []string{"nothing, since its condition does not hold"}
-			} else if err != nil {
-				lines[0] = fmt.Sprintf("if %s: %s", t.When, lines[0])
-			}
+		before := ""
+		if !known {
+			before = fmt.Sprintf("if %s: ", t.When)
+		}
+		if why := r.describeStep(t, before); why != "" {
+			step.Phase = platformv1.OperationPending
+			return t.Name, why
 		}
 		if point := r.point(); point != nil && point.Name == t.Name {
-			lines = append(lines, "from here on there is no way back: "+t.Commits)
-		}
-		for _, line := range lines {
-			r.status.Plan = append(r.status.Plan, fmt.Sprintf("%s: %s", t.Name, line))
+			r.note(t, "from here on there is no way back: "+t.Commits)
 		}
 	}
-	d := r.succeed()
-	d.Outcome = outcome.DoneAs(ReasonDryRun, "it was a dry run, which touches nothing: status.plan says what would be done")
-	return d
+	return "", ""
+}
+
+// describeStep puts on record what a step would do; before goes in front of its first line.
+func (r *run) describeStep(t *plugin.OperationStep, before string) (why string) {
+	if t.Operation != nil {
+		return r.describeNested(t, before)
+	}
+	lines, why := r.describe(t)
+	for i, line := range lines {
+		if i == 0 {
+			line = before + line
+		}
+		r.note(t, line)
+	}
+	return why
+}
+
+// note adds a line about a step to the plan.
+func (r *run) note(t *plugin.OperationStep, line string) {
+	r.status.Plan = append(r.status.Plan, fmt.Sprintf("%s%s: %s", r.path, t.Name, line))
 }
 
 // describe says what a step would do; why says that it could not.
@@ -96,8 +150,6 @@ func (r *run) describe(t *plugin.OperationStep) (lines []string, why string) {
 		return []string{fmt.Sprintf("waits until %s of %s %s", t.Wait.Until, t.Wait.Kind, r.shown(t, t.Wait.Name))}, ""
 	case t.Job != nil:
 		return r.describeJob(t)
-	case t.Operation != nil:
-		return []string{"runs Operation " + t.Operation.TemplateRef}, ""
 	}
 	for verb, object := range map[ObjectVerb]*plugin.ObjectStep{ObjectApply: t.Apply, ObjectPatch: t.Patch, ObjectDelete: t.Delete} {
 		if object != nil {
@@ -135,7 +187,7 @@ func (r *run) describeEdit(t *plugin.OperationStep) (lines []string, why string)
 	for _, field := range edit.Fields {
 		lines = append(lines, fmt.Sprintf("sets %s to %v", field.Field, field.Value))
 	}
-	forecast, known := r.facts.Forecast[t.Name]
+	forecast, known := r.facts.Forecast[r.path+t.Name]
 	if edit.Spec != nil {
 		lines = append(lines, forecast.Fields...)
 	}
@@ -150,8 +202,9 @@ func (r *run) describeEdit(t *plugin.OperationStep) (lines []string, why string)
 }
 
 func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string) {
+	all := r.facts.inOrder()
 	var pods []string
-	for _, pod := range r.facts.inOrder() {
+	for _, pod := range all {
 		if chosen(t.Agent.Pods, pod) {
 			pods = append(pods, pod.Name)
 		}
@@ -159,17 +212,20 @@ func (r *run) describeAgent(t *plugin.OperationStep) (lines []string, why string
 	if t.Agent.Pods == plugin.PodsOne {
 		pods = pods[:min(1, len(pods))]
 	}
-	if len(pods) == 0 {
+	what := "calls " + string(t.Agent.Call)
+	if t.Agent.Action != "" {
+		what = "runs action " + t.Agent.Action
+	}
+	switch {
+	case len(pods) == 0 && len(all) > 0 && t.Agent.Pods == plugin.PodsOthers:
+		return []string{fmt.Sprintf("%s in no pod: %s has none but those that take writes", what, r.facts.Target)}, ""
+	case len(pods) == 0:
 		return nil, fmt.Sprintf("%s has no pods that step %q could act on", r.facts.Target, t.Name)
 	}
 	for _, name := range pods {
 		if (agentStep{}).yields(r, t, r.facts.pod(name)) {
 			lines = append(lines, fmt.Sprintf("pod %s hands over to another pod before it is called", name))
 		}
-	}
-	what := "calls " + string(t.Agent.Call)
-	if t.Agent.Action != "" {
-		what = "runs action " + t.Agent.Action
 	}
 	return append(lines, fmt.Sprintf("%s in %s", what, strings.Join(pods, ", then "))), ""
 }

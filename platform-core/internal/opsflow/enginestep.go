@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +31,7 @@ const (
 // declaredPoll is after how long the outermost object is read again although nothing woke us: its changes do.
 const declaredPoll = 30 * time.Second
 
-// engineStep edits the outermost declared object and waits until that is Ready with the edit.
+// engineStep edits the outermost declared object and waits until that is Ready with the edit, unless another edit overrides it.
 type engineStep struct{}
 
 func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) verdict {
@@ -58,7 +60,10 @@ func (engineStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 	case !v.done():
 	case t.Engine.Do == plugin.EngineUpgradePlugin:
 		return r.tookOver(t)
-	case t.Engine.Do == plugin.EngineUpgrade:
+	default:
+		v = r.kept(t, step, generation)
+	}
+	if v.done() && t.Engine.Do == plugin.EngineUpgrade {
 		return r.arrived(t, step)
 	}
 	return v
@@ -93,6 +98,9 @@ func (r *run) settled(generation string) verdict {
 		return failedf("generation %q of %s cannot be read: %v", generation, d.Object, err)
 	case d.ObservedGeneration < wanted:
 		return verdict{waiting: d.Object + " to take up the change", retry: declaredPoll}
+	case d.Ready.Reason == platformv1.ReasonSuspended:
+		// It is Ready as it was, and nothing is done about the change.
+		return suspended(d.Object, declaredPoll)
 	case d.Stalled.Status == metav1.ConditionTrue:
 		return failedf("%s does not get there: %s", d.Object, d.Stalled.Message)
 	case d.Ready.Status != metav1.ConditionTrue:
@@ -169,7 +177,7 @@ func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]Field
 		}
 		return []FieldEdit{{at + ".storage.size", values["size"]}}, nil
 	case plugin.EngineResize:
-		return resize(at, values)
+		return f.resize(at, component, values)
 	}
 	return nil, fmt.Errorf("this operator does not know the verb %q", verb)
 }
@@ -222,27 +230,45 @@ func (f Facts) scale(at, component string, values map[string]string) ([]FieldEdi
 	return fields, nil
 }
 
-func resize(at string, values map[string]string) ([]FieldEdit, error) {
-	var fields []FieldEdit
+// resize sets what is given. What an Application declares stands in the place of all that its plugin says, so that one that declares
+// nothing so far goes on with the rest of that.
+func (f Facts) resize(at, component string, values map[string]string) ([]FieldEdit, error) {
+	undeclared := f.undeclared(component)
+	var fields, kept []FieldEdit
 	for _, kind := range []string{"cpu", "memory"} {
 		for _, side := range []string{"limits", "requests"} {
+			field := at + ".resources." + side + "." + kind
 			own := kind + strings.ToUpper(side[:1]) + strings.TrimSuffix(side[1:], "s")
-			value := values[own]
+			value := cmp.Or(values[own], values[kind])
 			if value == "" {
-				value = values[kind]
-			}
-			if value != "" {
-				if err := quantity(kind, value); err != nil {
-					return nil, err
+				if has, ok := undeclared[side][corev1.ResourceName(kind)]; ok {
+					kept = append(kept, FieldEdit{field, has.String()})
 				}
-				fields = append(fields, FieldEdit{at + ".resources." + side + "." + kind, value})
+				continue
 			}
+			if err := quantity(kind, value); err != nil {
+				return nil, err
+			}
+			fields = append(fields, FieldEdit{field, value})
 		}
 	}
 	if len(fields) == 0 {
 		return nil, fmt.Errorf("no resource is given: set cpu or memory, or one of cpuRequest, cpuLimit, memoryRequest and memoryLimit")
 	}
-	return fields, nil
+	return append(fields, kept...), nil
+}
+
+// undeclared are the limits and requests that a component has by its plugin, since the Application declares none.
+func (f Facts) undeclared(component string) map[string]corev1.ResourceList {
+	if f.Application != nil {
+		for _, c := range f.Application.Spec.Components {
+			if c.Name == component && len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
+				return nil
+			}
+		}
+	}
+	declared := f.Resources[component]
+	return map[string]corev1.ResourceList{"limits": declared.Limits, "requests": declared.Requests}
 }
 
 // quantity refuses a text that is none.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,6 +42,8 @@ type Facts struct {
 	Components []string
 	// Actions that the plugin declares, by component.
 	Actions map[string][]plan.Action
+	// Resources of a component whose Application declares none, as the plugin says.
+	Resources map[string]corev1.ResourceRequirements
 	// Declared is the outermost object, whose spec says what the Application is to be.
 	Declared Declared
 	// Credentials that the plugin declares.
@@ -69,8 +72,11 @@ type Facts struct {
 	Preempted string
 	// Held says what a run that has begun nothing waits for before it does; nil for nothing.
 	Held *Hold
-	// Forecast says what the engine would do for an edit, by step, for a dry run.
+	// Forecast says what the engine would do for an edit, for a dry run, by step, and for those of what its steps run by the path of steps that leads there.
 	Forecast map[string]Forecast
+	// Others finds a template that a step runs, and Admit says why an Operation of it would be refused; nil but for a dry run.
+	Others func(name string) (plugin.OperationTemplate, *Refusal)
+	Admit  func(op *platformv1.Operation, template plugin.OperationTemplate) *Refusal
 }
 
 // Hold is the maintenance window that a run waits for.

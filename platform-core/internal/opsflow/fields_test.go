@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -132,6 +134,12 @@ func TestVerbs(t *testing.T) {
 		Version: "7.0.2", Components: []platformv1.ApplicationComponent{{Name: "db", Sets: []platformv1.ComponentSet{{Name: "a", Replicas: &three}, {Name: "b"}}}}}}}
 	web := shop
 	web.Component, web.Target = "web", `Component "shop-web"`
+	declaring := web
+	declaring.Resources = map[string]corev1.ResourceRequirements{"web": {
+		Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse("16Mi")}, Limits: corev1.ResourceList{"memory": resource.MustParse("64Mi")}}}
+	declared := declaring
+	declared.Application = &platformv1.Application{Spec: platformv1.ApplicationSpec{Components: []platformv1.ApplicationComponent{
+		{Name: "web", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}}
 	set := shop
 	set.Component, set.Set = "db", "b"
 	type values = map[string]string
@@ -141,15 +149,18 @@ func TestVerbs(t *testing.T) {
 		values values
 		want   string
 	}{
-		"stop":                     {shop, plugin.EngineStop, nil, `[{"Field":"running","Value":false}]`},
-		"scale":                    {shop, plugin.EngineScale, values{"component": "web", "replicas": "4"}, `[{"Field":"components[web].replicas","Value":4}]`},
-		"scale sets of their own":  {shop, plugin.EngineScale, values{"component": "db", "replicas": "4"}, `[{"Field":"components[db].replicas","Value":4},{"Field":"components[db].sets[a].replicas","Value":4}]`},
-		"scale the target's set":   {set, plugin.EngineScale, values{"replicas": "4"}, `[{"Field":"components[db].sets[b].replicas","Value":4}]`},
-		"scale another set":        {set, plugin.EngineScale, values{"replicas": "4", "set": "a"}, "leave it out"},
-		"scale the target":         {web, plugin.EngineScale, values{"replicas": "0"}, `[{"Field":"components[web].replicas","Value":0}]`},
-		"scale another component":  {web, plugin.EngineScale, values{"replicas": "1", "component": "db"}, "leave it out"},
-		"scale which":              {shop, plugin.EngineScale, values{"replicas": "1"}, `name one in parameter "component": "web", "db"`},
-		"resize":                   {web, plugin.EngineResize, values{"memory": "1Gi", "memoryRequest": "512Mi"}, `[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"512Mi"}]`},
+		"stop":                    {shop, plugin.EngineStop, nil, `[{"Field":"running","Value":false}]`},
+		"scale":                   {shop, plugin.EngineScale, values{"component": "web", "replicas": "4"}, `[{"Field":"components[web].replicas","Value":4}]`},
+		"scale sets of their own": {shop, plugin.EngineScale, values{"component": "db", "replicas": "4"}, `[{"Field":"components[db].replicas","Value":4},{"Field":"components[db].sets[a].replicas","Value":4}]`},
+		"scale the target's set":  {set, plugin.EngineScale, values{"replicas": "4"}, `[{"Field":"components[db].sets[b].replicas","Value":4}]`},
+		"scale another set":       {set, plugin.EngineScale, values{"replicas": "4", "set": "a"}, "leave it out"},
+		"scale the target":        {web, plugin.EngineScale, values{"replicas": "0"}, `[{"Field":"components[web].replicas","Value":0}]`},
+		"scale another component": {web, plugin.EngineScale, values{"replicas": "1", "component": "db"}, "leave it out"},
+		"scale which":             {shop, plugin.EngineScale, values{"replicas": "1"}, `name one in parameter "component": "web", "db"`},
+		"resize":                  {web, plugin.EngineResize, values{"memory": "1Gi", "memoryRequest": "512Mi"}, `[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"512Mi"}]`},
+		"resize what is not declared": {declaring, plugin.EngineResize, values{"memory": "1Gi"},
+			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.cpu","Value":"10m"}]`},
+		"resize what is declared":  {declared, plugin.EngineResize, values{"memoryLimit": "1Gi"}, `[{"Field":"components[web].resources.limits.memory","Value":"1Gi"}]`},
 		"resize to nothing":        {web, plugin.EngineResize, nil, "no resource is given"},
 		"resize to nonsense":       {web, plugin.EngineResize, values{"cpu": "1.2.3"}, `cpu is "1.2.3": it must be a quantity`},
 		"expand":                   {web, plugin.EngineExpand, values{"size": "2Gi"}, `[{"Field":"components[web].storage.size","Value":"2Gi"}]`},

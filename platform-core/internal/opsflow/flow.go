@@ -10,10 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// DefaultTimeout is the timeout of a run whose spec gives none.
+// DefaultTimeout is the timeout of a run where neither its spec nor its template gives one.
 const DefaultTimeout = 10 * time.Minute
 
 // Reasons of an Operation's conditions, beside those of the core API.
@@ -90,7 +91,7 @@ func Wait(op *platformv1.Operation, application string, o outcome.Outcome, now t
 	}
 	r.letGo()
 	r.status.Phase, r.status.Trigger, r.status.Progress = platformv1.OperationPending, TriggerOf(op), "waiting"
-	r.status.Steps, r.status.CurrentStep, r.status.StartTime, r.status.Plugin = nil, 0, nil, nil
+	r.status.Steps, r.status.CurrentStep, r.status.StartTime, r.status.Plugin, r.status.Timeout = nil, 0, nil, nil, nil
 	return Decision{Status: *r.status, Outcome: o}
 }
 
@@ -102,7 +103,7 @@ func Start(op *platformv1.Operation, application string, facts Facts, earlier *p
 	status.Steps = nil
 	at := metav1.NewTime(facts.Now)
 	status.Phase, status.Application, status.Trigger, status.StartTime = platformv1.OperationRunning, application, TriggerOf(op), &at
-	status.Plugin = facts.Plugin
+	status.Plugin, status.Timeout = facts.Plugin, timeoutUnder(op, facts.Template)
 	if earlier != nil && !carriesOver(earlier, facts.Template) {
 		earlier = nil
 	}
@@ -114,7 +115,7 @@ func Start(op *platformv1.Operation, application string, facts Facts, earlier *p
 		status.Steps = append(status.Steps, step)
 	}
 	if op.Spec.DryRun {
-		r := &run{op: begun, facts: facts, status: status}
+		r := &run{op: begun, facts: facts, status: status, foretold: new(int)}
 		return r.dryRun()
 	}
 	return Next(begun, facts)
@@ -163,6 +164,9 @@ type run struct {
 	waits []verdict
 	// reason of an end in this turn.
 	reason string
+	// path of the steps that lead to it, for what a dry run describes of one that a step would run, and how many of those it has described.
+	path     string
+	foretold *int
 }
 
 // verdict is what a step, or a pod within it, says. The zero verdict is done.
@@ -256,12 +260,28 @@ func (r *run) find(name string) *platformv1.StepStatus {
 	return nil
 }
 
-// TimeoutOf is how long a run may take.
+// TimeoutOf is how long a run that has begun may take: what was on record for it then, whatever becomes of its template.
 func TimeoutOf(op *platformv1.Operation) time.Duration {
-	if op.Spec.Timeout != nil {
+	switch {
+	case op.Spec.Timeout != nil:
 		return op.Spec.Timeout.Duration
+	case op.Status.Timeout != nil:
+		return op.Status.Timeout.Duration
 	}
 	return DefaultTimeout
+}
+
+// timeoutUnder is how long a run of a template may take; nil for a record, which has no deadline.
+func timeoutUnder(op *platformv1.Operation, template plugin.OperationTemplate) *metav1.Duration {
+	switch {
+	case Records(op):
+		return nil
+	case op.Spec.Timeout != nil:
+		return &metav1.Duration{Duration: op.Spec.Timeout.Duration}
+	case template.Timeout != "":
+		return &metav1.Duration{Duration: template.Timeout.Duration()}
+	}
+	return &metav1.Duration{Duration: DefaultTimeout}
 }
 
 // left is the time that the run has, where that is limited. The time until somebody approved does not count, nor that until a maintenance window.

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +25,13 @@ const (
 	writer = platformv1.RoleReadWrite
 	reader = platformv1.RoleReadOnly
 )
+
+// sparing restarts all pods but those that take writes.
+func sparing() plugin.OperationTemplate {
+	template := restartTemplate()
+	template.Steps[0].Agent.Pods = plugin.PodsOthers
+	return template
+}
 
 // stories are runs of an Operation, each told in prose and compared with testdata/<name>.txt.
 var stories = map[string]func() *world{
@@ -70,6 +79,18 @@ var stories = map[string]func() *world{
 		w.facts.Yielding = map[string]bool{"redis-a-main": true}
 		w.happens("The Operation starts.", nil)
 		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
+		return w
+	},
+	"all-but-the-writer": func() *world {
+		w := newWorld(sparing(), pod(0, reader), pod(1, writer), pod(2, reader))
+		w.happens("The Operation starts.", nil)
+		w.happens("Pod 0 has restarted.", func(w *world) { w.done(0) })
+		w.happens("Pod 2 has restarted.", func(w *world) { w.done(2) })
+		return w
+	},
+	"all-but-the-only-one": func() *world {
+		w := newWorld(sparing(), pod(0, writer))
+		w.happens("The Operation starts.", nil)
 		return w
 	},
 	"two-steps": func() *world {
@@ -205,6 +226,7 @@ func TestStories(t *testing.T) {
 	maps.Copy(all, noReturnStories)
 	maps.Copy(all, heldStories)
 	maps.Copy(all, versionStories)
+	maps.Copy(all, overriddenStories)
 	maps.Copy(all, switchoverStories)
 	for name, story := range all {
 		t.Run(name, func(t *testing.T) {
@@ -228,5 +250,26 @@ func TestStories(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
+	}
+}
+
+// What spares the writer says so beforehand, also where there is nobody else: that is no failure.
+func TestADryRunNamesAllButTheWriter(t *testing.T) {
+	for want, pods := range map[string][]Pod{
+		"restart: calls Restart in redis-a-main-0, then redis-a-main-2":                   {pod(0, reader), pod(1, writer), pod(2, reader)},
+		`restart: calls Restart in no pod: Redis "a" has none but those that take writes`: {pod(0, writer)},
+	} {
+		w := newWorld(sparing(), pods...)
+		w.op.Spec.DryRun = true
+		w.happens("A dry run.", nil)
+		if got := w.op.Status; got.Phase != platformv1.OperationSucceeded || !slices.Equal(got.Plan, []string{want}) {
+			t.Errorf("it is %s: %q, %s; want %q", got.Phase, got.Plan, got.Error, want)
+		}
+	}
+	w := newWorld(sparing())
+	w.op.Spec.DryRun = true
+	w.happens("A dry run.", nil)
+	if got := w.op.Status; got.Phase != platformv1.OperationFailed || !strings.Contains(got.Error, "has no pods") {
+		t.Errorf("without pods it is %s: %q, %s", got.Phase, got.Plan, got.Error)
 	}
 }

@@ -77,6 +77,18 @@ var heldStories = map[string]func() *world{
 		w.turned("10 s later.", wait(10*time.Second))
 		return w
 	},
+	"held-while-suspended": func() *world {
+		w := endless(worldOf(committing, pod(0, writer)))
+		w.happens("The Operation starts.", nil)
+		w.happens("The instance is suspended, and Ready as it was.", func(w *world) {
+			settled(w)
+			w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue, Reason: platformv1.ReasonSuspended, Message: "nothing is done, healing included, while suspend is true"}
+		})
+		w.turned("It goes on, and is Ready with the edit.", func(w *world) {
+			w.facts.Declared.Ready = Condition{Status: metav1.ConditionTrue, Reason: platformv1.ReasonReady}
+		})
+		return w
+	},
 	"held-and-approved": func() *world {
 		w := worldOf(approvedUpgrade, pod(0, writer))
 		w.op.Spec.Author = "ada"

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -74,23 +75,33 @@ func (s itemsStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Ste
 func (s itemsStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepStatus) (why string) {
 	if t.ForEach != "" && len(step.Targets) == 0 {
 		items, err := r.facts.Template.Texts(t.Name, t.ForEach, r.variables(t, nil))
-		switch {
-		case err != nil:
+		if err != nil {
 			return fmt.Sprintf("cannot say what step %q goes through: %v", t.Name, err)
-		case len(items) > maxItems:
-			return fmt.Sprintf("step %q would go through %d items: at most %d are allowed", t.Name, len(items), maxItems)
+		}
+		if why := checkItems(t, items); why != "" {
+			return why
 		}
 		targets := make([]platformv1.StepTarget, 0, len(items))
-		for i, name := range items {
-			if slices.Contains(items[:i], name) {
-				return fmt.Sprintf("step %q would go through %q twice", t.Name, name)
-			}
+		for _, name := range items {
 			targets = append(targets, platformv1.StepTarget{Name: name, Phase: platformv1.OperationPending})
 		}
 		// Another attempt does not take those before for all.
 		step.Targets = targets
 	}
 	r.begin(step)
+	return ""
+}
+
+// checkItems says why a step cannot go through a list; empty when it can.
+func checkItems(t *plugin.OperationStep, items []string) (why string) {
+	if len(items) > maxItems {
+		return fmt.Sprintf("step %q would go through %d items: at most %d are allowed", t.Name, len(items), maxItems)
+	}
+	for i, name := range items {
+		if slices.Contains(items[:i], name) {
+			return fmt.Sprintf("step %q would go through %q twice", t.Name, name)
+		}
+	}
 	return ""
 }
 
@@ -151,23 +162,32 @@ func waitItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one 
 	return verdict{}
 }
 
-// childItem runs an Operation.
-func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+// childSpec is what an Operation is asked for that a step runs: it has the account, the retry and the time of the one whose step it is.
+func (r *run) childSpec(t *plugin.OperationStep, one item) (platformv1.OperationSpec, verdict) {
 	parameters := platformv1.Parameters{}
 	for _, name := range slices.Sorted(maps.Keys(t.Operation.Parameters)) {
 		value, v := r.text(t, t.Operation.Parameters[name], one)
 		if !v.done() {
-			return v
+			return platformv1.OperationSpec{}, v
 		}
 		if value != "" {
 			parameters[name] = platformv1.ParameterValue(value)
 		}
 	}
-	child := &Child{Name: r.childName(step, one), Spec: platformv1.OperationSpec{
+	return platformv1.OperationSpec{
 		TemplateRef: t.Operation.TemplateRef, TargetRef: r.op.Spec.TargetRef, Parameters: parameters,
-		Timeout: r.op.Spec.Timeout, Force: r.op.Spec.Force, Author: r.op.Spec.Author,
+		Timeout: &metav1.Duration{Duration: TimeoutOf(r.op)}, Force: r.op.Spec.Force, Author: r.op.Spec.Author,
 		ServiceAccountName: r.op.Spec.ServiceAccountName, Retry: r.op.Spec.Retry,
-	}}
+	}, verdict{}
+}
+
+// childItem runs an Operation.
+func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one item) verdict {
+	spec, v := r.childSpec(t, one)
+	if !v.done() {
+		return v
+	}
+	child := &Child{Name: r.childName(step, one), Spec: spec}
 	waiting := fmt.Sprintf("Operation %s to end", child.Name)
 	answer, v := r.answer(&Effect{Key: one.key, Child: child}, waiting)
 	if answer == nil {

@@ -140,18 +140,22 @@ func (deleteStep) advance(r *run, t *plugin.OperationStep, step *platformv1.Step
 // describeLife says what a step would make or delete.
 func (r *run) describeLife(t *plugin.OperationStep) (lines []string, why string) {
 	if t.Engine.Do == plugin.EngineDelete {
-		volumes := "volumes are kept"
-		if self := r.facts.Self; self != nil {
-			switch self.Keeps {
-			case platformv1.DeletionPolicyDelete:
-				volumes = "volumes are deleted"
-			case platformv1.DeletionPolicySnapshot:
-				volumes = "volumes are deleted once there is a VolumeSnapshot of each"
-			}
+		volumes, policy := "volumes are kept", platformv1.DeletionPolicy("")
+		switch {
+		case r.facts.Self != nil:
+			policy = r.facts.Self.Keeps
+		case r.facts.Application != nil:
+			policy = r.facts.Application.Spec.DeletionPolicy
+		}
+		switch policy {
+		case platformv1.DeletionPolicyDelete:
+			volumes = "volumes are deleted"
+		case platformv1.DeletionPolicySnapshot:
+			volumes = "volumes are deleted once there is a VolumeSnapshot of each"
 		}
 		return []string{fmt.Sprintf("deletes %s and all that is made from it; %s", r.facts.Target, volumes)}, ""
 	}
-	forecast := r.facts.Forecast[t.Name]
+	forecast := r.facts.Forecast[r.path+t.Name]
 	lines = append(lines, "makes "+r.facts.Target)
 	for _, change := range forecast.Changes {
 		lines = append(lines, change.String())

@@ -103,6 +103,41 @@ func TestCheckOfARetry(t *testing.T) {
 	expect(t, Check(op, Target{}, "", restartTemplate()), "", "")
 }
 
+// What is between two attempts doubles up to 5m, from what the step's own retry says, else from that of the Operation; one that is longer from the
+// start stays as it is.
+func TestBackoff(t *testing.T) {
+	asked := func(backoff time.Duration) *platformv1.OperationRetry {
+		return &platformv1.OperationRetry{Limit: 9, Backoff: &metav1.Duration{Duration: backoff}}
+	}
+	for name, tc := range map[string]struct {
+		step *plugin.StepRetry
+		op   *platformv1.OperationRetry
+		want []time.Duration
+	}{
+		"nobody says anything":    {nil, nil, []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}},
+		"only how often":          {nil, &platformv1.OperationRetry{Limit: 9}, []time.Duration{5 * time.Second, 10 * time.Second}},
+		"the Operation":           {nil, asked(time.Minute), []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute}},
+		"both":                    {&plugin.StepRetry{Limit: 1, Backoff: "3s"}, asked(time.Minute), []time.Duration{3 * time.Second, 6 * time.Second, 12 * time.Second}},
+		"the step only how often": {&plugin.StepRetry{Limit: 1}, asked(time.Minute), []time.Duration{5 * time.Second, 10 * time.Second}},
+		"as long as it gets":      {nil, asked(5 * time.Minute), []time.Duration{5 * time.Minute, 5 * time.Minute}},
+		"longer":                  {nil, asked(time.Hour), []time.Duration{time.Hour, time.Hour, time.Hour}},
+		"longer, by the step":     {&plugin.StepRetry{Limit: 1, Backoff: "10m"}, nil, []time.Duration{10 * time.Minute, 10 * time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &run{op: &platformv1.Operation{Spec: platformv1.OperationSpec{Retry: tc.op}}}
+			for i, want := range tc.want {
+				if got := r.backoff(&plugin.OperationStep{Retry: tc.step}, int32(i+1)); got != want {
+					t.Errorf("after attempt %d it waits %s, want %s", i+1, got, want)
+				}
+			}
+		})
+	}
+	r := &run{op: &platformv1.Operation{}}
+	if got := r.backoff(&plugin.OperationStep{}, 1<<30); got != longestBackoff {
+		t.Errorf("after very many attempts it waits %s", got)
+	}
+}
+
 // Only what failed or was cancelled can be tried again, with the same template, target and parameters.
 func TestRetryableOfAnotherRun(t *testing.T) {
 	at := metav1.NewTime(epoch)

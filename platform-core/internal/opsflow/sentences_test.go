@@ -114,10 +114,29 @@ func refusalsOfWriters() map[string]refusal {
 	}
 }
 
+// refusalsOfRotations are those of steps that make passwords anew.
+func refusalsOfRotations() map[string]refusal {
+	of := func(credential string, has ...Credential) func() *world {
+		return func() *world {
+			w := worldOf(approved, pod(0, writer))
+			w.facts.Template, w.facts.Parameters, w.facts.Credentials = Defaults()["RotateCredentials"], map[string]string{"credential": credential}, has
+			return w
+		}
+	}
+	return map[string]refusal{
+		"a rotation where there are no passwords": {of(""), `Redis "a" has no passwords`},
+		"a rotation of a password that there is not": {of("root", Credential{Name: "replica"}, Credential{Name: "default"}),
+			`Redis "a" has no credential "root"; it has: "default", "replica"`},
+		"a rotation of what the user supplies": {of("", Credential{Name: "default", Supplied: "mine"}),
+			`the password of credential "default" comes from Secret "mine": change it there, and the instance takes it over`},
+	}
+}
+
 // What a step cannot do it says in a sentence, as the error of its run, and does nothing.
 func TestWhatStepsRefuse(t *testing.T) {
 	all := refusalsOfItems()
 	maps.Copy(all, refusalsOfWriters())
+	maps.Copy(all, refusalsOfRotations())
 	for name, tc := range all {
 		t.Run(name, func(t *testing.T) {
 			w := tc.make()

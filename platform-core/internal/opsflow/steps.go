@@ -127,7 +127,10 @@ func (r *run) take(t *plugin.OperationStep, step *platformv1.StepStatus) verdict
 		}
 	}
 	before := step.DeepCopy()
-	v := kindOf(t).advance(r, t, step)
+	v := r.leftAlone(t)
+	if v.done() {
+		v = kindOf(t).advance(r, t, step)
+	}
 	v.step = t.Name
 	r.commit(t, step)
 	if v.effect != nil && before.Phase == platformv1.OperationRunning && before.Message != "" && slices.Equal(before.Targets, step.Targets) {
@@ -200,6 +203,9 @@ func (r *run) backoff(t *plugin.OperationStep, attempt int32) time.Duration {
 		backoff = r.op.Spec.Retry.Backoff.Duration
 	}
 	for range attempt - 1 {
+		if backoff >= longestBackoff {
+			break // One that was asked to be longer does not shrink.
+		}
 		backoff = min(2*backoff, longestBackoff)
 	}
 	return backoff

@@ -75,7 +75,9 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 			return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound,
 				"templateRef %q is of another plugin than the target, which uses %s: write %q or just %q", spec.TemplateRef, own, own+"/"+rest, rest)
 		}
-		name = rest
+		if name = rest; MakesOrRemoves(name) {
+			return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound, "template %q is the engine's and no plugin's: write %q", name, name)
+		}
 	}
 	template, found := bundle.Operations[name]
 	if !found || MakesOrRemoves(name) {

@@ -44,6 +44,8 @@ func TestFindTemplate(t *testing.T) {
 		"kafka@1.0.0/Restart": {platformv1.ReasonTemplateNotFound, "another plugin"},
 		"Explode":             {platformv1.ReasonTemplateNotFound, `it has: "Apply", "Backup", "Create", "Delete", "Empty"`},
 		"redis@1.0.0/Explode": {platformv1.ReasonTemplateNotFound, `no Operation template "Explode"`},
+		"redis@1.0.0/Delete":  {platformv1.ReasonTemplateNotFound, `is the engine's and no plugin's: write "Delete"`},
+		"redis@1.0.0/Create":  {platformv1.ReasonTemplateNotFound, `write "Create"`},
 		"Odd":                 {platformv1.ReasonPluginInvalid, "does not know"},
 		"Empty":               {platformv1.ReasonPluginInvalid, "no steps"},
 	} {

@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,51 @@ func TestANestedOperationHasTheAccountAndTheRetry(t *testing.T) {
 	}
 	if spec := d.Effect.Child.Spec; spec.ServiceAccountName != "deployer" || spec.Retry == nil || spec.Retry.Limit != 2 {
 		t.Errorf("it is made with %+v", spec)
+	}
+}
+
+// How long a run may take its Operation says, else its template, and what a step runs has as long; it is on record when the run begins.
+func TestHowLongARunMayTake(t *testing.T) {
+	const text = "name: Nest\nsteps:\n  - {name: tell, operation: {templateRef: Restart}}\n"
+	hour := &metav1.Duration{Duration: time.Hour}
+	for name, tc := range map[string]struct {
+		text string
+		said *metav1.Duration
+		want time.Duration
+	}{
+		"nobody says":            {text, nil, DefaultTimeout},
+		"the template says":      {"timeout: 30m\n" + text, nil, 30 * time.Minute},
+		"the Operation says":     {text, hour, time.Hour},
+		"both say":               {"timeout: 30m\n" + text, hour, time.Hour},
+		"the template says less": {"timeout: 1m\n" + text, nil, time.Minute},
+	} {
+		w := worldOf(tc.text)
+		w.op.Spec.Timeout = tc.said
+		w.op.Status = Start(w.op, "redis-a", w.facts, nil).Status
+		if got := w.op.Status.Timeout; got == nil || got.Duration != tc.want {
+			t.Errorf("%s: on record is %v, want %s", name, got, tc.want)
+		}
+		if d := Start(w.op, "redis-a", w.facts, nil); d.Effect == nil || d.Effect.Child.Spec.Timeout.Duration != tc.want {
+			t.Errorf("%s: what it runs is made with %+v", name, d.Effect)
+		}
+		// What the template says later is for later runs.
+		w.facts.Template.Timeout = "24h"
+		w.facts.Now = epoch.Add(tc.want - time.Second)
+		if d := Next(w.op, w.facts); Finished(&platformv1.Operation{Status: d.Status}) {
+			t.Errorf("%s: a second before its time it is %s: %s", name, d.Status.Phase, d.Status.Error)
+		}
+		w.facts.Now = epoch.Add(tc.want)
+		if d := Next(w.op, w.facts); d.Status.Phase != platformv1.OperationFailed || !strings.Contains(d.Status.Error, "not done within "+tc.want.String()) {
+			t.Errorf("%s: when its time is over it is %s: %s", name, d.Status.Phase, d.Status.Error)
+		}
+		if d := Wait(w.op, "redis-a", outcome.Waiting(ReasonQueued, "x"), w.facts.Now); d.Status.Timeout != nil {
+			t.Errorf("%s: while it waits it has %v", name, d.Status.Timeout)
+		}
+	}
+	record := worldOf(text)
+	record.op.Labels = map[string]string{platformv1.TriggerLabel: string(platformv1.TriggerSpec)}
+	if d := Start(record.op, "redis-a", record.facts, nil); d.Status.Timeout != nil {
+		t.Errorf("a record has %v", d.Status.Timeout)
 	}
 }
 

@@ -251,7 +251,7 @@ func (e Editor) judge(ctx context.Context, ch *Change, kind typed.Registration) 
 
 // Facts reads what an Application is judged by.
 func (e Editor) Facts(ctx context.Context, app *platformv1.Application) (accept.Facts, error) {
-	facts, err := instance.Facts(ctx, e.Client, app, e.Settings.Get())
+	facts, err := instance.Facts(ctx, e.Client, e.Live, app, e.Settings.Get())
 	if err != nil {
 		return facts, fmt.Errorf("cannot read what there is of Application %q: %w", app.Name, err)
 	}

@@ -102,3 +102,46 @@ func TestASecretThatCannotBeUsedIsNeverReplaced(t *testing.T) {
 		t.Error("the Secret was replaced")
 	}
 }
+
+// An authority in the place of one that was lost while nobody ran tells passwords apart as that did, so that no process restarts for it; of an operator that
+// wrote the key down nowhere else the next start does.
+func TestAnAuthorityInPlaceOfALostOneHasItsDigests(t *testing.T) {
+	namespace := env.Namespace(t)
+	first, err := load(t, namespace, "database")
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove := func(name string) {
+		t.Helper()
+		if err := env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		remove(SecretName("database"))
+		next, err := load(t, namespace, "database")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Equal(next.Bundle(), first.Bundle()) || next.Digest("a") != first.Digest("a") {
+			t.Errorf("it is the same authority, or has other digests: %s, before %s", next.Digest("a"), first.Digest("a"))
+		}
+		remove(DigestSecretName("database"))
+		if _, err := load(t, namespace, "database"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove(SecretName("database"))
+	kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: DigestSecretName("database")}}
+	if err := testkit.Edit(t.Context(), env.Client, kept, func() { kept.Data[DigestKeyKey] = []byte("short") }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(t, namespace, "database"); err == nil || !strings.Contains(err.Error(), "database-digest-key") || !strings.Contains(err.Error(), "restore the Secret") {
+		t.Errorf("with a key that cannot be used: %v", err)
+	}
+	remove(DigestSecretName("database"))
+	other, err := load(t, namespace, "database")
+	if err != nil || other.Digest("a") == first.Digest("a") {
+		t.Errorf("without either it has the digests of before: %v", err)
+	}
+}

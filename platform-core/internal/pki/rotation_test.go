@@ -124,6 +124,28 @@ func TestAnAuthorityStaysWhileItIsNeeded(t *testing.T) {
 	}
 }
 
+// What another authority signed is not kept, however young the one is that signs now: where that follows a lost one, nobody trusts the other any more.
+func TestACertificateOfALostAuthorityIsNotKept(t *testing.T) {
+	c := startClock()
+	leaf, _, _, err := newAuthority(t, c).IssueServer([]string{turningName}, c.t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := newAuthority(t, c)
+	for _, age := range []time.Duration{0, Overlap - time.Second, Overlap + time.Second} {
+		if authority.Keep(leaf, turningName, c.t.Add(age)) {
+			t.Errorf("it is kept %s after the authority was made", age)
+		}
+	}
+	own, _, _, err := authority.IssueServer([]string{turningName}, c.t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !authority.Keep(own, turningName, c.t) {
+		t.Error("its own is not kept")
+	}
+}
+
 // What cannot be used changes nothing.
 func TestFollowRefusesWhatCannotBeUsed(t *testing.T) {
 	c := startClock()

@@ -59,12 +59,101 @@ func TestBrokenBackups(t *testing.T) {
 		"schema of a target":     c(`'=~"^[a-z]+$" @allowed("small letters")'`, `"colour"`, "log.bucket", "colour"),
 		"credential twice":       c("[{name: log}]", "[{name: log}, {name: log}]", "credentials", "names must differ"),
 		"way back has a secret":  c("{name: APPENDONLY, value: \"${params['appendonly']}\"}", "{name: APPENDONLY, secret: {credential: default}}", "- {name: APPENDONLY", "secret"),
+		"versions of a word":     c("          folder: /data\n", "          folder: /data\n          versions: Newer\n", "versions: Newer", "Later"),
 		"steady of one set":      c("        facts:", "        steady: [tell]\n        facts:", "steady: [tell]", "is for a component that can have several sets"),
 		"verify of nowhere":      c("topology: standalone", "topology: alone", "verify:", `names the topology "alone"`),
 		"verify by nobody":       c("operation: Restart", "operation: Ask", "verify:", `"Ask"`),
 		"verify without":         c("min-replicas-*", "min-slaves-*", "verify:", `no parameter of the schema is called so`),
 		"verify with what":       c("except: [min-replicas-*]", "with: {min-slaves: '1'}", "verify:", `is of "min-slaves": no parameter of the schema is called so`),
 		"verify no way back":     c(backedUp[strings.Index(backedUp, "        restore:"):strings.Index(backedUp, "        verify:")], "", "verify:", "the method has no restore"),
+	})
+}
+
+// snapshotted is a method as it may be added to the redis plugin, by an action that has the server keep still.
+const snapshotted = `    actions:
+      - {name: freeze, command: [x]}
+      - {name: thaw, command: [x]}
+      - {name: say, command: [x, "${parameters.word}"], parameters: {word: string}}
+    backups:
+      - name: snapshot
+        from: [{role: primary}]
+        snapshot: {freeze: freeze, thaw: thaw, holdSeconds: 60}
+        restore: {folder: /data, command: [clean]}
+`
+
+func TestBrokenSnapshotMethods(t *testing.T) {
+	c := func(old, new, at, says string) broken {
+		return broken{part: PartComponents, key: components, old: probeLine, new: strings.Replace(snapshotted, old, new, 1) + probeLine, at: at, says: says}
+	}
+	const method = "snapshot: {freeze: freeze, thaw: thaw, holdSeconds: 60}"
+	run(t, map[string]broken{
+		"neither":               c("        "+method+"\n", "", "- name: snapshot", "must have one of command, snapshot, objects and files"),
+		"both":                  c(method, method+"\n        command: [x]", "- name: snapshot", "must have one of command, snapshot, objects and files"),
+		"facts of a command":    c(method, method+"\n        facts: [x]", "facts: [x]", "take it out"),
+		"variables":             c(method, method+"\n        env: [{name: A, value: b}]", "env: [", "take it out"),
+		"freeze of nobody":      c("freeze: freeze", "freeze: stop", "snapshot: {freeze", `names the action of this component "stop"`),
+		"thaw of nobody":        c("thaw: thaw", "thaw: go", "snapshot: {freeze", `names the action of this component "go"`),
+		"freeze that asks":      c("freeze: freeze", "freeze: say", "snapshot: {freeze", `names "say", which takes parameters`),
+		"thaw of nothing":       c("freeze: freeze, ", "", "snapshot: {thaw", "ends what freeze begins"),
+		"held for long":         c("holdSeconds: 60", "holdSeconds: 6000", "snapshot: {freeze", "600"),
+		"into a later version":  c("folder: /data,", "folder: /data, versions: Later,", "restore: {", "has target, or versions: Later"),
+		"restore to some point": c("folder: /data,", "folder: /data, target: {},", "restore: {", "has target, or versions: Later"),
+	})
+}
+
+// filed is a method that carries files.
+const filed = `    backups:
+      - name: files
+        files: {folder: /data, exclude: ["*.tmp"]}
+        restore: {folder: /data}
+`
+
+func TestBrokenBackupsOfFiles(t *testing.T) {
+	c := func(old, new, at, says string) broken {
+		return broken{part: PartComponents, key: components, old: probeLine, new: strings.Replace(filed, old, new, 1) + probeLine, at: at, says: says}
+	}
+	const files = `files: {folder: /data, exclude: ["*.tmp"]}`
+	run(t, map[string]broken{
+		"no folder":              c(files, "files: {}", "files: {}", "folder"),
+		"a command beside it":    c(files, files+"\n        command: [x]", "- name: files", "must have one of command, snapshot, objects and files"),
+		"facts of a command":     c(files, files+"\n        facts: [x]", "facts: [x]", "take it out"),
+		"variables":              c(files, files+"\n        env: [{name: A, value: b}]", "env: [", "take it out"),
+		"to another folder":      c("restore: {folder: /data}", "restore: {folder: /other}", "restore: {", "is of files, and has another folder"),
+		"restored by a command":  c("restore: {folder: /data}", "restore: {folder: /data, command: [x]}", "restore: {", "is of files, and has another folder"),
+		"restored to some point": c("restore: {folder: /data}", "restore: {folder: /data, target: {}}", "restore: {", "is of files, and has another folder"),
+	})
+}
+
+// objects is a method that carries the objects of a storage.
+const objects = `    backups:
+      - name: objects
+        objects: Incremental
+        env:
+          - {name: S3_ENDPOINT, value: "http://${source.fqdn}:9000"}
+          - {name: S3_ACCESS_KEY, secret: {credential: default, key: username}}
+          - {name: S3_SECRET_KEY, secret: {credential: default, key: password}}
+        restore:
+          env:
+            - {name: S3_ENDPOINT, value: "http://${app.name}:9000"}
+            - {name: S3_ACCESS_KEY, credential: default, key: username}
+            - {name: S3_SECRET_KEY, credential: default, key: password}
+`
+
+func TestBrokenBackupsOfObjects(t *testing.T) {
+	c := func(old, new, at, says string) broken {
+		return broken{part: PartComponents, key: components, old: probeLine, new: strings.Replace(objects, old, new, 1) + probeLine, at: at, says: says}
+	}
+	run(t, map[string]broken{
+		"another mode":           c("Incremental", "Half", "objects: Half", "Full"),
+		"a command beside it":    c("        env:\n          - {name: S3_END", "        command: [x]\n        env:\n          - {name: S3_END", "- name: objects", "must have one of command, snapshot, objects and files"),
+		"facts beside it":        c("        env:\n          - {name: S3_END", "        facts: [x]\n        env:\n          - {name: S3_END", "- name: objects", "has objects, and facts or steady beside it"),
+		"a command of no pods":   c("        objects: Incremental\n", "        command: [x]\n", "- name: objects", "has no from"),
+		"no place":               c("S3_ENDPOINT", "S3_URL", "- name: objects", "has objects, and no variable S3_ENDPOINT"),
+		"no key for the way":     c("{name: S3_SECRET_KEY, credential", "{name: S3_KEY, credential", "restore:", "is of objects, and has no variable S3_SECRET_KEY"),
+		"a folder of objects":    c("        restore:\n", "        restore:\n          folder: /data\n", "restore:", "has folder, command or target"),
+		"verified by nobody":     c("        restore:\n", "        verify: {topology: standalone, operation: Look}\n        restore:\n", "verify:", `names the template of this plugin "Look"`),
+		"credential of another":  c("S3_SECRET_KEY, credential: default", "S3_SECRET_KEY, credential: admin", "- {name: S3_SECRET_KEY, credential", `names the credential of this component "admin"`),
+		"credential and a value": c("S3_ACCESS_KEY, credential: default", "S3_ACCESS_KEY, value: x, credential: default", "- {name: S3_ACCESS_KEY, value", "has no value beside it"),
 	})
 }
 

@@ -28,14 +28,28 @@ func (e ParameterError) Error() string { return e.Message }
 // CheckParameters checks what a user set for a component against the plugin's
 // schema for a version of the middleware. It returns every error, in order of name.
 func (b *Bundle) CheckParameters(component, version string, user platformv1.Parameters) []ParameterError {
-	var errs []ParameterError
-	var parameters *Parameters
-	if c, ok := b.Component(component); ok {
-		parameters = b.Parameters(c)
+	c, ok := b.Component(component)
+	if !ok {
+		c = &Component{Name: component}
 	}
-	for _, name := range slices.Sorted(maps.Keys(user)) {
-		value := string(user[name])
-		message := fmt.Sprintf("parameter %q cannot be set: component %q has no parameters", name, component)
+	errs := b.checked(c, version, user)
+	if c.Archive != nil && c.Archive.Parameters.Volume != "" {
+		name := c.Archive.Parameters.Volume
+		if _, set := user[name]; set {
+			errs = append(errs, ParameterError{Name: name, Value: string(user[name]), Message: fmt.Sprintf(
+				"parameter %q cannot be set: it is set by the engine, where archive.repositoryRef names a BackupRepository on a volume", name)})
+		}
+	}
+	return errs
+}
+
+// checked checks values for a component, whoever says them.
+func (b *Bundle) checked(c *Component, version string, values platformv1.Parameters) []ParameterError {
+	var errs []ParameterError
+	parameters := b.Parameters(c)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := string(values[name])
+		message := fmt.Sprintf("parameter %q cannot be set: component %q has no parameters", name, c.Name)
 		if parameters != nil {
 			message = parameters.check(version, name, value)
 		}

@@ -25,8 +25,9 @@ type Driver struct {
 	Settings []string `json:"settings,omitempty"`
 	// Account is the credential whose password is the name that the driver logs in as, for a protocol with Settings.
 	Account string `json:"account,omitempty"`
-	// CA is the credential whose password is the authority of the certificate, as PEM, for a protocol with Settings. Where only a user can supply it,
-	// and did not, those of the image count.
+	// CA is the credential whose password is the authority, as PEM, of the certificate of what is elsewhere: for a protocol with Settings, and for
+	// plan.ProtocolMinIO, whose servers go to others and know it beside their own. Where only a user can supply it, and did not, those of the image
+	// count.
 	CA string `json:"ca,omitempty"`
 	// TLS says that the process speaks TLS there, where the instance does.
 	TLS bool `json:"tls,omitempty"`
@@ -160,14 +161,13 @@ func (b *Bundle) planEntities(p *plan.Plan, c *Component, v placeholder.Values) 
 
 // planElsewhere adds where the driver finds what is not in its pod, and who it is there.
 func (b *Bundle) planElsewhere(p *plan.Driver, d *Driver, v placeholder.Values) {
-	if len(d.Settings) == 0 {
-		return
+	if len(d.Settings) > 0 {
+		p.Settings = map[string]string{}
+		for _, name := range d.Settings {
+			p.Settings[name] = v.Params[name]
+		}
+		p.Username, p.Account = "", &plan.SecretRef{Credential: d.Account, Key: SecretKeyPassword}
 	}
-	p.Settings = map[string]string{}
-	for _, name := range d.Settings {
-		p.Settings[name] = v.Params[name]
-	}
-	p.Username, p.Account = "", &plan.SecretRef{Credential: d.Account, Key: SecretKeyPassword}
 	if credential, ok := b.Credential(d.CA); ok && (!credential.Supplied || slices.Contains(v.App.Supplied, d.CA)) {
 		p.CA = &plan.SecretRef{Credential: d.CA, Key: SecretKeyPassword}
 	}
@@ -176,11 +176,14 @@ func (b *Bundle) planElsewhere(p *plan.Driver, d *Driver, v placeholder.Values) 
 // checkElsewhere: a driver has either an address in its pod, or all that its protocol needs to find what is not there.
 func (l *loader) checkElsewhere(path document.Path, c *Component) {
 	d, needs := c.Driver, plan.DriverSettings(c.Driver.Protocol)
+	if d.CA != "" && (len(needs) > 0 || d.Protocol == plan.ProtocolMinIO) {
+		l.oneOf(path.With("ca"), d.CA, "credential of the component", slices.Clone(c.Credentials))
+	}
 	if len(needs) == 0 {
 		switch {
 		case d.Address == "":
 			l.wrong(path, "has no address: add that of the process within the pod")
-		case len(d.Settings) > 0 || d.Account != "" || d.CA != "":
+		case len(d.Settings) > 0 || d.Account != "" || d.CA != "" && d.Protocol != plan.ProtocolMinIO:
 			l.wrong(path, "has settings, account or ca, which are for what is not in the pod, and the process of %s is there: take them out", d.Protocol)
 		}
 		return
@@ -194,9 +197,6 @@ func (l *loader) checkElsewhere(path document.Path, c *Component) {
 	l.oneOf(path.With("account"), d.Account, "credential of the component", l.certain(c.Credentials))
 	if d.Credential == "" {
 		l.wrong(path, "has no credential: add that of the account")
-	}
-	if d.CA != "" {
-		l.oneOf(path.With("ca"), d.CA, "credential of the component", slices.Clone(c.Credentials))
 	}
 	if file := l.parameters[c.Parameters]; file != nil {
 		for _, name := range d.Settings {

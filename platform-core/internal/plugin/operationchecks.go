@@ -137,6 +137,9 @@ func (l *loader) checkOperation(file *operationFile, template *OperationTemplate
 		}
 	}
 	before := len(l.errs)
+	if template.Timeout != "" && template.Timeout.Duration() <= 0 {
+		check.fail(document.Path{"timeout"}, "is %s: it must be greater than 0 and at most 2562047h", template.Timeout)
+	}
 	check.parameters()
 	check.steps()
 	if len(l.errs) == before {

@@ -22,8 +22,10 @@ type OperationTemplate struct {
 	Preconditions []ParameterRule `json:"preconditions,omitempty"`
 	// Preempts says that an Operation of it waits for no other in the queue, and that the one that runs ends for it at its next safe
 	// point, as if it were cancelled.
-	Preempts bool            `json:"preempts,omitempty"`
-	Steps    []OperationStep `json:"steps"`
+	Preempts bool `json:"preempts,omitempty"`
+	// Timeout of a whole run whose Operation says none; that of the engine when empty.
+	Timeout Span            `json:"timeout,omitempty"`
+	Steps   []OperationStep `json:"steps"`
 
 	formulas map[formulaKey]*placeholder.Formula
 	// outputs of each step with their types.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // moving is a template that uses all that steps can say.
@@ -57,6 +58,18 @@ func TestATemplateSaysWhetherItPreempts(t *testing.T) {
 	}
 	if _, err = parseMoving(t, "name: Move\n", "name: Move\npreempts: often\n"); err == nil || !strings.Contains(err.Error(), "preempts") {
 		t.Errorf("it says %v", err)
+	}
+}
+
+func TestATemplateSaysHowLongItMayTake(t *testing.T) {
+	template, err := parseMoving(t, "name: Move\n", "name: Move\ntimeout: 1h30m\n")
+	if err != nil || template.Timeout.Duration() != 90*time.Minute {
+		t.Errorf("it may take %s: %v", template.Timeout.Duration(), err)
+	}
+	for text, says := range map[string]string{"0s": "timeout is 0s: it must be greater than 0", "99999999999h": "at most 2562047h", "long": "a time such as 30s or 5m", "-1m": "a time such as 30s or 5m"} {
+		if _, err = parseMoving(t, "name: Move\n", "name: Move\ntimeout: "+text+"\n"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: it says %v, want %q", text, err, says)
+		}
 	}
 }
 

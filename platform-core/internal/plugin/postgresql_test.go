@@ -114,9 +114,23 @@ func (s serverSetting) withUnit() string {
 	return s.Default + s.Unit
 }
 
+// A dump is not the default, goes into later versions and to no point in time; all files stay with their version.
+func TestPostgreSQLMethodsOfBackups(t *testing.T) {
+	c, _ := loadPostgreSQL(t, "1.3.0").Component("postgresql")
+	for name, want := range map[string]struct {
+		byDefault, toATime bool
+		versions           RestoreVersions
+	}{"base": {true, true, ""}, "dump": {false, false, VersionsLater}} {
+		m, found := c.BackupMethod(name)
+		if !found || m.Default != want.byDefault || m.Restore == nil || m.Restore.Versions != want.versions || (m.Restore.Target != nil) != want.toATime || m.Verify == nil {
+			t.Errorf("%s is %+v", name, m)
+		}
+	}
+}
+
 // What an Operation upgrades from is known after its version was set, too, and the way back leads there.
 func TestPostgreSQLUpgradesBetweenAllVersions(t *testing.T) {
-	b := loadPostgreSQL(t, "1.2.0")
+	b := loadPostgreSQL(t, "1.3.0")
 	variables := map[string]any{
 		"parameters": map[string]string{"version": "18", "acceptDataLoss": "true"},
 		// It is 18 already where the steps after the edit look.

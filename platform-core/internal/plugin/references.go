@@ -139,6 +139,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 	l.checkTLS(at.With("tls"), c)
 	l.checkActions(at.With("actions"), c)
 	l.checkBackups(at.With("backups"), c)
+	l.checkArchive(at.With("archive"), c)
 	l.checkDriver(at.With("driver"), c)
 	l.checkSwitchover(at.With("switchover"), c)
 	l.checkFailover(at, c)

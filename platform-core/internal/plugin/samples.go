@@ -24,6 +24,8 @@ const (
 type sample struct {
 	component *Component
 	values    placeholder.Values
+	// said are the parameters that the engine says; none where no place of an archive is sampled.
+	said platformv1.Parameters
 	// size in words; empty for the usual one.
 	size string
 }
@@ -56,6 +58,7 @@ func (b *Bundle) samples() []sample {
 					values.Component.Monitoring, values.Component.Logs = component.Monitoring != nil, component.Logs != nil
 					all = append(all, sample{component: component, values: values, size: " with all that a user can ask for"})
 				}
+				all = append(all, archiveSamples(component, topology.Name, version)...)
 				for _, size := range uniqueSizes([]sampleSize{
 					{sets.Min, replicas.Min}, {sets.Min, replicas.Max}, {sets.Max, replicas.Min}, {sets.Max, replicas.Max},
 				}) {
@@ -65,6 +68,26 @@ func (b *Bundle) samples() []sample {
 				}
 			}
 		}
+	}
+	return all
+}
+
+// archiveSamples are a component that keeps its archive in each kind of place that it takes.
+func archiveSamples(c *Component, topology, version string) []sample {
+	if c.Archive == nil {
+		return nil
+	}
+	var all []sample
+	for _, place := range []platformv1.ComponentArchive{{Claim: "sample"}, {Bucket: &platformv1.ArchiveBucket{Name: "sample", Endpoint: "https://s3.example.com"}}} {
+		place.Folder = platformv1.ArchiveFolderFor("sample", "default", "sample")
+		if !c.Archive.Takes(&place) {
+			continue
+		}
+		values, size := sampleValues(c, topology, version, 1<<30), " with an archive on a volume"
+		if place.Bucket != nil {
+			values.App.Supplied, size = []string{c.Archive.Credentials.AccessKey, c.Archive.Credentials.SecretKey}, " with an archive in a bucket"
+		}
+		all = append(all, sample{component: c, values: values, size: size, said: c.Archive.ParametersFor(&place)})
 	}
 	return all
 }
@@ -142,8 +165,11 @@ func sampleValues(c *Component, topology, version string, memory int64) placehol
 // checks the pod templates that come out.
 func (l *loader) checkRendering(b *Bundle) {
 	for _, s := range b.samples() {
-		params, err := b.ParametersInForce(s.component, s.values, nil)
-		if len(s.values.App.Supplied) > 0 && errors.As(err, new(brokenRule)) {
+		for _, refused := range b.checked(s.component, s.values.App.Version, s.said) {
+			l.renderingFailed(PartComponents, componentsKey, s, refused)
+		}
+		params, err := b.ParametersInForce(s.component, s.values, s.said)
+		if len(s.values.App.Supplied) > 0 && s.said == nil && errors.As(err, new(brokenRule)) {
 			// What a user supplies goes with parameters that nobody has set here.
 			err = nil
 		}

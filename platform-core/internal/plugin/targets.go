@@ -43,8 +43,12 @@ type TargetCredential struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
-// Check says whether a target has what the method takes, and nothing else; the error is a sentence.
-func (m *TargetMethod) Check(target *platformv1.RestoreTarget) error {
+// Check says whether a target has what the method takes, and nothing else; the error is a sentence. Where the target names a BackupRepository, the engine says
+// by the archive of the component where the logs are, and the target says nothing more of that.
+func (m *TargetMethod) Check(target *platformv1.RestoreTarget, archive *Archive) error {
+	if target.RepositoryRef != nil {
+		return aloneIn(target, archive)
+	}
 	for _, name := range slices.Sorted(maps.Keys(target.Parameters)) {
 		p, known := m.Parameters[name]
 		if !known {
@@ -70,6 +74,20 @@ func (m *TargetMethod) Check(target *platformv1.RestoreTarget) error {
 		if !c.Optional && !slices.Contains(given, c.Name) {
 			return fmt.Errorf("credential %q is missing: %s", c.Name, c.Description)
 		}
+	}
+	return nil
+}
+
+// aloneIn says what a target has beside its BackupRepository: all that a method takes is for the place of the logs, which that has.
+func aloneIn(target *platformv1.RestoreTarget, archive *Archive) error {
+	if archive == nil {
+		return fmt.Errorf("this version of the plugin finds no logs in a BackupRepository: take repositoryRef out, and say by parameters where they are")
+	}
+	if names := slices.Sorted(maps.Keys(target.Parameters)); len(names) > 0 {
+		return fmt.Errorf("parameter %q says where the logs are, and repositoryRef does so, too: take one of them out", names[0])
+	}
+	if len(target.Credentials) > 0 {
+		return fmt.Errorf("credential %q is for logs that parameters lead to, and repositoryRef says where they are: take one of them out", target.Credentials[0].Name)
 	}
 	return nil
 }

@@ -111,6 +111,8 @@ type Component struct {
 	Actions []plan.Action `json:"actions,omitempty"`
 	// Backups are the methods by which its data is backed up.
 	Backups []BackupMethod `json:"backups,omitempty"`
+	// Archive says how it is told where it keeps what it archives; nil for one that cannot keep that in a BackupRepository.
+	Archive *Archive `json:"archive,omitempty"`
 	// Driver has the ops agent speak the middleware's own protocol; nil when it does not.
 	Driver *Driver `json:"driver,omitempty"`
 	// Switchover says how a pod that takes writes hands over; nil when it cannot.

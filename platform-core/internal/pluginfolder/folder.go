@@ -13,12 +13,15 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/render"
@@ -106,19 +109,66 @@ func ReadApplication(data []byte, file string) (*platformv1.Application, error) 
 	return app, nil
 }
 
-// Render returns what an Application becomes, or the refusal, as YAML documents.
-func Render(bundle *plugin.Bundle, app *platformv1.Application) ([]byte, *render.Refusal, error) {
+// ReadInput reads an Application, and after it, as further documents, what there is of that which it names: the BackupRepository of its archive, and the claim that
+// is on.
+func ReadInput(data []byte, file string) (*platformv1.Application, archive.Place, error) {
+	var place archive.Place
+	documents := strings.Split(string(data), "\n---\n")
+	app, err := ReadApplication([]byte(documents[0]), file)
+	if err != nil {
+		return nil, place, err
+	}
+	for _, text := range documents[1:] {
+		var head metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(text), &head); err != nil {
+			return nil, place, fmt.Errorf("cannot read what Application %q names: %w", file, err)
+		}
+		var into metav1.Object
+		switch head.Kind {
+		case "BackupRepository":
+			place.Repository = &platformv1.BackupRepository{}
+			into = place.Repository
+		case "PersistentVolumeClaim":
+			place.Claim = &corev1.PersistentVolumeClaim{}
+			into = place.Claim
+		default:
+			return nil, place, fmt.Errorf("cannot read what Application %q names: a %q is no BackupRepository and no PersistentVolumeClaim", file, head.Kind)
+		}
+		if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+			return nil, place, fmt.Errorf("cannot read the %s in %q: %w", head.Kind, file, err)
+		}
+		into.SetNamespace(app.Namespace)
+	}
+	return app, place, nil
+}
+
+// Render returns what an Application becomes, with its archive in a place, or the refusal, as YAML documents.
+func Render(bundle *plugin.Bundle, app *platformv1.Application, place archive.Place) ([]byte, *render.Refusal, error) {
 	if app.Spec.Plugin != bundle.Manifest.Name || app.Spec.PluginVersion != bundle.Manifest.Version {
 		return nil, nil, fmt.Errorf("cannot render Application %q: it asks for plugin %s %s, and this is %s %s",
 			app.Name, app.Spec.Plugin, app.Spec.PluginVersion, bundle.Manifest.Name, bundle.Manifest.Version)
 	}
-	objects, refusal := render.Objects(bundle, Settings(), app)
+	objects, refusal := objectsOf(bundle, app, place)
 	if refusal != nil {
 		data, err := yaml.Marshal(map[string]any{"refused": map[string]string{"reason": refusal.Reason, "message": refusal.Message}})
 		return data, refusal, err
 	}
 	data, err := Write(objects)
 	return data, nil, err
+}
+
+func objectsOf(bundle *plugin.Bundle, app *platformv1.Application, place archive.Place) ([]runtime.Object, *render.Refusal) {
+	specs, refusal := render.Components(bundle, app)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if refusal := render.Join(archive.Fill(app, archive.Facts{Bundle: bundle, Place: place}, specs)); refusal != nil {
+		return nil, refusal
+	}
+	if waits := archive.Waits(app, place, specs); waits != nil {
+		return nil, waits
+	}
+	return render.ObjectsOf(bundle, Settings(), app, specs)
 }
 
 // Write writes objects as YAML documents, without the empty fields that the Go types add.

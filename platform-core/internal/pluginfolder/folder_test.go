@@ -16,6 +16,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
@@ -237,13 +238,29 @@ func TestReadApplicationRefuses(t *testing.T) {
 	}
 }
 
+func TestReadInput(t *testing.T) {
+	const head = "apiVersion: platform.zeroinfra.github.com/v1\nkind: Application\nmetadata: {name: a, namespace: shop}\n"
+	app, place, err := ReadInput([]byte(head+"---\nkind: BackupRepository\nmetadata: {name: store}\nspec: {nfs: {server: s, path: /}}\n---\nkind: PersistentVolumeClaim\nmetadata: {name: store-nfs}\n"), "f")
+	if err != nil || app.Name != "a" || place.Repository == nil || place.Repository.Namespace != "shop" || place.Repository.Spec.NFS.Server != "s" || place.Claim == nil || place.Claim.Name != "store-nfs" {
+		t.Errorf("it is %+v, %+v, %v", app, place, err)
+	}
+	for says, text := range map[string]string{
+		`a "Pod" is no BackupRepository`: "kind: Pod\n",
+		`unknown field "colour"`:         "kind: BackupRepository\nspec: {colour: red}\n",
+	} {
+		if _, _, err := ReadInput([]byte(head+"---\n"+text), "f"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v; want %q", err, says)
+		}
+	}
+}
+
 func TestRenderRefusesAnotherPlugin(t *testing.T) {
 	bundle, _, errs := Load(redis)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Plugin: "mysql", PluginVersion: "1.0.0"}}
-	if _, _, err := Render(bundle, app); err == nil || !strings.Contains(err.Error(), "asks for plugin mysql 1.0.0") {
+	if _, _, err := Render(bundle, app, archive.Place{}); err == nil || !strings.Contains(err.Error(), "asks for plugin mysql 1.0.0") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -74,11 +74,11 @@ func testCase(bundle *plugin.Bundle, input, output string, mode Mode) error {
 	if err != nil {
 		return err
 	}
-	app, err := ReadApplication(data, input)
+	app, place, err := ReadInput(data, input)
 	if err != nil {
 		return err
 	}
-	got, _, err := Render(bundle, app)
+	got, _, err := Render(bundle, app, place)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -41,15 +42,38 @@ func TestShippedVersionsLeavePodsAlone(t *testing.T) {
 	}
 }
 
-// restarting are the steps that restart processes in place, and the topologies in which they do: servers that log in at each other start with the
-// passwords that they accept.
+// Members of a Redis show each other each of its passwords. In no topology that has several of them may one be exchanged at once.
+func TestMembersOfARedisAcceptTwoPasswordsForAWhile(t *testing.T) {
+	bundle, _, errs := Load(filepath.Join(root, "database-operator", "plugins", "redis", "1.4.0"))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, topology := range bundle.Components.Topologies {
+		for _, credential := range bundle.In(topology.Name).Components.Credentials {
+			if several := topology.Name != "standalone"; slices.Contains(credential.SharedIn, topology.Name) != several {
+				t.Errorf("topology %s: credential %s is shared in %v", topology.Name, credential.Name, credential.SharedIn)
+			}
+		}
+	}
+}
+
+// restarting are the steps that restart processes in place, and the topologies in which they do: since redis 1.2.0 servers that log in at each other
+// start with the passwords that they accept, and since 1.4.0 those of a cluster hand over before they are stopped.
 var restarting = map[string][]string{
 	"redis 1.0.0 to 1.2.0": {"replication", "cluster"},
 	"redis 1.1.0 to 1.2.0": {"replication", "cluster"},
+	"redis 1.0.0 to 1.3.0": {"replication", "cluster"},
+	"redis 1.1.0 to 1.3.0": {"replication", "cluster"},
+	"redis 1.0.0 to 1.4.0": {"replication", "cluster"},
+	"redis 1.1.0 to 1.4.0": {"replication", "cluster"},
+	"redis 1.2.0 to 1.4.0": {"cluster"},
+	"redis 1.3.0 to 1.4.0": {"cluster"},
 }
 
 // reloading are the steps after which processes are told to read their configuration anew, which says the same in other words.
-var reloading = []string{"postgresql 1.0.0 to 1.2.0", "postgresql 1.1.0 to 1.2.0"}
+var reloading = []string{
+	"postgresql 1.0.0 to 1.2.0", "postgresql 1.1.0 to 1.2.0", "postgresql 1.0.0 to 1.3.0", "postgresql 1.1.0 to 1.3.0", "postgresql 1.0.0 to 1.4.0", "postgresql 1.1.0 to 1.4.0",
+}
 
 // leavesPodsAlone goes through all golden cases of the former version.
 func leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
@@ -63,12 +87,12 @@ func leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		app, err := ReadApplication(data, input)
+		app, place, err := ReadInput(data, input)
 		if err != nil {
 			t.Fatal(err)
 		}
-		was, refused := setsOf(t, former, app)
-		is, refusedNow := setsOf(t, next, app)
+		was, refused := setsOf(t, former, app, place)
+		is, refusedNow := setsOf(t, next, app, place)
 		if refused != refusedNow {
 			t.Errorf("%s: it was refused with %q, and is with %q", input, refused, refusedNow)
 		}
@@ -97,11 +121,11 @@ func leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
 }
 
 // setsOf are the WorkloadSets that an Application becomes, or why it is refused, without the version's name.
-func setsOf(t *testing.T, bundle *plugin.Bundle, app *platformv1.Application) (map[string]*platformv1.WorkloadSet, string) {
+func setsOf(t *testing.T, bundle *plugin.Bundle, app *platformv1.Application, place archive.Place) (map[string]*platformv1.WorkloadSet, string) {
 	t.Helper()
 	app = app.DeepCopy()
 	app.Spec.PluginVersion = bundle.Manifest.Version
-	objects, refusal := render.Objects(bundle, Settings(), app)
+	objects, refusal := objectsOf(bundle, app, place)
 	if refusal != nil {
 		return nil, strings.ReplaceAll(refusal.Message, bundle.Manifest.Version, "VERSION")
 	}
@@ -114,7 +138,7 @@ func setsOf(t *testing.T, bundle *plugin.Bundle, app *platformv1.Application) (m
 	return sets, ""
 }
 
-// restartsAlone compares what pods are made from where processes are restarted: those have another command, and nothing else.
+// restartsAlone compares what pods are made from where processes are restarted: those have another command or hooks, and nothing else.
 func restartsAlone(t *testing.T, name string, was, is *platformv1.WorkloadSet) {
 	t.Helper()
 	if is == nil {
@@ -125,9 +149,9 @@ func restartsAlone(t *testing.T, name string, was, is *platformv1.WorkloadSet) {
 	if before.RestartDigest == after.RestartDigest {
 		t.Errorf("%s: nothing restarts the processes: take it out of what does", name)
 	}
-	after.Process.Command = before.Process.Command
+	after.Process.Command, after.Process.Hooks = before.Process.Command, before.Process.Hooks
 	if !equality.Semantic.DeepEqual(before.Process, after.Process) || !equality.Semantic.DeepEqual(before.Files, after.Files) {
-		t.Errorf("%s: the process changes in more than its command", name)
+		t.Errorf("%s: the process changes in more than its command and hooks", name)
 	}
 	same := is.DeepCopy()
 	same.Spec.Plan = was.Spec.Plan
@@ -152,9 +176,13 @@ func sameForPods(t *testing.T, name string, was, is *platformv1.WorkloadSet) {
 	for _, spec := range []*platformv1.WorkloadSetSpec{rest, restNow} {
 		// The plan was compared; whose version it is and what is said of the instance is no matter of pods.
 		spec.Plan, spec.Conditions, spec.Plugin = rest.Plan, nil, rest.Plugin
+		if spec.Switchover != nil {
+			// Nor is who may take over.
+			spec.Switchover.When = ""
+		}
 	}
 	if !equality.Semantic.DeepEqual(rest, restNow) {
-		t.Errorf("%s: the set changes in more than its plan and conditions", name)
+		t.Errorf("%s: the set changes in more than its plan, its conditions and who may take over", name)
 	}
 }
 

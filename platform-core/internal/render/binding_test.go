@@ -14,14 +14,7 @@ import (
 
 // A binding names further Services where a topology has them.
 func TestBindingNamesFurtherServices(t *testing.T) {
-	sources, errs := plugin.LoadFolder(os.DirFS(filepath.Join("..", "..", "..", "database-operator", "plugins", "redis", "1.0.0")), "redis")
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	b, errs := plugin.Load(sources)
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
+	b := changed(t, redisSources(t))
 	for topology, want := range map[string]map[string]string{
 		"sentinel": {"host": "cache.shop.svc", "sentinel-host": "cache-sentinel.shop.svc", "sentinel-port": "26379", "sentinel-master-name": "mymaster"},
 		// Without Sentinels nothing says where they would be.

@@ -147,7 +147,7 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 		return nil, refuse(platformv1.ReasonInvalidSpec, "component %q cannot be rendered: %v", c.spec.Component, err)
 	}
 	values := c.values()
-	params, err := c.bundle.ParametersInForce(c.declared, values, c.set.parameters)
+	params, err := c.bundle.ParametersInForce(c.declared, values, c.withArchive(c.set.parameters))
 	if err != nil {
 		return nil, refuse(platformv1.ReasonInvalidParameters, "component %q: %v", c.spec.Component, err)
 	}
@@ -157,8 +157,9 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 		return failed(err)
 	}
 	p.Domain, p.Credentials, p.Logs = c.headlessDomain(), c.passwords(), c.logsPlan()
-	p.Digest, p.RestartDigest = planDigests(&p)
+	c.takesOverKeys(&p)
 	c.withWriting(&p)
+	p.Digest, p.RestartDigest = planDigests(&p)
 	template, err := c.bundle.RenderPodTemplate(c.declared, values)
 	if err != nil {
 		return failed(err)
@@ -198,6 +199,7 @@ func (c *setContext) shell() *platformv1.WorkloadSetSpec {
 		Set:                 c.set.name,
 		Plugin:              c.spec.Plugin,
 		Version:             c.spec.Version,
+		Topology:            c.spec.Topology,
 		Replicas:            c.set.replicas,
 		Scaling:             c.setScaling(),
 		ExcludedOrdinals:    c.set.excluded,

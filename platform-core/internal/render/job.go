@@ -111,7 +111,7 @@ func withVolumes(spec *corev1.PodSpec, set *platformv1.WorkloadSet, pod string, 
 		return err
 	}
 	for _, volume := range whole.Spec.Volumes {
-		if volume.PersistentVolumeClaim == nil {
+		if volume.PersistentVolumeClaim == nil || volume.Name == ArchiveVolume {
 			continue
 		}
 		spec.Volumes = append(spec.Volumes, volume)

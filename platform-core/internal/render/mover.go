@@ -27,9 +27,12 @@ const (
 	// opsImagePath is the ops agent's binary in the agents' own image.
 	opsImagePath = "/agent-ops"
 	// moverUser is who all movers run as, whatever the middleware's image: so each can delete what another one wrote.
-	moverUser = int64(65532)
+	moverUser = int64(mover.User)
 	// restoreKept is how long a Job stays that filled a volume, or failed to: whoever asked has taken note of that long before.
 	restoreKept = time.Hour
+
+	// resticBinary carries files, and is beside the agents' own binaries in their image.
+	resticBinary = "restic"
 
 	volumeMover      = plugin.VolumePrefix + "mover"
 	volumeStoreKeys  = plugin.VolumePrefix + "store-keys"
@@ -37,12 +40,6 @@ const (
 	volumeRepository = plugin.VolumePrefix + "repository"
 	// volumeTarget begins the names of volumes with the credentials of a target.
 	volumeTarget = plugin.VolumePrefix + "target-"
-)
-
-// Keys of the Secret of an S3 repository.
-const (
-	StoreAccessKey = "accessKey"
-	StoreSecretKey = "secretKey"
 )
 
 // Mover is a Job that carries a backup, or looks after what is kept.
@@ -56,7 +53,7 @@ type Mover struct {
 	Owner metav1.OwnerReference
 	// Plan that it has, but for the repository.
 	Plan mover.Plan
-	// Repository that it works on.
+	// Repository that it works on; nil for one that works on a volume alone.
 	Repository *platformv1.BackupRepository
 	// Deadline until it is ended.
 	Deadline time.Duration
@@ -75,6 +72,44 @@ func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mo
 	return m.complete(job)
 }
 
+// MoverOver returns the Job of a mover that reads the files of a pod, on the node that has its volume: as the user whose they are, who may write into the
+// repository, and nothing on the volume.
+func MoverOver(set *platformv1.WorkloadSet, container string, s Settings, pod *corev1.Pod, m Mover) (*batchv1.Job, error) {
+	job, err := JobOf(set, container, s, Job{Name: m.Name, Pod: pod.Name, Resources: moverResources(), Deadline: m.Deadline})
+	if err != nil {
+		return nil, err
+	}
+	spec := &job.Spec.Template.Spec
+	for i := range spec.Volumes {
+		if claim := spec.Volumes[i].PersistentVolumeClaim; claim != nil {
+			claim.ReadOnly = true
+		}
+	}
+	withMover(spec, s.AgentImage)
+	own := spec.SecurityContext.DeepCopy()
+	if job, err = m.complete(job); err != nil {
+		return nil, err
+	}
+	// A volume of the repository belongs to the group of all movers, whoever mounts it.
+	if own.FSGroup != nil {
+		own.SupplementalGroups = append(own.SupplementalGroups, *own.FSGroup)
+	}
+	own.FSGroup = new(moverUser)
+	spec.SecurityContext = own
+	onNode(spec, pod.Spec.NodeName)
+	return job, nil
+}
+
+// onNode has a pod run on one node, and nowhere else.
+func onNode(spec *corev1.PodSpec, node string) {
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+	}}}}
+}
+
 // MoverInto returns the Job of a mover that fills the volumes of the first pod of a set as that says: as the user whose files they are to be, who
 // may read what is in the repository and nothing else there.
 func MoverInto(set *platformv1.WorkloadSet, m Mover) (*batchv1.Job, error) {
@@ -83,24 +118,11 @@ func MoverInto(set *platformv1.WorkloadSet, m Mover) (*batchv1.Job, error) {
 		return nil, fmt.Errorf("nothing is to be restored into %s", set.Name)
 	}
 	first := platformv1.PodNameFor(set.Name, ordinals[0])
-	like, err := Pod(set, ordinals[0])
-	if err != nil {
-		return nil, err
-	}
-	agent := slices.IndexFunc(like.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == plugin.InitContainer })
-	if agent < 0 {
-		return nil, fmt.Errorf("the pods of %s have no container %q", set.Name, plugin.InitContainer)
-	}
-	var env []plugin.JobEnv
-	for _, variable := range restore.Env {
-		env = append(env, plugin.JobEnv{Name: variable.Name, Value: variable.Value})
-	}
-	job, err := JobOf(set, restore.Container, Settings{}, Job{Name: m.Name, Pod: first, Env: env, Resources: moverResources(), Deadline: m.Deadline})
+	job, err := moverLike(set, Job{Name: m.Name, Pod: first, Deadline: m.Deadline})
 	if err != nil {
 		return nil, err
 	}
 	spec := &job.Spec.Template.Spec
-	withMover(spec, like.Spec.InitContainers[agent].Image)
 	m.Plan.Command, m.Plan.Into = restore.Command, &mover.Into{Folder: restore.Folder, ID: string(restore.From.UID)}
 	own := spec.SecurityContext.DeepCopy()
 	if job, err = m.complete(job); err != nil {
@@ -117,6 +139,44 @@ func MoverInto(set *platformv1.WorkloadSet, m Mover) (*batchv1.Job, error) {
 			claim.ReadOnly = true
 		}
 	}
+	withLogs(spec, restore)
+	return job, nil
+}
+
+// MoverThrough returns the Job of a mover that puts the objects of a Backup into the servers of a set, as a client of them.
+func MoverThrough(set *platformv1.WorkloadSet, m Mover) (*batchv1.Job, error) {
+	job, err := moverLike(set, Job{Name: m.Name, Deadline: m.Deadline})
+	if err != nil {
+		return nil, err
+	}
+	m.Plan.Objects = &mover.Objects{}
+	job.Spec.TTLSecondsAfterFinished = new(int32(restoreKept / time.Second))
+	return m.complete(job)
+}
+
+// moverLike is a Job like the container of a set that says how it is restored, with a mover of the agents that the set has.
+func moverLike(set *platformv1.WorkloadSet, like Job) (*batchv1.Job, error) {
+	pod, err := Pod(set, set.Spec.Ordinals()[0])
+	if err != nil {
+		return nil, err
+	}
+	agent := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == plugin.InitContainer })
+	if agent < 0 {
+		return nil, fmt.Errorf("the pods of %s have no container %q", set.Name, plugin.InitContainer)
+	}
+	for _, variable := range set.Spec.Restore.Env {
+		env := plugin.JobEnv{Name: variable.Name, Value: variable.Value}
+		if variable.Credential != "" {
+			env.Secret = &plan.SecretRef{Credential: variable.Credential, Key: variable.Key}
+		}
+		like.Env = append(like.Env, env)
+	}
+	like.Resources = moverResources()
+	job, err := JobOf(set, set.Spec.Restore.Container, Settings{}, like)
+	if err != nil {
+		return nil, err
+	}
+	withMover(&job.Spec.Template.Spec, pod.Spec.InitContainers[agent].Image)
 	return job, nil
 }
 
@@ -149,7 +209,9 @@ func MoverAlone(s Settings, m Mover) (*batchv1.Job, error) {
 
 // complete gives a Job its plan and the way to its repository.
 func (m Mover) complete(job *batchv1.Job) (*batchv1.Job, error) {
-	m.Plan.Repository = storeOf(m.Repository)
+	if m.Repository != nil {
+		m.Plan.Repository = storeOf(m.Repository)
+	}
 	text, err := json.Marshal(m.Plan)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the plan of a mover: %w", err)
@@ -161,6 +223,15 @@ func (m Mover) complete(job *batchv1.Job) (*batchv1.Job, error) {
 	}
 	template.Annotations = map[string]string{platformv1.MoverPlanAnnotation: string(text)}
 	spec := &template.Spec
+	for i := range spec.InitContainers {
+		if m.Plan.Files != nil {
+			spec.InitContainers[i].Command = append(spec.InitContainers[i].Command, "--with", resticBinary)
+		}
+	}
+	if m.Plan.Files != nil && m.Plan.Verb != mover.VerbRestore {
+		// restic knows by the name of its host that a lock is of a pod that was there before: those that write for one Backup follow each other.
+		spec.Hostname = "mover-" + string(m.For)
+	}
 	spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(moverUser), RunAsGroup: new(moverUser), FSGroup: new(moverUser)}
 	container := &spec.Containers[0]
 	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
@@ -173,13 +244,21 @@ func (m Mover) complete(job *batchv1.Job) (*batchv1.Job, error) {
 		Path:     path.Base(mover.PlanPath),
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + platformv1.MoverPlanAnnotation + "']"},
 	}}}}}, path.Dir(mover.PlanPath))
+	if m.Repository != nil {
+		m.reach(spec, mount)
+	}
+	confine(spec)
+	return job, nil
+}
+
+// reach mounts what leads to the repository.
+func (m Mover) reach(spec *corev1.PodSpec, mount func(v corev1.Volume, at string) *corev1.VolumeMount) {
 	if s3 := m.Repository.Spec.S3; s3 != nil {
 		mount(storeKeys(s3), mover.CredentialsPath)
 	}
-	if claim := claimOf(m.Repository); claim != "" {
-		mount(corev1.Volume{Name: volumeRepository, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
-			ClaimName: claim,
-		}}}, mover.VolumePath).ReadOnly = false
+	if claim := m.Repository.ClaimName(); claim != "" {
+		mount(claimed(volumeRepository, claim), mover.VolumePath).ReadOnly = false
+		preferNear(spec, m.Repository.Name)
 	}
 	if encryption := m.Repository.Spec.Encryption; encryption != nil {
 		mount(corev1.Volume{Name: volumeStorePass, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
@@ -187,42 +266,23 @@ func (m Mover) complete(job *batchv1.Job) (*batchv1.Job, error) {
 			Items: []corev1.KeyToPath{{Key: encryption.PassphraseSecretRef.Key, Path: path.Base(mover.KeyPath)}},
 		}}}, path.Dir(mover.KeyPath))
 	}
-	confine(spec)
-	return job, nil
 }
 
 // storeOf says where a repository is, in the words of a mover.
 func storeOf(r *platformv1.BackupRepository) mover.Repository {
-	store := mover.Repository{Encrypted: r.Spec.Encryption != nil}
+	store := mover.Repository{Type: mover.TypeVolume, Prefix: string(r.Spec.Prefix()), Encrypted: r.Spec.Encryption != nil}
 	if s3 := r.Spec.S3; s3 != nil {
-		store.Type, store.Prefix, store.Endpoint, store.Bucket = mover.TypeS3, string(s3.Prefix), s3.Endpoint, s3.Bucket
+		store.Type, store.Endpoint, store.Bucket = mover.TypeS3, s3.Endpoint, s3.Bucket
 		store.Region, store.Addressing = s3.Region, string(s3.AddressingStyle)
 	}
-	if claim := r.Spec.PersistentVolumeClaim; claim != nil {
-		store.Type, store.Prefix = mover.TypeVolume, string(claim.Prefix)
-	}
-	if nfs := r.Spec.NFS; nfs != nil {
-		store.Type, store.Prefix = mover.TypeVolume, string(nfs.Prefix)
-	}
 	return store
-}
-
-// claimOf is the claim that movers mount; empty for a bucket.
-func claimOf(r *platformv1.BackupRepository) string {
-	switch {
-	case r.Spec.NFS != nil:
-		return platformv1.ShareClaimNameFor(r)
-	case r.Spec.PersistentVolumeClaim != nil:
-		return r.Spec.PersistentVolumeClaim.ClaimName
-	}
-	return ""
 }
 
 // storeKeys has what a mover shows to a store, and what it knows the store by.
 func storeKeys(s3 *platformv1.S3Repository) corev1.Volume {
 	sources := []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: s3.CredentialsSecretRef.Name},
-		Items:                []corev1.KeyToPath{{Key: StoreAccessKey, Path: "accessKey"}, {Key: StoreSecretKey, Path: "secretKey"}},
+		Items:                []corev1.KeyToPath{{Key: platformv1.StoreAccessKey, Path: "accessKey"}, {Key: platformv1.StoreSecretKey, Path: "secretKey"}},
 	}}}
 	if ca := s3.CASecretRef; ca != nil {
 		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{

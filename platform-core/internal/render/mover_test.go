@@ -89,6 +89,40 @@ func TestMoverBeside(t *testing.T) {
 	}
 }
 
+// A mover that reads files is where they are, is who they are of, and writes nothing there.
+func TestMoverOver(t *testing.T) {
+	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
+	set := spec.DeepCopy()
+	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
+	m := Mover{Namespace: "shop", Name: "backup-1", Domain: "database", For: "uid", Deadline: time.Minute,
+		Plan:       mover.Plan{Verb: mover.VerbBackup, Files: &mover.Files{Folder: "/data"}, Backup: &mover.Backup{Key: "shop/cache/x"}},
+		Repository: &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}}
+	job, err := MoverOver(set, "redis", settings, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "cache-redis-main-0"}, Spec: corev1.PodSpec{NodeName: "node-2"}}, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := job.Spec.Template.Spec
+	user := pod.SecurityContext
+	if *user.RunAsUser != 999 || *user.FSGroup != moverUser || !slices.Equal(user.SupplementalGroups, []int64{999}) || !*user.RunAsNonRoot || user.SeccompProfile == nil {
+		t.Errorf("it runs as %+v", user)
+	}
+	for _, volume := range pod.Volumes {
+		if claim := volume.PersistentVolumeClaim; claim != nil && (volume.Name == volumeRepository) == claim.ReadOnly {
+			t.Errorf("volume %s is %+v", volume.Name, claim)
+		}
+	}
+	if mounts := mounted(job); mounts["/data"].Name == "" || mounts[mover.VolumePath].Name == "" {
+		t.Errorf("the mounts are %+v", mounts)
+	}
+	terms := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) != 1 || terms[0].MatchFields[0].Values[0] != "node-2" || pod.Hostname != "mover-uid" || !slices.Contains(pod.InitContainers[0].Command, "restic") {
+		t.Errorf("the pod is %+v", pod)
+	}
+	if _, err := MoverOver(set, "redis", settings, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "another-0"}}, m); err == nil {
+		t.Error("a pod of another set has a mover")
+	}
+}
+
 // A mover into a volume writes as the middleware does, and may read what is in the repository.
 func TestMoverInto(t *testing.T) {
 	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
@@ -123,6 +157,30 @@ func TestMoverInto(t *testing.T) {
 	if p := planOfMover(t, job); *p.Into != (mover.Into{Folder: "/data", ID: "backup-uid"}) || !slices.Equal(p.Command, []string{"load"}) || pod.InitContainers[0].Image != settings.AgentImage ||
 		!slices.Contains(container.Env, corev1.EnvVar{Name: "A", Value: "b"}) {
 		t.Errorf("the plan is %+v, the pod %+v", p, pod)
+	}
+}
+
+// A mover that puts objects into servers is a client of these, and has no volume of them.
+func TestMoverThrough(t *testing.T) {
+	spec, _ := render(t, redis(t), settings, application(func(*platformv1.Application) {}))
+	set := spec.DeepCopy()
+	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
+	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "objects"}, Container: "redis", Into: platformv1.RestoreIntoServers,
+		Env: []platformv1.RestoreVariable{{Name: mover.ObjectsEndpoint, Value: "http://x"}, {Name: mover.ObjectsSecretKey, Credential: "default", Key: "password"}}}
+	job, err := MoverThrough(set, Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Repository: bucket(),
+		Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, p := job.Spec.Template.Spec, planOfMover(t, job)
+	for _, volume := range pod.Volumes {
+		if volume.PersistentVolumeClaim != nil {
+			t.Errorf("it has the volume %s", volume.Name)
+		}
+	}
+	env := pod.Containers[0].Env
+	if p.Objects == nil || len(p.Command) > 0 || p.Into != nil || len(env) < 2 || env[0].Value != "http://x" || env[1].ValueFrom.SecretKeyRef.Key != "password" || *pod.SecurityContext.RunAsUser != moverUser {
+		t.Errorf("the plan is %+v, the environment %+v", p, env)
 	}
 }
 

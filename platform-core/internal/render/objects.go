@@ -19,6 +19,11 @@ func Objects(b *plugin.Bundle, s Settings, app *platformv1.Application) ([]runti
 	if r != nil {
 		return nil, r
 	}
+	return ObjectsOf(b, s, app, specs)
+}
+
+// ObjectsOf is Objects with the Components that the Application asks for.
+func ObjectsOf(b *plugin.Bundle, s Settings, app *platformv1.Application, specs []platformv1.ComponentSpec) ([]runtime.Object, *Refusal) {
 	owner := Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: b.Manifest.Domain}
 	var objects []runtime.Object
 	for _, issuer := range Authority(app) {

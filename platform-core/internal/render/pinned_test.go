@@ -105,3 +105,28 @@ func TestInitialValuesAreInNoDigest(t *testing.T) {
 		t.Errorf("digest %s to %s, restart %s to %s", was, is, wasRestart, isRestart)
 	}
 }
+
+// Names that agents put in are in both digests wherever the domain is not the default, and no other domain is.
+func TestDomainsAreInTheDigestsOfWhatHoldsNames(t *testing.T) {
+	const usual, other = "a-db-headless.shop.svc.cluster.local", "a-db-headless.shop.svc.corp.example"
+	for name, tc := range map[string]struct {
+		plan  plan.Plan
+		holds bool
+	}{
+		"none":       {plan.Plan{Process: plan.Process{Command: []string{"db", "${pod.name}"}}}, false},
+		"a command":  {plan.Plan{Process: plan.Process{Command: []string{"db", "${pod.fqdn}"}}}, true},
+		"a variable": {plan.Plan{Process: plan.Process{Env: []plan.EnvVar{{Name: "SELF", Value: "${pod.fqdn}"}}}}, true},
+		"an entry":   {plan.Plan{Files: []plan.File{{Entries: []plan.Entry{{Key: "announce", Args: []string{"${pod.fqdn}:1"}, Dynamic: true}}}}}, true},
+		"a follower": {plan.Plan{Writing: &plan.Writing{FollowerArgs: []string{"${primary.fqdn}"}}}, true},
+	} {
+		without, withoutRestart := planDigests(&tc.plan)
+		tc.plan.Domain = usual
+		if digest, restart := planDigests(&tc.plan); digest != without || restart != withoutRestart {
+			t.Errorf("%s: the default domain is in the digests", name)
+		}
+		tc.plan.Domain = other
+		if digest, restart := planDigests(&tc.plan); (digest != without) != tc.holds || (restart != withoutRestart) != tc.holds {
+			t.Errorf("%s: digest %s, restart %s, without a domain %s and %s", name, digest, restart, without, withoutRestart)
+		}
+	}
+}

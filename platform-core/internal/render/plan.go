@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -58,17 +59,36 @@ func filesDigest(p *plan.Plan, files []plan.File, passwords map[string]string) s
 		reload.Initial = nil
 		process.Reload = &reload
 	}
-	// The types hold only texts, numbers, lists and ordered structs.
-	data, err := json.Marshal(struct {
+	data := digested(struct {
 		Process     plan.Process      `json:"process"`
 		Files       []plan.File       `json:"files"`
 		Credentials map[string]string `json:"credentials,omitempty"`
-	}{process, files, passwords})
+		Domain      string            `json:"domain,omitempty"`
+	}{process, files, passwords, namesIn(p)})
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// namesIn is the domain of the names that agents put into what a process runs by; empty where there are none. The default is left out, so that what
+// runs in nearly every cluster keeps its digests.
+func namesIn(p *plan.Plan) string {
+	texts := []any{p.Process, p.Files}
+	if p.Writing != nil {
+		texts = append(texts, p.Writing.WriterArgs, p.Writing.FollowerArgs)
+	}
+	if strings.HasSuffix(p.Domain, ".svc."+DefaultClusterDomain) || !bytes.Contains(digested(texts), []byte(".fqdn}")) {
+		return ""
+	}
+	return p.Domain
+}
+
+// digested is JSON of types that hold only texts, numbers, lists and ordered structs.
+func digested(value any) []byte {
+	data, err := json.Marshal(value)
 	if err != nil {
 		panic(err)
 	}
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return data
 }
 
 // decodeTree reads JSON into maps, lists and scalars; numbers stay as they are written.

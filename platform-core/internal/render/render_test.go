@@ -22,17 +22,30 @@ import (
 
 var settings = Settings{AgentImage: "zeroinfra/agent:1"}
 
-// redis loads the redis plugin, after changes of the texts of its parts: pairs of old and new.
-func redis(t testing.TB, changes ...string) *plugin.Bundle {
+// redisSources are the parts of the redis plugin.
+func redisSources(t testing.TB) map[plugin.Part]plugin.Source {
 	t.Helper()
 	folder := filepath.Join("..", "..", "..", "database-operator", "plugins", "redis", "1.0.0")
 	sources, errs := plugin.LoadFolder(os.DirFS(folder), "redis")
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
+	return sources
+}
+
+// redis is the redis plugin with its topology standalone alone, after changes of the texts of its parts: pairs of old and new.
+func redis(t testing.TB, changes ...string) *plugin.Bundle {
+	t.Helper()
+	sources := redisSources(t)
 	if err := plugintest.Standalone(sources[plugin.PartComponents].Data, sources[plugin.PartParams].Data, sources[plugin.PartPodTemplates].Data, sources[plugin.PartOperations].Data); err != nil {
 		t.Fatal(err)
 	}
+	return changed(t, sources, changes...)
+}
+
+// changed loads a plugin after changes of its texts.
+func changed(t testing.TB, sources map[plugin.Part]plugin.Source, changes ...string) *plugin.Bundle {
+	t.Helper()
 	for i := 0; i+1 < len(changes); i += 2 {
 		done := false
 		for _, source := range sources {
@@ -147,6 +160,8 @@ func TestComponentsRefuses(t *testing.T) {
 			a.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "x", Key: "../y"}}}
 		},
 			platformv1.ReasonInvalidSpec, `passwordFrom.key "../y", which is no key of a Secret`},
+		"failover": {func(a *platformv1.Application) { a.Spec.Failover = &platformv1.Failover{MaxLag: new(quantity("1Mi"))} },
+			platformv1.ReasonInvalidSpec, `the engine decides of no component of topology "standalone" of plugin "redis" who writes: take it out`},
 	} {
 		specs, refusal := Components(b, application(tc.change))
 		if refusal == nil || specs != nil || refusal.Reason != tc.reason || !strings.Contains(refusal.Message, tc.says) {

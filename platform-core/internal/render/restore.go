@@ -35,10 +35,18 @@ func (c *setContext) restore(values placeholder.Values) (*platformv1.SetRestore,
 		return nil, fmt.Errorf("method %q: %w", from.Method, err)
 	}
 	restore := &platformv1.SetRestore{From: *from.DeepCopy(), Container: c.declared.Container, Folder: way.Folder, Command: way.Command, Env: way.Env}
+	if method.Objects != "" {
+		// All servers have them when one is given them.
+		if c.spec.Sets[0].Name != c.set.name {
+			return nil, nil
+		}
+		restore.Into = platformv1.RestoreIntoServers
+	}
 	if len(from.Sets) > 0 {
 		// Of the others it need not know.
 		restore.From.Sets, restore.Part = nil, c.set.name
 	}
+	restore.Logs = c.toLogs(&restore.From)
 	return restore, nil
 }
 

@@ -11,6 +11,34 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
+// Objects are put into the servers of one set: all others have them then.
+func TestRestoreOfObjectsIsRendered(t *testing.T) {
+	const metrics = "    # Redis itself has no metrics"
+	const env = "{name: S3_ENDPOINT, value: x}, {name: S3_ACCESS_KEY, value: x}"
+	b := redis(t, metrics, `    backups:
+      - name: objects
+        objects: Full
+        env: [`+env+`, {name: S3_SECRET_KEY, secret: {credential: default, key: password}}]
+        restore:
+          env: [`+env+`, {name: S3_SECRET_KEY, credential: default, key: password}]
+`+metrics)
+	app := application(component(func(*platformv1.ApplicationComponent) {}))
+	specs, refusal := Components(b, app)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	specs[0].RestoreFrom = &platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "objects"}
+	specs[0].Sets = append(specs[0].Sets, platformv1.ComponentSet{Name: "second"})
+	output, refusal := Component(b, settings, Meta{Application: app.Name, Namespace: app.Namespace, UID: app.UID, Domain: "database"}, &specs[0])
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	first, second := output.WorkloadSets[0].Spec.Restore, output.WorkloadSets[1].Spec.Restore
+	if first == nil || !first.IntoServers() || first.Folder != "" || len(first.Command) > 0 || first.Env[2].Credential != "default" || second != nil {
+		t.Errorf("the sets are restored by %+v and %+v", first, second)
+	}
+}
+
 // A set says how its first volume is filled, and its pods are the same as without.
 func TestRestoreIsRendered(t *testing.T) {
 	const metrics = "    # Redis itself has no metrics"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
 // structure is what a pod has to be replaced for when it changes: what plugin and user say of
@@ -44,6 +45,8 @@ type structure struct {
 	Metrics bool `json:"metrics,omitempty"`
 	// Logs is where the volume of the access logs is mounted.
 	Logs string `json:"logs,omitempty"`
+	// Archive is the claim of the volume that the process keeps its archive on.
+	Archive string `json:"archive,omitempty"`
 	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
 	StopSeconds int `json:"stopSeconds,omitempty"`
 }
@@ -105,6 +108,9 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	if p.Logs != nil {
 		s.Logs = p.Logs.Dir
 	}
+	if place := c.archive(); place != nil {
+		s.Archive = place.Claim
+	}
 	for _, port := range c.ports() {
 		s.Ports = append(s.Ports, structurePort{port.Name, port.Port})
 	}
@@ -113,6 +119,9 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	}
 	for _, name := range c.declared.Credentials {
 		reference := c.secretOf(name)
+		if c.opensArchive(name) {
+			reference = platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(c.owner.Application, name), Key: plugin.SecretKeyPassword}
+		}
 		s.Secrets = append(s.Secrets, structureSecret{name, reference.Name, reference.Key, c.acceptsAlso(name)})
 	}
 	if data, err = canonical(s); err != nil {

@@ -31,6 +31,7 @@ func TestOnlyTheNamedPodHasTheWritersLabel(t *testing.T) {
 		"the writer's before others": {"a-1", []rollout.Pod{pod(0, "", "replica", report.Healthy), pod(1, "", "primary", report.Healthy)},
 			[]string{`SetRole a-1 "primary": it reports role "primary"`}},
 		"others while it is about to write": {"a-1", []rollout.Pod{pod(0, "", "replica", report.Healthy), pod(1, "replica", "replica", report.Healthy)}, nil},
+		"others that have one, too":         {"a-1", []rollout.Pod{pod(0, "replica", "", report.Healthy), pod(1, "replica", "replica", report.Healthy)}, nil},
 		"others when it writes": {"a-1", []rollout.Pod{pod(0, "", "replica", report.Healthy), pod(1, "primary", "primary", report.Healthy)},
 			[]string{`SetRole a-0 "replica": it reports role "replica"`}},
 		"others when it is not well": {"a-1", []rollout.Pod{pod(0, "", "replica", report.Healthy), pod(1, "replica", "", report.Unhealthy)},
@@ -65,6 +66,36 @@ func TestOthersHaveTheirLabelsAfterAWhile(t *testing.T) {
 	f.Promoting = true
 	if steps := rollout.Plan(f); len(steps) != 0 {
 		t.Errorf("a moment after it was named the steps are %v", steps)
+	}
+}
+
+// TestWhoIsAboutToTakeOverHasNoLabelButTheWriters, and meanwhile others keep what they have.
+func TestWhoIsAboutToTakeOverHasNoLabelButTheWriters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		label, says string
+		health      report.Health
+		named       string
+		want        []string
+	}{
+		"before":                    {"replica", "replica", report.Healthy, "", []string{`SetRole a-1 "": it is about to take over`}},
+		"before, without an answer": {"replica", "", report.Unhealthy, "", []string{`SetRole a-1 "": it is about to take over`}},
+		"until it writes":           {"", "replica", report.Healthy, "a-1", nil},
+		"once it writes":            {"", "primary", report.Healthy, "a-1", []string{`SetRole a-1 "primary": it reports role "primary"`}},
+	} {
+		f := rollout.Facts{Name: "a", Replicas: 2, Revision: "r1", ConfigDigest: "d1", Roles: roles, Authority: rollout.AuthorityEngine, Named: &tc.named, Spared: "a-1"}
+		others := rollout.Pod{Name: "a-2", Ordinal: 2, Life: rollout.Alive, Ready: rollout.Ready, Revision: "r1", Role: "replica", Report: report.Report{Health: report.Healthy, ConfigDigest: "d1"}}
+		f.Replicas, f.Pods = 3, []rollout.Pod{others}
+		for ordinal, p := range []rollout.Pod{{Report: report.Report{Health: report.Healthy, Role: "replica"}, Role: "replica"}, {Report: report.Report{Health: tc.health, Role: tc.says}, Role: tc.label}} {
+			p.Name, p.Ordinal, p.Life, p.Ready, p.Revision, p.Report.ConfigDigest = "a-"+string(rune('0'+ordinal)), int32(ordinal), rollout.Alive, rollout.Ready, "r1", "d1"
+			f.Pods = append(f.Pods, p)
+		}
+		var got []string
+		for _, step := range rollout.Plan(f) {
+			got = append(got, step.String())
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
 	}
 }
 

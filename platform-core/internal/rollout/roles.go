@@ -14,7 +14,7 @@ import (
 // does not answer it keeps its label: it is out of every Service by not being ready.
 func (f Facts) wantedRole(p Pod) string {
 	role := f.reportedRole(p)
-	if f.Named != nil && *f.Named != p.Name && f.writer(role) {
+	if f.Named != nil && *f.Named != p.Name && f.writer(role) || f.Spared == p.Name && !f.writer(role) {
 		return ""
 	}
 	return role
@@ -24,15 +24,20 @@ func (f Facts) reportedRole(p Pod) string {
 	if p.Report.Health != report.Healthy || p.Node == Unreachable {
 		return p.Role
 	}
-	declared := slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool { return r.Name == p.Report.Role })
-	if !declared {
+	if !f.Declares(p.Report.Role) {
 		return ""
 	}
 	return p.Report.Role
 }
 
+// Declares says whether the plugin has a role of this name.
+func (f Facts) Declares(role string) bool {
+	return slices.ContainsFunc(f.Roles, func(r platformv1.SetRole) bool { return r.Name == role })
+}
+
 // planRoles takes a writer's label away before it gives one, so that two pods never have it but where the middleware itself says that both write.
-// Labels of others come in later turns: what leads Services into the pods takes changes over at once after a quiet while, and then once a second.
+// Those of others wait until it has its label: what leads Services into the pods takes a change over at once after a quiet while, and then once a second. A
+// replica says for a moment that it follows nobody when the writer changes.
 func planRoles(f Facts) []Step {
 	var take, give, others []Step
 	for _, p := range f.Pods {
@@ -43,6 +48,8 @@ func planRoles(f Facts) []Step {
 		step := stepFor(SetRole, p, "it reports role %q", p.Report.Role)
 		if want == "" && f.writer(f.reportedRole(p)) {
 			step = stepFor(SetRole, p, "it is not the one that may write")
+		} else if p.Name == f.Spared && want == "" {
+			step = stepFor(SetRole, p, "it is about to take over")
 		}
 		step.Role = want
 		switch {
@@ -50,7 +57,7 @@ func planRoles(f Facts) []Step {
 			give = append(give, step)
 		case f.writer(p.Role):
 			take = append(take, step)
-		case p.Role != "" || !f.succession():
+		case p.Name == f.Spared || f.Spared == "" && !f.succession():
 			others = append(others, step)
 		}
 	}

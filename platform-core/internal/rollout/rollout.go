@@ -16,7 +16,7 @@
 //     no writes, the writer last; never while a pod that needs no change is not ready. A broken one is changed
 //     at once, since the change may be what mends it. So is one that the others wait for, to be named the first writer.
 //   - Where the engine decides who writes, only the pod that is named has a writer's label, and while the writer changes no other pod
-//     is touched.
+//     is touched. One that is not wanted any more stays for as long as no wanted pod can take over, working or broken: the record names nobody else.
 //   - Where the middleware can switch over, a writer that works hands over before it is taken out, as long as
 //     another pod could take over, or is about to. When it does not, the set holds: it is the user's turn.
 //   - A writer that is asked to hand over, for no other reason, does so before anything else is changed, when another pod can take over.
@@ -78,6 +78,8 @@ type Facts struct {
 	Named *string
 	// Promoting says that the pod was named a moment ago: while it is well and has yet to get the writer's label, others wait for theirs.
 	Promoting bool
+	// Spared is the pod that is to have no label but the writer's, which it is about to get; empty for none.
+	Spared string
 	// Founding says that the engine has yet to name the first writer: pods wait for that, and one that was made when somebody else decided
 	// has to be changed before it is named.
 	Founding bool
@@ -257,9 +259,11 @@ func Plan(f Facts) []Step {
 	if asked && requested.Action == SwitchOver {
 		return append(steps, requested)
 	}
-	if step, ok := planExcess(f); ok {
-		return append(steps, f.spare(step))
+	excess, beyond := planExcess(f)
+	if beyond && excess.Action != Hold {
+		return append(steps, f.spare(excess))
 	}
+	// Where the excess has to stay, what the others need goes on: it may be what they take over with.
 	if ended := planEnded(f); len(ended) > 0 {
 		return append(steps, ended...)
 	}
@@ -268,6 +272,9 @@ func Plan(f Facts) []Step {
 	}
 	if step, ok := planChange(f); ok {
 		return append(steps, f.spare(step))
+	}
+	if beyond {
+		return append(steps, excess)
 	}
 	if asked {
 		return append(steps, requested)
@@ -371,7 +378,7 @@ func planMissing(f Facts) []Step {
 }
 
 // planExcess removes a pod that is not wanted. The wanted ones have to be ready, so
-// that a set never has fewer than it had before without having those that it should have.
+// that a set never has fewer than it had before without having those that it should have. What cannot be done without is held.
 func planExcess(f Facts) (Step, bool) {
 	if f.leaving() {
 		return Step{}, false // one at a time
@@ -389,6 +396,10 @@ func planExcess(f Facts) (Step, bool) {
 	}
 	if next == nil {
 		return Step{}, false
+	}
+	if f.indispensable(*next) {
+		return stepFor(Hold, *next, "it is the one that may write, and no pod that is wanted can take over (%s): it goes once one can; "+
+			"to keep it, scale back so that %s is wanted", f.unable(), next.Name), true
 	}
 	if slices.Contains(f.Excluded, next.Ordinal) {
 		return stepFor(DeletePod, *next, "its ordinal is excluded"), true
@@ -414,8 +425,8 @@ func (f Facts) complete() bool {
 
 // leavesBefore orders the pods that are not wanted.
 func (f Facts) leavesBefore(p, q Pod) bool {
-	if f.writes(p) != f.writes(q) {
-		return f.writes(q)
+	if last := f.writes(q) || f.named(q); last != (f.writes(p) || f.named(p)) {
+		return last
 	}
 	if excluded := slices.Contains(f.Excluded, p.Ordinal); excluded != slices.Contains(f.Excluded, q.Ordinal) {
 		return excluded

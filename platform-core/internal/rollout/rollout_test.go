@@ -41,6 +41,8 @@ type world struct {
 	writer string
 	// deaf says that nobody hands over.
 	deaf bool
+	// behind are the pods by name that do not have the writer's data.
+	behind map[string]bool
 }
 
 // content of the containers of a pod.
@@ -62,7 +64,7 @@ func (w *world) turn() bool {
 		fmt.Fprintln(&w.log, step)
 		w.take(step)
 	}
-	if len(steps) == 1 && steps[0].Action == rollout.Hold && (w.Handover.State == rollout.HandoverFailed || w.Request.From != "") {
+	if len(steps) == 1 && steps[0].Action == rollout.Hold && (w.Handover.State == rollout.HandoverFailed || w.Request.From != "" || len(w.behind) > 0) {
 		return false // it is the user's turn
 	}
 	return len(steps) > 0 || slices.ContainsFunc(w.Pods, func(p rollout.Pod) bool {
@@ -74,6 +76,9 @@ func (w *world) turn() bool {
 func (w *world) grow() {
 	w.Pods = slices.DeleteFunc(w.Pods, func(p rollout.Pod) bool { return p.Life == rollout.Terminating && p.Node == rollout.Reachable })
 	writer := w.chosen()
+	if w.Named != nil {
+		w.Named = &writer
+	}
 	for i := range w.Pods {
 		p := &w.Pods[i]
 		if p.Node == rollout.Unreachable {
@@ -90,6 +95,9 @@ func (w *world) grow() {
 			p.Report.ConfigDigest, p.Report.RestartDigest = w.ConfigDigest, w.RestartDigest
 		}
 		p.Report.Role, p.Candidacy = "replica", rollout.CanTakeOver
+		if w.behind[p.Name] {
+			p.Candidacy = rollout.Unfit
+		}
 		if p.Name == writer {
 			p.Report.Role = "primary"
 		}

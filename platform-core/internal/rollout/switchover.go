@@ -4,6 +4,7 @@ package rollout
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/zeroinfra/platform-core/agentproto/report"
 )
@@ -108,6 +109,43 @@ func (f Facts) spare(step Step) Step {
 	next := stepFor(SwitchOver, p, "it writes, and %s", step.Reason)
 	next.To = to.Name
 	return next
+}
+
+// indispensable says whether a pod that is not wanted any more is the one that the engine has named, and none of those that are wanted can take
+// over: once it is gone nobody writes. A set that is to have no pods needs no writer.
+func (f Facts) indispensable(p Pod) bool {
+	if !f.named(p) || p.Life != Alive || f.Wanted(p) || f.Replicas == 0 {
+		return false
+	}
+	_, ok := f.successor(p, "")
+	return !ok
+}
+
+// named says whether a pod is the one that the engine has named to write.
+func (f Facts) named(p Pod) bool { return f.Named != nil && *f.Named == p.Name }
+
+// unable says of the wanted pods why they cannot take over.
+func (f Facts) unable() string {
+	var behind, out, why []string
+	for _, p := range f.Pods {
+		switch {
+		case !f.Wanted(p):
+		case p.Candidacy != CanTakeOver:
+			behind = append(behind, p.Name)
+		default:
+			out = append(out, p.Name)
+		}
+	}
+	if len(behind) > 0 {
+		why = append(why, "no members, since they do not have all data: "+strings.Join(behind, ", "))
+	}
+	if len(out) > 0 {
+		why = append(why, "not well: "+strings.Join(out, ", "))
+	}
+	if len(why) == 0 {
+		return "none is there"
+	}
+	return strings.Join(why, "; ")
 }
 
 // planRequest has the writer hand over when that is asked for. A request to a pod that does not write is done.

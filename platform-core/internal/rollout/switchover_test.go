@@ -15,7 +15,10 @@ import (
 // chosen is the pod that the middleware has write: the first of those wanted, and where it can hand over the one that it was
 // handed to for as long as that works.
 func (w *world) chosen() string {
-	first := platformv1.PodNameFor(w.Name, w.Ordinals()[0])
+	first := ""
+	if ordinals := w.Ordinals(); len(ordinals) > 0 {
+		first = platformv1.PodNameFor(w.Name, ordinals[0])
+	}
 	if w.Switchover == rollout.NoSwitchover {
 		return first
 	}
@@ -42,6 +45,20 @@ func (w *world) handOver(step rollout.Step) {
 		w.Handover.State, w.Handover.Problem = rollout.HandoverFailed, "action \"move-leader\" failed"
 	default:
 		w.Handover = rollout.Handover{From: step.Pod, To: step.To, State: rollout.HandoverUnderway}
+	}
+}
+
+// lastWriter is a story of a set whose writer is not wanted any more while nobody else has its data, with an end.
+func lastWriter(end change) []change {
+	return []change{
+		{"the engine names who writes, and pod 2 is to take over", func(w *world) {
+			w.Named, w.Request = new(w.writer), rollout.Request{From: w.writer, To: w.Pods[2].Name}
+		}},
+		{"two pods are wanted, and neither has the data", func(w *world) {
+			w.Request, w.Replicas, w.behind = rollout.Request{}, 2, map[string]bool{w.Pods[0].Name: true, w.Pods[1].Name: true}
+		}},
+		{"the configuration changes", func(w *world) { w.ConfigDigest, w.RestartDigest = "d2", "s2" }},
+		end,
 	}
 }
 
@@ -84,6 +101,10 @@ func TestGoldenSwitchovers(t *testing.T) {
 				w.deaf, w.Handover, w.Request, w.Revision = false, rollout.Handover{}, rollout.Request{}, "r3"
 			}},
 		},
+		"last-writer-stays":         lastWriter(change{"the others have caught up", func(w *world) { w.behind = nil }}),
+		"last-writer-is-back":       lastWriter(change{"three pods are wanted again, and the others have caught up", func(w *world) { w.Replicas, w.behind = 3, nil }}),
+		"last-writer-goes-with-all": lastWriter(change{"no pod is wanted", func(w *world) { w.Replicas = 0 }}),
+		"last-writer-stops":         lastWriter(change{"it is to stop", func(w *world) { w.Mode = rollout.Stopped }}),
 		"bad-template-is-mended": {
 			{"the template changes to one that never becomes ready", func(w *world) { w.Revision, w.breaks["r2"] = "r2", true }},
 			{"the template is mended", func(w *world) { w.Revision = "r3" }},

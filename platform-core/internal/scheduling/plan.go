@@ -221,7 +221,7 @@ func (t timed) settle(record *Record, f Facts, p *Plan) {
 			limit = int(*t.spec.MissedLimit)
 		}
 	}
-	times, more := t.line.Last(record.Since, t.windows.Seen(record.Since, f.Now), limit)
+	times, more := t.missed(record.Since, t.windows.Seen(record.Since, f.Now), limit)
 	if len(times) == 0 {
 		return
 	}
@@ -240,6 +240,23 @@ func (t timed) settle(record *Record, f Facts, p *Plan) {
 		p.Runs = append(p.Runs, Run{Schedule: t.spec, Time: at, Name: t.name(at)})
 	}
 	record.Last, record.Operation, record.Note = latest.UTC(), t.name(latest), p.Passed[t.spec.Name]
+}
+
+// mostTimes are how many times are looked at, at most, to find those that have an opening of a maintenance window for themselves.
+const mostTimes = 10000
+
+// missed are the last times after a moment and until another one, and whether there were more. Of several that wait for one opening the last counts.
+func (t timed) missed(since, until time.Time, limit int) (times []time.Time, more bool) {
+	if limit == 1 {
+		return t.line.Last(since, until, limit)
+	}
+	all, more := t.line.Last(since, until, max(limit, mostTimes))
+	for i, at := range all {
+		if i == len(all)-1 || !t.effective(at).Equal(t.effective(all[i+1])) {
+			times = append(times, at)
+		}
+	}
+	return times[max(0, len(times)-limit):], more || len(times) > limit
 }
 
 func (t timed) name(at time.Time) string {

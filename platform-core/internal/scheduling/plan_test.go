@@ -3,6 +3,7 @@
 package scheduling_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +205,32 @@ func TestOperationsOfTheirTimeSortAndNameIt(t *testing.T) {
 	if op.Annotations[platformv1.ScheduledForAnnotation] != "2026-01-02T02:00:00+09:00" || op.Labels[platformv1.TriggerLabel] != "Schedule" ||
 		op.Labels[platformv1.DomainLabel] != "database" || op.Spec.TargetRef.Name != "redis-a" || op.Spec.Parameters["a"] != "b" {
 		t.Errorf("the Operation is %+v", op)
+	}
+}
+
+// All that a schedule says of its Operation is in each that it makes, with the Application as the target.
+func TestOperationsAreAsTheirScheduleSays(t *testing.T) {
+	w := newWorld(t, "UTC", "0 2 * * *")
+	asked := platformv1.ScheduledOperation{
+		TemplateRef: "redis@1.0.0/Restart", Parameters: platformv1.Parameters{"a": "b"}, Timeout: &metav1.Duration{Duration: time.Hour},
+		TTLSecondsAfterFinished: new(int32(60)), Retry: &platformv1.OperationRetry{Limit: 2, Backoff: &metav1.Duration{Duration: time.Minute}}, Force: true,
+	}
+	for field, value := range reflect.ValueOf(asked).Fields() {
+		if value.IsZero() {
+			t.Fatalf("the test leaves out %s", field.Name)
+		}
+	}
+	w.spec().Operation = asked
+	want := platformv1.OperationSpec{
+		TemplateRef: asked.TemplateRef, Parameters: asked.Parameters, Timeout: asked.Timeout, TTLSecondsAfterFinished: asked.TTLSecondsAfterFinished,
+		Retry: asked.Retry, Force: true, TargetRef: platformv1.TargetReference{APIVersion: platformv1.GroupVersion.String(), Kind: "Application", Name: "redis-a"},
+	}
+	got := scheduling.Operation(w.app, scheduling.Run{Schedule: w.spec(), Time: begin, Name: "redis-a.it.20260101-0200"}).Spec
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the Operation asks for %+v, want %+v", got, want)
+	}
+	if got.Retry == asked.Retry {
+		t.Error("it shares the retry with its schedule, which is in a cache")
 	}
 }
 

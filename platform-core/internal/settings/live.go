@@ -6,6 +6,7 @@ package settings
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,15 +25,18 @@ import (
 type Live struct {
 	mu      sync.RWMutex
 	current render.Settings
-	changed []func()
+	changed wakers
 	gitOps  []string
 
 	history        platformv1.OperationHistory
-	historyChanged []func()
+	historyChanged wakers
 
 	// entities is how often Entities are looked at. Nothing is rendered with it.
 	entities atomic.Int64
 }
+
+// wakers wake what depends on a setting, until that ends.
+type wakers map[*func()]struct{}
 
 // GitOpsManagers are the field managers of tools that write again and again what a repository says, unless someone names others.
 var GitOpsManagers = []string{"argocd-controller", "kustomize-controller", "helm-controller"}
@@ -57,7 +61,7 @@ func (l *Live) History() platformv1.OperationHistory {
 
 // UseHistory changes it, and wakes who keeps records when it is not what it was.
 func (l *Live) UseHistory(history platformv1.OperationHistory) {
-	l.change(&l.historyChanged, func() bool {
+	l.change(l.historyChanged, func() bool {
 		same := equality.Semantic.DeepEqual(l.history, history)
 		l.history = history
 		return !same
@@ -66,11 +70,13 @@ func (l *Live) UseHistory(history platformv1.OperationHistory) {
 
 // HistorySource is Source for changes of History.
 func (l *Live) HistorySource(all func(ctx context.Context) []reconcile.Request) source.Source {
-	return l.source(&l.historyChanged, all)
+	return l.source(l.historyChanged, all)
 }
 
 // New returns a Live that holds these settings.
-func New(s render.Settings) *Live { return &Live{current: s, gitOps: GitOpsManagers} }
+func New(s render.Settings) *Live {
+	return &Live{current: s, gitOps: GitOpsManagers, changed: wakers{}, historyChanged: wakers{}}
+}
 
 // Respect names the field managers whose fields Operations leave alone.
 func (l *Live) Respect(managers []string) {
@@ -95,7 +101,7 @@ func (l *Live) Get() render.Settings {
 
 // Use replaces what can change at run time, and wakes what depends on it when it is not what it was.
 func (l *Live) Use(imageRegistry, clusterDomain string) {
-	l.change(&l.changed, func() bool {
+	l.change(l.changed, func() bool {
 		before := l.current
 		l.current.ImageRegistry, l.current.ClusterDomain = imageRegistry, clusterDomain
 		return l.current != before
@@ -103,34 +109,40 @@ func (l *Live) Use(imageRegistry, clusterDomain string) {
 }
 
 // change makes a change and, where that says that it was one, wakes those that depend on it.
-func (l *Live) change(wakes *[]func(), do func() bool) {
+func (l *Live) change(depend wakers, do func() bool) {
 	l.mu.Lock()
-	changed, wake := do(), *wakes
+	changed, wakes := do(), slices.Collect(maps.Keys(depend))
 	l.mu.Unlock()
 	if !changed {
 		return
 	}
-	for _, one := range wake {
-		one()
+	for _, wake := range wakes {
+		(*wake)()
 	}
 }
 
 // Source returns what wakes a controller when the settings change: for all that it names then.
 func (l *Live) Source(all func(ctx context.Context) []reconcile.Request) source.Source {
-	return l.source(&l.changed, all)
+	return l.source(l.changed, all)
 }
 
-func (l *Live) source(changed *[]func(), all func(ctx context.Context) []reconcile.Request) source.Source {
+func (l *Live) source(depend wakers, all func(ctx context.Context) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		*changed = append(*changed, func() {
+		wake := func() {
 			if ctx.Err() != nil {
 				return // The controller has ended.
 			}
 			for _, request := range all(ctx) {
 				queue.Add(request)
 			}
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		depend[&wake] = struct{}{}
+		context.AfterFunc(ctx, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			delete(depend, &wake)
 		})
 		return nil
 	})

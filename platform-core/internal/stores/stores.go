@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/render"
 )
 
 // DefaultConcurrency is how many Backups of a repository run at a time where that says nothing.
@@ -20,8 +19,8 @@ const DefaultConcurrency int32 = 2
 
 // Reasons of what is missing.
 const (
-	ReasonSecretNotFound = "SecretNotFound"
-	ReasonClaimNotFound  = "ClaimNotFound"
+	ReasonSecretNotFound = platformv1.ReasonSecretNotFound
+	ReasonClaimNotFound  = platformv1.ReasonClaimNotFound
 )
 
 // Lack is what is missing; the zero value is nothing.
@@ -42,7 +41,7 @@ type Need struct {
 func Needs(r *platformv1.BackupRepository) []Need {
 	var needs []Need
 	if s3 := r.Spec.S3; s3 != nil {
-		needs = append(needs, Need{s3.CredentialsSecretRef.Name, []string{render.StoreAccessKey, render.StoreSecretKey}})
+		needs = append(needs, Need{s3.CredentialsSecretRef.Name, []string{platformv1.StoreAccessKey, platformv1.StoreSecretKey}})
 		if ca := s3.CASecretRef; ca != nil {
 			needs = append(needs, Need{ca.Name, []string{ca.Key}})
 		}

@@ -147,7 +147,7 @@ func (p *Pod) Start(agent string, variables []string, arguments ...string) (stop
 	p.Helper()
 	cmd := exec.Command(agent, append(arguments, p.Flags()...)...)
 	cmd.Env = append(os.Environ(), variables...)
-	cmd.Stderr = p.Output()
+	cmd.Stdout, cmd.Stderr = p.Output(), p.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)

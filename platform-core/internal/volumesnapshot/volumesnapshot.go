@@ -36,8 +36,20 @@ var (
 	ClassKind = schema.GroupVersionKind{Group: Group, Version: "v1", Kind: "VolumeSnapshotClass"}
 )
 
+// KindsAbsent is why there are no snapshots in a cluster that does not know them.
+const KindsAbsent = "the cluster has no VolumeSnapshots (" + Group + "/v1): install them with their controller"
+
 // DefaultAnnotation is on the class of a driver that is taken where nobody names one.
 const DefaultAnnotation = "snapshot.storage.kubernetes.io/is-default-class"
+
+// SourceFinalizer is what the snapshot controller keeps on a claim while a snapshot is made of it.
+const SourceFinalizer = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
+
+// IsHeld says whether the snapshot controller has not let go of a claim yet. It tries once when a snapshot becomes ready. Where that meets another change, such
+// as a deletion, it comes back only when the snapshot changes, or with its next resync, after 15 minutes by default.
+func IsHeld(claim *corev1.PersistentVolumeClaim) bool {
+	return slices.Contains(claim.Finalizers, SourceFinalizer)
+}
 
 // IsAbsent says whether an error is that the cluster does not know the kinds, or knows them no more: then it is not an object that is not found.
 func IsAbsent(err error) bool {
@@ -53,18 +65,33 @@ func NameFor(claim *corev1.PersistentVolumeClaim) string {
 	return claim.Name + "-" + short[:min(8, len(short))]
 }
 
-// Of is a snapshot, to be made, of the volume of a claim, by the driver and after the class. It has the labels of the claim, and whose data it is.
-func Of(claim *corev1.PersistentVolumeClaim, driver, class string) Snapshot {
+// Of is a snapshot, to be made, of the volume of a claim, as that leaves it. It has the labels of the claim, and whose data it is.
+func Of(claim *corev1.PersistentVolumeClaim, by Maker) Snapshot {
+	return named(NameFor(claim), claim, by, claim.Labels)
+}
+
+// For is a snapshot, to be made, of the volume of a claim that has the data of a Backup. It is none of those that an Application leaves, and is not found as one.
+func For(b *platformv1.Backup, record *platformv1.VolumeSnapshotRecord, claim *corev1.PersistentVolumeClaim, by Maker) Snapshot {
+	labels := maps.Clone(claim.Labels)
+	delete(labels, platformv1.ApplicationUIDLabel)
+	labels[platformv1.BackupLabel] = string(b.UID)
+	return named(record.Name, claim, by, labels)
+}
+
+// Maker is what makes a snapshot of a volume.
+type Maker struct{ Driver, Class string }
+
+func named(name string, claim *corev1.PersistentVolumeClaim, by Maker, labels map[string]string) Snapshot {
 	s := Snapshot{&unstructured.Unstructured{}}
 	s.SetGroupVersionKind(Kind)
 	s.SetNamespace(claim.Namespace)
-	s.SetName(NameFor(claim))
-	s.SetLabels(maps.Clone(claim.Labels))
+	s.SetName(name)
+	s.SetLabels(maps.Clone(labels))
 	s.SetAnnotations(map[string]string{
-		platformv1.ClaimAnnotation: claim.Name, platformv1.ClaimUIDAnnotation: string(claim.UID), platformv1.DriverAnnotation: driver,
+		platformv1.ClaimAnnotation: claim.Name, platformv1.ClaimUIDAnnotation: string(claim.UID), platformv1.DriverAnnotation: by.Driver,
 		platformv1.DataAnnotation: claim.Annotations[platformv1.DataAnnotation],
 	})
-	s.Object["spec"] = map[string]any{"volumeSnapshotClassName": class, "source": map[string]any{"persistentVolumeClaimName": claim.Name}}
+	s.Object["spec"] = map[string]any{"volumeSnapshotClassName": by.Class, "source": map[string]any{"persistentVolumeClaimName": claim.Name}}
 	return s
 }
 
@@ -99,6 +126,27 @@ func List(ctx context.Context, live client.Reader, namespace string, labels clie
 // IsOf says whether a snapshot was made of this very claim.
 func (s Snapshot) IsOf(claim *corev1.PersistentVolumeClaim) bool {
 	return s.GetAnnotations()[platformv1.ClaimUIDAnnotation] == string(claim.UID)
+}
+
+// HasDataOf says whether a snapshot was made for this very Backup.
+func (s Snapshot) HasDataOf(b *platformv1.Backup) bool {
+	return s.GetLabels()[platformv1.BackupLabel] == string(b.UID)
+}
+
+// Taken is the moment that the data is of; nil while it is not known.
+func (s Snapshot) Taken() *metav1.Time {
+	text, _, _ := unstructured.NestedString(s.Object, "status", "creationTime")
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return nil
+	}
+	return &metav1.Time{Time: at}
+}
+
+// Class that it was made after.
+func (s Snapshot) Class() string {
+	class, _, _ := unstructured.NestedString(s.Object, "spec", "volumeSnapshotClassName")
+	return class
 }
 
 // IsReady says whether volumes can be made of it.
@@ -162,6 +210,29 @@ func Latest(all []Snapshot) map[string]Snapshot {
 }
 
 func (s Snapshot) made() time.Time { return s.GetCreationTimestamp().Time }
+
+// MakerOf finds what makes a snapshot of the volume of a claim. Where there is none, why says so, as a part of a sentence.
+func MakerOf(ctx context.Context, live client.Reader, claim *corev1.PersistentVolumeClaim) (by Maker, why string, err error) {
+	volume := &corev1.PersistentVolume{}
+	err = live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
+	switch {
+	case apierrors.IsNotFound(err):
+		return by, fmt.Sprintf("its PersistentVolume %q is gone", claim.Spec.VolumeName), nil
+	case err != nil:
+		return by, "", fmt.Errorf("cannot read PersistentVolume %q: %w", claim.Spec.VolumeName, err)
+	case volume.Spec.CSI == nil:
+		return by, fmt.Sprintf("its PersistentVolume %q, of StorageClass %q, is of no CSI driver, and others make no snapshots", volume.Name, volume.Spec.StorageClassName), nil
+	}
+	by.Driver = volume.Spec.CSI.Driver
+	by.Class, why, err = ClassFor(ctx, live, by.Driver)
+	switch {
+	case IsAbsent(err):
+		return by, KindsAbsent, nil
+	case err != nil:
+		return by, "", fmt.Errorf("cannot list VolumeSnapshotClasses: %w", err)
+	}
+	return by, why, nil
+}
 
 // ClassFor is the name of the class to make a snapshot after that is of a driver: the default one, or the only one. Where there is none, why says so.
 func ClassFor(ctx context.Context, live client.Reader, driver string) (class, why string, err error) {

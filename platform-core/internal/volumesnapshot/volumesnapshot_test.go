@@ -47,10 +47,10 @@ func TestChoose(t *testing.T) {
 func TestLatest(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "data-x-0", UID: "0123456789", Labels: map[string]string{"l": "v"},
 		Annotations: map[string]string{platformv1.DataAnnotation: "redis/7.0", "other": "x"}}}
-	first := Of(claim, "disk.csi", "fast")
+	first := Of(claim, Maker{"disk.csi", "fast"})
 	again := claim.DeepCopy()
 	again.UID = "abcdefghij"
-	second := Of(again, "disk.csi", "fast")
+	second := Of(again, Maker{"disk.csi", "fast"})
 	begin := time.Now()
 	first.SetCreationTimestamp(metav1.NewTime(begin))
 	second.SetCreationTimestamp(metav1.NewTime(begin.Add(time.Minute)))
@@ -66,7 +66,7 @@ func TestLatest(t *testing.T) {
 	}
 	restored := claim.DeepCopy()
 	restored.Name, restored.Labels = "data-x-0-0a1b2c3d", map[string]string{platformv1.GenerationLabel: "0a1b2c3d"}
-	third := Of(restored, "disk.csi", "fast")
+	third := Of(restored, Maker{"disk.csi", "fast"})
 	if latest := Latest([]Snapshot{third}); latest["data-x-0"].GetName() != third.GetName() {
 		t.Errorf("of the volumes that a restore gave there are %v", latest)
 	}
@@ -108,5 +108,31 @@ func TestStatus(t *testing.T) {
 	made.Object["status"] = map[string]any{"error": map[string]any{}}
 	if made.Error() == "" {
 		t.Error("an error without a message is none")
+	}
+}
+
+// What has the data of a Backup is none of those that an Application left: nobody finds it by that.
+func TestSnapshotOfABackup(t *testing.T) {
+	b := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "nightly", UID: "0123456789"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "data-x-0", UID: "u",
+		Labels: map[string]string{platformv1.ApplicationUIDLabel: "app", platformv1.ApplicationLabel: "x"}, Annotations: map[string]string{platformv1.DataAnnotation: "redis/7.0"}}}
+	record := &platformv1.VolumeSnapshotRecord{Name: platformv1.BackupSnapshotNameFor(b, "data"), Volume: "data", Claim: claim.Name}
+	s := For(b, record, claim, Maker{Driver: "disk.csi", Class: "fast"})
+	if s.GetName() != "nightly-01234567-data" || !s.HasDataOf(b) || !s.IsOf(claim) || s.Class() != "fast" || s.Driver() != "disk.csi" || s.GetAnnotations()[platformv1.DataAnnotation] != "redis/7.0" {
+		t.Errorf("it is %v", s.Object)
+	}
+	if labels := s.GetLabels(); labels[platformv1.ApplicationUIDLabel] != "" || labels[platformv1.ApplicationLabel] != "x" || claim.Labels[platformv1.ApplicationUIDLabel] != "app" {
+		t.Errorf("its labels are %v, and those of the claim %v", labels, claim.Labels)
+	}
+	if s.HasDataOf(&platformv1.Backup{ObjectMeta: metav1.ObjectMeta{UID: "another"}}) || s.Taken() != nil {
+		t.Errorf("it is taken for another's, or for one of %v", s.Taken())
+	}
+	s.Object["status"] = map[string]any{"creationTime": "2026-02-03T05:00:00Z"}
+	if at := s.Taken(); at == nil || !at.Equal(&metav1.Time{Time: time.Date(2026, 2, 3, 5, 0, 0, 0, time.UTC)}) {
+		t.Errorf("it is of %v", at)
+	}
+	b.Name = strings.Repeat("a.", 120)
+	if name := platformv1.BackupSnapshotNameFor(b, "data"); len(name) > 253 || strings.Contains(name, ".-") {
+		t.Errorf("one of a long name is called %s", name)
 	}
 }

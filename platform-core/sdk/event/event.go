@@ -6,6 +6,7 @@ package event
 
 import (
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ const (
 	remembered = 4096
 	// maxNote is the longest note that the API takes, in bytes.
 	maxNote = 1024
-	// action is what the events are about, as the API asks for it.
+	// action is what the events are about, as the API asks for it, before what tells one note from another.
 	action = "Reconcile"
 )
 
@@ -77,7 +78,11 @@ func (r *Recorder) publish(obj client.Object, eventType, reason, note string) {
 	if !r.isNews(id, now) {
 		return
 	}
-	r.events.Eventf(obj, nil, eventType, reason, action, "%s", note)
+	// Whoever writes events down takes those that differ in their note alone for one that came again, and drops the later notes: an action of its own
+	// keeps each.
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(note)) // It never fails.
+	r.events.Eventf(obj, nil, eventType, reason, fmt.Sprintf("%s-%08x", action, sum.Sum32()), "%s", note)
 }
 
 // isNews says whether an event is to be published now, and remembers it if so.

@@ -3,17 +3,24 @@
 package event_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
 func pod(uid types.UID) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
@@ -66,4 +73,53 @@ func TestALongNoteIsCutAndPercentSignsStay(t *testing.T) {
 	if _, last := published(sink); !strings.Contains(last, "100%s sure") {
 		t.Errorf("got %q", last)
 	}
+}
+
+// written are the events that reach the API server.
+type written struct {
+	mu    sync.Mutex
+	notes []string
+}
+
+// Create implements events.EventSink.
+func (w *written) Create(_ context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes = append(w.notes, e.Note)
+	return e, nil
+}
+
+// Update implements events.EventSink.
+func (w *written) Update(_ context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	return e, nil
+}
+
+// Patch implements events.EventSink.
+func (w *written) Patch(_ context.Context, e *eventsv1.Event, _ []byte) (*eventsv1.Event, error) {
+	return e, nil
+}
+
+// Two notes of one object and reason both arrive, also where nothing was written to the object in between.
+func TestNotesOfOneReasonAllArrive(t *testing.T) {
+	sink, scheme := &written{}, runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	broadcaster := events.NewBroadcaster(sink)
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broadcaster.Shutdown)
+	r := event.New(broadcaster.NewRecorder(scheme, "test"))
+	for _, claim := range []string{"a", "b"} {
+		r.Normal(pod("1"), "ExpandingVolume", "claim %s grows", claim)
+	}
+	testkit.Eventually(t, "both notes", func(context.Context) error {
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
+		if got := slices.Sorted(slices.Values(sink.notes)); !slices.Equal(got, []string{"claim a grows", "claim b grows"}) {
+			return fmt.Errorf("there are %q", got)
+		}
+		return nil
+	})
 }

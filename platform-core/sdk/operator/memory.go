@@ -20,11 +20,11 @@ const (
 	// worthBytes is how much unused memory has to be held for giving it back to be worth a collection.
 	worthBytes = 16 << 20
 	// roomBytes is how much garbage a large operator may hold before it is collected; more only when roomShare is more.
-	roomBytes = 32 << 20
+	roomBytes = 24 << 20
 	// roomShare of what is in use may be garbage in any case, or a very large operator would do nothing but collect.
-	roomShare = 6
+	roomShare = 8
 	// marginBytes is what an operator may hold beyond what is in use, its garbage, and what Go needs for itself.
-	marginBytes = 12 << 20
+	marginBytes = 8 << 20
 )
 
 // gcVariables are set by who decides on it himself.

@@ -30,7 +30,7 @@ func TestGivesBackOnlyAtRestAndWhatIsWorthIt(t *testing.T) {
 func TestMemoryIsBoundByWhatIsInUse(t *testing.T) {
 	const mebibyte = 1 << 20
 	for _, c := range []struct{ inUse, overhead, bytes, percent uint64 }{
-		{20, 10, 20 + 32 + 10 + 12, 100}, {64, 10, 64 + 32 + 10 + 12, 50}, {128, 20, 128 + 32 + 20 + 12, 25}, {1536, 100, 1536 + 256 + 100 + 12, 16},
+		{20, 10, 20 + 24 + 10 + 8, 100}, {48, 10, 48 + 24 + 10 + 8, 50}, {96, 20, 96 + 24 + 20 + 8, 25}, {1536, 100, 1536 + 192 + 100 + 8, 12},
 	} {
 		var got bounds
 		g := &givesBack{read: func() usage { return usage{inUse: c.inUse * mebibyte, overhead: c.overhead * mebibyte} }, limit: func(b bounds) { got = b }}

@@ -74,8 +74,8 @@ func newTuned(t *testing.T, data map[string]string) *tuned {
 	return o
 }
 
-// TestSettingsTakeEffectAtRunTime changes each setting of a running operator. What the image registry
-// and the cluster's domain do is tested where they are rendered.
+// TestSettingsTakeEffectAtRunTime changes each setting of a running operator. What the image registry, the cluster's domain,
+// the managers of GitOps and the interval of Entities do is tested where they are used.
 func TestSettingsTakeEffectAtRunTime(t *testing.T) {
 	o := newTuned(t, map[string]string{"workers": "3", "logLevel": "info"})
 	o.waitMetrics(`zeroinfra_setting{name="workers"} 3`, `zeroinfra_setting{name="kubeApi.qps"} 500`, "zeroinfra_settings_refused 0")

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	uberzap "go.uber.org/zap"
 )
@@ -89,5 +91,39 @@ func TestTheLogIsOnStandardOutput(t *testing.T) {
 	line := map[string]any{}
 	if err := json.Unmarshal(data, &line); err != nil || line["msg"] != "it works" || line["object"] != "a" {
 		t.Errorf("got %q: %v", data, err)
+	}
+}
+
+// What a ConfigMap says reaches what pods and names are rendered with, and what else goes by it.
+func TestSettingsReachTheEngine(t *testing.T) {
+	flags := settings{agentImage: "agent:1", clusterDomain: "cluster.local", workers: 1, qps: 1, burst: 1, logLevel: "info", gitOpsManagers: []string{"a"}, entityInterval: time.Minute, historyLimit: -1}
+	l, err := newLive(flags, uberzap.NewAtomicLevel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.rendering.Get(); got.AgentImage != "agent:1" || got.ImageRegistry != "" || got.ClusterDomain != "cluster.local" || !slices.Equal(l.rendering.Respected(), []string{"a"}) || l.rendering.EntityInterval() != time.Minute {
+		t.Errorf("the flags give %+v, %q and %s", got, l.rendering.Respected(), l.rendering.EntityInterval())
+	}
+	values, err := flags.tuned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values.ImageRegistry, values.ClusterDomain, values.GitOpsManagers, values.EntityInterval, values.HistoryLimit = "mirror.example.com", "corp.example", "one,two", time.Hour, 3
+	l.use(values)
+	if got := l.rendering.Get(); got.ImageRegistry != "mirror.example.com" || got.ClusterDomain != "corp.example" {
+		t.Errorf("it renders with %+v", got)
+	}
+	if got := l.rendering.Respected(); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("it respects %q", got)
+	}
+	if got := l.rendering.EntityInterval(); got != time.Hour {
+		t.Errorf("Entities are looked at each %s", got)
+	}
+	if got := l.rendering.History(); got.TTL != nil || got.Limit == nil || *got.Limit != 3 {
+		t.Errorf("it keeps records for %+v", got)
+	}
+	values.GitOpsManagers = ""
+	if l.use(values); len(l.rendering.Respected()) > 0 {
+		t.Errorf("it respects %q, want nobody", l.rendering.Respected())
 	}
 }

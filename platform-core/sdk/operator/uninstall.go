@@ -97,30 +97,56 @@ func (u *uninstall) check(ctx context.Context, live client.Client, o Options) er
 	if err != nil {
 		return err
 	}
-	var held []error
+	var stranded []error
+	elsewhere := &others{live: live, domain: o.Domain, leads: map[string]bool{}}
 	for _, kind := range kinds {
 		for _, namespace := range u.namespaces() {
 			found, err := heldObjects(ctx, live, kind, namespace)
 			if err != nil {
 				return fmt.Errorf("cannot list objects of kind %q: %w", kind.Kind, err)
 			}
-			held = append(held, found...)
+			if kind.owner == everyOperator {
+				if found, err = elsewhere.leave(ctx, found); err != nil {
+					return err
+				}
+			}
+			for _, one := range found {
+				stranded = append(stranded, one)
+			}
 		}
 	}
-	if len(held) == 0 {
+	if len(stranded) == 0 {
 		return nil
 	}
 	return fmt.Errorf("cannot uninstall the %s operator: without it these objects cannot be deleted; delete them first, set their deletionPolicy to Retain, or set %s to \"true\" in ConfigMap %q and uninstall again:\n%w",
-		o.Domain, tuning.KeyForce, u.settingsKey(), errors.Join(held...))
+		o.Domain, tuning.KeyForce, u.settingsKey(), errors.Join(stranded...))
 }
 
 // kindOf is a kind that may have finalizers of ours, and which of its objects are the operator's.
 type kindOf struct {
 	schema.GroupVersionKind
 	selector client.MatchingLabels
+	owner    ownership
 }
 
-// finalized returns the kinds of the engine, of which the operator has those of its domain, and its own typed kinds.
+// ownership says who can finish deleting an object; this operator alone when it is empty.
+type ownership string
+
+// everyOperator can that serves the namespace.
+const everyOperator ownership = "every operator"
+
+// held is an object with a finalizer of ours.
+type held struct {
+	client.ObjectKey
+	kind, finalizer string
+}
+
+// Error names it.
+func (h held) Error() string {
+	return fmt.Sprintf("%s %s has the finalizer %s", h.kind, h.ObjectKey, h.finalizer)
+}
+
+// finalized returns the kinds of the engine, of which the operator has those of its domain, its own typed kinds, and what is of no domain.
 func finalized(scheme *runtime.Scheme, o Options) ([]kindOf, error) {
 	var kinds []kindOf
 	for _, object := range ofDomain() {
@@ -129,7 +155,7 @@ func finalized(scheme *runtime.Scheme, o Options) ([]kindOf, error) {
 			return nil, err
 		}
 		if gvk.Group == platformv1.GroupVersion.Group {
-			kinds = append(kinds, kindOf{gvk, client.MatchingLabels{platformv1.DomainLabel: o.Domain}})
+			kinds = append(kinds, kindOf{GroupVersionKind: gvk, selector: client.MatchingLabels{platformv1.DomainLabel: o.Domain}})
 		}
 	}
 	for _, registration := range o.Kinds {
@@ -139,11 +165,11 @@ func finalized(scheme *runtime.Scheme, o Options) ([]kindOf, error) {
 		}
 		kinds = append(kinds, kindOf{GroupVersionKind: gvk})
 	}
-	return kinds, nil
+	return append(kinds, kindOf{GroupVersionKind: platformv1.GroupVersion.WithKind("BackupRepository"), owner: everyOperator}), nil
 }
 
-// heldObjects returns an error for each object with a finalizer of ours.
-func heldObjects(ctx context.Context, live client.Reader, kind kindOf, namespace string) ([]error, error) {
+// heldObjects returns the objects with a finalizer of ours.
+func heldObjects(ctx context.Context, live client.Reader, kind kindOf, namespace string) ([]held, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := live.List(ctx, list, kind.selector, client.InNamespace(namespace))
@@ -153,13 +179,13 @@ func heldObjects(ctx context.Context, live client.Reader, kind kindOf, namespace
 	if err != nil {
 		return nil, err
 	}
-	var held []error
+	var found []held
 	for _, item := range list.Items {
 		for _, finalizer := range item.Finalizers {
 			if strings.Contains(finalizer, finalizerDomain) {
-				held = append(held, fmt.Errorf("%s %s/%s has the finalizer %s", kind.Kind, item.Namespace, item.Name, finalizer))
+				found = append(found, held{types.NamespacedName{Namespace: item.Namespace, Name: item.Name}, kind.Kind, finalizer})
 			}
 		}
 	}
-	return held, nil
+	return found, nil
 }

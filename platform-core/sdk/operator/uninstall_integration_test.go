@@ -84,6 +84,15 @@ func TestUninstallIsRefused(t *testing.T) {
 		t.Error("it is in a namespace of this operator")
 	}
 
+	held := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "held"}}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(held), held); err != nil {
+		t.Fatal(err)
+	}
+	if err := testkit.Edit(t.Context(), env.Client, held, func() { held.Finalizers = nil }); err != nil {
+		t.Fatal(err)
+	}
+	repositoryIsHeld(t, env, namespace, check)
+
 	if err := check("--force"); err != nil {
 		t.Errorf("it was told to: %v", err)
 	}
@@ -100,6 +109,50 @@ func TestUninstallIsRefused(t *testing.T) {
 	if err := check(); err != nil {
 		t.Errorf("the settings say so: %v", err)
 	}
+}
+
+// repositoryIsHeld has a BackupRepository be let go of by any operator that serves it, and leaves it to this one alone.
+func repositoryIsHeld(t *testing.T, env *testkit.Env, namespace string, check func(...string) error) {
+	t.Helper()
+	repository := &platformv1.BackupRepository{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "share", Finalizers: []string{platformv1.ShareFinalizer}},
+		Spec:       platformv1.BackupRepositorySpec{NFS: &platformv1.NFSRepository{Server: "nfs.example.com", Path: "/export"}},
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: leaseName("storage")}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("operator-1"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: ptr.To(metav1.NowMicro()),
+	}}
+	for _, obj := range []client.Object{repository, lease} {
+		if err := env.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spoken := func(domains ...string) {
+		t.Helper()
+		before := repository.DeepCopy()
+		repository.Status.Domains = nil
+		for _, domain := range domains {
+			repository.Status.Domains = append(repository.Status.Domains, platformv1.RepositoryState{Domain: domain, Ready: metav1.ConditionTrue, Reason: platformv1.ReasonReady})
+		}
+		if err := env.Client.Status().Patch(t.Context(), repository, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(when string) {
+		t.Helper()
+		if err := check(); err == nil || !strings.Contains(err.Error(), "BackupRepository "+namespace+"/share has the finalizer "+platformv1.ShareFinalizer) {
+			t.Errorf("%s: got %v, want an error that names the BackupRepository", when, err)
+		}
+	}
+	spoken("database")
+	refused("another operator leads, and does not serve it")
+	spoken("database", "message", "storage")
+	if err := check(); err != nil {
+		t.Errorf("another operator serves it: %v", err)
+	}
+	if err := testkit.Edit(t.Context(), env.Client, lease, func() { lease.Spec.HolderIdentity = ptr.To("") }); err != nil {
+		t.Fatal(err)
+	}
+	refused("the other operator is gone")
 }
 
 // The hook ends when the operator has given its lease back, and not before.

@@ -48,11 +48,14 @@ func TestFinalizedKinds(t *testing.T) {
 	var names []string
 	for _, kind := range kinds {
 		names = append(names, kind.Kind)
-		if typed := kind.Kind == "Sample"; typed != (kind.selector == nil) {
+		if whole := kind.Kind == "Sample" || kind.Kind == "BackupRepository"; whole != (kind.selector == nil) {
 			t.Errorf("%s is selected by %v", kind.Kind, kind.selector)
 		}
+		if shared := kind.Kind == "BackupRepository"; shared != (kind.owner == everyOperator) {
+			t.Errorf("%s is of %q", kind.Kind, kind.owner)
+		}
 	}
-	for _, want := range []string{"Application", "Component", "WorkloadSet", "Operation", "Sample"} {
+	for _, want := range []string{"Application", "Component", "WorkloadSet", "Operation", "Entity", "Backup", "Sample", "BackupRepository"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is left out: %q", want, names)
 		}

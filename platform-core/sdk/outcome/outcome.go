@@ -163,7 +163,8 @@ func (o Outcome) Err() error { return o.err }
 func (o Outcome) After() time.Duration { return o.after }
 
 // Result returns what controller-runtime wants: an error for a failure, so that
-// it backs off, and a requeue for a clock.
+// it backs off, and a requeue for a clock. A failure has no clock there: whoever
+// needs one all the same sets it in the queue.
 func (o Outcome) Result() (reconcile.Result, error) {
 	if o.kind == KindFailed {
 		return reconcile.Result{}, o.err

@@ -31,6 +31,7 @@ func TestResult(t *testing.T) {
 		"a negative clock":    {outcome.WaitingFor(-time.Second, "A", "B."), reconcile.Result{}, nil},
 		"stalled":             {outcome.Stalled("InvalidSpec", "Mend it."), reconcile.Result{}, nil},
 		"failed":              {outcome.Failed(boom), reconcile.Result{}, boom},
+		"failed, clocked":     {outcome.Failed(boom).Within(time.Second), reconcile.Result{}, boom},
 		"failed with nil":     {outcome.Failed(nil), reconcile.Result{}, nil},
 	}
 	for name, test := range tests {

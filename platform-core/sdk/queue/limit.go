@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"slices"
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -97,6 +98,7 @@ func (s *slots) close() {
 	defer s.limit.mu.Unlock()
 	s.closed = true
 	s.wakeAll()
+	s.limit.queues = slices.DeleteFunc(s.limit.queues, func(other *slots) bool { return other == s })
 }
 
 // limited is a queue that gives out no more requests at a time than the limit allows.

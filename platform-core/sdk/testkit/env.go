@@ -63,7 +63,8 @@ type Env struct {
 
 	environment *envtest.Environment
 	// auditDir holds the audit log of the API server.
-	auditDir string
+	auditDir  string
+	leftovers leftovers
 }
 
 // Main runs the tests of a package with one Env, which it puts into *env, and ends
@@ -163,16 +164,6 @@ func (e *Env) check(after func(*Env) error) error {
 
 // Stop ends the API server and etcd.
 func (e *Env) Stop() error { return errors.Join(e.environment.Stop(), os.RemoveAll(e.auditDir)) }
-
-// Namespace makes a namespace with a name of its own for one test.
-func (e *Env) Namespace(t testing.TB) string {
-	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	if err := e.Client.Create(context.Background(), namespace); err != nil {
-		t.Fatalf("cannot create a namespace: %v", err)
-	}
-	return namespace.Name
-}
 
 // Kubeconfig writes a file with the address and credentials of the API server and returns its path.
 func (e *Env) Kubeconfig(t testing.TB) string {

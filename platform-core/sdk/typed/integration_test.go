@@ -197,6 +197,52 @@ func TestWhatDoesNotCompileStalls(t *testing.T) {
 	lint(t, many)
 }
 
+// TestVolumesAreKeptAtOnce whatever else of the spec is not taken up; that fewer are kept waits for all of it.
+func TestVolumesAreKeptAtOnce(t *testing.T) {
+	start(t)
+	for name, hinder := range map[string]func(*example.SampleSpec){
+		"stalled":   func(spec *example.SampleSpec) { spec.Replicas = 6 },
+		"refused":   func(spec *example.SampleSpec) { spec.Version = strings.Repeat("7", 64) },
+		"suspended": func(spec *example.SampleSpec) { spec.Suspend = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := create(t, name, example.SampleSpec{Version: "7.0", DeletionPolicy: platformv1.DeletionPolicyDelete})
+			app := applicationOf(s)
+			testkit.WaitFor(t, env.Client, app, "is made", nil)
+			asks := func(policy platformv1.DeletionPolicy) {
+				if err := testkit.Edit(t.Context(), env.Client, s, func() { hinder(&s.Spec); s.Spec.DeletionPolicy = policy }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, policy := range []platformv1.DeletionPolicy{platformv1.DeletionPolicySnapshot, platformv1.DeletionPolicyRetain} {
+				asks(policy)
+				testkit.WaitFor(t, env.Client, app, "keeps more", func() error {
+					if app.Spec.DeletionPolicy != policy || app.Spec.Version != "7.0" || *app.Spec.Components[0].Replicas != 0 {
+						return fmt.Errorf("it is %+v", app.Spec)
+					}
+					return nil
+				})
+			}
+			before := app.Generation
+			asks(platformv1.DeletionPolicyDelete)
+			if err := testkit.Edit(t.Context(), env.Client, s, func() {
+				s.Spec = example.SampleSpec{Version: "8.0", DeletionPolicy: platformv1.DeletionPolicyDelete}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			testkit.WaitFor(t, env.Client, app, "has what can be taken up", func() error {
+				if app.Spec.Version != "8.0" {
+					return fmt.Errorf("it has %s", app.Spec.Version)
+				}
+				return nil
+			})
+			if app.Spec.DeletionPolicy != platformv1.DeletionPolicyDelete || app.Generation != before+1 {
+				t.Errorf("it is %s after %d writes", app.Spec.DeletionPolicy, app.Generation-before)
+			}
+		})
+	}
+}
+
 func TestATakenNameStallsAndSaysSoOnce(t *testing.T) {
 	namespace := env.Namespace(t)
 	theirs := testkit.BuildApplication(namespace, "sample-b").Build()

@@ -31,7 +31,7 @@ const recheck = time.Second
 // mirrored are the conditions that a typed object has from its Application.
 var mirrored = []string{
 	platformv1.AcceptedCondition, platformv1.ReadyCondition,
-	platformv1.ReconcilingCondition, platformv1.StalledCondition, platformv1.RestoredCondition, platformv1.BackupsVerifiedCondition,
+	platformv1.ReconcilingCondition, platformv1.StalledCondition, platformv1.RestoredCondition, platformv1.ArchiveFoundCondition, platformv1.BackupsVerifiedCondition,
 }
 
 // reconciler is the controller of one typed kind.
@@ -76,12 +76,12 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 	if r.suspended(obj) {
 		conditions.Set(obj, metav1.Condition{Type: SuspendedCondition, Status: metav1.ConditionTrue, Reason: SuspendedCondition,
 			Message: "the spec has the engine do nothing for this object"})
-		return outcome.Done()
+		return outcome.Failed(r.keepVolumes(ctx, obj))
 	}
 	conditions.Remove(obj, SuspendedCondition)
 	wanted, err := compile(r.kind, obj, r.domain)
 	if err != nil {
-		return report(obj, platformv1.PhaseStalled, outcome.Stalled(reasonOf(err), err.Error()))
+		return r.refused(ctx, obj, platformv1.PhaseStalled, outcome.Stalled(reasonOf(err), err.Error()))
 	}
 	if err := controllerutil.SetControllerReference(obj, wanted, r.client.Scheme()); err != nil {
 		return report(obj, unchanged, outcome.Failed(err))
@@ -89,7 +89,7 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 	change, err := r.apply.Apply(ctx, wanted)
 	if err != nil {
 		o := apply.Outcome(err)
-		return report(obj, phaseOf(o), o)
+		return r.refused(ctx, obj, phaseOf(o), o)
 	}
 	entities, err := r.keepEntities(ctx, obj, wanted)
 	if err != nil {
@@ -97,6 +97,12 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		return report(obj, phaseOf(o), o)
 	}
 	return r.mirror(ctx, obj, wanted.Name, change, entities)
+}
+
+// refused reports why the Application does not become what the object asks.
+func (r *reconciler[T]) refused(ctx context.Context, obj T, phase platformv1.Phase, why outcome.Outcome) outcome.Outcome {
+	report(obj, phase, why)
+	return outcome.Worst(why, outcome.Failed(r.keepVolumes(ctx, obj)))
 }
 
 // mirror copies what the Application says of itself, once it speaks of what was asked; when it is ready, the object is so only with its Entities.

@@ -105,7 +105,11 @@ func (r registration[T]) setup(mgr ctrl.Manager, settings Settings) error {
 	if r.makesEntities() {
 		controller = controller.Watches(&platformv1.Entity{}, queue.OwnerOf(mgr, r.kind.New()))
 	}
-	err := controller.WithOptions(queue.Options(settings.Workers)).
+	controller, err := r.watchReferred(mgr, controller)
+	if err != nil {
+		return err
+	}
+	err = controller.WithOptions(queue.Options(settings.Workers)).
 		Complete(&reconciler[T]{
 			kind:   r.kind,
 			owner:  owner,

@@ -9,6 +9,7 @@ import (
 )
 
 // BackupPolicySpec says which instances are backed up, when, and for how long that is kept.
+// +kubebuilder:validation:XValidation:rule="has(self.repositoryRef) || has(self.method)",message="name a repositoryRef, or the method of the instances' plugins that keeps its data as VolumeSnapshots and needs none"
 type BackupPolicySpec struct {
 	// selector of the instances, of whatever domain; all that there are when left out.
 	// +optional
@@ -19,9 +20,9 @@ type BackupPolicySpec struct {
 	// timeZone of the schedule by its IANA name, for example Europe/Berlin.
 	// +required
 	TimeZone platformv1.TimeZone `json:"timeZone"`
-	// repositoryRef names a BackupRepository, which has to be in the namespace of each instance.
-	// +required
-	RepositoryRef platformv1.RepositoryReference `json:"repositoryRef"`
+	// repositoryRef names a BackupRepository, which has to be in the namespace of each instance. Left out for a method that keeps its data as VolumeSnapshots.
+	// +optional
+	RepositoryRef platformv1.RepositoryReference `json:"repositoryRef,omitzero"`
 	// method of the instances' plugin; its default when left out.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`

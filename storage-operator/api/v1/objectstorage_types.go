@@ -23,14 +23,19 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.parameters)",message="parameters are of servers that run here, and with backend External none do: take them out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.service)",message="with backend External clients go to external.endpoint, and there is no Service: take service out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.tls)",message="with backend External the storage has its certificate from elsewhere: take tls out, and set external.endpoint to https and external.caSecretRef to its authority"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.trustedCASecretRef)",message="trustedCASecretRef is for targets of replication, and with backend External that is set where the storage is: take it out. The authority of the storage itself is external.caSecretRef"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.podDisruptionBudget)",message="with backend External there is one pod, which no client needs: take podDisruptionBudget out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.networkPolicy)",message="with backend External no client comes to a pod here: take networkPolicy out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.monitoring)",message="with backend External the metrics are where the storage is: take monitoring out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.users)",message="S3 has no word for users: with backend External they are made where the storage is. Take users out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.policies)",message="S3 has no word for policies of users: with backend External they are made where the storage is. Take policies out; what anybody may do in a bucket, its access or policy says"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.buckets) || self.buckets.all(b, !has(b.quota))",message="S3 has no word for a quota: with backend External it is set where the storage is. Take quota out of the buckets"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.buckets) || self.buckets.all(b, !has(b.replication))",message="with backend External replication is set where the storage is: take it out of the buckets. Such a storage can be the target of another one"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",message="deletionPolicy is of volumes, and with backend External there are none: take it out. What becomes of a bucket, its own deletionPolicy says"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.adoptVolumes)",message="with backend External there are no volumes to adopt: take adoptVolumes out"
+// +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.restoreFrom)",message="restoreFrom puts objects into servers that run here, and with backend External none do: take it out"
+// +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an object that is made, and immutable: make another one from the other backup"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.adoptVolumes) || size(self.adoptVolumes) == 0",message="restoreFrom and adoptVolumes say both where the data comes from: take one of them out"
 // +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.storageClassName)) == (has(oldSelf.storage) && has(oldSelf.storage.storageClassName)) && (!has(self.storage) || !has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName)",message="storage.storageClassName is immutable"
 type ObjectStorageSpec struct {
 	// backend that stores the objects. Minio: servers of MinIO, which its authors no longer maintain. External: an S3 elsewhere that is only referenced,
@@ -102,6 +107,11 @@ type ObjectStorageSpec struct {
 	// or off only while running is false.
 	// +optional
 	TLS *platformv1.TLS `json:"tls,omitempty"`
+	// trustedCASecretRef names the key, ca.crt when left out, of a Secret in the same namespace that has the authorities, as PEM, which the servers trust at
+	// targets of replication: beside those that everybody knows, and that of their own certificate. To set it or take it out replaces the pods; a change of
+	// the Secret restarts all servers at once.
+	// +optional
+	TrustedCASecretRef *platformv1.AuthorityReference `json:"trustedCASecretRef,omitempty"`
 	// scheduling says where the pods may run. Pods are spread over nodes and zones as far as that goes, also without it. A change replaces the pods.
 	// +optional
 	Scheduling *platformv1.Scheduling `json:"scheduling,omitempty"`
@@ -133,9 +143,15 @@ type ObjectStorageSpec struct {
 	// +kubebuilder:default=Retain
 	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	platformv1.Keeping `json:",inline"`
-	// pluginVersion is the version of the plugin that runs this storage. Immutable but through an Operation of template UpgradeApp. Default 1.0.0.
+	// restoreFrom has the storage begin with the buckets and objects of a Backup of the same namespace, which is waited for. They are put into the servers when
+	// these run; the object is Ready when all are there. Immutable. Users, and how buckets are kept that are listed here, are those of this object; pools and
+	// parity can be others than they were.
 	// +optional
-	// +kubebuilder:default="1.0.0"
+	// +kubebuilder:validation:XValidation:rule="!has(self.target)",message="restoreFrom.target is a point in time, which is reached by an archived log, and a storage of objects has none: leave it out"
+	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
+	// pluginVersion is the version of the plugin that runs this storage. Immutable but through an Operation of template UpgradeApp. Default 1.3.0.
+	// +optional
+	// +kubebuilder:default="1.3.0"
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	PluginVersion string `json:"pluginVersion,omitempty"`
@@ -218,6 +234,12 @@ type ObjectStorageStatus struct {
 	// application names the Application that this object compiles to.
 	// +optional
 	Application string `json:"application,omitempty"`
+	// replications and how far they are, as of when they were last looked at.
+	// +optional
+	// +listType=map
+	// +listMapKey=bucket
+	// +listMapKey=name
+	Replications []ObjectStorageReplicationStatus `json:"replications,omitempty"`
 	// schedules, the one that comes next first.
 	// +optional
 	// +listType=map
@@ -249,6 +271,7 @@ type ObjectStoragePoolStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="quantity(has(self.spec.storage) && has(self.spec.storage.size) ? string(self.spec.storage.size) : '10Gi').compareTo(quantity(has(oldSelf.spec.storage) && has(oldSelf.spec.storage.size) ? string(oldSelf.spec.storage.size) : '10Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason == 'VolumeExpansionUnsupported'))",message="storage.size cannot shrink: a volume can only grow"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 24",message="the name of an ObjectStorage has at most 24 characters"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.buckets) || self.spec.buckets.all(b, !has(b.replication) || b.replication.all(r, !has(r.objectStorageRef) || r.objectStorageRef.name != self.metadata.name || r.bucket != b.name))",message="a bucket cannot be replicated to itself: name another ObjectStorage in objectStorageRef, or another bucket"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of an ObjectStorage cannot hold a dot: it becomes part of the name of a Service"
 type ObjectStorage struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -193,6 +193,7 @@ func TestCreateExternal(t *testing.T) {
 		"volumes to delete":     {`deletionPolicy: Delete`, "deletionPolicy is of volumes"},
 		"volumes to adopt":      {`adoptVolumes: 0b1c`, "no volumes to adopt"},
 		"lock of no versioning": {`buckets: [{name: abc, objectLock: true}]`, "objectLock needs versioning"},
+		"a backup":              {`restoreFrom: {backup: nightly}`, "restoreFrom puts objects into servers that run here"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			name := "e-" + fmt.Sprintf("%x", len(title)) + strings.ToLower(strings.ReplaceAll(title, " ", "-"))
@@ -240,7 +241,7 @@ func TestDefaults(t *testing.T) {
 	}
 	s := got.Spec
 	bucket := s.Buckets[0]
-	if said := fmt.Sprintln(*s.Running, s.DeletionPolicy, s.PluginVersion, bucket.Versioning, bucket.DeletionPolicy); said != "true Retain 1.0.0 Off Retain\n" {
+	if said := fmt.Sprintln(*s.Running, s.DeletionPolicy, s.PluginVersion, bucket.Versioning, bucket.DeletionPolicy); said != "true Retain 1.3.0 Off Retain\n" {
 		t.Errorf("got %q", said)
 	}
 }

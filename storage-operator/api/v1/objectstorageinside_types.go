@@ -8,6 +8,7 @@ import platformv1 "github.com/zeroinfra/platform-core/api/v1"
 // +kubebuilder:validation:XValidation:rule="!has(self.access) || !has(self.policy)",message="access and policy both say what anybody may do: take one of them out"
 // +kubebuilder:validation:XValidation:rule="!has(self.objectLock) || !self.objectLock || has(self.versioning) && self.versioning == 'Enabled'",message="objectLock needs versioning: set versioning to Enabled"
 // +kubebuilder:validation:XValidation:rule="!has(self.retention) || has(self.objectLock) && self.objectLock",message="retention needs objectLock: set it to true, or take retention out"
+// +kubebuilder:validation:XValidation:rule="!has(self.replication) || size(self.replication) == 0 || has(self.versioning) && self.versioning == 'Enabled'",message="replication needs versioning: set versioning to Enabled, or take replication out"
 // +kubebuilder:validation:XValidation:rule="(has(self.objectLock) && self.objectLock) == (has(oldSelf.objectLock) && oldSelf.objectLock)",message="objectLock is decided when the bucket is made: make another bucket and copy the objects"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.versioning) || oldSelf.versioning == 'Off' || has(self.versioning) && self.versioning != 'Off'",message="versioning cannot be off again once it was enabled: set it to Suspended, which keeps the versions that there are"
 type ObjectStorageBucket struct {
@@ -49,6 +50,12 @@ type ObjectStorageBucket struct {
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$`
 	// +kubebuilder:validation:MaxLength=17
 	Quota string `json:"quota,omitempty"`
+	// replication has what is written to the bucket go to buckets elsewhere, one for each rule. Needs versioning Enabled, at both ends.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Replication []ObjectStorageReplication `json:"replication,omitempty"`
 	// deletionPolicy says what becomes of the bucket when it is taken out of the list: Retain leaves it, Delete removes it, once nothing is in it. One
 	// with objectLock is never removed. Default Retain.
 	// +optional

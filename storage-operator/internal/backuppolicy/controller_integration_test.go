@@ -170,6 +170,61 @@ func TestLifeOfAPolicy(t *testing.T) {
 	}
 }
 
+// A Backup whose data the inventory does not find is none, and one again when it does: the policy hears of both.
+func TestPolicyWhoseLastBackupHasNoData(t *testing.T) {
+	namespace := env.Namespace(t)
+	serve(t)
+	app := testkit.BuildApplication(namespace, "a").Domain("database").Build()
+	p := policy(t, "gone", namespace)
+	create(t, store(namespace), app, p)
+	schedules(t, app, "gone")
+	takenUp(t, app, "gone")
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	before := app.DeepCopy()
+	app.Status.Schedules[0].LastTime, app.Status.Schedules[0].LastOperation = &now, "op"
+	if err := env.Client.Status().Patch(t.Context(), app, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	b := &platformv1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "op-backup", Labels: map[string]string{platformv1.ScheduleLabel: "gone"}}, Spec: platformv1.BackupSpec{
+		ApplicationRef: platformv1.ApplicationReference{Name: app.Name}, RepositoryRef: platformv1.RepositoryReference{Name: "store"}, Method: "rdb", Timeout: metav1.Duration{Duration: time.Hour},
+	}}
+	// Nobody but an operator makes one.
+	operators, err := client.New(env.System.Config, client.Options{Scheme: env.Scheme})
+	if err == nil {
+		err = operators.Create(t.Context(), b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := func(status metav1.ConditionStatus, reason, message string) {
+		t.Helper()
+		before := b.DeepCopy()
+		b.Status.Phase, b.Status.CompletionTime, b.Status.Message = platformv1.BackupCompleted, &now, message
+		b.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Status: status, Reason: reason, LastTransitionTime: now}}
+		if err := env.Client.Status().Patch(t.Context(), b, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(name string) {
+		t.Helper()
+		testkit.WaitFor(t, env.Client, p, "the last backup "+name, func() error {
+			if len(p.Status.Sources) != 1 || p.Status.Sources[0].LastBackup != name {
+				return fmt.Errorf("it says %+v", p.Status.Sources)
+			}
+			return nil
+		})
+	}
+	ready(metav1.ConditionTrue, "Ready", "")
+	there("op-backup")
+	testkit.WaitForReady(t, env.Client, p)
+	ready(metav1.ConditionFalse, platformv1.ReasonBackupDataMissing, "put it back, or delete this Backup")
+	says(t, p, storagev1.SourceFailing, `Backup "op-backup" has no data any more: put it back`)
+	there("")
+	ready(metav1.ConditionTrue, "Ready", "")
+	there("op-backup")
+	testkit.WaitForReady(t, env.Client, p)
+}
+
 // What is somebody else's is left alone, and what cannot be is said and touches nothing.
 func TestPoliciesThatCannotBe(t *testing.T) {
 	namespace := env.Namespace(t)

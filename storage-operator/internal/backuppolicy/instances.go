@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -75,7 +76,16 @@ func trimBackup(obj any) (any, error) {
 		kept.Status.Message = b.Status.Message
 	}
 	kept.Status.Verified = b.Status.Verified
+	if missing(b) {
+		kept.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonBackupDataMissing}}
+	}
 	return kept, nil
+}
+
+// missing says whether nothing of a Backup that was whole is in its repository any more, as far as is known.
+func missing(b *platformv1.Backup) bool {
+	ready := meta.FindStatusCondition(b.Status.Conditions, platformv1.ReadyCondition)
+	return b.Status.Phase == platformv1.BackupCompleted && ready != nil && ready.Reason == platformv1.ReasonBackupDataMissing
 }
 
 // applicationChanged passes what makes a difference to policies: most changes of an Application make none.

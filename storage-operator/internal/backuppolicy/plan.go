@@ -116,7 +116,7 @@ func (p *plan) take(f facts, app *platformv1.Application, wanted []platformv1.Sc
 		source.Message = f.refusal
 	case taken >= 0 && !ours:
 		source.Message = fmt.Sprintf("it has a schedule %q of its own: give one of the two another name", wanted[taken].Name)
-	case !kept:
+	case !kept && f.policy.Spec.RepositoryRef.Name != "":
 		source.Message = fmt.Sprintf("there is no BackupRepository %q in namespace %q: create it", f.policy.Spec.RepositoryRef.Name, app.Namespace)
 		if ours {
 			p.edits = append(p.edits, edit{application: app})
@@ -157,19 +157,21 @@ func (p *plan) judge(f facts, app *platformv1.Application, source *storagev1.Bac
 	}
 }
 
-// against says why the last time did not lead to a backup; empty when it did, or still may.
+// against says why the last time did not lead to a backup that is there; empty when it did, or still may.
 func (p *plan) against(f facts, status platformv1.ScheduleStatus, source *storagev1.BackupPolicySource, backups []*platformv1.Backup) string {
-	switch {
-	case status.Message != "":
+	if status.Message != "" {
 		return status.Message
-	case status.LastTime == nil:
-		return ""
 	}
 	i := slices.IndexFunc(backups, func(b *platformv1.Backup) bool { return b.Name == status.LastOperation+backupSuffix })
+	last := newest(backups)
 	switch {
 	case i >= 0 && backups[i].Status.Phase == platformv1.BackupFailed:
 		return cmp.Or(backups[i].Status.Message, "the last backup failed")
-	case i >= 0, source.LastSuccessTime != nil && !source.LastSuccessTime.Time.Before(status.LastTime.Time):
+	case i >= 0 && !backups[i].Ended():
+		return ""
+	case last != nil && missing(last):
+		return fmt.Sprintf("the last Backup %q has no data any more: %s", last.Name, cmp.Or(last.Status.Message, "put it back, or delete that Backup"))
+	case i >= 0, status.LastTime == nil, source.LastSuccessTime != nil && !source.LastSuccessTime.Time.Before(status.LastTime.Time):
 		return ""
 	}
 	if until := status.LastTime.Add(grace); f.now.Before(until) {
@@ -178,17 +180,27 @@ func (p *plan) against(f facts, status platformv1.ScheduleStatus, source *storag
 		}
 		return ""
 	}
-	return fmt.Sprintf("Operation %q has made no Backup: see what it says", status.LastOperation)
+	return fmt.Sprintf("Operation %q has made no Backup, or somebody deleted it: see what it says", status.LastOperation)
 }
 
-// succeeded notes the latest backup that is whole.
+// succeeded notes the latest backup that is whole, and has its data as far as is known.
 func succeeded(source *storagev1.BackupPolicySource, backups []*platformv1.Backup) {
+	there := slices.DeleteFunc(slices.Clone(backups), missing)
+	if last := newest(there); last != nil {
+		source.LastSuccessTime, source.LastBackup = last.Status.CompletionTime, last.Name
+	}
+}
+
+// newest is the Backup that was whole last; nil for none.
+func newest(backups []*platformv1.Backup) *platformv1.Backup {
+	var last *platformv1.Backup
 	for _, b := range backups {
 		at := b.Status.CompletionTime
-		if b.Status.Phase == platformv1.BackupCompleted && at != nil && (source.LastSuccessTime == nil || source.LastSuccessTime.Before(at)) {
-			source.LastSuccessTime, source.LastBackup = at, b.Name
+		if b.Status.Phase == platformv1.BackupCompleted && at != nil && (last == nil || last.Status.CompletionTime.Before(at)) {
+			last = b
 		}
 	}
+	return last
 }
 
 // placedIn says whether an instance has the schedules of a policy, and none of a drill that the policy has no more.
@@ -219,7 +231,10 @@ func schedulesOf(policy *storagev1.BackupPolicy) []platformv1.Schedule {
 // scheduleOf is the schedule of the backups of a policy.
 func scheduleOf(policy *storagev1.BackupPolicy) platformv1.Schedule {
 	spec := policy.Spec.DeepCopy()
-	parameters := platformv1.Parameters{"repository": platformv1.ParameterValue(spec.RepositoryRef.Name)}
+	parameters := platformv1.Parameters{}
+	if spec.RepositoryRef.Name != "" {
+		parameters["repository"] = platformv1.ParameterValue(spec.RepositoryRef.Name)
+	}
 	if spec.Method != "" {
 		parameters["method"] = platformv1.ParameterValue(spec.Method)
 	}

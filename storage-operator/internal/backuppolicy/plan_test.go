@@ -72,6 +72,13 @@ func backup(name string, phase platformv1.BackupPhase, completed time.Duration) 
 		Status: platformv1.BackupStatus{Phase: phase, CompletionTime: at(completed), Message: "no room"}}
 }
 
+// lost is a Backup whose data the inventory did not find.
+func lost(b platformv1.Backup) platformv1.Backup {
+	b.Status.Message = `what was kept in shop/redis-a/x is not in BackupRepository "store" any more: put it back, or delete this Backup`
+	b.Status.Conditions = []metav1.Condition{{Type: platformv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: platformv1.ReasonBackupDataMissing, Message: b.Status.Message, ObservedGeneration: 3}}
+	return b
+}
+
 func TestDecide(t *testing.T) {
 	p := nightly()
 	whole, failed, running := backup("op-backup", platformv1.BackupCompleted, time.Minute), backup("op-backup", platformv1.BackupFailed, time.Minute), backup("op-backup", platformv1.BackupRunning, 0)
@@ -94,6 +101,14 @@ func TestDecide(t *testing.T) {
 		"its plugin cannot":             {p, instance(placed(p), unable), nil, time.Hour, 0, storagev1.SourceUncovered, "does not say how", false},
 		"being backed up":               {p, instance(placed(p)), []platformv1.Backup{earlier, running}, time.Hour, 0, storagev1.SourceCovered, "", true},
 		"it failed":                     {p, instance(placed(p)), []platformv1.Backup{earlier, failed}, time.Hour, 0, storagev1.SourceFailing, "no room", true},
+		"its data is gone":              {p, instance(placed(p)), []platformv1.Backup{lost(whole)}, time.Hour, 0, storagev1.SourceFailing, `Backup "op-backup" has no data any more: what was kept in shop/redis-a/x`, false},
+		"gone, and one before is there": {p, instance(placed(p)), []platformv1.Backup{earlier, lost(whole)}, time.Hour, 0, storagev1.SourceFailing, "put it back, or delete this Backup", true},
+		"that of one before is gone":    {p, instance(placed(p)), []platformv1.Backup{lost(earlier), whole}, time.Hour, 0, storagev1.SourceCovered, "", true},
+		"gone, and it is made anew":     {p, instance(placed(p)), []platformv1.Backup{lost(earlier), running}, time.Hour, 0, storagev1.SourceCovered, "", false},
+		"gone, and the next one failed": {p, instance(placed(p)), []platformv1.Backup{lost(earlier), failed}, time.Hour, 0, storagev1.SourceFailing, "no room", false},
+		"gone before it ever ran":       {p, instance(placed(p), unrun), []platformv1.Backup{lost(earlier)}, time.Hour, 0, storagev1.SourceFailing, `Backup "earlier-backup" has no data`, false},
+		"gone, and it is about to be":   {p, instance(placed(p)), []platformv1.Backup{lost(earlier)}, time.Minute, 0, storagev1.SourceFailing, "put it back", false},
+		"it was deleted":                {p, instance(placed(p)), nil, time.Hour, 0, storagev1.SourceFailing, "or somebody deleted it", false},
 		"the Operation has begun":       {p, instance(placed(p)), nil, time.Minute, 0, storagev1.SourceCovered, "", false},
 		"the Operation made none":       {p, instance(placed(p)), []platformv1.Backup{earlier}, grace, 0, storagev1.SourceFailing, `Operation "op" has made no Backup`, true},
 		"a time was passed over":        {p, instance(placed(p), passed), []platformv1.Backup{whole}, time.Hour, 0, storagev1.SourceFailing, "passed over", true},
@@ -132,6 +147,34 @@ func TestDecide(t *testing.T) {
 				t.Errorf("it looks again at %s", got.next)
 			}
 		})
+	}
+}
+
+// The cache keeps no more of the conditions than that the data is gone, and a change of that wakes the policy.
+func TestWhatIsKeptOfABackup(t *testing.T) {
+	trim := func(b platformv1.Backup) *platformv1.Backup {
+		b.Status.Conditions = append(b.Status.Conditions, metav1.Condition{Type: "Stalled", Status: metav1.ConditionTrue})
+		kept, err := trimBackup(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept.(*platformv1.Backup)
+	}
+	b := backup("op-backup", platformv1.BackupCompleted, 0)
+	there := trim(b)
+	b.ResourceVersion = "2"
+	gone := trim(lost(b))
+	if missing(there) || len(there.Status.Conditions) != 0 {
+		t.Errorf("of one that is whole it keeps %+v", there.Status.Conditions)
+	}
+	if !missing(gone) || len(gone.Status.Conditions) != 1 || gone.Status.Conditions[0].Message != "" || !strings.Contains(gone.Status.Message, "put it back") {
+		t.Errorf("of one without data it keeps %+v", gone.Status)
+	}
+	if !differ(there, gone) || !differ(gone, there) {
+		t.Error("that its data is gone, or there again, wakes nobody")
+	}
+	if failed := trim(lost(backup("op-backup", platformv1.BackupFailed, 0))); missing(failed) {
+		t.Error("one that failed is taken for one without data")
 	}
 }
 

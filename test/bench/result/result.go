@@ -6,6 +6,7 @@ package result
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -117,13 +118,12 @@ type Poisoned struct {
 	Without []float64 `json:"without"`
 }
 
-// Ratio of the times beside the others and without them.
+// Ratio of the time beside the others and the longer one without them: by as much as those two differ nobody delays anybody. NaN without figures.
 func (p Poisoned) Ratio() float64 {
-	sum := 0.0
-	for _, seconds := range p.Without {
-		sum += seconds
+	if len(p.Without) == 0 {
+		return math.NaN()
 	}
-	return p.Beside / (sum / float64(len(p.Without)))
+	return p.Beside / slices.Max(p.Without)
 }
 
 // Percentiles returns when 0, 1, … 100 percent were ready, of times in order.

@@ -37,7 +37,7 @@ func sample() Run {
 		Annotation:   Phase{Seconds: 1, Requests: map[string]*audit.Tally{Bench: tally(10)}},
 		Restart:      Phase{Seconds: 30, CPUSeconds: 0.5, Requests: map[string]*audit.Tally{Operator: {Reads: 12, Verbs: map[string]int{"list": 12}}}},
 		Memory:       Memory{Empty: 40, Rest: 42.5, Peak: 300, Restarted: 41, RestartedPeak: 50},
-		Poisoned:     Poisoned{Healthy: 10, Beside: 12, Without: []float64{9, 11}},
+		Poisoned:     Poisoned{Healthy: 10, Beside: 12, Without: []float64{9, 10}},
 	}
 }
 
@@ -69,7 +69,7 @@ func TestEachBudgetCanBeMissed(t *testing.T) {
 		"until caught up": func(r *Run) { r.Restart.Seconds = 30.1 },
 		"restarted: API":  func(r *Run) { r.Restart.Requests[Operator].Writes = 1 },
 		"pods touched":    func(r *Run) { r.PodsTouched = 1 },
-		"cannot be made":  func(r *Run) { r.Poisoned.Without[0] = 8.9 },
+		"cannot be made":  func(r *Run) { r.Poisoned.Without[1] = 9.9 },
 	}
 	for what, spoil := range breaks {
 		run := sample()

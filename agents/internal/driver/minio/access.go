@@ -145,6 +145,19 @@ func wordsOf(value any) []string {
 	return words
 }
 
+// misspelt is a key of an object that is one of these words but for its case, and would pass for it; empty for none.
+func misspelt(object map[string]any, words ...string) string {
+	for key := range object {
+		if slices.Contains(words, key) {
+			continue
+		}
+		if slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, key) }) {
+			return key
+		}
+	}
+	return ""
+}
+
 // s3Only refuses a policy that allows more than S3: with MinIO's own actions a user would be past the engine.
 func s3Only(document string) error {
 	var policy map[string]any
@@ -155,7 +168,13 @@ func s3Only(document string) error {
 	if len(statements) == 0 {
 		return problemf("parameter %q has no Statement: it would allow nothing", parameterDocument)
 	}
+	if key := misspelt(policy, "Version", "Id", "ID", "Statement"); key != "" {
+		return problemf("parameter %q has %q: MinIO takes words in any case, and they have to be spelled as S3 has them", parameterDocument, key)
+	}
 	for _, statement := range statements {
+		if key := misspelt(statement, "Sid", "Effect", "Principal", "Action", "NotAction", "Resource", "NotResource", "Condition"); key != "" {
+			return problemf("parameter %q has %q in a statement: MinIO takes words in any case, and they have to be spelled as S3 has them", parameterDocument, key)
+		}
 		if statement["NotAction"] != nil {
 			return problemf("parameter %q has NotAction: say in Action what is allowed, each beginning with s3:", parameterDocument)
 		}

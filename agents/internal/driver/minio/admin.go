@@ -43,35 +43,41 @@ func (e adminError) Error() string { return e.Message }
 
 // call makes one request. What it gives is read into answer, unless that is nil.
 func (a *admin) call(ctx context.Context, method, name string, query url.Values, body []byte, answer any) error {
-	request, err := http.NewRequestWithContext(ctx, method, a.base+adminPath+name+"?"+query.Encode(), bytes.NewReader(body))
-	if err != nil {
+	data, err := a.ask(ctx, method, name, query, body)
+	if err != nil || answer == nil {
 		return err
-	}
-	sum := sha256.Sum256(body)
-	request.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
-	response, err := a.client.Do(signer.SignV4(*request, a.username, a.password, "", region))
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNoContent {
-		refused := adminError{}
-		if json.Unmarshal(data, &refused) != nil || refused.Code == "" {
-			return fmt.Errorf("MinIO answers %s with the status %d", name, response.StatusCode)
-		}
-		return refused
-	}
-	if answer == nil {
-		return nil
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
 		return fmt.Errorf("cannot read what MinIO answers to %s: %w", name, err)
 	}
 	return nil
+}
+
+// ask makes one request, and returns what it gives.
+func (a *admin) ask(ctx context.Context, method, name string, query url.Values, body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, a.base+adminPath+name+"?"+query.Encode(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(body)
+	request.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
+	response, err := a.client.Do(signer.SignV4(*request, a.username, a.password, "", region))
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNoContent {
+		refused := adminError{}
+		if json.Unmarshal(data, &refused) != nil || refused.Code == "" {
+			return nil, fmt.Errorf("MinIO answers %s with the status %d", name, response.StatusCode)
+		}
+		return nil, refused
+	}
+	return data, nil
 }
 
 // userInfo is what MinIO tells of a user.

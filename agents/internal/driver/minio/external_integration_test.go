@@ -42,11 +42,11 @@ func (e elsewhere) external() minio.External {
 func externalMinIO(t *testing.T) (elsewhere, *storage) {
 	t.Helper()
 	s := newStorage(t)
-	ca, err := os.ReadFile(filepath.Join(s.dir, "ca.crt"))
+	ca, err := os.ReadFile(filepath.Join(s.Dir, "ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := elsewhere{endpoint: "https://" + s.address, region: "us-east-1", account: root, key: rootKey, ca: ca}
+	at := elsewhere{endpoint: "https://" + s.Address, region: "us-east-1", account: root, key: rootKey, ca: ca}
 	s.Driver = minio.NewExternal(at.external())
 	return at, s
 }
@@ -109,7 +109,7 @@ func TestBucketsThatTheAccountMayNotRead(t *testing.T) {
 	for _, name := range []string{"mine", "theirs"} {
 		s.done(minio.KindBucket, name, "", driver.Create, s3Bucket())
 	}
-	own := minio.New(minio.Options{Address: s.address, CAFile: filepath.Join(s.dir, "ca.crt"), Username: root, Password: func() (string, error) { return rootKey, nil }})
+	own := minio.New(minio.Options{Address: s.Address, CAFile: filepath.Join(s.Dir, "ca.crt"), Username: root, Password: func() (string, error) { return rootKey, nil }})
 	for kind, change := range map[string]driver.Change{
 		minio.KindPolicy: {Query: driver.Query{Name: "mine"}, Intent: driver.Create, Parameters: map[string]string{
 			"document": `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["s3:*"],"Resource":["arn:aws:s3:::mine","arn:aws:s3:::mine/*"]}]}`}},
@@ -168,11 +168,11 @@ func TestBucketsOfAStorageThatKnowsLess(t *testing.T) {
 // TestAnExternalStorageIsChecked: what is wrong is told, each in words that are the same at every attempt.
 func TestAnExternalStorageIsChecked(t *testing.T) {
 	_, s := externalMinIO(t)
-	ca, err := os.ReadFile(filepath.Join(s.dir, "ca.crt"))
+	ca, err := os.ReadFile(filepath.Join(s.Dir, "ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := elsewhere{endpoint: "https://" + s.address, region: "us-east-1", account: root, key: rootKey, ca: ca}
+	good := elsewhere{endpoint: "https://" + s.Address, region: "us-east-1", account: root, key: rootKey, ca: ca}
 	versity := teststorage.New(t)
 	gateway := elsewhere{endpoint: versity.Endpoint(), region: teststorage.Region, account: teststorage.Account, key: teststorage.SecretKey, ca: versity.CA.PEM()}
 	other := testpki.New(t)
@@ -195,8 +195,8 @@ func TestAnExternalStorageIsChecked(t *testing.T) {
 		"nobody there":          {at: with(good, func(e *elsewhere) { e.endpoint = "https://127.0.0.1:1" }), want: "cannot be reached"},
 		"another authority":     {at: with(good, func(e *elsewhere) { e.ca = other.PEM() }), want: "certificate"},
 		"no authority":          {at: with(good, func(e *elsewhere) { e.ca = []byte("none") }), want: "no certificate in PEM"},
-		"plain HTTP":            {at: with(good, func(e *elsewhere) { e.endpoint = "http://" + s.address }), want: "http://"},
-		"no URL of a host only": {at: with(good, func(e *elsewhere) { e.endpoint = "https://" + s.address + "/path" }), want: "is no URL such as"},
+		"plain HTTP":            {at: with(good, func(e *elsewhere) { e.endpoint = "http://" + s.Address }), want: "http://"},
+		"no URL of a host only": {at: with(good, func(e *elsewhere) { e.endpoint = "https://" + s.Address + "/path" }), want: "is no URL such as"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		err := c.at.external().Check(ctx)

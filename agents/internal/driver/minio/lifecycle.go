@@ -73,7 +73,7 @@ func textOf(configuration *lifecycle.Configuration) string {
 	var rules []rule
 	for _, there := range configuration.Rules {
 		r := rule{ID: there.ID, Prefix: there.RuleFilter.Prefix, ExpireDays: int(there.Expiration.Days), NoncurrentDays: int(there.NoncurrentVersionExpiration.NoncurrentDays)}
-		r.Foreign = !sameRule(there, s3Rule(r))
+		r.Foreign = !same(there, s3Rule(r))
 		rules = append(rules, r)
 	}
 	if len(rules) == 0 {
@@ -83,8 +83,8 @@ func textOf(configuration *lifecycle.Configuration) string {
 	return encoded(rules)
 }
 
-// sameRule says whether two rules say the same.
-func sameRule(a, b lifecycle.Rule) bool {
+// same says whether two rules say the same.
+func same[R any](a, b R) bool {
 	first, err := json.Marshal(a)
 	second, other := json.Marshal(b)
 	return err == nil && other == nil && bytes.Equal(first, second)

@@ -3,7 +3,7 @@
 // Package minio is the driver for MinIO, of which it keeps buckets, policies and users, and for any other S3 that is not in the pod, of which it keeps
 // buckets.
 //
-// What S3 has a word for it says in S3, all else (users, policies, quotas) in MinIO's own API for administrators. It logs in as root over
+// What S3 has a word for it says in S3, all else (users, policies, quotas, targets of replication) in MinIO's own API for administrators. It logs in as root over
 // loopback. An object is changed by several calls, since neither has transactions: what can be refused before the first of them is, and what
 // the server refuses later is seen when the object is read back.
 package minio
@@ -29,7 +29,9 @@ import (
 const (
 	KindBucket = "bucket"
 	KindPolicy = "policy"
-	KindUser   = "user"
+	// KindReplication is a rule by which a bucket goes to another one, and its target.
+	KindReplication = "replication"
+	KindUser        = "user"
 )
 
 const (
@@ -48,6 +50,8 @@ type Options struct {
 	// Username and Password of root. The password is asked for at each call, since it can change.
 	Username string
 	Password func() (string, error)
+	// TargetCA are the authorities, as PEM, that the servers trust at targets beside those of the system and their own; it may be nil.
+	TargetCA func() (string, error)
 }
 
 // Driver is a driver.Driver for one storage. It keeps no connection: a call makes its own, with the password of that moment.
@@ -61,7 +65,8 @@ type Driver struct {
 // New returns a driver for a MinIO in the pod.
 func New(options Options) *Driver {
 	return &Driver{called: "MinIO", open: func() (*session, error) { return open(options) },
-		keepers: map[string]keeper{KindBucket: buckets{beyondS3: []aspect{{parameterQuota, readQuota, writeQuota}}}, KindPolicy: policies{}, KindUser: users{}}}
+		keepers: map[string]keeper{KindBucket: buckets{beyondS3: []aspect{{parameterQuota, readQuota, writeQuota}}}, KindPolicy: policies{},
+			KindReplication: replications{}, KindUser: users{}}}
 }
 
 // keeper observes and changes one kind of objects.

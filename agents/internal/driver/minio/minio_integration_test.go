@@ -6,79 +6,51 @@ package minio_test
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	miniogo "github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/minio"
+	"github.com/zeroinfra/agents/internal/testminio"
 	"github.com/zeroinfra/agents/internal/testpki"
 	"github.com/zeroinfra/agents/internal/testpod"
 )
 
 const (
-	root    = "zeroinfra"
-	rootKey = "not-a-secret-at-all"
+	root    = testminio.Root
+	rootKey = testminio.RootKey
 )
 
-// storage is a real MinIO on loopback that speaks TLS.
+// storage is a real MinIO on loopback that speaks TLS, and a driver of it.
 type storage struct {
 	*testing.T
 	*minio.Driver
-	address string
-	roots   *x509.CertPool
-	cmd     *exec.Cmd
-	dir     string
+	*testminio.Server
 }
 
 func newStorage(t *testing.T) *storage {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &storage{T: t, address: listener.Addr().String(), roots: x509.NewCertPool(), dir: t.TempDir()}
-	listener.Close()
-	ca := testpki.New(t)
-	certificate, key := ca.Issue(t, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	files := map[string][]byte{"ca.crt": ca.PEM(), "certs/public.crt": certificate, "certs/private.key": key}
-	if err := os.Mkdir(filepath.Join(s.dir, "certs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.roots.AppendCertsFromPEM(ca.PEM())
-	s.Driver = minio.New(minio.Options{Address: s.address, CAFile: filepath.Join(s.dir, "ca.crt"), Username: root, Password: func() (string, error) { return rootKey, nil }})
+	return newStorageBy(t, testpki.New(t))
+}
+
+// newStorageBy has the storage know the authority, and have its certificate from it.
+func newStorageBy(t *testing.T, ca *testpki.Authority) *storage {
+	t.Helper()
+	s := &storage{T: t, Server: testminio.New(t, ca)}
+	s.Driver = minio.New(minio.Options{Address: s.Address, CAFile: filepath.Join(s.Dir, "ca.crt"), Username: root, Password: func() (string, error) { return rootKey, nil }})
 	s.start()
 	return s
 }
 
+// start starts it, and waits until it answers.
 func (s *storage) start() {
 	s.Helper()
-	program, err := exec.LookPath("minio")
-	if err != nil {
-		s.Fatal("there is no minio: run make tool-minio, and have bin in PATH")
-	}
-	s.cmd = exec.Command(program, "server", "--quiet", "--address", s.address, "--certs-dir", filepath.Join(s.dir, "certs"), filepath.Join(s.dir, "data"))
-	s.cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+root, "MINIO_ROOT_PASSWORD="+rootKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(s.kill)
+	s.Start()
 	testpod.Eventually(s.T, func() error {
 		_, err := s.Observe(s.Context(), minio.KindBucket, []driver.Query{{Name: "none"}})
 		if err == nil {
@@ -88,27 +60,8 @@ func (s *storage) start() {
 	})
 }
 
-func (s *storage) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
-
 // as is a client of somebody; of nobody with an empty name.
-func (s *storage) as(user, key string) *miniogo.Client {
-	s.Helper()
-	transport, err := miniogo.DefaultTransport(true)
-	if err != nil {
-		s.Fatal(err)
-	}
-	transport.TLSClientConfig.RootCAs = s.roots
-	client, err := miniogo.New(s.address, &miniogo.Options{
-		Creds: credentials.NewStaticV4(user, key, ""), Secure: true, Region: "us-east-1", Transport: transport, MaxRetries: 1,
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return client
-}
+func (s *storage) as(user, key string) *miniogo.Client { return s.Client(user, key) }
 
 func (s *storage) put(client *miniogo.Client, bucket, name, text string) error {
 	_, err := client.PutObject(s.Context(), bucket, name, strings.NewReader(text), int64(len(text)), miniogo.PutObjectOptions{})
@@ -183,8 +136,8 @@ func TestBucketsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := func() int {
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots}}}
-		answer, err := client.Get("https://" + s.address + "/first/a")
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.Roots}}}
+		answer, err := client.Get("https://" + s.Address + "/first/a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +172,7 @@ func TestBucketsAreKept(t *testing.T) {
 	}
 
 	t.Log("after a restart everything is there")
-	s.kill()
+	s.Kill()
 	s.start()
 	s.has(minio.KindBucket, "first", "", map[string]string{"versioning": "enabled"})
 }
@@ -346,7 +299,7 @@ func TestStorageUsersMayWhatTheirPoliciesSay(t *testing.T) {
 
 func TestStorageThatIsAwayIsNoRefusal(t *testing.T) {
 	s := newStorage(t)
-	s.kill()
+	s.Kill()
 	if _, err := s.Observe(t.Context(), minio.KindBucket, []driver.Query{{Name: "a"}}); err == nil {
 		t.Error("nobody answers, and it has no buckets")
 	}

@@ -45,12 +45,15 @@ func TestAccessIsSaidInOneWord(t *testing.T) {
 
 func TestPoliciesOfAdministratorsAreRefused(t *testing.T) {
 	for document, want := range map[string]string{
-		`{"Statement":{"Effect":"Allow","Action":"s3:*"}}`:                                   "",
-		`{"Statement":[{"Effect":"Deny","Action":["s3:PutObject"]}]}`:                        "",
-		`{"Statement":[{"Effect":"Allow","Action":["s3:GetObject","admin:ServerInfo"]}]}`:    `the action "admin:ServerInfo"`,
-		`{"Statement":[{"Effect":"Allow","Action":"*"}]}`:                                    `the action "*"`,
-		`{"Statement":[{"Effect":"Allow","NotAction":["s3:PutObject"]}]}`:                    "has NotAction",
-		`{"Statement":[{"Effect":"Allow","Action":"s3:*"},{"Effect":"Allow","Action":"a"}]}`: `the action "a"`,
+		`{"Statement":{"Effect":"Allow","Action":"s3:*"}}`:                                                           "",
+		`{"Statement":[{"Effect":"Deny","Action":["s3:PutObject"]}]}`:                                                "",
+		`{"Statement":[{"Effect":"Allow","Action":["s3:GetObject","admin:ServerInfo"]}]}`:                            `the action "admin:ServerInfo"`,
+		`{"Statement":[{"Effect":"Allow","action":["admin:*"]}]}`:                                                    `has "action" in a statement`,
+		`{"Statement":[{"Effect":"Allow","Action":["s3:*"],"ACTION":["admin:*"]}]}`:                                  `has "ACTION" in a statement`,
+		`{"statement":[{"Effect":"Allow","Action":["admin:*"]}],"Statement":[{"Effect":"Allow","Action":["s3:*"]}]}`: `has "statement"`,
+		`{"Statement":[{"Effect":"Allow","Action":"*"}]}`:                                                            `the action "*"`,
+		`{"Statement":[{"Effect":"Allow","NotAction":["s3:PutObject"]}]}`:                                            "has NotAction",
+		`{"Statement":[{"Effect":"Allow","Action":"s3:*"},{"Effect":"Allow","Action":"a"}]}`:                         `the action "a"`,
 		`{}`: "has no Statement",
 		`[]`: "is no policy as JSON",
 	} {

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,6 +75,8 @@ func (k grants) statements(_ *session, change driver.Change, there *driver.State
 	switch {
 	case !ok || slices.Contains(parts, ""):
 		return nil, fmt.Errorf("%q is no name of a grant: it must be <role>/<database>, <role>/<database>/<schema> or <role>/<database>/<schema>/<table>", change.Name)
+	case parts[0] == "public":
+		return nil, errors.New(`PostgreSQL takes the role "public" for everybody: grant to a role, and that to whom you mean`)
 	case strings.HasPrefix(parts[0], "pg_"):
 		return nil, fmt.Errorf("the role %q is PostgreSQL's own: it is granted nothing", parts[0])
 	case len(parts) >= partsOfSchema && (strings.HasPrefix(parts[2], "pg_") || parts[2] == "information_schema"):

@@ -100,6 +100,11 @@ func TestRoleIsWhatItsParametersSay(t *testing.T) {
 	if state.Password != driver.OtherPassword || state.Parameters["member-of"] != "" || state.Parameters["attributes"] != "" || state.Parameters["connection-limit"] != "-1" || state.Parameters["valid-until"] != "" {
 		t.Errorf("got %+v", state)
 	}
+	// Nobody asks for a password any more, and for something else: whoever logs in goes on to.
+	s.must(postgres.KindRole, wanted(driver.Update, query.Name, "login", "yes", "connection-limit", "7"))
+	if said := s.As(query.Name, "secret2", "postgres", "SELECT current_user"); said != query.Name {
+		t.Errorf("it logs in as %q", said)
+	}
 	for _, secret := range []string{"secret1", "secret2"} {
 		if strings.Contains(s.Said(), secret) {
 			t.Errorf("the log has %s", secret)
@@ -149,7 +154,7 @@ func TestDatabasesExtensionsAndGrants(t *testing.T) {
 	s.must(postgres.KindDatabase, wanted(driver.Update, "shop", "owner", "app"))
 
 	s.must(postgres.KindExtension, wanted(driver.Create, "shop/hstore", "version", "1.7"))
-	if got := fmt.Sprint(s.observe(postgres.KindExtension, named("shop/hstore"), named("shop/citext"), named("none/hstore"))); got != "map[shop/hstore:{shop/hstore map[schema:public version:1.7] Same}]" {
+	if got := fmt.Sprint(s.observe(postgres.KindExtension, named("shop/hstore"), named("shop/citext"), named("none/hstore"))); got != "map[shop/hstore:{shop/hstore map[schema:public version:1.7] map[] Same}]" {
 		t.Errorf("got %s", got)
 	}
 	s.must(postgres.KindExtension, wanted(driver.Update, "shop/hstore", "version", "1.8"))
@@ -166,7 +171,7 @@ func TestDatabasesExtensionsAndGrants(t *testing.T) {
 	s.must(postgres.KindGrant, grants...)
 	all := []driver.Query{named("reader/shop"), named("reader/shop/public"), named("reader/shop/public/goods"), named("reader/shop/public/bads")}
 	before := fmt.Sprint(s.observe(postgres.KindGrant, all...))
-	if want := "map[reader/shop:{reader/shop map[privileges:CONNECT] Same} reader/shop/public:{reader/shop/public map[privileges:USAGE] Same} reader/shop/public/goods:{reader/shop/public/goods map[privileges:INSERT SELECT] Same}]"; before != want {
+	if want := "map[reader/shop:{reader/shop map[privileges:CONNECT] map[] Same} reader/shop/public:{reader/shop/public map[privileges:USAGE] map[] Same} reader/shop/public/goods:{reader/shop/public/goods map[privileges:INSERT SELECT] map[] Same}]"; before != want {
 		t.Errorf("got %s, want %s", before, want)
 	}
 	if said := s.As("reader", "secret", "shop", "SELECT id FROM goods"); said != "1" {
@@ -218,6 +223,7 @@ func TestRefusalsAreOfOneObject(t *testing.T) {
 			"objects depend on it": wanted(driver.Delete, "shop/hstore"),
 		},
 		postgres.KindGrant: {
+			"for everybody":         wanted(create, "public/shop", "privileges", "CONNECT"),
 			"is no name of a grant": wanted(create, "there", "privileges", "CONNECT"), "nothing of it is granted": wanted(create, "there/shop/pg_catalog/pg_authid", "privileges", "SELECT"),
 			"is empty": wanted(create, "there/shop"), "on a schema there is CREATE, USAGE": wanted(create, "there/shop/public", "privileges", "SELECT"),
 			`relation "public.none" does not exist`: wanted(create, "there/shop/public/none", "privileges", "SELECT"), "PostgreSQL's own": wanted(create, "pg_monitor/shop", "privileges", "CREATE"),

@@ -206,10 +206,10 @@ func (k roles) options(s *session, change driver.Change) (string, error) {
 	return options + " VALID UNTIL " + quoted + password, err
 }
 
-// passwordClause has the verifier: it is of an alphabet without quotes.
+// passwordClause has the verifier: it is of an alphabet without quotes. Where no password is asked for, that of the role is nobody's matter here: a new one has none.
 func passwordClause(password string) (string, error) {
 	if password == "" {
-		return " PASSWORD NULL", nil
+		return "", nil
 	}
 	if err := checkPassword(password); err != nil {
 		return "", err

@@ -185,10 +185,12 @@ func TestNobodyReachesPastTheEngine(t *testing.T) {
 	s := newServer(t)
 	kill := s.start()
 	query := driver.Query{Name: "alice", Password: "secret"}
-	for _, commands := range []string{"+@all", "+@admin +@dangerous", "+acl +config +replicaof +slaveof +failover +module +debug +shutdown +save +bgsave +bgrewriteaof +sync +psync +replconf", "+acl|setuser +config|set +config|get +module|load"} {
+	for _, commands := range []string{"+@all", "+@admin +@dangerous", "+acl +config +replicaof +slaveof +failover +module +debug +shutdown +save +bgsave +bgrewriteaof +sync +psync +replconf +cluster", "+acl|setuser +config|set +config|get +module|load +cluster|reset +cluster|setslot"} {
 		s.change(user("alice", "secret", driver.Update, map[string]string{"enabled": "yes", "keys": "~*", "commands": commands}))
 		for _, command := range []string{"ACL SETUSER alice nopass", "ACL WHOAMI", "CONFIG GET requirepass", "CONFIG SET maxmemory 1", "REPLICAOF no one", "SLAVEOF no one", "FAILOVER ABORT",
-			"MODULE LIST", "MODULE LOAD /x", "DEBUG SLEEP 0", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE", "SYNC", "PSYNC ? -1", "REPLCONF ACK 1"} {
+			"MODULE LIST", "MODULE LOAD /x", "DEBUG SLEEP 0", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE", "SYNC", "PSYNC ? -1", "REPLCONF ACK 1",
+			"CLUSTER RESET HARD", "CLUSTER REPLICATE x", "CLUSTER FAILOVER TAKEOVER", "CLUSTER FORGET x", "CLUSTER MEET 10.0.0.1 6379", "CLUSTER SETSLOT 1 STABLE", "CLUSTER ADDSLOTS 1",
+			"CLUSTER ADDSLOTSRANGE 1 2", "CLUSTER DELSLOTS 1", "CLUSTER DELSLOTSRANGE 1 2", "CLUSTER FLUSHSLOTS", "CLUSTER BUMPEPOCH", "CLUSTER SET-CONFIG-EPOCH 1", "CLUSTER SAVECONFIG"} {
 			said := s.cli("default", "hunter2", append([]string{"ACL", "DRYRUN", "alice"}, strings.Fields(command)...)...)
 			if !strings.Contains(said, "has no permissions to run") {
 				t.Errorf("with %s, %s says %q", commands, command, said)
@@ -204,6 +206,50 @@ func TestNobodyReachesPastTheEngine(t *testing.T) {
 	s.start()
 	if said := s.cli("alice", "secret", "CONFIG", "GET", "requirepass"); !strings.Contains(said, "NOPERM") {
 		t.Errorf("after a restart: %s", said)
+	}
+}
+
+// Clients of a cluster ask it where slots are, and read from replicas.
+func TestClientsOfAClusterMayAskIt(t *testing.T) {
+	s := newServer(t)
+	s.start()
+	for _, commands := range []string{"+@all", "+@read +@write +cluster +readonly +readwrite +asking"} {
+		s.change(user("alice", "secret", driver.Update, map[string]string{"enabled": "yes", "keys": "~*", "commands": commands}))
+		for _, command := range []string{"CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "CLUSTER INFO", "CLUSTER KEYSLOT a", "CLUSTER MYID", "CLUSTER COUNTKEYSINSLOT 1", "CLUSTER GETKEYSINSLOT 1 1",
+			"CLUSTER REPLICAS x", "CLUSTER LINKS", "READONLY", "READWRITE", "ASKING"} {
+			if said := s.cli("default", "hunter2", append([]string{"ACL", "DRYRUN", "alice"}, strings.Fields(command)...)...); said != "OK" {
+				t.Errorf("with %s, %s says %q", commands, command, said)
+			}
+		}
+	}
+}
+
+// Users that an earlier version made may do more than they should: that is told, so that they are made anew, and the file does not give it to them again.
+func TestUsersOfAnEarlierVersionAreMadeAnew(t *testing.T) {
+	s := newServer(t)
+	kill := s.start()
+	s.change(user("alice", "secret", driver.Create, map[string]string{"enabled": "yes", "keys": "~*", "commands": "+@all"}))
+	data, err := os.ReadFile(s.users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier, _, found := strings.Cut(string(data), " -cluster|")
+	if !found {
+		t.Fatalf("the file says %q", data)
+	}
+	if err := os.WriteFile(s.users, []byte(earlier+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	s.start()
+	reset := func() string { return s.cli("default", "hunter2", "ACL", "DRYRUN", "alice", "CLUSTER", "RESET") }
+	query := driver.Query{Name: "alice", Password: "secret"}
+	if said, got := reset(), s.observe(query)["alice"]; said != "OK" || !strings.Contains(got.Parameters["commands"], "not kept") {
+		t.Errorf("it says %q and reads back as %+v", said, got)
+	}
+	s.change(user("alice", "secret", driver.Update, map[string]string{"enabled": "yes", "keys": "~*", "commands": "+@all"}))
+	if said, got := reset(), s.observe(query)["alice"]; said == "OK" || strings.Contains(got.Parameters["commands"], "not kept") {
+		t.Errorf("it says %q and reads back as %+v", said, got)
 	}
 }
 

@@ -35,11 +35,14 @@ const (
 const nothing = "-@all"
 
 // denied is what no user may run, whatever its commands say: with these it would be past the engine, which sets the users, the configuration,
-// who copies from whom, and when there is a snapshot. Who passes for a replica reads every key, whatever its patterns say, and what it
-// acknowledges counts for WAIT.
+// who copies from whom, who is in a cluster and owns which slots, and when there is a snapshot. Who passes for a replica reads every key,
+// whatever its patterns say, and what it acknowledges counts for WAIT. What clients of a cluster ask it, such as CLUSTER SLOTS, is not here.
 var denied = []string{
 	"-acl", "-config", "-replicaof", "-slaveof", "-failover", "-module", "-debug", "-shutdown", "-bgrewriteaof", "-save", "-bgsave",
 	"-sync", "-psync", "-replconf",
+	"-cluster|reset", "-cluster|replicate", "-cluster|failover", "-cluster|forget", "-cluster|meet", "-cluster|setslot", "-cluster|addslots",
+	"-cluster|addslotsrange", "-cluster|delslots", "-cluster|delslotsrange", "-cluster|flushslots", "-cluster|bumpepoch",
+	"-cluster|set-config-epoch", "-cluster|saveconfig",
 }
 
 // notKept stands among the commands of a user whom a restarted Redis would not have as it is.

@@ -18,8 +18,16 @@ const (
 	archiveCACredential = "archive-ca"
 )
 
+// archiveIn is the BackupRepository that has the archive; nil where it is said otherwise where that is.
+func archiveIn(a *databasev1.PostgreSQLArchive) *platformv1.Archive {
+	if a == nil || a.RepositoryRef == nil {
+		return nil
+	}
+	return &platformv1.Archive{RepositoryRef: *a.RepositoryRef}
+}
+
 func archiveCredentials(a *databasev1.PostgreSQLArchive) []platformv1.Credential {
-	if a == nil {
+	if a == nil || a.RepositoryRef != nil {
 		return nil
 	}
 	list := []platformv1.Credential{{Name: archiveCredential, PasswordFrom: a.SecretKeyFrom}}
@@ -33,9 +41,10 @@ func archiveParameters(a *databasev1.PostgreSQLArchive) platformv1.Parameters {
 	if a == nil {
 		return nil
 	}
-	out := platformv1.Parameters{
-		"archive.endpoint": platformv1.ParameterValue(a.Endpoint), "archive.bucket": platformv1.ParameterValue(a.Bucket),
-		"archive.accessKey": platformv1.ParameterValue(a.AccessKey), "archive.addressing": inWords(cmp.Or(a.Addressing, databasev1.ArchiveAddressingAuto)),
+	out := platformv1.Parameters{}
+	if a.RepositoryRef == nil {
+		out["archive.endpoint"], out["archive.bucket"] = platformv1.ParameterValue(a.Endpoint), platformv1.ParameterValue(a.Bucket)
+		out["archive.accessKey"], out["archive.addressing"] = platformv1.ParameterValue(a.AccessKey), inWords(cmp.Or(a.Addressing, databasev1.ArchiveAddressingAuto))
 	}
 	if a.Prefix != "" {
 		out["archive.prefix"] = platformv1.ParameterValue(a.Prefix)

@@ -18,7 +18,7 @@ import (
 // What the plugin postgresql calls things.
 const (
 	plugin        = "postgresql"
-	pluginVersion = "1.2.0"
+	pluginVersion = "1.3.0"
 	topology      = "replication"
 	component     = "postgresql"
 	pooler        = "pooler"
@@ -62,6 +62,7 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*platformv1.Application, error) {
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 			Keeping:        spec.Keeping,
 			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
+			Archive:        archiveIn(spec.Archive),
 		},
 	}, nil
 }

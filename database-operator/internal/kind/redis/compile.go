@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"maps"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 
@@ -56,7 +58,7 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 				Monitoring:          spec.Monitoring.DeepCopy(),
 			}}, sentinelComponents(spec)...),
 			Credentials:    redisparts.Credentials(spec.Auth),
-			Failover:       kindparts.Failover(spec.Failover),
+			Failover:       failover(spec),
 			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
 			TLS:            spec.TLS.DeepCopy(),
 			Maintenance:    spec.Maintenance.DeepCopy(),
@@ -78,6 +80,23 @@ func topology(spec *databasev1.RedisSpec) string {
 		return standalone
 	}
 	return replication
+}
+
+// failoverAfter is how long a process may be down, which starts within half a second where there is little data. With the change and what kube-proxy takes
+// nobody writes for less than three seconds.
+const failoverAfter = time.Second
+
+// failover says when another server takes over, where the engine decides that.
+func failover(spec *databasev1.RedisSpec) *platformv1.Failover {
+	f := kindparts.Failover(spec.Failover)
+	if topology(spec) != replication {
+		return f
+	}
+	if f == nil {
+		f = &platformv1.Failover{}
+	}
+	f.After = cmp.Or(f.After, &metav1.Duration{Duration: failoverAfter})
+	return f
 }
 
 // pods are the replicas and their primary.

@@ -17,21 +17,13 @@ func TestCheck(t *testing.T) {
 	write(t, root, "platform-core/config/crd/bases/small.yaml", maxDefinition)
 	write(t, root, "platform-core/config/crd/bases/big.yaml", maxDefinition+1)
 	write(t, root, "database-operator/plugins/redis/1.0.0/params/big.yaml", maxPart+1)
-	write(t, root, "charts/small/Chart.yaml", 100)
-	write(t, root, "charts/big/Chart.yaml", maxRelease/2)
 	var got []string
 	for _, v := range Check(&tree.Tree{Root: root}) {
 		got = append(got, v.Path)
 	}
-	want := "platform-core/config/crd/bases/big.yaml database-operator/plugins/redis/1.0.0/params/big.yaml charts/big"
+	want := "platform-core/config/crd/bases/big.yaml database-operator/plugins/redis/1.0.0/params/big.yaml"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestCheckWithoutCharts(t *testing.T) {
-	if got := Check(&tree.Tree{Root: t.TempDir()}); len(got) != 1 {
-		t.Errorf("got %v, want one violation", got)
 	}
 }
 

@@ -22,7 +22,7 @@ var clients = []string{"k8s.io/client-go/...", "sigs.k8s.io/controller-runtime/.
 var pure = []string{
 	"platform-core/api/...", "platform-core/agentproto/...", "platform-core/sdk/outcome",
 	"platform-core/internal/plugin/...", "platform-core/internal/render/...",
-	"platform-core/internal/rollout/...", "platform-core/internal/failover/...", "platform-core/internal/opsflow/...", "platform-core/internal/accept/...",
+	"platform-core/internal/rollout/...", "platform-core/internal/failover/...", "platform-core/internal/opsflow/...", "platform-core/internal/accept/...", "platform-core/internal/archive/...",
 	"platform-core/internal/schedule/...", "platform-core/internal/maintenance/...", "platform-core/internal/scheduling/...",
 }
 
@@ -42,6 +42,7 @@ var table = []rule{
 	{of: "platform-core/internal/rollout/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/failover/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/opsflow/...", may: append([]string{"any"}, pure...), never: clients},
+	{of: "platform-core/internal/archive/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/accept/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/schedule/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/scheduling/...", may: append([]string{"any"}, pure...), never: clients},

@@ -47,7 +47,7 @@ func TestAFolderHoldsEachProgramOnce(t *testing.T) {
 				programs = append(programs, b.Name)
 			}
 		}
-		for _, needed := range []string{"etcd", "kube-apiserver"} {
+		for _, needed := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
 			if !slices.Contains(programs, needed) {
 				t.Errorf("the folder of API server %q has no %s: %v", server, needed, programs)
 			}

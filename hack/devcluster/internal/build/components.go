@@ -129,11 +129,12 @@ const (
 	NewestServer APIServer = "newest"
 )
 
-// Servers returns the components that hold an API server and nothing else.
+// Servers returns the components that hold an API server, and the controllers that tests let loose on its objects.
 func Servers() []Component {
+	programs := []string{"kube-apiserver", "kube-controller-manager"}
 	return []Component{
-		kubernetesOf(serverComponent(OldestServer), OldestKubernetes, "kube-apiserver"),
-		kubernetesOf(serverComponent(NewestServer), NewestKubernetes, "kube-apiserver"),
+		kubernetesOf(serverComponent(OldestServer), OldestKubernetes, programs...),
+		kubernetesOf(serverComponent(NewestServer), NewestKubernetes, programs...),
 	}
 }
 

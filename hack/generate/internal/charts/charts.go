@@ -122,12 +122,15 @@ func writeOperator(root string, operator repo.Operator, version string) error {
 		{filepath.Join(root, "platform-core/config/rbac/webhook/webhook_role.yaml"), "rbac"},
 		{filepath.Join(module, "config/rbac/role.yaml"), "rbac"},
 		{filepath.Join(module, "config/samples/*_*.yaml"), "samples"},
-		{filepath.Join(module, "config/plugins/*-*.yaml"), "plugins"},
+		{filepath.Join(module, "config/plugins/*-*.yaml"), pluginFolder},
 	}
 	for _, c := range copies {
 		if err := chart.copy(c.from, c.to); err != nil {
 			return err
 		}
+	}
+	if err := chart.once(); err != nil {
+		return err
 	}
 	return repo.WriteFolder(filepath.Join(root, "charts", operator.Name()), chart)
 }

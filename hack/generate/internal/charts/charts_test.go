@@ -6,8 +6,14 @@
 package charts
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -149,5 +155,67 @@ func TestDefinitionsByAdministrator(t *testing.T) {
 	}
 	if core := render(t, "platform-core", "--set-json", "operators=[]")["CustomResourceDefinition"]; len(core) != 8 || len(some) <= len(core) {
 		t.Errorf("the chart has %d core definitions and %d with those of databases", len(core), len(some))
+	}
+}
+
+// What Helm keeps of a release is a Secret, of which the API server takes 1 MiB at most: chart and objects, compressed and in base64.
+func TestReleasesFit(t *testing.T) {
+	const most = 700 << 10
+	for _, operator := range repo.Operators {
+		release, err := helm(t, "install", "release", operator.Name(), "--dry-run=client", "--output", "json")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, release)
+		}
+		if !strings.HasPrefix(release, "{") || !strings.Contains(release, `"manifest":`) {
+			t.Fatalf("this is no release of %s: %.200s", operator.Name(), release)
+		}
+		var compressed bytes.Buffer
+		writer := gzip.NewWriter(&compressed)
+		if _, err := io.WriteString(writer, release); err != nil {
+			t.Fatal(err)
+		}
+		if err := writer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if size := base64.StdEncoding.EncodedLen(compressed.Len()); size > most {
+			t.Errorf("a release of %s is a Secret of %d bytes: %d is the most", operator.Name(), size, most)
+		}
+	}
+}
+
+// Whatever a chart leaves out since another part has it, each ConfigMap of a plugin is rendered with all that was packaged.
+func TestPluginsAreWhole(t *testing.T) {
+	root, err := repo.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, operator := range repo.Operators {
+		files, err := filepath.Glob(filepath.Join(root, operator.Name(), "config/plugins/*-*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rendered := map[string]any{}
+		for _, object := range render(t, operator.Name())["ConfigMap"] {
+			rendered[object["metadata"].(map[string]any)["name"].(string)] = object["data"]
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, document := range strings.Split(string(content), separator) {
+				var part struct {
+					Metadata struct{ Name string }
+					Data     map[string]any
+				}
+				if err := yaml.Unmarshal([]byte(document), &part); err != nil {
+					t.Fatal(err)
+				}
+				is, _ := rendered[part.Metadata.Name].(map[string]any)
+				if len(is) != len(part.Data) || len(is) > 0 && !reflect.DeepEqual(is, part.Data) {
+					t.Errorf("chart %s renders %s otherwise than it was packaged", operator.Name(), part.Metadata.Name)
+				}
+			}
+		}
 	}
 }

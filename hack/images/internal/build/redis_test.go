@@ -54,7 +54,7 @@ func realImage(t *testing.T, reference string) (*Builder, *definition.Image) {
 		for _, image := range images {
 			if image.Reference() == reference {
 				return &Builder{
-					Out: t.TempDir(), Cache: filepath.Join(user, "zeroinfra/images"), Arch: runtime.GOARCH, Epoch: time.Unix(0, 0).UTC(),
+					Repo: "../../../..", Out: t.TempDir(), Cache: filepath.Join(user, "zeroinfra/images"), Arch: runtime.GOARCH, Epoch: time.Unix(0, 0).UTC(),
 				}, image
 			}
 		}

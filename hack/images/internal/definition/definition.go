@@ -79,7 +79,7 @@ type Binary struct {
 	Package string `yaml:"package"`
 	// Path is where the program goes.
 	Path string `yaml:"path"`
-	// VersionVariable is set to the version by the linker; the default is main.version.
+	// VersionVariable is set to the version by the linker, or a constant that is the version; the default is main.version.
 	VersionVariable string `yaml:"versionVariable"`
 	// Version of a program of others. The suite's own have its version.
 	Version string `yaml:"version"`

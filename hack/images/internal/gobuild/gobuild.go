@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/zeroinfra/hack/images/internal/command"
@@ -26,7 +27,7 @@ type Program struct {
 	Dir string
 	// Package is relative to Dir.
 	Package string
-	// VersionVariable is the string variable, such as main.version, that receives Version.
+	// VersionVariable is the string variable, such as main.version, that receives Version, or a constant that is it.
 	VersionVariable, Version string
 	// Tags are build tags.
 	Tags []string
@@ -66,8 +67,8 @@ func Build(ctx context.Context, p Program) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// checkVariable makes sure that the linker has a variable to set: it says nothing
-// when there is none, and the program would not know its version.
+// checkVariable makes sure that the linker has a variable to set, since it says nothing when there is none, and the program would not know its version;
+// or that a constant in its place says what would be set.
 func checkVariable(ctx context.Context, p Program, env []string) error {
 	at := strings.LastIndex(p.VersionVariable, ".")
 	pkg, name := p.VersionVariable[:at], p.VersionVariable[at+1:]
@@ -88,26 +89,26 @@ func checkVariable(ctx context.Context, p Program, env []string) error {
 		if err != nil {
 			return fmt.Errorf("cannot parse %q: %w", file, err)
 		}
-		if declares(tree, name) {
+		if declares(tree, name, p.Version) {
 			return nil
 		}
 	}
-	return fmt.Errorf("cannot set the version of program %q of %q: package %q has no string variable %q", p.Package, p.Dir, pkg, name)
+	return fmt.Errorf("cannot set the version of program %q of %q: package %q has neither a string variable %q nor a constant that is %s", p.Package, p.Dir, pkg, name, p.Version)
 }
 
-// declares tells whether a file has a package variable of that name that the
-// linker can set: a string without a value or with a literal one.
-func declares(file *ast.File, name string) bool {
+// declares tells whether a file has a package variable of that name that the linker can set, which is a string without a value or with a literal one, or
+// a constant that is the version.
+func declares(file *ast.File, name, version string) bool {
 	for _, decl := range file.Decls {
 		group, ok := decl.(*ast.GenDecl)
-		if !ok || group.Tok != token.VAR {
+		if !ok || group.Tok != token.VAR && group.Tok != token.CONST {
 			continue
 		}
 		for _, spec := range group.Specs {
 			v := spec.(*ast.ValueSpec)
 			for i, id := range v.Names {
-				if id.Name == name && settable(v, i) {
-					return true
+				if id.Name == name {
+					return group.Tok == token.VAR && settable(v, i) || group.Tok == token.CONST && is(v, i, version)
 				}
 			}
 		}
@@ -115,11 +116,32 @@ func declares(file *ast.File, name string) bool {
 	return false
 }
 
+// is tells whether a constant is a version, which may be written with or without the letter before its number.
+func is(v *ast.ValueSpec, i int, version string) bool {
+	literal := literalOf(v, i)
+	if literal == nil {
+		return false
+	}
+	value, err := strconv.Unquote(literal.Value)
+	return err == nil && strings.TrimPrefix(value, "v") == strings.TrimPrefix(version, "v")
+}
+
 func settable(v *ast.ValueSpec, i int) bool {
 	if i < len(v.Values) {
-		literal, ok := v.Values[i].(*ast.BasicLit)
-		return ok && literal.Kind == token.STRING
+		return literalOf(v, i) != nil
 	}
 	kind, ok := v.Type.(*ast.Ident)
 	return ok && kind.Name == "string"
+}
+
+// literalOf is the literal string that a name has for its value; nil when it has none.
+func literalOf(v *ast.ValueSpec, i int) *ast.BasicLit {
+	if i >= len(v.Values) {
+		return nil
+	}
+	literal, ok := v.Values[i].(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return nil
+	}
+	return literal
 }

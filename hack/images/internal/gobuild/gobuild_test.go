@@ -17,7 +17,7 @@ func module(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":       "module example.test/prog\n\ngo 1.26\n",
-		"info/info.go": "package info\n\nvar Version string\n\nvar Computed = string([]byte(\"x\"))\n",
+		"info/info.go": "package info\n\nvar Version string\n\nvar Computed = string([]byte(\"x\"))\n\nconst (\n\tFixed = \"1.2.3\"\n\tOther = \"1.2.4\"\n)\n",
 		"cmd/main.go": "package main\n\nimport \"example.test/prog/info\"\n\nvar version = \"none\"\n\n" +
 			"func main() { print(version, \" \", info.Version) }\n",
 	} {
@@ -70,11 +70,23 @@ func TestBuildSetsVariableOfOtherPackage(t *testing.T) {
 	}
 }
 
+// TestBuildTakesConstant that is the version: there is nothing to set.
+func TestBuildTakesConstant(t *testing.T) {
+	for _, version := range []string{"1.2.3", "v1.2.3"} {
+		p := programIn(t, module(t), "example.test/prog/info.Fixed")
+		p.Version = version
+		if _, err := Build(t.Context(), p); err != nil {
+			t.Errorf("version %s: %v", version, err)
+		}
+	}
+}
+
 func TestBuildRefuses(t *testing.T) {
 	dir := module(t)
 	for _, c := range []struct{ dir, variable, want string }{
-		{dir, "main.Version", `has no string variable "Version"`},
-		{dir, "example.test/prog/info.Computed", `has no string variable "Computed"`},
+		{dir, "main.Version", `has neither a string variable "Version"`},
+		{dir, "example.test/prog/info.Computed", `has neither a string variable "Computed"`},
+		{dir, "example.test/prog/info.Other", `has neither a string variable "Other"`},
 		{dir, "example.test/prog/gone.Version", `"example.test/prog/gone"`},
 		{t.TempDir(), "main.version", "not a Go module"},
 	} {

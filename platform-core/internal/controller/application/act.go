@@ -28,7 +28,7 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 	if err := c.ensureAuthority(ctx, app, f); err != nil {
 		return apply.Outcome(err)
 	}
-	for _, declared := range f.credentialsOf(app) {
+	for _, declared := range f.credentialsOf() {
 		if f.revisions[declared.Name] == "" {
 			// Another replica or an earlier turn made one, and the cache does not have it yet.
 			return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, "credentials are being made")

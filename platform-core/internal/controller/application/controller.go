@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,7 +92,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Domain: deps.Domain, Owner: owner, Cause: "an edit of a Component",
 	}
 	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
-	c.frame = frame.New(c.client, c.work, finish)
+	c.frame = frame.New(c.client, c.work, finish).WhenGone(func(app types.NamespacedName) { c.Secrets.Release(app) })
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, judgedField, judgedOf); err != nil {
 		return fmt.Errorf("cannot index Backups: %w", err)
 	}
@@ -101,11 +102,13 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		For(&platformv1.Application{}).
 		Watches(&platformv1.Component{}, queue.OwnerOf(mgr, &platformv1.Application{})).
 		Watches(&corev1.Secret{}, made).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
 		// A class that comes or goes can only matter to those that wait for one.
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(c.waitingForClass), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		// What an instance waits for that is to begin with the data of one.
 		Watches(&platformv1.Backup{}, handler.EnqueueRequestsFromMapFunc(c.ofBackup)).
+		// What an archive is kept in, and what an instance reads logs from that is to begin at a point in time.
+		Watches(&platformv1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(c.ofRepository)).
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofOperation), builder.WithPredicates(startsOrEnds)).
 		WatchesRawSource(deps.Secrets.Source()).
 		// The CA of an issued certificate is part of the binding.
@@ -172,6 +175,11 @@ func (c *Controller) work(ctx context.Context, app *platformv1.Application) outc
 	}
 	f.taken = taken
 	defer c.tellVerified(app, before)
+	for _, component := range f.components {
+		if err := c.apply.Keep(ctx, component, component.Spec.DeletionPolicy, app.Spec.DeletionPolicy); err != nil {
+			return apply.Outcome(err)
+		}
+	}
 	if app.Spec.Suspend {
 		report(app, f)
 		return c.hold(ctx, f)
@@ -179,6 +187,7 @@ func (c *Controller) work(ctx context.Context, app *platformv1.Application) outc
 	wanted, refused := plan(app, f)
 	reportAccepted(app, f, refused)
 	report(app, f)
+	reportArchive(app, f, refused)
 	if refused != nil {
 		return *refused
 	}

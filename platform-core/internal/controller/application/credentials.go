@@ -37,7 +37,7 @@ const (
 // generated once: a crash between two turns finds it again. Password and revision change together, so that a pod that has the
 // revision has the password.
 func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Application, f *facts) error {
-	for _, declared := range f.credentialsOf(app) {
+	for _, declared := range f.credentialsOf() {
 		if f.revisions[declared.Name] != "" {
 			continue
 		}
@@ -59,7 +59,7 @@ func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Appl
 		if next.phase != "" {
 			wanted.Annotations[platformv1.HandoverAnnotation] = next.phase
 		}
-		if reference, users := suppliedFor(app, declared.Name); users {
+		if reference, users := f.suppliedFor(declared.Name); users {
 			wanted.Annotations[platformv1.PasswordFromAnnotation] = reference.Name + "/" + cmp.Or(reference.Key, passwordKey)
 		}
 		made, err := c.ensureCredential(ctx, app, f.credentials[declared.Name], wanted)
@@ -74,8 +74,11 @@ func (c *Controller) ensureCredentials(ctx context.Context, app *platformv1.Appl
 }
 
 // credentialsOf the instance: those that only a user can supply are there when he names a Secret.
-func (f *facts) credentialsOf(app *platformv1.Application) []plugin.Credential {
-	return slices.DeleteFunc(slices.Clone(f.state.Bundle.Components.Credentials), func(c plugin.Credential) bool { return c.Supplied && !app.Spec.Supplies(c.Name) })
+func (f *facts) credentialsOf() []plugin.Credential {
+	return slices.DeleteFunc(slices.Clone(f.state.Bundle.Components.Credentials), func(c plugin.Credential) bool {
+		_, supplied := f.suppliedFor(c.Name)
+		return c.Supplied && !supplied
+	})
 }
 
 // ensureCredential says whether the Secret is as wanted now. One that the cache does not have yet is left alone.

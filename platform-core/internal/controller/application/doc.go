@@ -7,16 +7,17 @@
 // the CA of an instance that speaks TLS; the binding Secret; the status that users read. Replicas, resources and parameters that somebody else gives a
 // Component go up to the object that declares the Application; every other edit is reverted, with an event that says of what.
 //
-// Inputs: the Application, the loaded plugin, the Secrets that it names, its Components, and which Operation of it runs.
+// Inputs: the Application, the loaded plugin, the Secrets and BackupRepositories that it names, its Components, and which Operation of it runs.
 //
 // Field owner: application.
 //
 // Conditions: Ready, Reconciling, Stalled, Accepted, which says whether the
-// inputs are usable, and BackupsVerified, which says what the
+// inputs are usable, ArchiveFound, which says whether the
+// BackupRepository of its archive is there, and BackupsVerified, which says what the
 // last restore drill came to, and CertificateServed, Monitored and what the plugin declares as its Components have them. Reasons: PluginNotFound, PluginInvalid, PluginMissing,
 // PluginChanged, VersionNotSupported, TopologyNotFound, ComponentNotFound,
 // InvalidParameters, InvalidSpec, SecretNotFound, PasswordHeld, StorageClassNotFound, CertManagerNotFound,
-// NameTaken, NeedNotReady, Stopped, Suspended, and the reasons of its Components.
+// RepositoryNotFound, ClaimNotFound, ArchiveRefused, NameTaken, NeedNotReady, Stopped, Suspended, and the reasons of its Components.
 //
 // A spec that is refused changes nothing: what runs goes on as it was.
 package application

@@ -37,7 +37,7 @@ func at(mounted *corev1.Secret) handover {
 // these finds the others, whichever of the two neighbouring ones they have. What the Secret says is all that is known of how far that is. A password that
 // comes meanwhile has its turn afterwards.
 func (c *Controller) handOver(ctx context.Context, app *platformv1.Application, f *facts, wanted []platformv1.ComponentSpec) error {
-	for _, declared := range f.credentialsOf(app) {
+	for _, declared := range f.credentialsOf() {
 		have := f.credentials[declared.Name]
 		if have == nil || len(have.Data[revisionKey]) == 0 {
 			if accept.IsShared(&declared, app.Spec.Topology) && have == nil {
@@ -59,7 +59,7 @@ func (c *Controller) next(ctx context.Context, app *platformv1.Application, f *f
 	name, now := declared.Name, at(have)
 	asked := cmp.Or(f.passwords[name], instance.NewPassword(*declared))
 	if refusal == nil {
-		if _, users := suppliedFor(app, name); !users && now.phase == platformv1.HandoverIntroduces && now.also != "" {
+		if _, users := f.suppliedFor(name); !users && now.phase == platformv1.HandoverIntroduces && now.also != "" {
 			asked = now.also
 		}
 		f.passwords[name], f.handovers[name] = asked, alone(now, asked)

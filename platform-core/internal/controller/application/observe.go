@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/archive"
 	"github.com/zeroinfra/platform-core/internal/instance"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -39,6 +40,10 @@ type facts struct {
 	revisions map[string]string
 	// handovers are what the pods mount beside the password of a credential, by credential.
 	handovers map[string]handover
+	// archive and logs are the BackupRepositories that the spec names.
+	archive, logs archive.Place
+	// supplied are the credentials that users supply, in the spec or by the repository of the archive.
+	supplied []platformv1.Credential
 	// held says of each password that another one waits for, and why.
 	held []outcome.Outcome
 	// classes are the names of all StorageClasses; the default one under "".
@@ -82,6 +87,9 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 		return nil, err
 	}
 	if err := c.observeTLS(ctx, app, f); err != nil {
+		return nil, err
+	}
+	if err := c.observeArchive(ctx, app, f); err != nil {
 		return nil, err
 	}
 	return f, c.observePasswords(ctx, app, f)
@@ -169,8 +177,8 @@ func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Appli
 	if f.state.Bundle == nil {
 		return nil
 	}
-	c.Secrets.Release(client.ObjectKeyFromObject(app), keysOf(app)...)
-	for _, declared := range f.credentialsOf(app) {
+	c.Secrets.Release(client.ObjectKeyFromObject(app), f.keysOf(app)...)
+	for _, declared := range f.credentialsOf() {
 		mounted := &corev1.Secret{}
 		err := c.client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: platformv1.CredentialNameFor(app.Name, declared.Name)}, mounted)
 		if client.IgnoreNotFound(err) != nil {
@@ -180,7 +188,7 @@ func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Appli
 			f.credentials[declared.Name] = mounted
 		}
 		password := generated(f.credentials[declared.Name])
-		if reference, users := suppliedFor(app, declared.Name); users {
+		if reference, users := f.suppliedFor(declared.Name); users {
 			if password, err = c.supplied(ctx, app, reference); err != nil {
 				return err
 			}
@@ -212,8 +220,8 @@ func (c *Controller) supplied(ctx context.Context, app *platformv1.Application, 
 }
 
 // suppliedFor says where the user has the password of a credential.
-func suppliedFor(app *platformv1.Application, credential string) (platformv1.SecretKeyReference, bool) {
-	for _, supplied := range app.Spec.Credentials {
+func (f *facts) suppliedFor(credential string) (platformv1.SecretKeyReference, bool) {
+	for _, supplied := range f.supplied {
 		if supplied.Name == credential {
 			return supplied.PasswordFrom, true
 		}
@@ -221,10 +229,10 @@ func suppliedFor(app *platformv1.Application, credential string) (platformv1.Sec
 	return platformv1.SecretKeyReference{}, false
 }
 
-// keysOf are the Secrets that the spec names.
-func keysOf(app *platformv1.Application) []client.ObjectKey {
-	keys := make([]client.ObjectKey, 0, len(app.Spec.Credentials))
-	for _, credential := range app.Spec.Credentials {
+// keysOf are the Secrets that users supply.
+func (f *facts) keysOf(app *platformv1.Application) []client.ObjectKey {
+	keys := make([]client.ObjectKey, 0, len(f.supplied))
+	for _, credential := range f.supplied {
 		keys = append(keys, client.ObjectKey{Namespace: app.Namespace, Name: credential.PasswordFrom.Name})
 	}
 	return keys

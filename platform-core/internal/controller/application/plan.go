@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -23,10 +25,14 @@ func plan(app *platformv1.Application, f *facts) ([]platformv1.ComponentSpec, *o
 		}
 		return nil, refused(refusal)
 	}
-	known := accept.Facts{State: f.state, Components: declaredBefore(app, f), Classes: f.classes, Backup: f.backup}
+	known := accept.Facts{State: f.state, Components: declaredBefore(app, f), Classes: f.classes, Backup: f.backup, Archive: f.archive, Logs: f.logs}
 	wanted, refusals := accept.Check(app, known)
 	if refusal := render.Join(refusals); refusal != nil {
 		return nil, refused(refusal)
+	}
+	if waits := accept.ArchiveWaits(app, known, wanted); waits != nil {
+		// Of a claim that comes no watch tells.
+		return nil, new(outcome.WaitingFor(time.Minute, waits.Reason, waits.Message))
 	}
 	if refusals, waits := accept.Restore(app, known, wanted); len(refusals) > 0 {
 		return nil, refused(render.Join(refusals))
@@ -63,7 +69,7 @@ func declaredBefore(app *platformv1.Application, f *facts) map[string]*platformv
 		}
 		before = func(live *platformv1.Component) {
 			if i := slices.IndexFunc(specs, func(spec platformv1.ComponentSpec) bool { return spec.Component == live.Spec.Component }); i >= 0 {
-				specs[i].RestoreFrom = live.Spec.RestoreFrom
+				specs[i].RestoreFrom, specs[i].Archive = live.Spec.RestoreFrom, live.Spec.Archive
 				live.Spec = specs[i]
 			}
 		}
@@ -81,7 +87,12 @@ func declaredBefore(app *platformv1.Application, f *facts) map[string]*platformv
 // isEdited says whether somebody else wrote to a Component: of others the cache does not keep who did.
 func isEdited(component *platformv1.Component) bool { return len(component.ManagedFields) > 0 }
 
-func refused(r *render.Refusal) *outcome.Outcome { return new(outcome.Stalled(r.Reason, r.Message)) }
+func refused(r *render.Refusal) *outcome.Outcome {
+	if r.Reason == platformv1.ReasonPluginNotFound || r.Reason == platformv1.ReasonPluginMissing {
+		return new(outcome.StalledFor(madefrom.Recheck, r.Reason, r.Message))
+	}
+	return new(outcome.Stalled(r.Reason, r.Message))
+}
 
 func stalled(reason, format string, args ...any) *outcome.Outcome {
 	o := outcome.Stalled(reason, fmt.Sprintf(format, args...))
@@ -101,7 +112,7 @@ func checkDomain(app *platformv1.Application, f *facts) *outcome.Outcome {
 
 // checkSecrets says which of the Secrets that the spec names is absent or empty.
 func checkSecrets(app *platformv1.Application, f *facts) *outcome.Outcome {
-	for _, credential := range app.Spec.Credentials {
+	for _, credential := range f.supplied {
 		if _, ok := f.passwords[credential.Name]; !ok {
 			return stalled(platformv1.ReasonSecretNotFound, "Secret %q in namespace %q is missing, or its key %q is missing or empty: create it with the password of credential %q",
 				credential.PasswordFrom.Name, app.Namespace, credential.PasswordFrom.Key, credential.Name)

@@ -35,9 +35,9 @@ func checkRefusal(t *testing.T, refused *outcome.Outcome, reason, says string) {
 
 func TestCheckSecrets(t *testing.T) {
 	app := testApp()
-	app.Spec.Credentials = []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
-	checkRefusal(t, checkSecrets(app, &facts{}), platformv1.ReasonSecretNotFound, `Secret "mine"`)
-	checkRefusal(t, checkSecrets(app, &facts{passwords: map[string]string{"default": "x"}}), "", "")
+	supplied := []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
+	checkRefusal(t, checkSecrets(app, &facts{supplied: supplied}), platformv1.ReasonSecretNotFound, `Secret "mine"`)
+	checkRefusal(t, checkSecrets(app, &facts{supplied: supplied, passwords: map[string]string{"default": "x"}}), "", "")
 }
 
 func TestSettleFollowsTheComponents(t *testing.T) {

@@ -221,6 +221,10 @@ func tellComponent(fields map[string]any, spec *platformv1.ComponentSpec) {
 		}
 		delete(own, name)
 	}
+	if place := spec.Archive; place != nil {
+		fields["archive"] = map[string]any{"repositoryRef": map[string]any{"name": place.Repository}}
+	}
+	delete(own, "archive")
 	var credentials []any
 	for _, credential := range spec.Credentials {
 		from := credential.PasswordFrom

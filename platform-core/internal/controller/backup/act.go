@@ -65,7 +65,9 @@ func (c *Controller) tell(before, after *platformv1.Backup) {
 	switch was, is := before.Status.Phase, after.Status.Phase; {
 	case was == is:
 	case is == platformv1.BackupRunning:
-		c.events.Normal(after, "Started", "The data is taken from %s into %s.", podsOf(&after.Status), after.Status.Key)
+		c.events.Normal(after, "Started", "The data is taken from %s into %s.", podsOf(&after.Status), placeOf(after))
+	case is == platformv1.BackupCompleted && after.Spec.IsSnapshot():
+		c.events.Normal(after, "Completed", "The backup is whole: %s.", placeOf(after))
 	case is == platformv1.BackupCompleted:
 		c.events.Normal(after, "Completed", "The backup is whole: %d bytes, digest %s.", after.Status.Size, after.Status.Digest)
 	case is == platformv1.BackupFailed:
@@ -101,6 +103,10 @@ func (c *Controller) bringAbout(ctx context.Context, b *platformv1.Backup, seen 
 			old.Status.Removals--
 		}
 		return c.stop(ctx, old, removerName(old))
+	case makeSnapshots:
+		return c.makeSnapshots(ctx, b, seen)
+	case dropSnapshots:
+		return c.dropSnapshots(ctx, seen)
 	case release:
 		if d.left != "" {
 			c.events.Warning(b, "LeftInRepository", "What is kept in %s was not removed: %s.", b.Status.Key, d.left)
@@ -169,13 +175,40 @@ func (c *Controller) makeMover(ctx context.Context, b *platformv1.Backup, seen *
 	if err != nil {
 		return err
 	}
-	job, err := render.MoverBeside(set, seen.declared.Container, settings, render.Mover{
+	wanted := render.Mover{
 		Namespace: b.Namespace, Name: moverName(b), Domain: c.Domain, For: b.UID, Owner: ownerOf(b), Repository: seen.repository,
 		Deadline: b.Deadline().Sub(c.Now()),
 		Plan: mover.Plan{Verb: mover.VerbBackup, Command: method.Command, Facts: method.Facts, Steady: method.Steady, Streams: streams, Backup: &mover.Backup{
 			Key: b.Status.Key, Attempt: c.Now().UTC().Format(attemptFormat), Compression: string(cmp.Or(b.Spec.Compression, platformv1.CompressionZstd)), Metadata: metadata,
 		}},
-	}, method.Env)
+	}
+	if method.Files != nil {
+		return c.makeMoverOver(ctx, b, seen, set, wanted)
+	}
+	if method.Objects != "" {
+		wanted.Plan.Objects = &mover.Objects{Mode: method.Objects}
+	}
+	job, err := render.MoverBeside(set, seen.declared.Container, settings, wanted, method.Env)
+	if err != nil {
+		return c.refuse(ctx, b, err.Error())
+	}
+	return c.make(ctx, b, job)
+}
+
+// makeMoverOver makes the Job that carries the files of the pod that the status names, on its node.
+func (c *Controller) makeMoverOver(ctx context.Context, b *platformv1.Backup, seen *observation, set *platformv1.WorkloadSet, wanted render.Mover) error {
+	pod := &corev1.Pod{}
+	name := b.Status.From()[0].Pod
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, pod)
+	if apierrors.IsNotFound(err) || err == nil && pod.Spec.NodeName == "" {
+		return c.refuse(ctx, b, fmt.Sprintf("pod %q, whose files were to be taken, is gone, or has no node", name))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read pod %q: %w", name, err)
+	}
+	files := seen.method.Files
+	wanted.Plan.Files = &mover.Files{Folder: files.Folder, Exclude: files.Exclude}
+	job, err := render.MoverOver(set, seen.declared.Container, c.Settings.Get(), pod, wanted)
 	if err != nil {
 		return c.refuse(ctx, b, err.Error())
 	}
@@ -187,10 +220,14 @@ func (c *Controller) makeRemover(ctx context.Context, b *platformv1.Backup, seen
 	if seen.repository == nil {
 		return nil
 	}
-	job, err := render.MoverAlone(c.Settings.Get(), render.Mover{
+	wanted := render.Mover{
 		Namespace: b.Namespace, Name: removerName(b), Domain: c.Domain, For: b.UID, Owner: ownerOf(b), Repository: seen.repository, Deadline: removalTimeout,
 		Plan: mover.Plan{Verb: mover.VerbDelete, Backup: &mover.Backup{Key: b.Status.Key, Attempt: c.Now().UTC().Format(attemptFormat)}},
-	})
+	}
+	if b.Spec.IsFiles() {
+		wanted.Plan.Files = &mover.Files{}
+	}
+	job, err := render.MoverAlone(c.Settings.Get(), wanted)
 	if err != nil {
 		return err
 	}

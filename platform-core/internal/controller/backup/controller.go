@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -37,6 +38,8 @@ type Deps struct {
 	Index *plugin.Index
 	// Settings that pods are rendered with.
 	Settings *settings.Live
+	// Holds reaches the agents that have the middleware keep still.
+	Holds agentclient.HoldDialer
 	// Domain that this operator serves.
 	Domain string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.

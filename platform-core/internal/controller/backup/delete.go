@@ -24,12 +24,21 @@ const (
 	longestRemovalRetry = 10 * time.Minute
 	// storeRetry is after how long it is looked again whether what keeps movers from a repository was mended.
 	storeRetry = 30 * time.Second
+	// halfPatience is how long after its deletion a Backup with deletionPolicy Retain waits for what is half made of it to be removed.
+	halfPatience = time.Hour
 )
 
 // leave has a Backup go, once what is kept is removed where it is to be. A repository that is gone keeps nobody.
 func (t turn) leave() decision {
 	b, f, s := t.b, t.f, t.s
-	stored := s.Key != "" && s.Leftovers != platformv1.LeftoversNone && b.Spec.DeletionPolicy == platformv1.BackupDelete
+	if b.Spec.IsSnapshot() {
+		return t.leaveSnapshots()
+	}
+	if s.Phase == platformv1.BackupRunning && !f.whole() {
+		// What is half made is not for anybody to keep: while its mark is there, nothing that Backups of the instance share is removed.
+		s.Leftovers = platformv1.LeftoversPossible
+	}
+	stored := s.Key != "" && s.Leftovers != platformv1.LeftoversNone && (b.Spec.DeletionPolicy == platformv1.BackupDelete || t.half())
 	s.Phase = platformv1.BackupDeleting
 	if f.mover != nil && f.mover.Phase == platformv1.OperationRunning && f.now.Before(b.DeletionTimestamp.Add(patience)) {
 		d := t.decide(outcome.WaitingFor(patience, platformv1.ReasonDeleting, "waiting for its mover to end"), stopMover)
@@ -39,9 +48,9 @@ func (t turn) leave() decision {
 	case !stored:
 		return t.decide(outcome.Done(), release)
 	case f.vanished != "":
-		d := t.decide(outcome.Done(), release)
-		d.left = f.vanished
-		return d
+		return t.without(f.vanished)
+	case f.store != "" && t.letsGo():
+		return t.without(f.store)
 	case f.store != "":
 		return t.decide(outcome.StalledFor(storeRetry, platformv1.ReasonBackupNotRemoved, t.instead(f.store)), "")
 	}
@@ -50,14 +59,42 @@ func (t turn) leave() decision {
 	switch {
 	case removed.done:
 		return t.decide(outcome.Done(), release)
+	case removed.problem != "" && t.letsGo():
+		return t.without(removed.problem)
 	case removed.problem != "":
 		return t.decide(outcome.StalledFor(removed.retry, platformv1.ReasonBackupNotRemoved, t.instead(removed.problem)), removed.effect)
 	}
 	return t.decide(outcome.Waiting(platformv1.ReasonDeleting, "waiting for what is kept to be removed from the repository"), removed.effect)
 }
 
+// whole says whether the mover has made all of the backup, also where that is not on record yet.
+func (f *facts) whole() bool {
+	return f.mover != nil && f.mover.Phase != platformv1.OperationRunning && resultOf(f.mover).Reason == ""
+}
+
+// half says whether what is kept may be a part of a backup.
+func (t turn) half() bool { return t.s.Leftovers == platformv1.LeftoversPossible }
+
+// letsGo says whether a Backup goes although what is half made of it could not be removed.
+func (t turn) letsGo() bool {
+	return t.b.Spec.DeletionPolicy == platformv1.BackupRetain && t.f.now.After(t.b.DeletionTimestamp.Add(halfPatience))
+}
+
+// without has a Backup go, and says why what is kept stays.
+func (t turn) without(problem string) decision {
+	d := t.decide(outcome.Done(), release)
+	d.left = problem
+	if t.half() {
+		d.left += "; it is no whole backup: remove that folder by hand"
+	}
+	return d
+}
+
 // instead says what to do where something cannot be removed.
 func (t turn) instead(problem string) string {
+	if t.half() {
+		return fmt.Sprintf("what is half made cannot be removed from the repository: %s; mend that, or set deletionPolicy to Retain: then it stays there when %s have passed since the deletion", problem, halfPatience)
+	}
 	return fmt.Sprintf("what is kept cannot be removed from the repository: %s; to have it stay there, set deletionPolicy to Retain", problem)
 }
 

@@ -47,6 +47,9 @@ func removerName(b *platformv1.Backup) string {
 func (c *Controller) observe(ctx context.Context, b *platformv1.Backup) (*observation, error) {
 	seen := &observation{facts: facts{now: c.Now()}}
 	f := &seen.facts
+	if b.Spec.IsSnapshot() {
+		return seen, c.observeSnapshotted(ctx, b, seen)
+	}
 	var err error
 	if f.mover, err = c.job(ctx, b, moverName(b)); err != nil {
 		return nil, err
@@ -144,7 +147,11 @@ func (c *Controller) observeInstance(ctx context.Context, b *platformv1.Backup, 
 		f.refusal = fmt.Sprintf("plugin %q version %q has no backup method %q for topology %q", f.plugin.Name, f.plugin.Version, b.Spec.Method, app.Spec.Topology)
 		return nil
 	}
-	if !seen.declared.Single() {
+	// The plugin may be of another version by now.
+	if f.refusal = opsflow.Misplaced(seen.method.Name, seen.method.Type(), b.Spec.RepositoryRef.Name); f.refusal != "" {
+		return nil
+	}
+	if seen.method.Objects == "" && !seen.declared.Single() {
 		return c.findSources(ctx, b, seen)
 	}
 	return c.findSource(ctx, b, seen)
@@ -196,14 +203,22 @@ func (c *Controller) podsOf(ctx context.Context, b *platformv1.Backup, seen *obs
 func chosen(seen *observation, pods []corev1.Pod) (source *platformv1.BackupSource, waits string) {
 	var problems []error
 	component := seen.facts.component
-	for _, choice := range seen.method.From {
+	choices := seen.method.From
+	if len(choices) == 0 {
+		// Any one will do, whatever its role.
+		choices = []plugin.BackupSource{{}}
+	}
+	for _, choice := range choices {
 		for i := range pods {
 			pod := &pods[i]
 			if !serves(pod) {
 				continue
 			}
 			role := pod.Labels[platformv1.RoleLabel]
-			fits, err := choice.Fits(role, report.Latest(pod.Annotations[platformv1.ReportAnnotation]).Attributes)
+			fits, err := true, error(nil)
+			if len(seen.method.From) > 0 {
+				fits, err = choice.Fits(role, report.Latest(pod.Annotations[platformv1.ReportAnnotation]).Attributes)
+			}
 			if err != nil {
 				problems = append(problems, fmt.Errorf("pod %s: %w", pod.Name, err))
 			}

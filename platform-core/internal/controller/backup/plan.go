@@ -34,8 +34,11 @@ const (
 	makeMover   effect = "MakeMover"
 	stopMover   effect = "StopMover"
 	makeRemover effect = "MakeRemover"
-	stopRemover effect = "StopRemover"
-	release     effect = "Release"
+	// makeSnapshots makes the VolumeSnapshots that are not there yet, and dropSnapshots deletes those that are.
+	makeSnapshots effect = "MakeSnapshots"
+	dropSnapshots effect = "DropSnapshots"
+	stopRemover   effect = "StopRemover"
+	release       effect = "Release"
 )
 
 // facts are all that a decision rests on, beside the Backup itself.
@@ -62,6 +65,8 @@ type facts struct {
 	store    string
 	// verified is what a drill has come to that waits for the Backup to say so; nil for none.
 	verified *platformv1.BackupVerification
+	// of is what is known where the data is kept as VolumeSnapshots.
+	of snapshotFacts
 	// missing says that it was whole, and that nothing of it is in the repository any more.
 	missing missing
 }
@@ -103,6 +108,9 @@ func next(b *platformv1.Backup, f facts) decision {
 			return t.recall(b.Spec.Imported)
 		}
 	case platformv1.BackupRunning:
+		if b.Spec.IsSnapshot() {
+			return t.carrySnapshots()
+		}
 		return t.carry()
 	case platformv1.BackupCompleted:
 		return t.keep()
@@ -141,11 +149,14 @@ func (t turn) begin() decision {
 		d.outcome = d.outcome.Within(turnRetry)
 		return d
 	}
-	at := metav1.NewTime(f.now)
-	s.Phase, s.Key, s.StartTime = platformv1.BackupRunning, platformv1.BackupKeyFor(b), &at
+	s.Phase, s.StartTime = platformv1.BackupRunning, new(metav1.NewTime(f.now))
 	s.Source, s.Sources = f.source, f.sources
 	s.SourcePods = sourcePods(s)
 	s.Plugin, s.Version = &f.plugin, f.version
+	if b.Spec.IsSnapshot() {
+		return t.beginSnapshots()
+	}
+	s.Key = platformv1.BackupKeyFor(b)
 	d := t.waiting(platformv1.ReasonProgressing, "its mover to be made")
 	d.effect = makeMover
 	return d
@@ -210,7 +221,7 @@ func (t turn) ended(result mover.Result) decision {
 func (t turn) failed(reason, message string) decision {
 	s, at := t.s, metav1.NewTime(t.f.now)
 	s.Leftovers = platformv1.LeftoversNone
-	if s.Phase == platformv1.BackupRunning && (s.Mover != "" || t.f.mover != nil) {
+	if s.Phase == platformv1.BackupRunning && (len(s.Snapshots) > 0 || s.Mover != "" || t.f.mover != nil) {
 		s.Leftovers = platformv1.LeftoversPossible
 	}
 	s.Phase, s.CompletionTime = platformv1.BackupFailed, &at
@@ -287,6 +298,9 @@ func podsOf(s *platformv1.BackupStatus) string {
 
 // tidy removes what a Backup that failed may have left in the repository. The Job of its mover stays, with its log, unless somebody cancelled.
 func (t turn) tidy() decision {
+	if t.b.Spec.IsSnapshot() {
+		return t.tidySnapshots()
+	}
 	s, f := t.s, t.f
 	message, reason := s.Message, platformv1.ReasonBackupFailed
 	if t.b.Spec.Cancel {

@@ -118,6 +118,16 @@ func TestNext(t *testing.T) {
 		"failed: the store is away for long":   {made(all(failed, func(b *platformv1.Backup) { b.Status.Removals = mostRemovals })), at(time.Hour, nil), platformv1.BackupFailed, "", "no room"},
 		"deleted":                              {made(all(completed, deleted)), at(time.Second, nil), platformv1.BackupDeleting, makeRemover, "waiting"},
 		"deleted, and it stays there":          {made(all(completed, deleted, retained)), at(time.Second, nil), platformv1.BackupDeleting, release, ""},
+		"deleted while it runs, Retain":        {made(all(running, deleted, retained)), at(time.Second, working), platformv1.BackupDeleting, stopMover, "its mover"},
+		"deleted half made, Retain":            {made(all(running, deleted, retained)), at(time.Second, nil), platformv1.BackupDeleting, makeRemover, "waiting"},
+		"deleted when its mover failed":        {made(all(running, deleted, retained)), at(time.Second, broken), platformv1.BackupDeleting, makeRemover, "waiting"},
+		"deleted when it was just whole":       {made(all(running, deleted, retained)), at(time.Second, ended), platformv1.BackupDeleting, release, ""},
+		"deleted, failed and not swept":        {made(all(failed, deleted, retained, func(b *platformv1.Backup) { b.Status.Removals = mostRemovals })), at(time.Second, nil), platformv1.BackupDeleting, makeRemover, "waiting"},
+		"half made, and the store is away":     {made(all(failed, deleted, retained)), facts{now: epoch.Add(time.Second), remover: broken}, platformv1.BackupDeleting, "", "when 1h0m0s have passed"},
+		"half made, and it is away for long":   {made(all(failed, deleted, retained)), facts{now: epoch.Add(halfPatience + time.Second), remover: broken}, platformv1.BackupDeleting, release, ""},
+		"half made, and nobody tried yet":      {made(all(failed, deleted, retained)), facts{now: epoch.Add(halfPatience + time.Second)}, platformv1.BackupDeleting, makeRemover, "waiting"},
+		"half made, with no Secret for long":   {made(all(failed, deleted, retained)), facts{now: epoch.Add(halfPatience + time.Second), store: "Secret is not there"}, platformv1.BackupDeleting, release, ""},
+		"half made, Delete, away for long":     {made(all(failed, deleted)), facts{now: epoch.Add(halfPatience + time.Second), remover: job(platformv1.OperationFailed, "gone"), store: "Secret is not there"}, platformv1.BackupDeleting, "", "set deletionPolicy to Retain"},
 		"deleted before it began":              {made(deleted), at(time.Second, nil), platformv1.BackupDeleting, release, ""},
 		"deleted while it runs":                {made(all(running, deleted)), at(time.Second, working), platformv1.BackupDeleting, stopMover, "its mover"},
 		"deleted, and the mover does not end":  {made(all(running, deleted)), at(3*time.Minute, working), platformv1.BackupDeleting, makeRemover, ""},
@@ -173,11 +183,36 @@ func TestLeftovers(t *testing.T) {
 		"it never began":      {made(cancelled), ready(nil), platformv1.LeftoversNone},
 		"its mover was there": {made(running), at(time.Minute, nil), platformv1.LeftoversPossible},
 		"its mover failed":    {made(running), at(time.Minute, job(platformv1.OperationFailed, "killed")), platformv1.LeftoversPossible},
+		"half made":           {made(all(running, deleted, retained)), at(time.Minute, nil), platformv1.LeftoversPossible},
+		"whole, and deleted":  {made(all(completed, deleted, retained)), at(time.Minute, nil), ""},
 		"removed":             {made(failed), facts{now: epoch, remover: job(platformv1.OperationSucceeded, `{}`)}, platformv1.LeftoversNone},
 	} {
 		if got := next(tc.backup, tc.facts).status.Leftovers; got != tc.want {
 			t.Errorf("%s: leftovers %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// What is half made is removed whatever the deletionPolicy: it is known to be so for as long as the Backup is there.
+func TestHalfABackupGoes(t *testing.T) {
+	b := made(all(running, deleted, retained))
+	for i, step := range []struct {
+		facts  facts
+		effect effect
+	}{
+		{at(time.Second, job(platformv1.OperationRunning, "")), stopMover},
+		{at(2*time.Second, nil), makeRemover},
+		{facts{now: epoch.Add(time.Minute), remover: job(platformv1.OperationSucceeded, `{}`)}, release},
+	} {
+		d := next(b, step.facts)
+		if d.effect != step.effect || d.left != "" {
+			t.Errorf("turn %d does %q, want %q; it leaves %q", i, d.effect, step.effect, d.left)
+		}
+		b.Status = d.status
+	}
+	away := made(all(failed, deleted, retained))
+	if d := next(away, facts{now: epoch.Add(2 * halfPatience), store: "Secret is not there"}); !strings.Contains(d.left, "Secret is not there; it is no whole backup: remove that folder") {
+		t.Errorf("what stays is told as %q", d.left)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
@@ -85,7 +87,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(ofApplications).
 		WatchesRawSource(source.Kind(unclaimed, metadataOf("Application"), enqueue)).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.allApplications)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.allApplications), builder.WithPredicates(madefrom.PluginChanged)).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(gate(reconcile.Func(c.reconcileApplication)))
 	if err != nil {

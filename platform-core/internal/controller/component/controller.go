@@ -121,7 +121,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Watches(&policyv1.PodDisruptionBudget{}, made, builder.WithPredicates(specChanged)).
 		Watches(&networkingv1.NetworkPolicy{}, made).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(specChanged)).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(deps.Certificates.Source("Component")).
 		WatchesRawSource(deps.Settings.Source(c.all)).
@@ -171,6 +171,11 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	f, err := c.observe(ctx, component)
 	if err != nil {
 		return outcome.Failed(err)
+	}
+	for _, set := range f.sets {
+		if err := c.apply.Keep(ctx, set, set.Spec.DeletionPolicy, component.Spec.DeletionPolicy); err != nil {
+			return apply.Outcome(err)
+		}
 	}
 	if component.Spec.Suspend {
 		report(component, f, nil)

@@ -166,8 +166,11 @@ func (m *members) held(f *facts, output *render.ComponentOutput) *render.Compone
 	}
 	for _, name := range m.kept {
 		kept := render.WorkloadSetOutput{Name: name, Spec: *f.sets[name].Spec.DeepCopy()}
-		// Which volumes it has is for the Operation to say that gave it those. It is kept by a component that goes on.
+		// Which volumes it has is for the Operation to say that gave it those. It is kept by a component that goes on, and runs as long as that does.
 		kept.Spec.Data, kept.Spec.Suspend = nil, false
+		if len(output.WorkloadSets) > 0 {
+			kept.Spec.Running, kept.Spec.DeletionPolicy = output.WorkloadSets[0].Spec.Running, output.WorkloadSets[0].Spec.DeletionPolicy
+		}
 		held.WorkloadSets = append(held.WorkloadSets, kept)
 	}
 	f.kept = m.kept

@@ -94,9 +94,11 @@ func TestMembersStayUntilTheyHaveLeft(t *testing.T) {
 func TestAKeptSetIsItsOwnButForItsData(t *testing.T) {
 	kept := podSet("b", 1)
 	kept.Spec.Version, kept.Spec.Suspend, kept.Spec.Data = "7.0", true, &platformv1.SetData{}
-	f, wanted := liveSets(podSet("a", 1), kept), wantedSets(podSet("a", 1))
+	stopped := podSet("a", 1)
+	stopped.Spec.Running, stopped.Spec.DeletionPolicy = new(false), platformv1.DeletionPolicySnapshot
+	f, wanted := liveSets(podSet("a", 1), kept), wantedSets(stopped)
 	held := membersOf(f, wanted).held(f, wanted).WorkloadSets
-	if len(held) != 2 || held[1].Spec.Version != "7.0" || held[1].Spec.Data != nil || held[1].Spec.Suspend {
+	if len(held) != 2 || held[1].Spec.Version != "7.0" || held[1].Spec.Data != nil || held[1].Spec.Suspend || held[1].Spec.IsRunning() || held[1].Spec.DeletionPolicy != platformv1.DeletionPolicySnapshot {
 		t.Errorf("it is held as %+v", held)
 	}
 	if kept.Spec.Data == nil {

@@ -10,6 +10,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
@@ -28,7 +29,7 @@ func (c *Controller) planWith(component *platformv1.Component, f *facts, renders
 	pinned := component.Spec.Plugin
 	bundle := f.state.Bundle
 	if bundle == nil {
-		o := outcome.Stalled(platformv1.ReasonPluginMissing, plugin.Unusable(pinned.Name, pinned.Version, f.state))
+		o := outcome.StalledFor(madefrom.Recheck, platformv1.ReasonPluginMissing, plugin.Unusable(pinned.Name, pinned.Version, f.state))
 		return nil, &o
 	}
 	if bundle.Digest != pinned.Digest {

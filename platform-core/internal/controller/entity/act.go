@@ -66,14 +66,23 @@ func (c *Controller) prepareOne(ctx context.Context, it *item) error {
 	}
 	claimed := it.before.DeepCopy()
 	claimed.Status.Origin = it.entity.Status.Origin
-	conditions.Report(claimed, outcome.Waiting(platformv1.ReasonProgressing, "it is being made"), "")
-	claimed.Status.Phase = phaseOf(claimed)
-	return c.writeStatus(ctx, it, claimed)
+	// One that was refused goes on saying so until another attempt comes to something.
+	if ready := conditions.Get(claimed, platformv1.ReadyCondition); ready == nil || ready.Reason != platformv1.ReasonRefusedByMiddleware || ready.ObservedGeneration != claimed.Generation {
+		conditions.Report(claimed, outcome.Waiting(platformv1.ReasonProgressing, "it is being made"), "")
+		claimed.Status.Phase = phaseOf(claimed)
+	}
+	if err := c.writeStatus(ctx, it, claimed); err != nil {
+		return err
+	}
+	it.claimed = true
+	return nil
 }
 
-// finalize has an Entity wait for its object to be removed when it has one and that is what its policy says, and only then.
+// finalize has an Entity wait for its object to be removed when it has one and that is what its policy says, and only then. One that was refused
+// keeps what it has for the next attempt.
 func (c *Controller) finalize(ctx context.Context, it *item) error {
-	wanted := it.entity.Spec.DeletionPolicy == platformv1.EntityDelete && it.entity.Status.Origin != ""
+	refused := it.outcome != nil && it.outcome.Reason() == platformv1.ReasonRefusedByMiddleware && it.finalizer()
+	wanted := it.entity.Spec.DeletionPolicy == platformv1.EntityDelete && (it.entity.Status.Origin != "" || refused)
 	if it.deleting() || wanted == it.finalizer() {
 		return nil
 	}
@@ -104,7 +113,7 @@ func batches(items []*item) [][]*item {
 	return all
 }
 
-// change has objects changed, and returns those whose change has ended.
+// change has objects changed, and returns those to read back: whose change has ended, or whose making was refused for good.
 func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *group, items []*item) []*item {
 	var ended []*item
 	for _, batch := range batches(items) {
@@ -113,10 +122,12 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 			changes = append(changes, agentclient.EntityChange{EntityQuery: it.query(), Intent: it.intent, Parameters: it.wanted.Parameters})
 		}
 		base := g.key(batch)
+		key := g.keyOf(base)
 		for _, it := range batch {
 			it.attempt = g.attempts[base]
+			g.began(it, key, c.Now())
 		}
-		call, err := agent.Change(agentclient.Within(ctx, g.term), g.keyOf(base), g.entityType, changes)
+		call, err := agent.Change(agentclient.Within(ctx, g.term), key, g.entityType, changes)
 		log.FromContext(ctx).Info("Changed entities", "type", g.entityType, "count", len(batch), "phase", call.Phase, "problems", len(call.Problems))
 		o := outcome.Done()
 		switch {
@@ -135,13 +146,13 @@ func (c *Controller) change(ctx context.Context, agent agentclient.Entities, g *
 			g.attempts[base]++
 		}
 		for _, it := range batch {
-			problem := call.Problems[it.entity.Spec.Name]
-			switch {
-			case o.Kind() != outcome.KindDone:
+			g.ended(it, call, err, c.Now())
+			if problem := call.Problems[it.entity.Spec.Name]; o.Kind() != outcome.KindDone {
 				it.end(o)
-			case problem != "":
+			} else if problem != "" {
 				it.end(outcome.StalledFor(refusedRetry, platformv1.ReasonRefusedByMiddleware, problem))
-			default:
+			}
+			if it.outcome == nil || it.refused {
 				ended = append(ended, it)
 			}
 		}
@@ -164,7 +175,7 @@ func (g *group) key(batch []*item) string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, g.instance.now)
 	for _, it := range batch {
-		fmt.Fprintln(hash, it.entity.UID, it.entity.Generation, it.secret, it.intent, it.entity.Status.DriftRepairs, g.since(it), it.there, it.found)
+		fmt.Fprintln(hash, it.entity.UID, it.entity.Generation, it.secret, it.intent, it.entity.Status.DriftRepairs, g.since(it), it.there, it.found.Parameters, it.found.OtherPassword)
 	}
 	return "entities/" + g.entityType + "/" + hex.EncodeToString(hash.Sum(nil)[:16])
 }
@@ -191,11 +202,17 @@ func (g *group) underWay(batch []*item) {
 func (c *Controller) readBack(ctx context.Context, agent agentclient.Entities, g *group, items []*item) {
 	states, err := observeAll(ctx, agent, g.entityType, items)
 	for _, it := range items {
-		if err != nil {
+		state, there := states[it.entity.Spec.Name]
+		switch {
+		case it.refused && err == nil:
+			g.disclaim(it, there)
+			continue
+		case it.refused:
+			continue
+		case err != nil:
 			it.end(unanswered(err))
 			continue
 		}
-		state, there := states[it.entity.Spec.Name]
 		if problem := it.readBackProblem(state, there); problem != "" {
 			it.end(outcome.StalledFor(refusedRetry, platformv1.ReasonRefusedByMiddleware, problem))
 			continue

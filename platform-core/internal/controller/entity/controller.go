@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/secretwatch"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -77,7 +79,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 		Watches(&platformv1.Entity{}, gathered{}, builder.WithPredicates(asksForMore)).
 		Watches(&platformv1.Application{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(applicationChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.withEntities), builder.WithPredicates(podChanged)).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(pluginChanged)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
 		WatchesRawSource(secrets.Source()).
 		WithOptions(queue.Options(deps.Workers)).
 		Complete(reconciler)
@@ -95,6 +97,13 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nil
 	}
 	c.triage(seen)
+	worst := c.turn(ctx, seen)
+	telemetry.Outcome(owner, worst)
+	return worst.Within(seen.again).Result()
+}
+
+// turn brings all objects to what is asked, and writes what became of them.
+func (c *Controller) turn(ctx context.Context, seen *observation) outcome.Outcome {
 	groups := seen.groups()
 	for _, group := range groups {
 		c.keep(ctx, seen, group)
@@ -102,12 +111,12 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	worst := c.report(ctx, seen)
 	for _, group := range groups {
 		seen.rememberItems(group)
+		seen.rememberClaims(group)
 		if !group.each {
 			seen.rememberProcess(group)
 		}
 	}
-	telemetry.Outcome(owner, worst)
-	return worst.Within(seen.again).Result()
+	return worst
 }
 
 // spread has the Applications of an operator that was restarted not be looked at all at once for ever.
@@ -130,6 +139,7 @@ func (c *Controller) keep(ctx context.Context, seen *observation, g *group) {
 		seen.wait(g, o)
 		return
 	}
+	seen.rest(g, g)
 	c.bring(ctx, seen, g)
 }
 
@@ -160,7 +170,12 @@ func (c *Controller) bring(ctx context.Context, seen *observation, g *group) {
 	if changes = c.prepare(ctx, changes); len(changes) == 0 {
 		return
 	}
-	if settled := c.change(ctx, g.agent, g, changes); len(settled) > 0 {
-		c.readBack(ctx, g.agent, g, settled)
+	ended := c.change(ctx, g.agent, g, changes)
+	if len(ended) == 0 {
+		return
+	}
+	c.readBack(ctx, g.agent, g, ended)
+	if slices.ContainsFunc(ended, func(it *item) bool { return it.done() || it.release }) {
+		seen.changes++
 	}
 }

@@ -16,7 +16,8 @@
 // asked, and nothing is written.
 //
 // Whose object it is: before an object is made, status.origin says so; one that is there without that is somebody else's, and is left alone unless
-// the spec adopts it. So a controller that dies in between knows its own objects again.
+// the spec adopts it. So a controller that dies in between knows its own objects again. What was refused and is not there is claimed no more, and is
+// asked for again ever more seldom (claim.go).
 //
 // Drift: objects are looked at every so often (a setting), after the process was started anew and when another pod takes writes. What
 // somebody changed beside the Entity is put right, told in an event and counted. What a restarted process forgot is no drift.

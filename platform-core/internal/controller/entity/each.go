@@ -37,6 +37,7 @@ func (c *Controller) keepEach(ctx context.Context, seen *observation, whole *gro
 	}
 	seen.keepProcesses(whole.entityType, there)
 	whole.leaveForeign(parts)
+	seen.rest(whole, parts...)
 	for i, g := range parts {
 		g.begin(whole)
 		if answers[i].Kind() == outcome.KindDone {
@@ -139,5 +140,6 @@ func (g *group) close() {
 			it.end(outcome.Worst(all...))
 		}
 		it.release = len(it.parts) > 0 && !slices.ContainsFunc(it.parts, func(p *item) bool { return !p.release })
+		it.absent = len(it.parts) > 0 && !slices.ContainsFunc(it.parts, func(p *item) bool { return !p.absent })
 	}
 }

@@ -13,9 +13,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -107,6 +110,10 @@ func TestDriftIsRepairedAndCounted(t *testing.T) {
 	f.secret("users", map[string]string{"alice": "secret"})
 	alice := f.entity("alice", nil)
 	f.create(alice)
+	repairs := func() float64 {
+		return counted(t, "zeroinfra_entity_drift_repairs_total", map[string]string{"type": "acl-user"})
+	}
+	before := repairs()
 	f.run(-1)
 	f.ready(alice)
 	for i, drift := range []struct{ says, rule string }{
@@ -119,6 +126,41 @@ func TestDriftIsRepairedAndCounted(t *testing.T) {
 	f.repaired(alice, 5, "it was gone")
 	f.says("PONG", "alice", "secret", "PING")
 	f.says("NOPERM", "alice", "secret", "SET", "app:x", "1")
+	if got := repairs() - before; got != 5 {
+		t.Errorf("the metric says %v repairs", got)
+	}
+}
+
+// counted is what the metrics that this program shows say under a name, with these labels and any others.
+func counted(t *testing.T, name string, labels map[string]string) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0.0
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			has := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				has[label.GetName()] = label.GetValue()
+			}
+			if family.GetName() == name && contains(has, labels) {
+				count += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return count
+}
+
+// contains says whether all of some is in a map.
+func contains(all, some map[string]string) bool {
+	for key, value := range some {
+		if all[key] != value {
+			return false
+		}
+	}
+	return true
 }
 
 // What is removed by hand looks as it did before it was made: that call is not repeated for it.
@@ -139,6 +181,24 @@ func TestFirstDriftIsRepairedAtOnce(t *testing.T) {
 	// One that a restarted process would not have is put right before there is a restart.
 	f.Write(nil, "config", "users", "entities.conf")
 	f.repaired(alice, 2, "not kept for a restart")
+}
+
+// Another interval counts from the next look on, in the process that runs.
+func TestAnotherIntervalCountsFromTheNextLookOn(t *testing.T) {
+	f := newFixture(t)
+	f.settings.UseEntityInterval(time.Hour)
+	f.secret("users", map[string]string{"alice": "secret"})
+	alice := f.entity("alice", nil)
+	f.create(alice)
+	f.run(-1)
+	f.ready(alice)
+	f.settings.UseEntityInterval(testInterval)
+	// What is changed is looked at, and from then on it is by itself.
+	f.change(alice, func() { alice.Spec.Parameters["commands"] = "+@all" })
+	f.says("OK", "alice", "secret", "SET", "app:x", "1")
+	f.looks(8)
+	f.admin("ACL", "DELUSER", "alice")
+	f.repaired(alice, 1, "it was gone")
 }
 
 func (f *fixture) repaired(entity *platformv1.Entity, times int64, says string) {
@@ -206,6 +266,36 @@ func TestWhatIsThereIsLeftAloneUnlessAdopted(t *testing.T) {
 		testkit.WaitGone(t, env.Client, entity)
 	}
 	f.says("PONG", "bob", "ours", "PING")
+}
+
+// Under the name of a user that Redis refused somebody else's can be made, which is left alone, and outlives the Entity.
+func TestWhatWasRefusedCanBeSomebodyElses(t *testing.T) {
+	f := newFixture(t)
+	f.secret("users", map[string]string{"carol": "ours"})
+	carol := f.entity("carol", func(s *platformv1.EntitySpec) {
+		s.DeletionPolicy, s.Parameters = platformv1.EntityDelete, platformv1.Parameters{"commands": "+nonsense"}
+	})
+	f.create(carol)
+	f.run(-1)
+	f.stalled(carol, platformv1.ReasonRefusedByMiddleware, "Unknown command")
+	if carol.Status.Origin != "" {
+		t.Errorf("status is %+v", carol.Status)
+	}
+	// Until it is time for another attempt it costs looks and no writes.
+	version, changed := carol.ResourceVersion, f.changed.Load()
+	f.looks(4)
+	f.stalled(carol, platformv1.ReasonRefusedByMiddleware, "Unknown command")
+	if carol.ResourceVersion != version || f.changed.Load() != changed {
+		t.Errorf("it was asked for again %d times: %+v", f.changed.Load()-changed, carol)
+	}
+	f.admin("ACL", "SETUSER", "carol", "on", ">his", "+ping")
+	f.stalled(carol, platformv1.ReasonAlreadyExists, "set adopt to true")
+	f.says("PONG", "carol", "his", "PING")
+	if err := env.Client.Delete(t.Context(), carol); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitGone(t, env.Client, carol)
+	f.says("PONG", "carol", "his", "PING")
 }
 
 func TestWrongSpecsAreRefused(t *testing.T) {
@@ -347,49 +437,39 @@ func (f *fixture) crash(effects int, check func() error, entity *platformv1.Enti
 	stop()
 }
 
-// A thousand settle in one turn of few calls.
-func TestThousand(t *testing.T) {
+// An agent that was told of changes does not do any more what an operator asks that has missed the present writer of the set.
+func TestChangesAreMadeInTheTermOfTheSet(t *testing.T) {
 	f := newFixture(t)
-	f.secret("users", map[string]string{"all": "secret"})
-	const count = 1000
-	for i := range count {
-		f.create(f.entity(fmt.Sprintf("user-%d", i), func(s *platformv1.EntitySpec) {
-			s.PasswordFrom.Key, s.Parameters = "all", platformv1.Parameters{"keys": platformv1.ParameterValue(fmt.Sprintf("~user-%d:*", i)), "commands": "+@all -@dangerous"}
-		}))
-	}
-	before, err := env.ServedWrites(t.Context())
-	if err != nil {
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a-redis-main"}, Spec: platformv1.WorkloadSetSpec{
+		Application: "redis-a", Component: "redis", Set: "main", Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Version: "7.0", Replicas: 1, Revision: "1",
+		Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)}}}
+	f.create(set)
+	set.Status.Writer = &platformv1.WriterRecord{Term: 3}
+	if err := env.Client.Status().Update(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: podName}}
+	if err := testkit.Edit(t.Context(), env.Client, pod, func() {
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, platformv1.GroupVersion.WithKind("WorkloadSet"))}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f.secret("users", map[string]string{"alice": "secret"})
+	alice := f.entity("alice", nil)
+	f.create(alice)
 	f.run(-1)
-	testkit.Eventually(t, "all ready", func(ctx context.Context) error {
-		var list platformv1.EntityList
-		if err := env.Client.List(ctx, &list, client.InNamespace(f.namespace)); err != nil {
-			return err
-		}
-		ready := 0
-		for i := range list.Items {
-			if list.Items[i].Status.Phase == platformv1.PhaseReady {
-				ready++
-			}
-		}
-		if ready < count {
-			return fmt.Errorf("%d are ready", ready)
-		}
-		return nil
-	})
-	took, changed, observed := time.Since(begin), f.changed.Load(), f.observed.Load()
-	after, err := env.ServedWrites(t.Context())
+	f.ready(alice)
+	connections := agentclient.New(f.authority, agentclient.WithOpsPort(f.opsPort))
+	t.Cleanup(connections.Close)
+	agent, err := connections.DialEntities(t.Context(), pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d entities ready after %v: %d calls that change, %d that observe, writes %v (before: %v)", count, took, changed, observed, after, before)
-	// Two when nobody is kept from the processor meanwhile.
-	if changed < 2 || changed > 10 {
-		t.Errorf("%d calls changed %d entities", changed, count)
+	gone := []agentclient.EntityChange{{EntityQuery: agentclient.EntityQuery{Name: "mallory"}, Intent: agentclient.EntityDelete}}
+	if _, err := agent.Change(agentclient.Within(t.Context(), 2), "late", "acl-user", gone); err == nil || !strings.Contains(err.Error(), "2 is lower than 3") {
+		t.Errorf("it is asked in term 2: %v", err)
 	}
-	if users := strings.Count(f.admin("ACL", "LIST"), "user user-"); users != count {
-		t.Errorf("%d users are there", users)
+	if _, err := agent.Change(agentclient.Within(t.Context(), 3), "in time", "acl-user", gone); err != nil {
+		t.Errorf("it is asked in term 3: %v", err)
 	}
 }

@@ -39,6 +39,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/testagents"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
@@ -76,9 +78,13 @@ type fixture struct {
 	starts    int64
 	observed  atomic.Int64
 	changed   atomic.Int64
+	// running are the calls that were at work still when they were answered.
+	running atomic.Int64
 	// name of the pod, and its labels.
 	name   string
 	labels map[string]string
+	// settings of the operator, which say how often objects are looked at.
+	settings *settings.Live
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -111,7 +117,8 @@ func newApplication(t *testing.T, topology string) *fixture {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	f := &fixture{namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), index: plugin.NewIndex(), opsPort: testagents.FreePort(t)}
+	f := &fixture{namespace: env.Namespace(t), authority: testagents.Authority(t, testDomain), index: plugin.NewIndex(), opsPort: testagents.FreePort(t), settings: settings.New(render.Settings{})}
+	f.settings.UseEntityInterval(testInterval)
 	f.index.Set("redis", "1.0.0", bundle, nil)
 	app := testkit.BuildApplication(f.namespace, "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version("7.0").Topology(topology).Build()
 	if err := env.Client.Create(t.Context(), app); err != nil {
@@ -247,6 +254,9 @@ func (c countingAgent) Change(ctx context.Context, key, entityType string, chang
 	}
 	c.f.changed.Add(1)
 	call, err := c.Entities.Change(ctx, key, entityType, changes)
+	if call.Phase == report.CallRunning {
+		c.f.running.Add(1)
+	}
 	if blown := c.fuse.spend(); blown != nil {
 		return agentclient.EntityCall{}, blown
 	}
@@ -308,7 +318,7 @@ func (f *fixture) run(effects int) (stop func(), done <-chan struct{}) {
 		f.Fatal(err)
 	}
 	connections := agentclient.New(f.authority, agentclient.WithOpsPort(f.opsPort))
-	if err := Setup(ctx, manager, Deps{Index: f.index, Dialer: counting{connections, f, blown}, Interval: func() time.Duration { return testInterval }}); err != nil {
+	if err := Setup(ctx, manager, Deps{Index: f.index, Dialer: counting{connections, f, blown}, Interval: f.settings.EntityInterval}); err != nil {
 		f.Fatal(err)
 	}
 	ended := make(chan struct{})

@@ -36,6 +36,10 @@ type remembered struct {
 	running map[types.UID]string
 	// forms are how each of many processes puts what it was asked for, by group.
 	forms map[string]*forms
+	// claims to objects that were never read back, by Entity.
+	claims map[types.UID]*claim
+	// changes counts the turns' calls that changed something.
+	changes int
 }
 
 // forms are how one process puts what it was asked for, by Entity: another version may do so in other words.
@@ -78,7 +82,7 @@ func (m *memory) of(application types.NamespacedName) *remembered {
 	}
 	r := m.applications[application]
 	if r == nil {
-		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}, running: map[types.UID]string{}, forms: map[string]*forms{}}
+		r = &remembered{written: map[types.UID]*platformv1.Entity{}, instances: map[string]string{}, secrets: map[types.UID]string{}, attempts: map[string]map[string]int{}, running: map[types.UID]string{}, forms: map[string]*forms{}, claims: map[types.UID]*claim{}}
 		m.applications[application] = r
 	}
 	return r
@@ -141,4 +145,5 @@ func (r *remembered) keepOnly(there map[types.UID]bool) {
 	maps.DeleteFunc(r.written, func(uid types.UID, _ *platformv1.Entity) bool { return !there[uid] })
 	maps.DeleteFunc(r.secrets, func(uid types.UID, _ string) bool { return !there[uid] })
 	maps.DeleteFunc(r.running, func(uid types.UID, _ string) bool { return !there[uid] })
+	maps.DeleteFunc(r.claims, func(uid types.UID, _ *claim) bool { return !there[uid] })
 }

@@ -153,7 +153,7 @@ func (c *Controller) reach(ctx context.Context, seen *observation, g *group, pod
 	if seen.attempts[g.id()] == nil {
 		seen.attempts[g.id()] = map[string]int{}
 	}
-	g.attempts, g.running, g.self = seen.attempts[g.id()], seen.running, c.memory.name()
+	g.attempts, g.running, g.claims, g.self = seen.attempts[g.id()], seen.running, seen.claims, c.memory.name()
 	if g.agent, err = c.Dialer.DialEntities(ctx, pod); err != nil {
 		return unanswered(err)
 	}

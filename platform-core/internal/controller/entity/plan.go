@@ -48,8 +48,14 @@ type item struct {
 	release bool
 	// ownerLeaves says that the object which declares the Entity goes as a whole.
 	ownerLeaves bool
-	// mine says that this turn wrote the Entity.
-	mine bool
+	// mine says that this turn wrote the Entity, and claimed that it wrote down that the object is to be the Entity's.
+	mine, claimed bool
+	// again says that its call was asked for before, with the same key and no answer.
+	again bool
+	// refused says that the middleware will not make it and no other call can have; absent that it was read back then, and was not there.
+	refused, absent bool
+	// circumstances are what an attempt to make it depends on, as far as is known.
+	circumstances string
 	// attempt is how often the change was asked for before.
 	attempt int
 	// since is that of a change that is under way; nil where none is.
@@ -186,6 +192,8 @@ type group struct {
 	attempts map[string]int
 	// running is what Entities whose change was under way in the last turn were settled at.
 	running map[types.UID]string
+	// claims to objects that were never read back.
+	claims map[types.UID]*claim
 	// self is this very controller.
 	self string
 }
@@ -341,11 +349,15 @@ func (it *item) compared() []string {
 	return slices.Compact(all)
 }
 
-// observed notes what was read back.
+// observed notes what was read back, and what else the middleware tells.
 func (it *item) observed(state agentclient.EntityState) {
 	it.entity.Status.Observed, it.entity.Status.Applied = state.Parameters, it.digest()
 	if len(state.Parameters) == 0 {
 		it.entity.Status.Observed = nil
+	}
+	it.entity.Status.Facts = state.Facts
+	if len(state.Facts) == 0 {
+		it.entity.Status.Facts = nil
 	}
 	it.end(outcome.Done())
 }

@@ -81,6 +81,26 @@ func TestUpdateThatChangedNothing(t *testing.T) {
 }
 
 // Of two processes that put the same in other words each is compared with its own, and neither counts as changed by somebody.
+func TestFactsAreToldAndComparedWithNothing(t *testing.T) {
+	it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
+	it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "minio"}, Parameters: map[string]string{"prefix": "logs/"}}
+	it.before.Status.Origin, it.entity.Status.Origin = platformv1.EntityCreated, platformv1.EntityCreated
+	it.before.Status.Applied, it.before.Status.Observed = it.digest(), it.wanted.Parameters
+	it.before.Status.Facts = map[string]string{"failed": "1"}
+	state := agentclient.EntityState{Parameters: it.wanted.Parameters, Facts: map[string]string{"failed": "2"}}
+	decide(it, map[string]agentclient.EntityState{"": state}, instance{now: "first", before: "first"}, time.Unix(2000, 0))
+	if it.intent != "" || it.drift != "" || it.entity.Status.Facts["failed"] != "2" {
+		t.Errorf("got %q %q %v", it.intent, it.drift, it.entity.Status.Facts)
+	}
+	g := &group{entityType: "replication", attempts: map[string]int{}}
+	it.found = state
+	key := g.key([]*item{it})
+	it.found.Facts = map[string]string{"failed": "3"}
+	if g.key([]*item{it}) != key {
+		t.Error("a change has another key since a count is another")
+	}
+}
+
 func TestEachProcessHasItsOwnWords(t *testing.T) {
 	r := &remembered{forms: map[string]*forms{}}
 	words := map[string]string{"redis-a-0": "+get", "redis-a-1": "+get -acl"}

@@ -40,6 +40,9 @@ func (c *Controller) reportOne(ctx context.Context, it *item) outcome.Outcome {
 	case it.outcome == nil:
 		return outcome.Done()
 	}
+	if it.absent {
+		it.entity.Status.Origin = ""
+	}
 	o := *it.outcome
 	if o.Kind() == outcome.KindFailed && overtaken(o.Err()) {
 		return ended(o.Err())

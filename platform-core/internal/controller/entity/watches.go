@@ -70,12 +70,6 @@ var applicationChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) b
 		(was.Status.Plugin == nil) != (is.Status.Plugin == nil) || was.Status.Phase != is.Status.Phase
 }}
 
-// pluginChanged passes the state of plugins as it matters to who uses them.
-var pluginChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	was, is := e.ObjectOld.(*platformv1.Plugin), e.ObjectNew.(*platformv1.Plugin)
-	return was.Status.Digest != is.Status.Digest
-}}
-
 // podChanged passes what makes a pod one that can be asked, and what may have it forget its objects.
 var podChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)

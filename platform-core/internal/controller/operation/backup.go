@@ -22,7 +22,7 @@ func backupMethods(bundle *plugin.Bundle, components []string) []opsflow.BackupM
 	var methods []opsflow.BackupMethod
 	declared, of := bundle.BackupMethodsOf(components)
 	for i, method := range declared {
-		methods = append(methods, opsflow.BackupMethod{Name: method.Name, Component: of[i].Name, Default: method.Default, Verify: method.Verify})
+		methods = append(methods, opsflow.BackupMethod{Name: method.Name, Type: method.Type(), Component: of[i].Name, Default: method.Default, Spread: method.Objects != "", Verify: method.Verify})
 	}
 	return methods
 }
@@ -53,8 +53,11 @@ func (c *Controller) backup(ctx context.Context, op *platformv1.Operation, seen 
 	return &opsflow.Answer{Backup: backup}, nil
 }
 
-// makeBackup makes a Backup under its name, unless there is one already. A repository that is not there is said at once.
-func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Backup) (*opsflow.Answer, error) {
+// isKept refuses a Backup that is to be kept in a repository that is not there.
+func (c *Controller) isKept(ctx context.Context, op *platformv1.Operation, wanted *opsflow.Backup) (*opsflow.Answer, error) {
+	if wanted.Type == platformv1.BackupSnapshot {
+		return nil, nil
+	}
 	repository := &platformv1.BackupRepository{}
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: wanted.Repository}, repository)
 	switch {
@@ -62,6 +65,14 @@ func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, s
 		return refuse("there is no BackupRepository %q in namespace %q: create it, or name another one", wanted.Repository, op.Namespace), nil
 	case err != nil:
 		return nil, fmt.Errorf("cannot read BackupRepository %q: %w", wanted.Repository, err)
+	}
+	return nil, nil
+}
+
+// makeBackup makes a Backup under its name, unless there is one already. A repository that is not there is said at once.
+func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, seen *observation, wanted *opsflow.Backup) (*opsflow.Answer, error) {
+	if refusal, err := c.isKept(ctx, op, wanted); refusal != nil || err != nil {
+		return refusal, err
 	}
 	backup := &platformv1.Backup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -72,7 +83,7 @@ func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, s
 			Annotations: map[string]string{platformv1.MadeByAnnotation: string(op.UID)},
 		},
 		Spec: platformv1.BackupSpec{
-			ApplicationRef: platformv1.ApplicationReference{Name: seen.application}, RepositoryRef: platformv1.RepositoryReference{Name: wanted.Repository},
+			ApplicationRef: platformv1.ApplicationReference{Name: seen.application}, Type: wanted.Type, RepositoryRef: platformv1.RepositoryReference{Name: wanted.Repository},
 			Method: wanted.Method, Compression: platformv1.BackupCompression(wanted.Compression), DeletionPolicy: platformv1.BackupDeletionPolicy(wanted.DeletionPolicy), Timeout: metav1.Duration{Duration: wanted.Timeout},
 			Retention: wanted.Retention,
 		},
@@ -81,7 +92,7 @@ func (c *Controller) makeBackup(ctx context.Context, op *platformv1.Operation, s
 	if schedule := cmp.Or(wanted.Series, op.Labels[platformv1.ScheduleLabel]); schedule != "" {
 		backup.Labels[platformv1.ScheduleLabel] = schedule
 	}
-	err = c.client.Create(ctx, backup, client.FieldOwner(owner))
+	err := c.client.Create(ctx, backup, client.FieldOwner(owner))
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return nil, nil

@@ -305,10 +305,14 @@ func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, so
 			return later(fmt.Sprintf("claim %s was deleted, and has to be gone before it is made anew", claim.Name)), nil
 		}
 	}
+	plan := mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: source.backup.Status.Key, Digest: source.backup.Status.Digest, Stream: source.way.Part}}
+	if source.backup.Spec.IsFiles() {
+		plan.Files = &mover.Files{}
+	}
 	job, err := render.MoverInto(source.set, render.Mover{
 		Namespace: op.Namespace, Name: wanted.Job, Domain: c.Domain, For: source.backup.UID, From: source.backup, Repository: source.repository, Deadline: wanted.Deadline,
 		Owner: controlledBy(op),
-		Plan:  mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: source.backup.Status.Key, Digest: source.backup.Status.Digest, Stream: source.way.Part}},
+		Plan:  plan,
 	})
 	if err != nil {
 		return refuse("Job %q cannot be made: %v", wanted.Job, err), nil
@@ -396,7 +400,7 @@ func (s *restoreSource) claims() []*corev1.PersistentVolumeClaim {
 
 // observeData says on which volumes the pods of a set are.
 func (seen *observation) observeData(set *platformv1.WorkloadSet, pods []corev1.Pod) {
-	if !opsflow.ChangesData(seen.facts.Template) {
+	if !seen.facts.Runs(opsflow.ChangesData) {
 		return
 	}
 	state := opsflow.DataState{Generation: set.Spec.Generation(), Terms: map[string]int64{}}

@@ -6,6 +6,7 @@ package operation
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -139,11 +140,7 @@ func (f *dataFixture) verified(says string) {
 	f.must(env.Client.Create(f.Context(), pod))
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "mover", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: says, FinishedAt: now}}}}
 	f.must(env.Client.Status().Update(f.Context(), pod))
-	job.Status.StartTime, job.Status.CompletionTime, job.Status.Succeeded = &now, &now, 1
-	for _, is := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: is, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "Played"})
-	}
-	f.must(env.Client.Status().Update(f.Context(), job))
+	f.must(env.EndJob(f.Context(), job, batchv1.JobComplete))
 }
 
 // does has a verb done; says is why it is refused, empty when it is not.
@@ -173,6 +170,12 @@ func TestVolumesTakeTheirPlace(t *testing.T) {
 	f.mark("another")
 	f.does(opsflow.DataSwap, "does not have the restored data")
 	f.mark(f.wanted.Mark)
+	for _, halted := range []string{"running", "suspend"} {
+		f.patch(f.set, fmt.Sprintf(`{"spec":{%q:%t}}`, halted, halted == "suspend"))
+		f.does(opsflow.DataSwap, setName+" is stopped or suspended by now: run the Operation again when it runs")
+		f.is(platformv1.SetData{})
+		f.patch(f.set, fmt.Sprintf(`{"spec":{%q:null}}`, halted))
+	}
 	f.does(opsflow.DataSwap, "")
 	f.is(closed)
 	f.does(opsflow.DataDiscard, "they are kept")

@@ -66,6 +66,9 @@ func (c *Controller) rollOut(ctx context.Context, app *platformv1.Application) (
 	if len(refusals) > 0 {
 		return nil, refusals[0].Message, nil
 	}
+	if waits := accept.ArchiveWaits(app, facts, wanted); waits != nil {
+		return nil, waits.Message, nil
+	}
 	if refusal := accept.Class(facts, wanted); refusal != nil {
 		return nil, refusal.Message, nil
 	}

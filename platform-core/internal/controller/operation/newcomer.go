@@ -5,12 +5,14 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
@@ -63,8 +65,13 @@ func (c *Controller) foresee(ctx context.Context, object *unstructured.Unstructu
 	}
 	state, _ := c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
 	bundle := state.Bundle.In(app.Spec.Topology)
+	facts, err := c.editor.Facts(ctx, app)
+	if err != nil {
+		return nil, "", err
+	}
+	supplied := accept.Supplied(app, facts)
 	for _, credential := range bundle.Components.Credentials {
-		if !credential.Supplied || app.Spec.Supplies(credential.Name) {
+		if !credential.Supplied || slices.ContainsFunc(supplied, func(s platformv1.Credential) bool { return s.Name == credential.Name }) {
 			create("Secret", platformv1.CredentialNameFor(app.Name, credential.Name))
 		}
 	}

@@ -64,9 +64,9 @@ func (c *Controller) child(ctx context.Context, parent *platformv1.Operation, wa
 func asMade(present, wanted platformv1.OperationSpec) bool {
 	present.Cancel, present.Approval, present.Parameters = false, nil, nil
 	wanted.Parameters = nil
-	if wanted.Timeout == nil {
-		// The API server fills it in.
-		wanted.Timeout = present.Timeout
+	if present.Timeout == nil {
+		// Made by an operator that asked for none where its own Operation had none.
+		wanted.Timeout = nil
 	}
 	return equality.Semantic.DeepEqual(present, wanted)
 }

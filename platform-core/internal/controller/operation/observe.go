@@ -134,14 +134,16 @@ func (c *Controller) observeDeclared(ctx context.Context, seen *observation) (*o
 	d := &seen.facts.Declared
 	d.Object = outermost.NameOf(app)
 	above := metav1.GetControllerOf(app)
-	if !slices.ContainsFunc(seen.facts.Template.Steps, func(s plugin.OperationStep) bool {
-		return s.Engine != nil && !s.Engine.Do.OnPods() && !s.Engine.Do.OnCopies()
+	if !seen.facts.Runs(func(t plugin.OperationTemplate) bool {
+		return slices.ContainsFunc(t.Steps, func(s plugin.OperationStep) bool {
+			return s.Engine != nil && !s.Engine.Do.OnPods() && !s.Engine.Do.OnCopies()
+		})
 	}) {
 		return nil, nil
 	}
 	d.ObservedGeneration = app.Status.ObservedGeneration
 	d.Ready, d.Stalled = conditionOf(app.Status.Conditions, platformv1.ReadyCondition), conditionOf(app.Status.Conditions, platformv1.StalledCondition)
-	if above == nil || !opsflow.Edits(seen.facts.Template) {
+	if above == nil || !seen.facts.Runs(opsflow.Edits) {
 		return nil, nil
 	}
 	object, kind, err := c.editor.Read(ctx, app)
@@ -244,9 +246,9 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 		return refusal
 	}
 	facts.Credentials = credentialsOf(app, bundle)
-	facts.Actions = map[string][]plan.Action{}
+	facts.Actions, facts.Resources = map[string][]plan.Action{}, map[string]corev1.ResourceRequirements{}
 	for _, declared := range bundle.Components.Components {
-		facts.Actions[declared.Name] = declared.Actions
+		facts.Actions[declared.Name], facts.Resources[declared.Name] = declared.Actions, declared.Resources
 	}
 	if topology, ok := bundle.Topology(app.Spec.Topology); ok {
 		for _, part := range topology.Wanted(app.Spec.Names) {
@@ -263,7 +265,28 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 		return refusal
 	}
 	facts.Parameters = opsflow.ParametersInForce(op.Spec, facts.Template)
+	if op.Spec.DryRun {
+		facts.Others = func(name string) (plugin.OperationTemplate, *opsflow.Refusal) {
+			return opsflow.FindTemplate(platformv1.OperationSpec{TemplateRef: name}, bundle)
+		}
+		facts.Admit = func(nested *platformv1.Operation, template plugin.OperationTemplate) *opsflow.Refusal {
+			return admit(nested, target, component, template, bundle, facts.Components)
+		}
+	}
 	return opsflow.Supported(facts.Template, bundle, facts.Components, component)
+}
+
+// admit refuses an Operation that a step would run.
+func admit(op *platformv1.Operation, target opsflow.Target, component string, template plugin.OperationTemplate, bundle *plugin.Bundle, components []string) *opsflow.Refusal {
+	if opsflow.MakesOrRemoves(op.Spec.TemplateRef) {
+		if refusal := opsflow.CheckLife(op, target, &opsflow.Self{}); refusal != nil {
+			return refusal
+		}
+	}
+	if refusal := opsflow.Check(op, target, component, template); refusal != nil {
+		return refusal
+	}
+	return opsflow.Supported(template, bundle, components, component)
 }
 
 // goUnaided has a run that is in the midst of giving pods other volumes wait for the plugin of its target, or go back without it. Every other

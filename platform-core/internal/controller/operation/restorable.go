@@ -41,6 +41,9 @@ func (c *Controller) restorable(ctx context.Context, op *platformv1.Operation, s
 	if ready := conditions.Get(source.backup, platformv1.ReadyCondition); ready != nil && ready.Reason == platformv1.ReasonBackupDataMissing {
 		return nil, refuse("Backup %q cannot be restored: %s", name, ready.Message), nil
 	}
+	if source.backup.Spec.IsSnapshot() {
+		return nil, refuse("Backup %q is kept as VolumeSnapshots, and data is put in place out of a BackupRepository alone: make another instance with restoreFrom", name), nil
+	}
 	repository := source.backup.Spec.RepositoryRef.Name
 	err = c.live.Get(ctx, client.ObjectKey{Namespace: op.Namespace, Name: repository}, source.repository)
 	switch {
@@ -84,8 +87,8 @@ func (c *Controller) fitting(ctx context.Context, app *platformv1.Application, s
 	if len(refusals) > 0 {
 		return refuse("%s", refusals[0].Message), nil
 	}
-	if log := archivedAs(app, facts, wanted, source.backup); log != "" {
-		return refuse("%s keeps its log in an archive (credential %q), and that of restored data goes on in another folder there, where no time can be reached before there is a Backup of it: take the archive out of its spec, restore, put it back and take a Backup; or make another instance with restoreFrom",
+	if log := archivedAs(app, facts, wanted); log != "" {
+		return refuse("%s keeps its log in an archive (%s), and that of restored data goes on in another folder there, where no time can be reached before there is a Backup of it: take the archive out of its spec, restore, put it back and take a Backup; or make another instance with restoreFrom",
 			app.Name, log), nil
 	}
 	for i := range wanted {
@@ -96,22 +99,25 @@ func (c *Controller) fitting(ctx context.Context, app *platformv1.Application, s
 	return refuse("no component of %s has the data of Backup %q", app.Name, source.backup.Name), nil
 }
 
-// archivedAs is the credential by which an instance keeps its log in an archive: one of those by which the method of a Backup reads such a log, to go on to
-// a point in time. Empty for none. What is restored has an identity of its own and a folder of its own in the archive: its log leads on from no Backup of before,
-// which a restore does not do behind somebody's back.
-func archivedAs(app *platformv1.Application, facts accept.Facts, wanted []platformv1.ComponentSpec, backup *platformv1.Backup) string {
+// archivedAs says where an instance keeps its log in an archive: in a BackupRepository, or by a credential of those by which a method of its components reads
+// such a log, to go on to a point in time. Empty for none. What is restored, by whichever method, has an identity of its own and a folder of its own in the
+// archive: its log leads on from no Backup of before, which a restore does not do behind somebody's back.
+func archivedAs(app *platformv1.Application, facts accept.Facts, wanted []platformv1.ComponentSpec) string {
 	var components []string
 	for i := range wanted {
 		components = append(components, wanted[i].Component)
 	}
 	methods, _ := facts.State.Bundle.In(app.Spec.Topology).BackupMethodsOf(components)
 	for _, method := range methods {
-		if method.Name != backup.Spec.Method || method.Restore == nil || method.Restore.Target == nil {
+		if method.Restore == nil || method.Restore.Target == nil {
 			continue
+		}
+		if app.Spec.Archive != nil {
+			return fmt.Sprintf("BackupRepository %q", app.Spec.Archive.RepositoryRef.Name)
 		}
 		for _, credential := range method.Restore.Target.Credentials {
 			if !credential.Optional && app.Spec.Supplies(credential.Name) {
-				return credential.Name
+				return fmt.Sprintf("credential %q", credential.Name)
 			}
 		}
 	}
@@ -124,6 +130,9 @@ func (c *Controller) find(ctx context.Context, app *platformv1.Application, fact
 	output, refusal := render.Component(facts.State.Bundle, facts.Settings, owner, spec)
 	if refusal != nil {
 		return refuse("%s", refusal.Message), nil
+	}
+	if way := output.WorkloadSets[0].Spec.Restore; way != nil && way.IntoServers() {
+		return refuse("the objects of Backup %q are put into an instance that is empty, and not in the place of others: make another one with restoreFrom, and copy from there what is needed", source.backup.Name), nil
 	}
 	if len(output.WorkloadSets) != 1 {
 		return refuse("component %q has %d sets, and a Backup has the data of one: make another instance with restoreFrom", spec.Component, len(output.WorkloadSets)), nil

@@ -10,29 +10,32 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// An instance whose log is archived is told by the credential that its method reads such a log with.
+// An instance whose log is archived is told by the credential that one of its methods reads such a log with, whichever the Backup is by.
 func TestAnArchiveIsTold(t *testing.T) {
 	reads := &plugin.RestoreMethod{Target: &plugin.TargetMethod{Credentials: []plugin.TargetCredential{{Name: "archive-ca", Optional: true}, {Name: "archive"}}}}
 	facts := accept.Facts{State: plugin.State{Bundle: &plugin.Bundle{Components: plugin.Components{Components: []plugin.Component{
-		{Name: "server", Backups: []plugin.BackupMethod{{Name: "base", Restore: reads}, {Name: "dump", Restore: &plugin.RestoreMethod{}}}},
+		{Name: "server", Backups: []plugin.BackupMethod{{Name: "dump", Restore: &plugin.RestoreMethod{}}, {Name: "base", Restore: reads}}},
+		{Name: "other", Backups: []plugin.BackupMethod{{Name: "files", Restore: &plugin.RestoreMethod{}}}},
 	}}}}}
-	wanted := []platformv1.ComponentSpec{{Component: "server"}}
 	for name, tc := range map[string]struct {
-		method string
-		has    []string
-		want   string
+		component string
+		has       []string
+		in        *platformv1.Archive
+		want      string
 	}{
-		"an archive":          {"base", []string{"archive-ca", "archive"}, "archive"},
-		"none":                {"base", nil, ""},
-		"its CA alone":        {"base", []string{"archive-ca"}, ""},
-		"a method without it": {"dump", []string{"archive"}, ""},
+		"an archive":             {"server", []string{"archive-ca", "archive"}, nil, `credential "archive"`},
+		"none":                   {"server", nil, nil, ""},
+		"its CA alone":           {"server", []string{"archive-ca"}, nil, ""},
+		"a component without it": {"other", []string{"archive"}, nil, ""},
+		"a repository":           {"server", nil, &platformv1.Archive{RepositoryRef: platformv1.RepositoryReference{Name: "store"}}, `BackupRepository "store"`},
+		"a repository, and a component without it": {"other", nil, &platformv1.Archive{RepositoryRef: platformv1.RepositoryReference{Name: "store"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			app := &platformv1.Application{}
+			app := &platformv1.Application{Spec: platformv1.ApplicationSpec{Archive: tc.in}}
 			for _, credential := range tc.has {
 				app.Spec.Credentials = append(app.Spec.Credentials, platformv1.Credential{Name: credential})
 			}
-			if got := archivedAs(app, facts, wanted, &platformv1.Backup{Spec: platformv1.BackupSpec{Method: tc.method}}); got != tc.want {
+			if got := archivedAs(app, facts, []platformv1.ComponentSpec{{Component: tc.component}}); got != tc.want {
 				t.Errorf("it says %q, want %q", got, tc.want)
 			}
 		})

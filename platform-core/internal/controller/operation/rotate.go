@@ -80,7 +80,7 @@ func credentialsOf(app *platformv1.Application, bundle *plugin.Bundle) []opsflow
 
 // observePasswords finds out which passwords processes take over beside the one before, for a template that makes some anew.
 func (c *Controller) observePasswords(ctx context.Context, seen *observation) error {
-	if seen.bundle == nil || !opsflow.Rotates(seen.facts.Template) {
+	if seen.bundle == nil || !seen.facts.Runs(opsflow.Rotates) {
 		return nil
 	}
 	for i := range seen.facts.Credentials {

@@ -10,12 +10,18 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/pluginfolder"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -70,6 +76,56 @@ func TestDataIsNotRestoredIntoWhatDoesNotRun(t *testing.T) {
 		}
 		_, answer, err := c.restorable(t.Context(), op, seen, "gone")
 		says(t, answer, err, tc.want)
+	}
+}
+
+// Data of a Backup is put into the one set that is there, has pods with volumes, whose writer the engine names, and that no other restore has hold of.
+func TestDataIsNotRestoredIntoASetThatCannotTakeIt(t *testing.T) {
+	bundle, _, problems := pluginfolder.Load("../../../../database-operator/plugins/redis/1.1.0")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	facts := accept.Facts{State: plugin.State{Bundle: bundle}, Settings: render.Settings{AgentImage: "agents:1"}}
+	app := testkit.BuildApplication(env.Namespace(t), "redis-a").Domain(testDomain).Plugin("redis", "1.1.0").Version("7.0").Topology("standalone").Build()
+	wanted, refusals := accept.Check(app, facts)
+	if len(refusals) > 0 {
+		t.Fatal(refusals[0].Message)
+	}
+	wanted[0].RestoreFrom = &platformv1.ComponentRestore{Backup: "nightly", UID: "uid", Method: "rdb"}
+	c := &Controller{Deps: Deps{Domain: testDomain}, live: (&fixture{t: t}).client(env.System.Config)}
+	finds := func(want string) {
+		t.Helper()
+		answer, err := c.find(t.Context(), app, facts, &wanted[0], &restoreSource{})
+		if want == "" && err == nil && answer == nil {
+			return
+		}
+		says(t, answer, err, want)
+	}
+	finds("WorkloadSet " + setName + " is not there yet")
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: setName}, Spec: platformv1.WorkloadSetSpec{
+		Application: app.Name, Component: "redis", Set: "main", Plugin: platformv1.PluginReference{Name: "redis", Version: "1.1.0"}, Version: "7.0", Replicas: 1, Revision: "1",
+		Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)}}}
+	if err := env.Client.Create(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	finds(`the members of component "redis" elect themselves who writes, and what they and others know of each other is not the engine's to change: make another instance with restoreFrom`)
+	volumes := []platformv1.SetVolume{{Name: "data", Storage: platformv1.Storage{Size: resource.MustParse("1Gi")}}}
+	for _, tc := range []struct {
+		change func()
+		want   string
+	}{
+		{func() { set.Spec.Authority = rollout.AuthorityEngine }, `component "redis" has no pods with volumes`},
+		{func() { set.Spec.Volumes = volumes }, ""},
+		{func() { set.Spec.Replicas = 0 }, `component "redis" has no pods with volumes`},
+		{func() {
+			set.Spec.Replicas, set.Spec.Data = 1, &platformv1.SetData{Generation: "g2", Access: platformv1.DataClosed}
+		},
+			setName + " is in the midst of another restore"},
+	} {
+		if err := testkit.Edit(t.Context(), env.Client, set, tc.change); err != nil {
+			t.Fatal(err)
+		}
+		finds(tc.want)
 	}
 }
 

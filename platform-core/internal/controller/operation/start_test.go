@@ -4,6 +4,7 @@ package operation
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,5 +53,29 @@ func TestVersionsKnowWhatTheCacheLacks(t *testing.T) {
 	}
 	if written.newerThan(at("101")) || written.newerThan(at("100")) {
 		t.Error("what was seen once is waited for again")
+	}
+}
+
+// What a step made goes on when an operator of before has left out how long it may take; what asks for something else is not that of the step.
+func TestAsMade(t *testing.T) {
+	spec := func(template string, timeout *metav1.Duration) platformv1.OperationSpec {
+		return platformv1.OperationSpec{TemplateRef: template, Timeout: timeout}
+	}
+	ten := &metav1.Duration{Duration: 10 * time.Minute}
+	later := spec("Restart", ten)
+	later.Cancel, later.Parameters = true, platformv1.Parameters{"who": "x"}
+	for name, tc := range map[string]struct {
+		present platformv1.OperationSpec
+		want    bool
+	}{
+		"the same":         {spec("Restart", ten), true},
+		"without a time":   {spec("Restart", nil), true},
+		"changed later":    {later, true},
+		"another template": {spec("Stop", ten), false},
+		"another time":     {spec("Restart", &metav1.Duration{Duration: time.Hour}), false},
+	} {
+		if got := asMade(tc.present, spec("Restart", ten)); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

@@ -18,10 +18,11 @@ import (
 const maxDisturbed = 5
 
 // observeWindow says which maintenance window an Operation waits for that has begun nothing: no window is open, and what it asks for takes out
-// pods that serve. The planners that would do it say which.
+// pods that serve. The planners that would do it say which. One that a schedule made was made for a window, and may have had to wait for its turn since.
 func (c *Controller) observeWindow(ctx context.Context, op *platformv1.Operation, seen *observation) error {
 	steps := opsflow.HoldingSteps(seen.facts.Template)
-	if len(steps) == 0 || op.Spec.DryRun || opsflow.Records(op) || opsflow.HasBegun(op, seen.facts.Template) {
+	scheduled := opsflow.TriggerOf(op) == platformv1.TriggerSchedule && opsflow.DisruptsByName(op.Spec.TemplateRef, seen.bundle)
+	if len(steps) == 0 && !scheduled || op.Spec.DryRun || opsflow.Records(op) || opsflow.HasBegun(op, seen.facts.Template) {
 		return nil
 	}
 	windows, err := maintenance.Parse(seen.facts.Application.Spec.Maintenance)
@@ -31,6 +32,10 @@ func (c *Controller) observeWindow(ctx context.Context, op *platformv1.Operation
 	}
 	opening, closed := windows.Closed(seen.facts.Now)
 	if !closed {
+		return nil
+	}
+	if scheduled {
+		seen.facts.Held = &opsflow.Hold{Until: opening.Time, Words: fmt.Sprintf("the maintenance window, next %s: a schedule asked for it, and it takes out pods", opening)}
 		return nil
 	}
 	disturbed, err := c.disturbed(ctx, op, seen, steps)

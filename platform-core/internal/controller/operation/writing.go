@@ -185,7 +185,7 @@ func pendingOf(set *platformv1.WorkloadSet) string {
 // observeClaims reads the volumes of the pods, where a step deletes some: those that a pod has, whatever its set asks for by now, and where there is no pod
 // those that it would have.
 func (c *Controller) observeClaims(ctx context.Context, app *platformv1.Application, seen *observation) error {
-	if !opsflow.Rebuilds(seen.facts.Template) {
+	if !seen.facts.Runs(opsflow.Rebuilds) {
 		return nil
 	}
 	var claims corev1.PersistentVolumeClaimList

@@ -87,7 +87,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if !r.DeletionTimestamp.IsZero() {
 		c.Secrets.Release(request.NamespacedName)
-		return reconcile.Result{}, c.removeShare(ctx, r)
+		return c.removeShare(ctx, r)
 	}
 	if err := c.ensureShare(ctx, r); err != nil {
 		return reconcile.Result{}, err

@@ -255,6 +255,9 @@ func remade(r *platformv1.BackupRepository, record *mover.Record) (backup *platf
 			Timeout: metav1.Duration{Duration: importedTimeout}, Imported: imported,
 		},
 	}
+	if record.Files {
+		backup.Spec.Type = platformv1.BackupFiles
+	}
 	if compression := platformv1.BackupCompression(record.Compression); compression == platformv1.CompressionGzip {
 		backup.Spec.Compression = compression
 	}

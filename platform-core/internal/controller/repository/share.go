@@ -5,15 +5,26 @@ package repository
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/render"
+)
+
+const (
+	// reasonInUse: a repository is being deleted, and instances keep their archive on its volume.
+	reasonInUse = "InUse"
+	// useLook is how often it is looked whether they still do.
+	useLook = 15 * time.Second
 )
 
 func ownerOf(r *platformv1.BackupRepository) metav1.OwnerReference {
@@ -46,21 +57,61 @@ func (c *Controller) ensureShare(ctx context.Context, r *platformv1.BackupReposi
 	return nil
 }
 
-// removeShare deletes the volume of a repository that goes, and lets that go. What is on the server stays there.
-func (c *Controller) removeShare(ctx context.Context, r *platformv1.BackupRepository) error {
+// removeShare deletes the volume of a repository that goes, and lets that go, once no instance keeps its archive there: without its claim no pod of one would
+// start any more. What is on the server stays there.
+func (c *Controller) removeShare(ctx context.Context, r *platformv1.BackupRepository) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(r, platformv1.ShareFinalizer) {
-		return nil
+		return reconcile.Result{}, nil
+	}
+	switch users, err := c.archivers(ctx, r); {
+	case err != nil:
+		return reconcile.Result{}, err
+	case len(users) > 0:
+		return reconcile.Result{RequeueAfter: useLook}, c.tellInUse(ctx, r, users)
 	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: platformv1.ShareNameFor(r)}}
 	if err := c.client.Delete(ctx, volume); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("cannot delete PersistentVolume %q: %w", volume.Name, err)
+		return reconcile.Result{}, fmt.Errorf("cannot delete PersistentVolume %q: %w", volume.Name, err)
 	}
 	before := r.DeepCopy()
 	controllerutil.RemoveFinalizer(r, platformv1.ShareFinalizer)
 	bound := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := c.client.Patch(ctx, r, bound, client.FieldOwner(owner))
 	if apierrors.IsConflict(err) {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// archivers are the Applications, of whichever domain, whose pods have the volume of a repository: those whose Components say so, also when their spec does not
+// any more.
+func (c *Controller) archivers(ctx context.Context, r *platformv1.BackupRepository) ([]string, error) {
+	var components platformv1.ComponentList
+	if err := c.live.List(ctx, &components, client.InNamespace(r.Namespace)); err != nil {
+		return nil, fmt.Errorf("cannot list the Components that may use BackupRepository %q: %w", client.ObjectKeyFromObject(r), err)
+	}
+	var users []string
+	for i := range components.Items {
+		component := &components.Items[i]
+		if place := component.Spec.Archive; place != nil && place.Repository == r.Name && component.DeletionTimestamp.IsZero() {
+			users = append(users, component.Spec.Application)
+		}
+	}
+	slices.Sort(users)
+	return slices.Compact(users), nil
+}
+
+// tellInUse says what keeps a repository from going.
+func (c *Controller) tellInUse(ctx context.Context, r *platformv1.BackupRepository, users []string) error {
+	state := platformv1.RepositoryState{Domain: c.Domain}
+	if before := stateOf(r, c.Domain); before != nil {
+		state = *before.DeepCopy()
+	}
+	state.Ready, state.Reason = metav1.ConditionFalse, reasonInUse
+	state.Message = fmt.Sprintf("it is being deleted, and the pods of Application %s have its volume, which they keep their archive on: name another BackupRepository in their archive, or take that out", strings.Join(users, ", "))
+	err := c.record(ctx, r, state)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
-	return client.IgnoreNotFound(err)
+	return err
 }

@@ -28,7 +28,11 @@ var ended = predicate.Funcs{
 }
 
 func repositoryOf(_ context.Context, obj client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.(*platformv1.Backup).Spec.RepositoryRef.Name}}}
+	name := obj.(*platformv1.Backup).Spec.RepositoryRef.Name
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
 // observeUse reads when Backups of the domain were last whole in a repository, and last failed with a mover under way.

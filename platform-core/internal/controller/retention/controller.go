@@ -42,7 +42,8 @@ type Deps struct {
 	Options controller.Options
 }
 
-// Controller deletes Backups whose retention has them go. What it is asked for is a BackupRepository by name.
+// Controller deletes Backups whose retention has them go. What it is asked for is a BackupRepository by name, or those Backups of a namespace that are in none: the
+// name is empty then.
 type Controller struct {
 	Deps
 	client client.Client
@@ -68,22 +69,25 @@ func repositoryOf(_ context.Context, obj client.Object) []reconcile.Request {
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	repository := &platformv1.BackupRepository{}
-	if err := c.client.Get(ctx, request.NamespacedName, repository); err != nil || !repository.DeletionTimestamp.IsZero() {
-		// What is kept would stay there for good.
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	limit := int(stores.DefaultConcurrency)
+	if request.Name != "" {
+		repository := &platformv1.BackupRepository{}
+		if err := c.client.Get(ctx, request.NamespacedName, repository); err != nil || !repository.DeletionTimestamp.IsZero() {
+			// What is kept would stay there for good.
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		limit = int(cmp.Or(repository.Spec.MaxConcurrentBackups, stores.DefaultConcurrency))
 	}
-	p, backups, err := c.plan(ctx, c.client, repository)
+	p, backups, err := c.plan(ctx, c.client, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	limit := int(cmp.Or(repository.Spec.MaxConcurrentBackups, stores.DefaultConcurrency))
 	if len(p.due) == 0 || room(backups, limit) == 0 {
 		// The end of a deletion wakes us.
 		return c.sleep(p), nil
 	}
 	// Something is to be deleted: on what is so, not on what the cache has.
-	if p, backups, err = c.plan(ctx, c.live, repository); err != nil {
+	if p, backups, err = c.plan(ctx, c.live, request.NamespacedName); err != nil {
 		return reconcile.Result{}, err
 	}
 	for _, v := range p.due[:min(len(p.due), room(backups, limit))] {
@@ -98,14 +102,14 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // plan is what comes of what a reader has.
-func (c *Controller) plan(ctx context.Context, reader client.Reader, repository *platformv1.BackupRepository) (plan, []*platformv1.Backup, error) {
+func (c *Controller) plan(ctx context.Context, reader client.Reader, repository types.NamespacedName) (plan, []*platformv1.Backup, error) {
 	backups, err := c.backups(ctx, reader, repository)
 	if err != nil {
 		return plan{}, nil, err
 	}
 	var apps platformv1.ApplicationList
 	if err := reader.List(ctx, &apps, client.InNamespace(repository.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
-		return plan{}, nil, fmt.Errorf("cannot list the Applications that may begin with a Backup of BackupRepository %q: %w", client.ObjectKeyFromObject(repository), err)
+		return plan{}, nil, fmt.Errorf("cannot list the Applications that may begin with a Backup of BackupRepository %q: %w", repository, err)
 	}
 	inUse := map[string]bool{}
 	for i := range apps.Items {
@@ -115,7 +119,7 @@ func (c *Controller) plan(ctx context.Context, reader client.Reader, repository 
 	}
 	var operations platformv1.OperationList
 	if err := reader.List(ctx, &operations, client.InNamespace(repository.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
-		return plan{}, nil, fmt.Errorf("cannot list the Operations that may restore from BackupRepository %q: %w", client.ObjectKeyFromObject(repository), err)
+		return plan{}, nil, fmt.Errorf("cannot list the Operations that may restore from BackupRepository %q: %w", repository, err)
 	}
 	for i := range operations.Items {
 		if op := &operations.Items[i]; op.Spec.TemplateRef == opsflow.TemplateRestore && !opsflow.Finished(op) {
@@ -126,10 +130,10 @@ func (c *Controller) plan(ctx context.Context, reader client.Reader, repository 
 }
 
 // backups are those of the domain that a reader has in a repository.
-func (c *Controller) backups(ctx context.Context, reader client.Reader, repository *platformv1.BackupRepository) ([]*platformv1.Backup, error) {
+func (c *Controller) backups(ctx context.Context, reader client.Reader, repository types.NamespacedName) ([]*platformv1.Backup, error) {
 	var list platformv1.BackupList
 	if err := reader.List(ctx, &list, client.InNamespace(repository.Namespace), client.MatchingLabels{platformv1.DomainLabel: c.Domain}); err != nil {
-		return nil, fmt.Errorf("cannot list the Backups of BackupRepository %q: %w", client.ObjectKeyFromObject(repository), err)
+		return nil, fmt.Errorf("cannot list the Backups of BackupRepository %q: %w", repository, err)
 	}
 	return in(repository.Name, list.Items), nil
 }

@@ -61,7 +61,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&platformv1.Application{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, recordChanged))).
-		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin)).
+		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
 		WithOptions(deps.Options).
 		Complete(deps.Gate(c))
 }

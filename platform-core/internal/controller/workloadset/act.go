@@ -61,8 +61,9 @@ func (c *Controller) tendPods(ctx context.Context, set *platformv1.WorkloadSet, 
 	if err := c.ensureShared(ctx, set, f); err != nil {
 		return apply.Outcome(err)
 	}
-	if err := c.tendClaims(ctx, set, f); err != nil {
-		return outcome.Failed(err)
+	claims := c.tendClaims(ctx, set, f)
+	if claims.Kind() == outcome.KindFailed {
+		return claims
 	}
 	if err := c.noteResources(ctx, f); err != nil {
 		return outcome.Failed(err)
@@ -73,7 +74,7 @@ func (c *Controller) tendPods(ctx context.Context, set *platformv1.WorkloadSet, 
 	if o := c.restore(ctx, set, f); o != nil {
 		return *o
 	}
-	return c.takeAll(ctx, set, f, steps)
+	return outcome.Worst(claims, c.takeAll(ctx, set, f, steps))
 }
 
 // takeAll takes the steps: first those that make pods or give roles, of which none waits for another (the planner puts what
@@ -201,11 +202,10 @@ func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet,
 	}
 	err = c.client.SubResource("resize").Patch(ctx, addressOf(pod), client.RawPatch(types.StrategicMergePatchType, body), client.FieldOwner(owner))
 	switch {
-	case (apierrors.IsInvalid(err) || apierrors.IsMethodNotSupported(err)) && f.rollout.Window == rollout.Closed:
-		f.wakeAfter(f.opening.Sub(f.now))
-		return awaitWindow(f, []rollout.Step{{Action: rollout.DeletePod, Pod: pod.Name}})
 	case apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
-		return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Resources, p.Note = rollout.Replace, err.Error() })
+		return c.replaceInstead(ctx, set, f, pod, err.Error())
+	case apierrors.HasStatusCause(err, nodeCapacity):
+		return c.outgrown(ctx, set, f, want, err)
 	case apierrors.IsForbidden(err):
 		// A quota, which another pod would not fit into either.
 		return outcome.StalledFor(quotaRecheck, platformv1.ReasonResizePending, fmt.Sprintf("pod %s may not have the new resources: %v", pod.Name, err))
@@ -213,6 +213,33 @@ func (c *Controller) resizePod(ctx context.Context, set *platformv1.WorkloadSet,
 		c.events.Normal(set, "ResizingPod", "%s", step)
 	}
 	return outcome.Failed(client.IgnoreNotFound(err))
+}
+
+// nodeCapacity is the cause by which an API server from 1.36 on refuses resources that the node of a pod can never give. Before, its kubelet says that the
+// resize is Infeasible.
+const nodeCapacity metav1.CauseType = "NodeCapacity"
+
+// outgrown has a pod whose node can never give it the new resources go to one that could, if there is one.
+func (c *Controller) outgrown(ctx context.Context, set *platformv1.WorkloadSet, f *facts, want *corev1.Pod, refusal error) outcome.Outcome {
+	said := fmt.Sprintf(" (%v)", refusal)
+	node, err := c.roomyNode(ctx, f, want)
+	switch {
+	case err != nil:
+		return outcome.Failed(err)
+	case node == "":
+		return outcome.StalledFor(nodesRecheck, platformv1.ReasonResizeInfeasible, fmt.Sprintf("pod %s: %s", want.Name, noRoomAnywhere(said)))
+	}
+	return c.replaceInstead(ctx, set, f, want, roomElsewhere(said, node))
+}
+
+// replaceInstead has another pod come in place of one that cannot be resized, when there is a window for that.
+func (c *Controller) replaceInstead(ctx context.Context, set *platformv1.WorkloadSet, f *facts, pod *corev1.Pod, why string) outcome.Outcome {
+	c.refusals.note(f.pods[pod.Name], set.Generation, why)
+	if f.rollout.Window == rollout.Closed {
+		f.wakeAfter(f.opening.Sub(f.now))
+		return awaitWindow(f, []rollout.Step{{Action: rollout.DeletePod, Pod: pod.Name}})
+	}
+	return c.instead(ctx, set, f, pod.Name, func(p *rollout.Pod) { p.Resources, p.Note = rollout.Replace, why })
 }
 
 // noteResources keeps the names of the resources that are ours up to date on pods that were resized.

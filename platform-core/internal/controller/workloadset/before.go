@@ -55,7 +55,8 @@ func (t *writerTurn) prepare(ctx context.Context, step failover.Step) bool {
 	var calls []func() error
 	for i, door := range doors {
 		calls = append(calls, func() error {
-			key := fmt.Sprintf("before/%d/%s/%d/%d", t.writer.Term, door.pod.UID, step.Attempt, t.writers.started())
+			key := fmt.Sprintf("before/%d/%s/%d/%d/%d", t.writer.Term, door.pod.UID, step.Attempt, t.writers.started(), step.Began)
+			// The pod is of another set, whose agents know nothing of the terms of this one: other sets may come through it, each with its own.
 			call, err := t.await(ctx, door.pod, agentclient.Action{Key: key, Name: door.action})
 			ended[i] = agentclient.IsRefused(err) || err == nil && call.Phase != agentreport.CallRunning
 			if ended[i] && (err != nil || call.Phase != agentreport.CallSucceeded) {

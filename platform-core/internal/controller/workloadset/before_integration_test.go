@@ -5,16 +5,13 @@
 package workloadset
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -66,17 +63,24 @@ func (h *harness) door(name string, labels map[string]string) {
 	})
 }
 
-// Clients that come through another component wait before the writer is paused, and who cannot have them wait keeps nobody from that.
-func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t)
-	m := newCrew(h)
+// behindADoor is a set of two pods, of which the first writes, whose clients come through a pod of another component that can have them wait.
+func (h *harness) behindADoor(m *crew) *platformv1.WorkloadSet {
+	h.Helper()
 	h.start(-1)
 	set := h.create(2, withFailover, func(s *platformv1.WorkloadSet) {
 		s.Spec.Failover.Handover, s.Spec.Failover.Before = handoverAction, []platformv1.FailoverBefore{{Component: "door", Action: holdAction}}
 	})
 	h.writes(m, set, "0", 1)
 	h.door("redis-a-door-main-0", map[string]string{platformv1.ComponentLabel: "door"})
+	return set
+}
+
+// Clients that come through another component wait before the writer is paused, and who cannot have them wait keeps nobody from that.
+func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	m := newCrew(h)
+	set := h.behindADoor(m)
 	h.door(slam, map[string]string{platformv1.ComponentLabel: "door"})
 	h.door("redis-a-other-main-0", map[string]string{platformv1.ComponentLabel: "other"})
 	h.node.events()
@@ -91,16 +95,55 @@ func TestClientsWaitBeforeTheWriterIsPaused(t *testing.T) {
 	if want := []string{"redis-a-door-main-0 begins to hold", "redis-a-door-main-0 holds", setName + "-0 handover"}; !slices.Equal(got, want) {
 		t.Errorf("it went %q, want %q", got, want)
 	}
-	testkit.Eventually(t, "an event on whose clients do not wait", func(ctx context.Context) error {
-		var events eventsv1.EventList
-		if err := env.Client.List(ctx, &events, client.InNamespace(h.namespace)); err != nil {
-			return err
-		}
-		for _, event := range events.Items {
-			if event.Reason == "ClientsDoNotWait" && strings.Contains(event.Note, slam) && strings.Contains(event.Note, "still in transactions") {
-				return nil
+	h.tells(set, "SwitchingOver", "Prepare ", "Pause "+setName+"-0")
+	h.tells(set, "ClientsDoNotWait", "pod "+slam+" could not have its clients wait while the writer changes: clients are still in transactions")
+}
+
+// Agents are called in the term that the record of their set has then: one that knows of a later one does not do what an operator asks that missed
+// it. Those of another set go by no term of this one.
+func TestCallsAreMadeInTheTermOfTheRecord(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	m := newCrew(h)
+	set := h.behindADoor(m)
+	settles := func(ordinal string, term int64) {
+		t.Helper()
+		testkit.WaitFor(h, env.Client, set, "pod "+ordinal+" writing", func() error {
+			if w := set.Status.Writer; w.Term != term || w.Primary == nil || w.Previous != nil || !slices.Equal(m.writers(), []string{ordinal}) {
+				return fmt.Errorf("the record is %+v, and there write %v", w, m.writers())
 			}
+			return nil
+		})
+		testkit.WaitForReady(h, env.Client, set)
+	}
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-0"})
+	settles("1", 2)
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-1"})
+	settles("0", 3)
+	h.render(set, func(c *content) { c.Plan = planOf("d2", "s1") })
+	settles("0", 3)
+	// The writer hands over before it is restarted, and is called in the term in which it does not write any more.
+	h.render(set, func(c *content) { c.Plan = planOf("d3", "s2") })
+	settles("1", 4)
+	want := map[string][]uint64{
+		holdAction + " redis-a-door-main-0": {0}, handoverAction + " 0": {1, 3}, handoverAction + " 1": {2},
+		"reloads 0": {3}, "reloads 1": {3}, "restarts 0": {4}, "restarts 1": {3},
+	}
+	got := map[string][]uint64{}
+	h.node.set(func() {
+		for call, terms := range h.node.terms {
+			// How often each was asked is not the matter.
+			got[call] = slices.Compact(slices.Clone(terms))
 		}
-		return fmt.Errorf("there are %d others", len(events.Items))
 	})
+	for call, terms := range want {
+		if !slices.Equal(got[call], terms) {
+			t.Errorf("%s was asked for in terms %v, want %v", call, got[call], terms)
+		}
+	}
+	for call, terms := range got {
+		if _, known := want[call]; !known && (!strings.HasPrefix(call, measureAction) || slices.Contains(terms, 0)) {
+			t.Errorf("%s was asked for in terms %v", call, terms)
+		}
+	}
 }

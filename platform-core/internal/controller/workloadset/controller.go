@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,10 +71,14 @@ type Controller struct {
 	resizable bool
 	// retries are the waits for calls that failed to be made again, by pod.
 	retries waits
+	// refusals are the pods that cannot be resized.
+	refusals refusals
 	// heirs are the waits of writers for pods that they can hand over to.
 	heirs waits
 	// writers is what is remembered of sets whose writer the engine names.
 	writers writers
+	// requests is the queue of the controller.
+	requests workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // Setup registers the controller with a manager. It returns who forecasts what the controller would do.
@@ -101,6 +106,7 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 		building = building.WatchesRawSource(source.Channel(c.Reissue, handler.EnqueueRequestsFromMapFunc(c.all)))
 	}
 	return building.
+		WatchesRawSource(source.Func(c.serve)).
 		For(&platformv1.WorkloadSet{}).
 		Watches(&corev1.Pod{}, queue.Made(mgr, &platformv1.WorkloadSet{}, saysMore)).
 		Watches(&corev1.Secret{}, made).
@@ -114,6 +120,12 @@ func setup(mgr ctrl.Manager, c *Controller) error {
 		Watches(&platformv1.Operation{}, handler.EnqueueRequestsFromMapFunc(ofRequest), builder.WithPredicates(over)).
 		WithOptions(c.Options).
 		Complete(c)
+}
+
+// serve is told the queue before there is any work.
+func (c *Controller) serve(_ context.Context, requests workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	c.requests = requests
+	return nil
 }
 
 // all are the requests for every set.
@@ -151,6 +163,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outcome.Outcome {
 	if !set.DeletionTimestamp.IsZero() {
 		c.retries.forgetPods(client.ObjectKeyFromObject(set))
+		c.refusals.forgetPods(client.ObjectKeyFromObject(set))
 		c.Turns.ForgetSet(client.ObjectKeyFromObject(set))
 		c.writers.forget(client.ObjectKeyFromObject(set))
 		c.heirs.forget(client.ObjectKeyFromObject(set))
@@ -180,6 +193,7 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if err != nil {
 		return outcome.Failed(err)
 	}
+	c.comeBack(set, f.writerWake)
 	ctx = agentclient.Within(ctx, recordOf(f.writer).Term)
 	steps := c.plan(set, f)
 	if rollout.Careful(f.rollout, steps) {
@@ -201,11 +215,22 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if o.Kind() == outcome.KindDone {
 		o = settle(set, f, steps)
 	}
+	if o.Kind() == outcome.KindDone && awaitsObjects(set, f) {
+		o = c.advance(ctx, set, f)
+	}
 	if f.astray != "" {
 		o = outcome.Worst(outcome.Stalled(platformv1.ReasonInvalidSpec, f.astray), o)
 	}
 	if o = outcome.Worst(changing, o); o.Kind() < outcome.KindDeferred && f.writerWake == 0 {
 		return o
 	}
-	return o.Within(f.wake).Within(f.writerWake)
+	return o.Within(f.wake)
+}
+
+// comeBack has the queue itself keep the clock of the writer, whatever becomes of the rest of the turn: beside an error the clock of a result counts
+// for nothing, and the back-off of something else that fails is none that a failover can wait for. Of a request that is in the queue, the earlier time counts.
+func (c *Controller) comeBack(set *platformv1.WorkloadSet, after time.Duration) {
+	if after > 0 {
+		c.requests.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(set)}, after)
+	}
 }

@@ -17,6 +17,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/failover"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -27,8 +28,8 @@ const decisions = 24
 // tendWriter looks after who may write, where the engine decides it: it decides and acts until nothing is to be done at this moment.
 func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet, f *facts) (outcome.Outcome, error) {
 	if set.Spec.Failover == nil || f.rollout.Mode != rollout.Running || awaitsData(set, f) || takesOver(set, f) {
-		if f.rollout.Mode == rollout.Suspended && c.writers.of(set, c.Now()).memory.IsShut() {
-			if err := c.reopen(ctx, f); err != nil {
+		if f.rollout.Mode == rollout.Suspended {
+			if err := c.reopen(ctx, f, &c.writers.of(set, c.Now()).memory); err != nil {
 				return outcome.Done(), err
 			}
 		}
@@ -58,6 +59,7 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 		}
 	}
 	f.shut = turn.known.memory.IsShut()
+	f.rollout.Spared, _ = turn.known.memory.Spared(c.writers.since(c.Now()))
 	c.observeCandidates(set, f)
 	turn.noteOrder(decision)
 	if err := turn.finishOrder(ctx, decision); err != nil {
@@ -66,11 +68,17 @@ func (c *Controller) tendWriter(ctx context.Context, set *platformv1.WorkloadSet
 	return turn.settle(decision), nil
 }
 
-// reopen gives a writer its label back that went for a change which nobody makes any more.
-func (c *Controller) reopen(ctx context.Context, f *facts) error {
+// reopen gives pods their labels back that went for a change which nobody makes any more: the writer, and who was to take over.
+func (c *Controller) reopen(ctx context.Context, f *facts, m *failover.Memory) error {
+	spared, _ := m.Spared(c.writers.since(c.Now()))
 	for _, p := range f.rollout.Pods {
-		if p.Name == primaryOf(f.writer) && p.Role == "" && f.rollout.Writes(p.Report.Role) && p.Report.Health == agentreport.Healthy {
-			return c.setRole(ctx, f.pods[p.Name], p.Report.Role)
+		writes := f.rollout.Writes(p.Report.Role)
+		waits := m.IsShut() && p.Name == primaryOf(f.writer) && writes || p.Name == spared && !writes && f.rollout.Declares(p.Report.Role)
+		if !waits || p.Role != "" || p.Report.Health != agentreport.Healthy {
+			continue
+		}
+		if err := c.setRole(ctx, f.pods[p.Name], p.Report.Role); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -98,6 +106,9 @@ func (t *writerTurn) settle(d failover.Decision) outcome.Outcome {
 		t.writerWake = time.Millisecond
 	case d.Wake != 0:
 		t.writerWake = max(d.Wake-now, time.Millisecond)
+	}
+	if _, rest := t.known.memory.Spared(now); rest > 0 && (t.writerWake == 0 || rest < t.writerWake) {
+		t.writerWake = rest
 	}
 	if d.Message == "" {
 		return outcome.Done()
@@ -192,7 +203,7 @@ func (t *writerTurn) observe() failover.Facts {
 
 // podOf is a pod as the planner sees it.
 func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
-	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health, FailedFor: time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond, Accuses: p.Report.WriterUnreachable, Established: t.rollout.Writes(p.Role)}
+	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health, FailedFor: time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond, Accuses: p.Report.WriterUnreachable, Established: t.rollout.Writes(p.Role), Labelled: p.Role != ""}
 	switch {
 	case p.Node == rollout.Unreachable:
 		pod.Presence = failover.Unreachable
@@ -233,7 +244,7 @@ func (f *facts) blank(name string) bool {
 		return false
 	}
 	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim == nil {
+		if v.PersistentVolumeClaim == nil || v.Name == render.ArchiveVolume {
 			continue
 		}
 		if claim := f.claims[v.PersistentVolumeClaim.ClaimName]; claim == nil || claim.Spec.VolumeName != "" || claim.Status.Phase != corev1.ClaimPending {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,7 +47,10 @@ type simulatedMember struct {
 	silent bool
 	// breaks says that the process cannot run, writes that it runs as the writer.
 	breaks, writes bool
-	offset         int64
+	// resyncs says that it is copying the writer's data.
+	resyncs bool
+	// offset is how far its data is, lag how many bytes that is behind.
+	offset, lag int64
 	// promises and lessons count calls.
 	promises, lessons int
 }
@@ -62,6 +66,16 @@ func newCrew(h *harness) *crew {
 	m := &crew{node: h.node, of: map[string]*simulatedMember{}}
 	h.node.set(func() { h.node.crew, h.node.writer = m, "" })
 	return m
+}
+
+// reigned is a set of which the first pod writes in the first term, and those who run it.
+func (h *harness) reigned(replicas int32) (*crew, *platformv1.WorkloadSet) {
+	h.Helper()
+	m := newCrew(h)
+	h.start(-1)
+	set := h.create(replicas, withFailover)
+	h.writes(m, set, "0", 1)
+	return m, set
 }
 
 // join makes the agent of a pod, on a new volume if it has none yet.
@@ -108,7 +122,10 @@ func (m *crew) tell(pod string, r *agentreport.Report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	state := member.agent.State()
-	r.Health, r.Role = agentreport.Healthy, "replica"
+	r.Health, r.Role, r.Attributes = agentreport.Healthy, "replica", nil
+	if member.resyncs {
+		r.Attributes = map[string]string{"resyncs": "yes"}
+	}
 	switch {
 	case member.breaks:
 		r.Health, r.Role = agentreport.Unhealthy, ""
@@ -188,7 +205,7 @@ func (n *node) measure(pod, key string) (agentclient.ActionCall, error) {
 	if member.silent {
 		return agentclient.ActionCall{}, errors.New("nobody answers")
 	}
-	return agentclient.ActionCall{Call: agentreport.Call{Key: key, Phase: agentreport.CallSucceeded}, Outputs: map[string]string{"offset": fmt.Sprint(member.offset)}}, nil
+	return agentclient.ActionCall{Call: agentreport.Call{Key: key, Phase: agentreport.CallSucceeded}, Outputs: map[string]string{"offset": fmt.Sprint(member.offset), "lag": fmt.Sprint(member.lag)}}, nil
 }
 
 // writes waits until a pod is named, writes alone, and alone has the label of the role.
@@ -226,10 +243,7 @@ func (h *harness) must(err error) {
 func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	m := newCrew(h)
-	h.start(-1)
-	set := h.create(3, withFailover)
-	h.writes(m, set, "0", 1)
+	m, set := h.reigned(3)
 	if n := len(set.Status.Writer.List.Members); n != 3 {
 		t.Errorf("the list has %d crew", n)
 	}
@@ -244,6 +258,8 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 		!strings.Contains(changes[0].Reason, "is down") || !strings.Contains(changes[0].Choice, "the most advanced") {
 		t.Errorf("the changes are %+v", changes)
 	}
+	h.tells(set, "WriterDeposed", setName+"-2 can take over")
+	h.tells(set, "WriterNamed", "term 1, "+setName+"-0 writes", "term 2, "+setName+"-2 writes")
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks, s.offset = false, 9 }))
 	// A person says so.
 	h.change(set, func(s *platformv1.WorkloadSet) {
@@ -269,14 +285,37 @@ func TestTheFirstWriterAndItsSuccessors(t *testing.T) {
 	}
 }
 
-// The rollout does not take the writer out before another one writes.
-func TestTheWriterHandsOverBeforeItIsReplaced(t *testing.T) {
+// Who lacks more than maxLag takes over from nobody, however advanced it is, until somebody says that as much may be lost.
+func TestWhoIsTooFarBehindIsPassedOver(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	m := newCrew(h)
 	h.start(-1)
-	set := h.create(2, withFailover)
+	set := h.create(3, withFailover, func(s *platformv1.WorkloadSet) {
+		s.Spec.Failover.LagAttribute, s.Spec.Failover.MaxLag = "lag", new(resource.MustParse("1Ki"))
+	})
 	h.writes(m, set, "0", 1)
+	h.must(m.change(setName+"-1", func(s *simulatedMember) { s.offset, s.lag = 5, 1024 }))
+	h.must(m.change(setName+"-2", func(s *simulatedMember) { s.offset, s.lag = 9, 1025 }))
+	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = true }))
+	h.writes(m, set, "1", 2)
+	if changes := set.Status.Writer.Changes; len(changes) != 1 || changes[0].Lag == nil || *changes[0].Lag != 1024 || *changes[0].Order != 5 {
+		t.Errorf("the changes are %+v", changes)
+	}
+	h.must(m.change(setName+"-1", func(s *simulatedMember) { s.breaks = true }))
+	h.says(set, platformv1.ReasonFailoverPending, setName+"-2 is 1025 bytes behind, and failover.maxLag is 1024")
+	if writers := m.writers(); len(writers) > 0 {
+		t.Errorf("there write %v", writers)
+	}
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Failover.MaxLag = new(resource.MustParse("1025")) })
+	h.writes(m, set, "2", 3)
+}
+
+// The rollout does not take the writer out before another one writes.
+func TestTheWriterHandsOverBeforeItIsReplaced(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	m, set := h.reigned(2)
 	h.node.events()
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Revision = "r2" })
 	testkit.WaitForReady(h, env.Client, set)
@@ -285,6 +324,25 @@ func TestTheWriterHandsOverBeforeItIsReplaced(t *testing.T) {
 	}
 	if writers := m.writers(); len(writers) != 1 {
 		t.Errorf("there write %v", writers)
+	}
+}
+
+// A writer whose pod the API server does not resize hands over, and another pod comes in its place, as for those that follow.
+func TestAWriterThatCannotBeResizedHandsOver(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	_, set := h.reigned(2)
+	before := h.pods()
+	// Requests that a pod has cannot be taken from it.
+	h.render(set, func(c *content) { c.Resources = corev1.ResourceRequirements{} })
+	testkit.WaitForReady(h, env.Client, set)
+	if set.Status.Writer.Term < 2 {
+		t.Errorf("the writer was replaced in term %d without a handover", set.Status.Writer.Term)
+	}
+	for ordinal, pod := range h.pods() {
+		if pod.UID == before[ordinal].UID || len(pod.Spec.Containers[0].Resources.Requests) > 0 {
+			t.Errorf("pod %s is the one of before, with %v", ordinal, pod.Spec.Containers[0].Resources)
+		}
 	}
 }
 
@@ -318,10 +376,7 @@ func TestNobodyIsDeposedInVain(t *testing.T) {
 func TestTheSilentWriterIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	m := newCrew(h)
-	h.start(-1)
-	set := h.create(2, withFailover)
-	h.writes(m, set, "0", 1)
+	m, set := h.reigned(2)
 	began := time.Now()
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.silent, s.breaks = true, true }))
 	testkit.WaitFor(h, env.Client, set, "the other one", func() error {

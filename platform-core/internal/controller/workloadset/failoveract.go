@@ -54,6 +54,16 @@ func (t *writerTurn) take(ctx context.Context, steps []failover.Step) error {
 // write writes the record if nobody else did meanwhile, and takes the label from the pod that loses it.
 func (t *writerTurn) write(ctx context.Context, step failover.Step) error {
 	planned := recordOf(t.writer)
+	if step.Until != 0 {
+		// What is written later would depose a writer that takes writes again, and tell nobody to ask who has them.
+		left := step.Until - t.writers.since(t.Now())
+		if left <= 0 {
+			return nil // it is decided anew
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left)
+		defer cancel()
+	}
 	if err := t.read(ctx); err != nil {
 		return err
 	}
@@ -71,6 +81,9 @@ func (t *writerTurn) write(ctx context.Context, step failover.Step) error {
 		return err
 	}
 	t.known.memory.Wrote(step.Record, t.writers.since(t.Now()))
+	if step.Vouched != nil {
+		t.known.memory.Vouch(*step.Vouched, step.Record.Term, step.Until)
+	}
 	t.known.wrote, t.writer = next, next
 	t.announce(planned, since, step)
 	// Whoever goes on from here takes the label off as well: it is nobody's now.
@@ -194,7 +207,7 @@ func (t *writerTurn) measure(ctx context.Context, step failover.Step) failover.M
 	pod := t.pods[step.Pod]
 	i := slices.IndexFunc(t.rollout.Pods, func(p rollout.Pod) bool { return p.Name == step.Pod })
 	key := fmt.Sprintf("measure/%d/%s/%d", t.writer.Term, pod.UID, t.Now().UnixNano())
-	call, err := t.await(ctx, pod, agentclient.Action{Key: key, Name: t.set.Spec.Failover.Measure, Timeout: actionPatience})
+	call, err := t.await(agentclient.Within(ctx, t.writer.Term), pod, agentclient.Action{Key: key, Name: t.set.Spec.Failover.Measure, Timeout: actionPatience})
 	switch {
 	case err != nil:
 		return failover.Measurement{Problem: agentclient.ProblemOf(err)}
@@ -216,8 +229,8 @@ func (t *writerTurn) measure(ctx context.Context, step failover.Step) failover.M
 func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.PauseOutcome, string) {
 	pod := t.pods[step.Pod]
 	t.events.Normal(t.set, "SwitchingOver", "%s", step)
-	key := fmt.Sprintf("handover/%d/%s/%d/%d", t.writer.Term, pod.UID, step.Attempt, t.writers.started())
-	call, err := t.await(ctx, pod, agentclient.Action{Key: key, Name: t.set.Spec.Failover.Handover})
+	key := fmt.Sprintf("handover/%d/%s/%d/%d/%d", t.writer.Term, pod.UID, step.Attempt, t.writers.started(), step.Began)
+	call, err := t.await(agentclient.Within(ctx, t.writer.Term), pod, agentclient.Action{Key: key, Name: t.set.Spec.Failover.Handover})
 	switch {
 	case err != nil && agentclient.IsRefused(err):
 		return failover.PauseFailed, agentclient.ProblemOf(err)
@@ -230,7 +243,7 @@ func (t *writerTurn) pause(ctx context.Context, step failover.Step) (failover.Pa
 }
 
 func (t *writerTurn) await(ctx context.Context, pod *corev1.Pod, action agentclient.Action) (agentclient.ActionCall, error) {
-	ctx, cancel := context.WithTimeout(agentclient.Within(ctx, t.writer.Term), actionPatience)
+	ctx, cancel := context.WithTimeout(ctx, actionPatience)
 	defer cancel()
 	ops, err := t.Ops.DialOps(ctx, pod)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
@@ -41,7 +42,11 @@ func (c *Controller) forecast(ctx context.Context, wanted *platformv1.WorkloadSe
 	if f.rollout.Mode == rollout.Suspended {
 		return nil, "", nil
 	}
-	if refused := checkVolumes(set, f); refused != nil {
+	refused := checkVolumes(set, f)
+	if refused == nil {
+		refused = refuseLeftOut(set, f)
+	}
+	if refused != nil {
 		return nil, refused.Message(), nil
 	}
 	if f.rollout.Mode != rollout.Stopped {
@@ -94,7 +99,11 @@ func forecastClaims(set *platformv1.WorkloadSet, f *facts) []platformv1.PlannedC
 			changes = append(changes, change)
 			return
 		}
-		if have := claim.Spec.Resources.Requests[corev1.ResourceStorage]; have.Cmp(volume.Size) < 0 {
+		have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		if has, grows := accept.Growing(claim); grows && have.Cmp(volume.Size) > 0 {
+			have = has // A size that it has not got yet is taken back.
+		}
+		if have.Cmp(volume.Size) < 0 {
 			change.Action, change.Reason = platformv1.PlannedGrow, fmt.Sprintf("from %s to %s", have.String(), volume.Size.String())
 			changes = append(changes, change)
 		}

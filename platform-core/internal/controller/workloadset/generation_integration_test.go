@@ -69,10 +69,7 @@ func (h *harness) point(set *platformv1.WorkloadSet, data platformv1.SetData, un
 func TestPodsGoToOtherVolumes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	m := newCrew(h)
-	h.start(-1)
-	set := h.create(3, withFailover)
-	h.writes(m, set, "0", 1)
+	m, set := h.reigned(3)
 	// On the way back it is not the first pod that has the data.
 	h.must(m.change(setName+"-2", func(s *simulatedMember) { s.offset = 9 }))
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = true }))
@@ -163,10 +160,7 @@ func (h *harness) led(want string) {
 func TestPodsThatStayAreServedAsBefore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	m := newCrew(h)
-	h.start(-1)
-	set := h.create(2, withFailover)
-	h.writes(m, set, "0", 1)
+	m, set := h.reigned(2)
 	testkit.WaitForReady(h, env.Client, set)
 	h.filled(set, other, 0)
 	m.elsewhere(map[string]*simulatedMember{})
@@ -203,10 +197,7 @@ func TestPodsStayWithTheirVolumes(t *testing.T) {
 func TestPodsThatStayAreServed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	m := newCrew(h)
-	h.start(-1)
-	set := h.create(2, withFailover)
-	h.writes(m, set, "0", 1)
+	_, set := h.reigned(2)
 	testkit.WaitForReady(h, env.Client, set)
 	before := h.pods()
 	h.change(set, func(s *platformv1.WorkloadSet) {
@@ -265,10 +256,7 @@ func TestPreparedVolumesOfNobody(t *testing.T) {
 func TestAnotherWriterWhilePodsStay(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	m := newCrew(h)
-	h.start(-1)
-	set := h.create(3, withFailover)
-	h.writes(m, set, "0", 1)
+	m, set := h.reigned(3)
 	testkit.WaitForReady(h, env.Client, set)
 	before := h.pods()
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Data = &platformv1.SetData{Generation: "nowhere"} })

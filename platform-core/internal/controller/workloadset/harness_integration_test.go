@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,18 +20,20 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	crevent "sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -105,19 +106,8 @@ var prepare = sync.OnceValue(func() error {
 	return err
 })
 
-// serverResizes says whether an API server of this version resizes pods while they run: from 1.33 on.
-var serverResizes = sync.OnceValues(func() (bool, error) {
-	asker, err := discovery.NewDiscoveryClientForConfig(env.Config)
-	if err != nil {
-		return false, err
-	}
-	info, err := asker.ServerVersion()
-	if err != nil {
-		return false, err
-	}
-	minor, err := strconv.Atoi(info.Minor)
-	return minor >= 33, err
-})
+// serverResizes says whether an API server of this version resizes pods while they run.
+var serverResizes = sync.OnceValues(func() (bool, error) { return env.Since(testkit.Resizes) })
 
 // fuse kills a controller right after a number of its writes. A negative number never does.
 type fuse struct {
@@ -161,6 +151,8 @@ type harness struct {
 	// authority of the agents, which tests have in common unless one changes it; reissue tells of that.
 	authority *pki.Authority
 	reissue   chan crevent.GenericEvent
+	// backOff of turns that fail; nil for that of operators.
+	backOff workqueue.TypedRateLimiter[reconcile.Request]
 }
 
 func newHarness(t *testing.T) *harness {
@@ -202,8 +194,12 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 	if found, err := canResize(mgr); err != nil || found != resizes {
 		h.Fatalf("it takes the server for one that resizes pods: %t, %v", found, err)
 	}
+	options := queue.Options(queue.NewLimit(2))
+	if h.backOff != nil {
+		options.RateLimiter = h.backOff
+	}
 	err = setup(mgr, &Controller{
-		Deps: Deps{Authority: h.authority, Reissue: h.reissue, Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: queue.Options(queue.NewLimit(2)),
+		Deps: Deps{Authority: h.authority, Reissue: h.reissue, Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: options,
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
@@ -322,6 +318,38 @@ func (h *harness) says(set *platformv1.WorkloadSet, reason, text string) {
 	if err := testkit.StatusLint(set); err != nil {
 		h.Error(err)
 	}
+}
+
+// tells waits until events of the set have this reason and say each of the texts.
+func (h *harness) tells(set *platformv1.WorkloadSet, reason string, texts ...string) {
+	h.Helper()
+	testkit.Eventually(h, fmt.Sprintf("events %s saying %q", reason, texts), func(ctx context.Context) error {
+		var list eventsv1.EventList
+		if err := env.Client.List(ctx, &list, client.InNamespace(h.namespace)); err != nil {
+			return err
+		}
+		var notes []string
+		for _, e := range list.Items {
+			if e.Regarding.UID == set.UID && e.Reason == reason {
+				notes = append(notes, e.Note)
+			}
+		}
+		for _, text := range texts {
+			if !slices.ContainsFunc(notes, func(note string) bool { return strings.Contains(note, text) }) {
+				return fmt.Errorf("none of these says %q: %q", text, notes)
+			}
+		}
+		return nil
+	})
+}
+
+// each is a text for each of the three pods of ready, with its name where the text has %s.
+func each(format string) []string {
+	texts := make([]string, 0, 3)
+	for ordinal := range int32(3) {
+		texts = append(texts, fmt.Sprintf(format, platformv1.PodNameFor(setName, ordinal)))
+	}
+	return texts
 }
 
 func (h *harness) pods() map[string]corev1.Pod {

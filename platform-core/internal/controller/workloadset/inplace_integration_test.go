@@ -58,6 +58,7 @@ func TestAnotherImageReplacesNoPod(t *testing.T) {
 	h.render(set, func(c *content) { c.Image = "redis:3" })
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 starts redis:3", "1 starts redis:3", "0 starts redis:3")
+	h.tells(set, "UpdatingImage", each("UpdateImage %s: its image changed")...)
 	h.samePods(before)
 	if set.Status.UpdatedReplicas != 3 {
 		t.Errorf("%d are updated", set.Status.UpdatedReplicas)
@@ -113,8 +114,20 @@ func TestAnotherRegistryTouchesNothingThatRuns(t *testing.T) {
 	h.sameEvents()
 }
 
+// knowsNode makes the object of the node that pods are on. From 1.36 on an API server takes other resources only where it knows a node that can have them.
+func (h *harness) knowsNode() {
+	h.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourceCPU: resource.MustParse("4")}}}
+	if err := env.Client.Create(h.Context(), node); err != nil {
+		h.Fatal(err)
+	}
+	h.Cleanup(func() { _ = env.Client.Delete(context.Background(), node) })
+}
+
 func TestResourcesAreGivenInPlace(t *testing.T) {
 	h := newHarness(t)
+	h.knowsNode()
 	h.start(-1)
 	set, before := h.ready()
 	h.render(set, func(c *content) { c.Resources = resources("150Mi", "300Mi") })
@@ -124,6 +137,7 @@ func TestResourcesAreGivenInPlace(t *testing.T) {
 	}
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 gets 150Mi", "1 gets 150Mi", "0 gets 150Mi")
+	h.tells(set, "ResizingPod", each("ResizePod %s: its resources changed")...)
 	h.samePods(before)
 	// What the server adds by itself is no difference: only a limit is asked for, the request follows from it.
 	h.render(set, func(c *content) {
@@ -145,6 +159,7 @@ func TestResourcesAreGivenInPlace(t *testing.T) {
 	h.render(set, func(c *content) { c.Resources = corev1.ResourceRequirements{} })
 	testkit.WaitForReady(h, env.Client, set)
 	h.samePods(before, "0", "1", "2")
+	h.tells(set, "ReplacingPod", each("DeletePod %s: its resources cannot change in place")...)
 	for ordinal, pod := range h.pods() {
 		if pod.Status.QOSClass != corev1.PodQOSBestEffort {
 			t.Errorf("pod %s has class %s", ordinal, pod.Status.QOSClass)
@@ -180,11 +195,13 @@ func (h *harness) otherPods(set *platformv1.WorkloadSet, before map[string]corev
 	h.Helper()
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 starts redis:1", "1 starts redis:1", "0 starts redis:1")
+	h.tells(set, "ReplacingPod", each("DeletePod %s: its resources cannot change in place: this version of Kubernetes does not resize pods")...)
 	h.samePods(before, "0", "1", "2")
 }
 
 func TestNodeHasNoRoomNow(t *testing.T) {
 	h := newHarness(t)
+	h.knowsNode()
 	h.start(-1)
 	set, before := h.ready()
 	h.node.set(func() { h.node.answer, h.node.answeredAt = corev1.PodReasonDeferred, metav1.Now() })
@@ -222,6 +239,7 @@ func (h *harness) nudge(ordinal string) {
 
 func TestNodeCanNeverHaveRoom(t *testing.T) {
 	h := newHarness(t)
+	h.knowsNode()
 	h.start(-1)
 	set, before := h.ready(func(s *platformv1.WorkloadSet) { s.Spec.Volumes = nil })
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "big-" + h.namespace}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "of", Value: "others", Effect: corev1.TaintEffectNoSchedule}}},
@@ -277,13 +295,16 @@ func TestReloadWhereThatIsEnough(t *testing.T) {
 	h.render(set, func(c *content) { c.Plan = planOf("d2", "s1") })
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 reloads", "1 reloads", "0 reloads")
+	h.tells(set, "ReloadingProcess", each("ReloadPlan %s: its configuration changed")...)
 	h.render(set, func(c *content) { c.Plan = planOf("d3", "s2") })
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 restarts", "1 restarts", "0 restarts")
+	h.tells(set, "RestartingProcess", each("PushPlan %s: its configuration changed")...)
 	h.node.set(func() { h.node.refuseReload = true })
 	h.render(set, func(c *content) { c.Plan = planOf("d4", "s2") })
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 reloads", "2 restarts", "1 reloads", "1 restarts", "0 reloads", "0 restarts")
+	h.tells(set, "RestartingProcess", each("PushPlan %s: a reload cannot take its configuration over")...)
 	h.node.set(func() { h.node.refuseReload, h.node.failReloads = false, 1 })
 	h.render(set, func(c *content) { c.Plan = planOf("d5", "s2") })
 	testkit.WaitForReady(h, env.Client, set)

@@ -23,8 +23,10 @@ type lostNode string
 const (
 	// nodeAnswers: nothing is wrong with it.
 	nodeAnswers lostNode = "answers"
-	// nodeSilent: it has not been heard of for a while, or is gone.
+	// nodeSilent: it has not been heard of for a while.
 	nodeSilent lostNode = "silent"
+	// nodeGone: the cluster has it no more.
+	nodeGone lostNode = "gone"
 	// nodeOut: an administrator says that it is off for good.
 	nodeOut lostNode = "out of service"
 )
@@ -45,7 +47,7 @@ func (c *Controller) contact(ctx context.Context, f *facts, pod *corev1.Pod) (ro
 		case err != nil:
 			return "", fmt.Errorf("cannot look at node %q: %w", name, err)
 		case len(nodes.Items) == 0:
-			f.lost[name] = nodeSilent
+			f.lost[name] = nodeGone
 		default:
 			f.lost[name] = stateOf(&nodes.Items[0])
 		}
@@ -101,6 +103,13 @@ func explainLost(f *facts, p rollout.Pod) string {
 	switch {
 	case f.lost[node] == nodeOut:
 		return fmt.Sprintf("pod %s goes from node %s, which is out of service", p.Name, node)
+	case f.lost[node] == nodeGone:
+		// The garbage collector of pods looks every 20 s, and gives a node 40 s to come back.
+		text := fmt.Sprintf("pod %s was on node %s, which the cluster has no more: Kubernetes removes the pod within two minutes, and another one is made", p.Name, node)
+		if f.rollout.Interchangeable {
+			return text
+		}
+		return text + ", with its volumes where another node reaches them"
 	case f.rollout.Interchangeable:
 		return fmt.Sprintf("pod %s is on node %s, which nobody reaches: it moves when Kubernetes evicts it from there, by default after 5 minutes", p.Name, node)
 	}

@@ -30,7 +30,7 @@ func (h *harness) lose(containers corev1.ConditionStatus) corev1.Pod {
 		h.Fatal(err)
 	}
 	h.Cleanup(func() {
-		if err := env.Client.Delete(context.Background(), node); err != nil {
+		if err := env.Client.Delete(context.Background(), node); client.IgnoreNotFound(err) != nil {
 			h.Error(err)
 		}
 	})
@@ -98,6 +98,36 @@ func TestLostPodWithDataIsNotReplaced(t *testing.T) {
 	}
 }
 
+// A node that was deleted comes not back and cannot be tainted: Kubernetes removes its pods, with or without data, and another one is made when it has.
+func TestPodOfADeletedNodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, changes := range map[string][]func(*platformv1.WorkloadSet){"with data": nil, "without data": {alike}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			h.start(-1)
+			set := h.create(1, changes...)
+			testkit.WaitForReady(t, env.Client, set)
+			pod := h.lose(corev1.ConditionTrue)
+			h.says(set, platformv1.ReasonNodeUnreachable, "which nobody reaches")
+			if err := env.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}); err != nil {
+				t.Fatal(err)
+			}
+			h.touch(set)
+			h.says(set, platformv1.ReasonNodeUnreachable, "pod "+pod.Name+" was on node "+h.namespace+", which the cluster has no more: Kubernetes removes the pod within two minutes, and another one is made")
+			if now := h.pods()["0"]; now.UID != pod.UID || now.DeletionTimestamp != nil {
+				t.Fatalf("the pod is %s and was %s, to be deleted at %v", now.UID, pod.UID, now.DeletionTimestamp)
+			}
+			// What the garbage collector of pods does then.
+			h.evict(pod, client.GracePeriodSeconds(0))
+			h.another(set, pod)
+			if n := h.node.uids("Pod " + pod.Name); n != 2 {
+				t.Errorf("there were %d pods of that name, want 2", n)
+			}
+		})
+	}
+}
+
 // A pod that keeps nothing and is not counted moves as soon as Kubernetes has evicted it.
 func TestLostPodWithoutDataMoves(t *testing.T) {
 	t.Parallel()
@@ -120,6 +150,7 @@ func TestLostPodWithoutDataMoves(t *testing.T) {
 			}
 			h.evict(pod, client.GracePeriodSeconds(test.grace))
 			h.another(set, pod)
+			h.tells(set, "ReplacingPod", "ForgetPod "+pod.Name)
 			if n := h.node.uids("Pod " + pod.Name); n != 2 {
 				t.Errorf("there were %d pods of that name, want 2", n)
 			}

@@ -68,6 +68,8 @@ type node struct {
 	slow bool
 	// noted are the calls to processes that were not carried out at once, by pod.
 	noted map[string]noted
+	// terms are those in which agents were called, by what they were asked for and the ordinal or name of the pod.
+	terms map[string][]uint64
 	// crew plays who may write, in sets where the engine decides it.
 	crew *crew
 }
@@ -93,7 +95,7 @@ func newNode(t *testing.T, namespace string) *node {
 		t.Fatal(err)
 	}
 	n := &node{t: t, namespace: namespace, watcher: watcher, containers: map[string]container{}, noted: map[string]noted{}, seen: map[string][]string{}, absent: map[string]bool{},
-		cut: map[string]bool{}, ops: map[string]agentclient.ActionCall{}, writer: platformv1.PodNameFor(setName, 0)}
+		cut: map[string]bool{}, ops: map[string]agentclient.ActionCall{}, terms: map[string][]uint64{}, writer: platformv1.PodNameFor(setName, 0)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
@@ -347,6 +349,14 @@ func (n *node) Dial(_ context.Context, pod *corev1.Pod) (agentclient.Process, er
 	return &manager{node: n, pod: pod}, nil
 }
 
+// called notes the term of a call to an agent.
+func (n *node) called(ctx context.Context, what, pod string) {
+	n.set(func() {
+		call := what + " " + strings.TrimPrefix(pod, setName+"-")
+		n.terms[call] = append(n.terms[call], agentclient.TermOf(ctx))
+	})
+}
+
 // manager is the process manager of one pod, as far as WorkloadSets call it.
 type manager struct {
 	agentclient.Process
@@ -377,6 +387,7 @@ func (m *manager) Status(context.Context) (*agentv1.ProcessStatus, error) {
 }
 
 func (m *manager) call(ctx context.Context, what string, call agentreport.Call, data []byte) (agentreport.Call, error) {
+	m.node.called(ctx, what, m.pod.Name)
 	live := &corev1.Pod{}
 	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(m.pod), live); err != nil {
 		return agentreport.Call{}, err

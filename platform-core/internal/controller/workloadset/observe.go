@@ -201,6 +201,11 @@ func (c *Controller) compare(ctx context.Context, set *platformv1.WorkloadSet, f
 	if p.Resources, p.Note, err = c.fitResources(ctx, f, live, want); err != nil {
 		return err
 	}
+	if p.Resources == rollout.Outdated {
+		if why, refused := c.refusals.of(live, set.Generation); refused {
+			p.Resources, p.Note = rollout.Replace, why
+		}
+	}
 	p.Tightens = p.Resources == rollout.Outdated && tightens(live, want)
 	if p.Resources != rollout.Replace {
 		volumes, note := fitVolumes(set, f, live)

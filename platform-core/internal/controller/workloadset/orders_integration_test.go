@@ -5,6 +5,7 @@
 package workloadset
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -79,10 +80,7 @@ func TestARequestGoesWithItsOperation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
-			m := newCrew(h)
-			h.start(-1)
-			set := h.create(2, withFailover)
-			h.writes(m, set, "0", 1)
+			m, set := h.reigned(2)
 			h.must(m.change(setName+"-1", func(s *simulatedMember) { s.breaks = true }))
 			op := h.operation("asks", nil)
 			h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Request: platformv1.RequestOf(op)})
@@ -131,10 +129,7 @@ func TestAnOperationAtWorkHasTheWriterHandOver(t *testing.T) {
 func TestARequestOfNobody(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	m := newCrew(h)
-	h.start(-1)
-	set := h.create(2, withFailover)
-	h.writes(m, set, "0", 1)
+	m, set := h.reigned(2)
 	h.operation("asks", nil)
 	for _, request := range []string{"nobody/1", "asks/another-uid"} {
 		h.ask(set, platformv1.HandoverRequest{From: setName + "-0", Way: platformv1.TakeOver, Request: request})
@@ -166,4 +161,30 @@ func TestAnotherOneTakesOver(t *testing.T) {
 	h.ask(set, platformv1.HandoverRequest{From: setName + "-2", To: setName + "-0", Way: platformv1.TakeOver, Request: platformv1.RequestOf(op)})
 	h.writes(m, set, "1", 3)
 	h.unasked(set)
+}
+
+// What is about to take over loses its label before the writer does, and both have theirs again when the set is suspended before anything came of it.
+func TestASuspendedHandoverLeavesNobodyWithoutALabel(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	m := newCrew(h)
+	h.start(-1)
+	set := h.create(2, withFailover, func(s *platformv1.WorkloadSet) { s.Spec.Failover.Handover = "handover" })
+	h.writes(m, set, "0", 1)
+	labels := func(writer, heir string) {
+		h.Helper()
+		testkit.Eventually(h, fmt.Sprintf("the labels %q and %q", writer, heir), func(context.Context) error {
+			pods := h.pods()
+			if w, other := pods["0"].Labels[platformv1.RoleLabel], pods["1"].Labels[platformv1.RoleLabel]; w != writer || other != heir {
+				return fmt.Errorf("they are %q and %q", w, other)
+			}
+			return nil
+		})
+	}
+	labels("primary", "replica")
+	h.ask(set, platformv1.HandoverRequest{From: setName + "-0", To: setName + "-1"})
+	labels("primary", "")
+	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Suspend = true })
+	labels("primary", "replica")
+	h.says(set, platformv1.ReasonSuspended, "suspend")
 }

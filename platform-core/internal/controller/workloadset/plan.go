@@ -11,6 +11,7 @@ import (
 
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -42,8 +43,8 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 		}
 		return awaitWindow(f, held)
 	}
-	if expanding := expandingClaims(set, f); expanding != "" {
-		return outcome.Waiting(platformv1.ReasonProgressing, expanding)
+	if o := expanding(set, f); o != nil {
+		return *o
 	}
 	if unsettled {
 		reason, why := explain(f, awaited)
@@ -146,10 +147,25 @@ var (
 func unschedulable(pod *corev1.Pod) (reason, message string, found bool) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
-			return platformv1.ReasonPodUnschedulable, fmt.Sprintf("no node for pod %s: %s", pod.Name, condition.Message), true
+			return platformv1.ReasonPodUnschedulable, fmt.Sprintf("no node for pod %s: %s%s", pod.Name, condition.Message, boundElsewhere(pod, condition.Message)), true
 		}
 	}
 	return "", "", false
+}
+
+// boundElsewhere says what to do about a pod with volumes that no node reaches, in the words of the scheduler (the former are those of Kubernetes before 1.34).
+func boundElsewhere(pod *corev1.Pod, says string) string {
+	if !strings.Contains(says, "had volume node affinity conflict") && !strings.Contains(says, "match PersistentVolume's node affinity") {
+		return ""
+	}
+	var claims []string
+	for _, v := range pod.Spec.Volumes {
+		// What is archived is not of the pod, and outlives it.
+		if v.PersistentVolumeClaim != nil && v.Name != render.ArchiveVolume {
+			claims = append(claims, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return fmt.Sprintf("; if the node that its volumes are on is gone for good, so is their data: have a RebuildMember make the pod anew where others have that data, or delete what was on it for the pod to begin empty: kubectl delete pvc %s", strings.Join(claims, " "))
 }
 
 // explainStart looks for what keeps a pod from starting: no node, no image, a failing container.

@@ -14,6 +14,7 @@ import (
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
+	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -65,6 +66,9 @@ func TestCheckVolumes(t *testing.T) {
 		"claim smaller, class expands":        {claim: testClaim("1Gi"), classes: []*storagev1.StorageClass{testClass("fast", pointer(true), "")}},
 		"claim smaller, class does not":       {claim: testClaim("1Gi"), classes: []*storagev1.StorageClass{testClass("fast", pointer(false), "")}, reason: platformv1.ReasonVolumeExpansionUnsupported, says: "set the size back to 1Gi"},
 		"claim smaller, class is gone":        {claim: testClaim("1Gi"), reason: platformv1.ReasonVolumeExpansionUnsupported, says: "does not allow expansion"},
+		"claim of another class":              {class: pointer("slow"), claim: testClaim("2Gi"), reason: platformv1.ReasonVolumeClassRefused, says: `is of StorageClass "fast" and cannot be of "slow": take storage out, and set it again with storageClassName "fast"`},
+		"claim of the named class":            {class: pointer("fast"), claim: testClaim("2Gi")},
+		"claim of a class that nobody names":  {claim: testClaim("2Gi"), classes: []*storagev1.StorageClass{testClass("slow", nil, "true")}},
 		"claim of an earlier instance": {claim: func() *corev1.PersistentVolumeClaim {
 			c := testClaim("2Gi")
 			c.Labels[platformv1.ApplicationUIDLabel] = "uid-0"
@@ -117,6 +121,15 @@ func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
 			p.Ready = rollout.NotReady
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes have enough memory"}}
 		}, outcome.KindWaiting, platformv1.ReasonPodUnschedulable, "0/3 nodes"},
+		"unschedulable, for its volumes": {func(p *rollout.Pod, pod *corev1.Pod) {
+			p.Ready = rollout.NotReady
+			pod.Spec.Volumes = []corev1.Volume{
+				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-redis-a-redis-main-0"}}},
+				// Nobody is told to delete what others keep there.
+				{Name: render.ArchiveVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "shelf"}}},
+			}
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."}}
+		}, outcome.KindWaiting, platformv1.ReasonPodUnschedulable, "if the node that its volumes are on is gone for good, so is their data: have a RebuildMember make the pod anew where others have that data, or delete what was on it for the pod to begin empty: kubectl delete pvc data-redis-a-redis-main-0"},
 		"no image": {func(p *rollout.Pod, pod *corev1.Pod) {
 			p.Ready = rollout.NotReady
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "redis", Image: "nowhere/redis:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}

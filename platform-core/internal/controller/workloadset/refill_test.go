@@ -70,3 +70,31 @@ func claimed(set *platformv1.WorkloadSet, f *facts, of string) {
 	name := platformv1.ClaimNameFor("data", set.FirstPod())
 	f.claims[name] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: set.Labels, Annotations: map[string]string{platformv1.RestoredAnnotation: of}}}
 }
+
+// Servers are given objects once, when they run; before that nothing keeps their pods from being made.
+func TestObjectsComeWhenServersRun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*platformv1.WorkloadSet, *facts)
+		awaits bool
+	}{
+		"they run": {func(*platformv1.WorkloadSet, *facts) {}, true},
+		"they have them": {func(set *platformv1.WorkloadSet, f *facts) {
+			set.Status.Restore.CompletionTime = &metav1.Time{Time: f.now}
+		}, false},
+		"it is stopped":     {func(_ *platformv1.WorkloadSet, f *facts) { f.rollout.Mode = rollout.Stopped }, false},
+		"it is of a volume": {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore.Into = platformv1.RestoreIntoVolume }, false},
+		"it is of nothing":  {func(set *platformv1.WorkloadSet, _ *facts) { set.Spec.Restore = nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, f := filledShard()
+			set.Spec.Restore.Into, set.Spec.Restore.Part, set.Status.Restore.CompletionTime = platformv1.RestoreIntoServers, "", nil
+			tc.change(set, f)
+			if got := awaitsObjects(set, f); got != tc.awaits {
+				t.Errorf("it awaits objects: %v", got)
+			}
+			if set.Spec.Restore != nil && set.Spec.Restore.IntoServers() && awaitsData(set, f) {
+				t.Error("its pods wait for data")
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@
 package workloadset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/zeroinfra/platform-core/internal/podchange"
+	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 )
 
@@ -80,14 +82,23 @@ func (c *Controller) fitResources(ctx context.Context, f *facts, live, want *cor
 		}
 		if node == "" {
 			f.wakeAfter(nodesRecheck)
-			f.stuck[live.Name] = "no node that the pod may run on can ever give it the new resources" + message + ": add a node that has room, or lower the resources"
+			f.stuck[live.Name] = noRoomAnywhere(message)
 			return rollout.Underway, f.stuck[live.Name], nil
 		}
-		return rollout.Replace, fmt.Sprintf("its node can never give them%s, and node %s could", message, node), nil
+		return rollout.Replace, roomElsewhere(message, node), nil
 	case "":
 		return rollout.Current, "", nil
 	}
 	return rollout.Underway, "its node has yet to give it the new resources" + message, nil
+}
+
+// noRoomAnywhere and roomElsewhere say what becomes of a pod whose node can never give it the new resources.
+func noRoomAnywhere(said string) string {
+	return "no node that the pod may run on can ever give it the new resources" + said + ": add a node that has room, or lower the resources"
+}
+
+func roomElsewhere(said, node string) string {
+	return fmt.Sprintf("its node can never give them%s, and node %s could", said, node)
 }
 
 // inProgress is the state of a resize that the node works on or has not seen yet.
@@ -98,6 +109,10 @@ func resizeState(pod *corev1.Pod) (reason string, since time.Time, message strin
 	for _, condition := range pod.Status.Conditions {
 		if condition.Status != corev1.ConditionTrue {
 			continue
+		}
+		if observed := cmp.Or(condition.ObservedGeneration, pod.Status.ObservedGeneration); aboutResizes(condition.Type) && observed > 0 && observed < pod.Generation {
+			// It speaks of resources that were asked for before: what could not be had then may be had now.
+			return inProgress, time.Time{}, ""
 		}
 		said := ""
 		if condition.Message != "" {
@@ -121,6 +136,11 @@ func resizeState(pod *corev1.Pod) (reason string, since time.Time, message strin
 		return inProgress, time.Time{}, ""
 	}
 	return reason, since, message
+}
+
+// aboutResizes says whether a kubelet says with a condition how far a resize is.
+func aboutResizes(condition corev1.PodConditionType) bool {
+	return condition == corev1.PodResizePending || condition == corev1.PodResizeInProgress
 }
 
 // olderResizeState reads what kubelets before 1.33 say instead of conditions; they tell no time.
@@ -181,12 +201,15 @@ func (c *Controller) volumePins(ctx context.Context, f *facts, pod *corev1.Pod) 
 		if v.PersistentVolumeClaim == nil {
 			continue
 		}
-		claim := f.claims[v.PersistentVolumeClaim.ClaimName]
+		claim, err := c.claimOf(ctx, f, pod, &v)
+		if err != nil {
+			return nil, err
+		}
 		if claim == nil || claim.Spec.VolumeName == "" {
 			continue
 		}
 		volume := &corev1.PersistentVolume{}
-		err := c.live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
+		err = c.live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 			// Not known to be reachable from anywhere else: an empty selector matches no node.
 			pins = append(pins, &corev1.NodeSelector{})
@@ -200,4 +223,21 @@ func (c *Controller) volumePins(ctx context.Context, f *facts, pod *corev1.Pod) 
 		}
 	}
 	return pins, nil
+}
+
+// claimOf is the claim of a volume of a pod, nil for none: the pod's own, or that of the BackupRepository which it keeps its archive in, which no cache has.
+func (c *Controller) claimOf(ctx context.Context, f *facts, pod *corev1.Pod, v *corev1.Volume) (*corev1.PersistentVolumeClaim, error) {
+	name := v.PersistentVolumeClaim.ClaimName
+	if v.Name != render.ArchiveVolume {
+		return f.claims[name], nil
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, claim)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read PersistentVolumeClaim %q of an archive: %w", name, err)
+	}
+	return claim, nil
 }

@@ -29,8 +29,10 @@ import (
 )
 
 const (
-	// restoreTimeout is how long one attempt may take.
-	restoreTimeout = 24 * time.Hour
+	// shortestRestore and longestRestore are how long one attempt may take at least and at most, whatever the Backup says of itself.
+	shortestRestore, longestRestore = 24 * time.Hour, 90 * 24 * time.Hour
+	// slowness is how many times as long as the Backup took a restore may take, and slowest how many bytes a second it carries at least.
+	slowness, slowest = 10, 1 << 20
 	// restoreRetry is the wait after the first attempt that failed; each further one is twice as long, up to longestRestoreRetry.
 	restoreRetry        = 5 * time.Second
 	longestRestoreRetry = 10 * time.Minute
@@ -42,7 +44,7 @@ const (
 
 // awaitsData says whether no pod is made yet since the data is to be there first. A set that has a pod, or had a writer, has had its turn.
 func awaitsData(set *platformv1.WorkloadSet, f *facts) bool {
-	return set.Spec.Restore != nil && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
+	return set.Spec.Restore != nil && !set.Spec.Restore.IntoServers() && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(f.rollout.Pods) == 0 &&
 		set.Status.Writer == nil && set.Spec.Generation() == "" && len(set.Spec.Ordinals()) > 0
 }
 
@@ -60,22 +62,48 @@ func (c *Controller) restore(ctx context.Context, set *platformv1.WorkloadSet, f
 			return nil
 		}
 	}
-	state := begun(set, f)
-	if err := c.noteSize(ctx, set, state); err != nil {
-		o := outcome.Failed(err)
-		return &o
-	}
-	o := c.fill(ctx, set, f, state)
-	set.Status.Restore = state
-	if state.Done() {
-		c.events.Normal(set, platformv1.ReasonRestored, "The data of Backup %s is on the volume of the first pod.", set.Spec.Restore.From.Backup)
-	}
-	reportRestore(set, o)
+	o := c.advance(ctx, set, f)
 	if o.Kind() == outcome.KindDone {
 		// That it is there is on record before there is a pod, after which nobody would look.
 		o = outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data is on the volume of pod %s, which is about to be made", set.FirstPod()))
 	}
 	return &o
+}
+
+// awaitsObjects says whether servers that run are to be given what they begin with.
+func awaitsObjects(set *platformv1.WorkloadSet, f *facts) bool {
+	return set.Spec.Restore != nil && set.Spec.Restore.IntoServers() && !set.Status.Restore.Done() && f.rollout.Mode == rollout.Running && len(set.Spec.Ordinals()) > 0
+}
+
+// advance brings a restore on by one step, and says in the status how far it is.
+func (c *Controller) advance(ctx context.Context, set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
+	state := begun(set, f)
+	if err := c.noteSize(ctx, set, state); err != nil {
+		return outcome.Failed(err)
+	}
+	o := c.fill(ctx, set, f, state)
+	set.Status.Restore = state
+	if state.Done() {
+		c.events.Normal(set, platformv1.ReasonRestored, "The data of Backup %s is %s.", set.Spec.Restore.From.Backup, filledPlace(set))
+	}
+	reportRestore(set, o)
+	return o
+}
+
+// filledPlace is where the data is when all of it is there.
+func filledPlace(set *platformv1.WorkloadSet) string {
+	if set.Spec.Restore.IntoServers() {
+		return "in the servers"
+	}
+	return "on the volume of the first pod"
+}
+
+// targetPlace is where it is going.
+func targetPlace(set *platformv1.WorkloadSet) string {
+	if set.Spec.Restore.IntoServers() {
+		return "into the servers"
+	}
+	return "to the volume of pod " + set.FirstPod()
 }
 
 // noteSize notes what is restored, also where the status of the turn that began with it was not written.
@@ -140,8 +168,8 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 		if at.Message != "" {
 			said = ": " + jobstate.Tail(at.Message, longestReason)
 		}
-		return outcome.WaitingFor(restoreLook, platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is on its way to the volume of pod %s%s",
-			set.Spec.Restore.From.Backup, bytesOf(state.Size), set.FirstPod(), said))
+		return outcome.WaitingFor(restoreLook, platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is on its way %s%s",
+			set.Spec.Restore.From.Backup, bytesOf(state.Size), targetPlace(set), said))
 	case result.Reason != "":
 		return c.retryFill(set, f, state, result)
 	}
@@ -161,7 +189,7 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 	no := func(format string, args ...any) outcome.Outcome {
 		return outcome.StalledFor(longestRestoreRetry, platformv1.ReasonRestoreFailed, fmt.Sprintf(format, args...))
 	}
-	backup, repository := &platformv1.Backup{}, &platformv1.BackupRepository{}
+	backup := &platformv1.Backup{}
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: from.Backup}, backup)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && (backup.UID != from.UID || backup.Status.Phase != platformv1.BackupCompleted || !backup.DeletionTimestamp.IsZero()):
@@ -169,6 +197,13 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 	case err != nil:
 		return outcome.Failed(err)
 	}
+	if backup.Spec.IsSnapshot() {
+		if o := c.makeFromSnapshots(ctx, set, f, backup); o.Kind() != outcome.KindDone {
+			return o
+		}
+		return c.beginMover(ctx, set, f, state, backup, nil)
+	}
+	repository := &platformv1.BackupRepository{}
 	err = c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: backup.Spec.RepositoryRef.Name}, repository)
 	if apierrors.IsNotFound(err) {
 		return no("there is no BackupRepository %q, which Backup %q is kept in: create it again", backup.Spec.RepositoryRef.Name, from.Backup)
@@ -189,17 +224,29 @@ func (c *Controller) beginFill(ctx context.Context, set *platformv1.WorkloadSet,
 		}
 		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed, lacks)
 	}
-	if o := c.provide(ctx, set, f, set.Spec.Ordinals()[0]); o.Kind() != outcome.KindDone {
-		return o
-	}
-	return c.makeFill(ctx, set, state, backup, repository)
+	return c.beginMover(ctx, set, f, state, backup, repository)
 }
 
-func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, state *platformv1.RestoreState, backup *platformv1.Backup, repository *platformv1.BackupRepository) outcome.Outcome {
-	job, err := render.MoverInto(set, render.Mover{
-		Namespace: set.Namespace, Name: restoreName(set, state), Domain: set.Labels[platformv1.DomainLabel], For: backup.UID, From: backup, Repository: repository, Deadline: restoreTimeout,
+// beginMover makes the Job of an attempt, where the data is on volumes with the claims of the first pod. Without a repository the data is on the volume by now.
+func (c *Controller) beginMover(ctx context.Context, set *platformv1.WorkloadSet, f *facts, state *platformv1.RestoreState, backup *platformv1.Backup, repository *platformv1.BackupRepository) outcome.Outcome {
+	way := render.MoverThrough
+	if !set.Spec.Restore.IntoServers() {
+		way = render.MoverInto
+		if o := c.provide(ctx, set, f, set.Spec.Ordinals()[0]); o.Kind() != outcome.KindDone {
+			return o
+		}
+	}
+	plan := mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: backup.Status.Key, Digest: backup.Status.Digest, Stream: set.Spec.Restore.Part}}
+	if repository == nil {
+		plan = mover.Plan{Verb: mover.VerbAdopt, Known: backup.Status.Facts}
+	}
+	if backup.Spec.IsFiles() {
+		plan.Files = &mover.Files{}
+	}
+	job, err := way(set, render.Mover{
+		Namespace: set.Namespace, Name: restoreName(set, state), Domain: set.Labels[platformv1.DomainLabel], For: backup.UID, From: backup, Repository: repository, Deadline: restoreDeadline(backup, set.Spec.Restore.From.Target),
 		Owner: *metav1.NewControllerRef(set, platformv1.GroupVersion.WithKind("WorkloadSet")),
-		Plan:  mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: backup.Status.Key, Digest: backup.Status.Digest, Stream: set.Spec.Restore.Part}},
+		Plan:  plan,
 	})
 	if err != nil {
 		return outcome.Stalled(platformv1.ReasonInvalidSpec, err.Error())
@@ -207,11 +254,30 @@ func (c *Controller) makeFill(ctx context.Context, set *platformv1.WorkloadSet, 
 	err = c.client.Create(ctx, job, client.FieldOwner(owner))
 	switch {
 	case apierrors.IsAlreadyExists(err), err == nil:
-		return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is about to be put on the volume of pod %s", backup.Name, bytesOf(state.Size), set.FirstPod()))
+		return outcome.Waiting(platformv1.ReasonRestoring, fmt.Sprintf("the data of Backup %q, %s, is about to be on its way %s", backup.Name, bytesOf(state.Size), targetPlace(set)))
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 		return outcome.StalledFor(time.Minute, platformv1.ReasonRestoreFailed, fmt.Sprintf("the Job that restores cannot be made: %v", err))
 	}
 	return outcome.Failed(err)
+}
+
+// restoreDeadline is how long one attempt may take. One that it ends begins anew, so that it is longer than any that still gets somewhere: ten times as long as the
+// Backup took, or what its size takes where all is slow, since a Backup may have carried only what was new. To a point in time there is the log to replay as well,
+// as long as it took to be written at most. Snapshots are on the volume by then.
+func restoreDeadline(backup *platformv1.Backup, target *platformv1.RestoreTarget) time.Duration {
+	seconds := shortestRestore.Seconds()
+	if took := backup.Status.Duration; took != nil {
+		seconds = max(seconds, slowness*took.Seconds())
+	}
+	if !backup.Spec.IsSnapshot() {
+		seconds = max(seconds, float64(backup.Status.RawSize)/slowest)
+	}
+	if whole := backup.Status.CompletionTime; whole != nil && target != nil {
+		if moment, err := target.Moment(); err == nil {
+			seconds += max(0, moment.Sub(whole.Time).Seconds())
+		}
+	}
+	return time.Duration(min(seconds, longestRestore.Seconds())) * time.Second
 }
 
 // retryFill notes that an attempt failed, and when the next one begins.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -18,8 +19,6 @@ import (
 )
 
 const (
-	// kindsAbsent is why there are no snapshots in a cluster that does not know them.
-	kindsAbsent = "the cluster has no VolumeSnapshots (" + volumesnapshot.Group + "/v1): install them with their controller"
 	// snapshotLook is how often snapshots that are being made are looked at: they are not watched.
 	snapshotLook = 5 * time.Second
 	// snapshotRetry is how often it is looked whether what keeps a snapshot from being made was mended.
@@ -75,7 +74,7 @@ func (c *Controller) snapshot(ctx context.Context, set *platformv1.WorkloadSet, 
 	s, err := volumesnapshot.Get(ctx, c.live, client.ObjectKey{Namespace: claim.Namespace, Name: name})
 	switch {
 	case volumesnapshot.IsAbsent(err):
-		return c.noSnapshot(set, claim, kindsAbsent)
+		return c.noSnapshot(set, claim, volumesnapshot.KindsAbsent)
 	case apierrors.IsNotFound(err):
 		return c.makeSnapshot(ctx, set, claim)
 	case err != nil:
@@ -85,6 +84,8 @@ func (c *Controller) snapshot(ctx context.Context, set *platformv1.WorkloadSet, 
 	case s.GetDeletionTimestamp() != nil:
 		// Somebody deletes it, or the namespace, which takes none then.
 		return c.makeSnapshot(ctx, set, claim)
+	case s.IsReady() && volumesnapshot.IsHeld(claim):
+		return c.awaitRelease(ctx, s, claim)
 	case s.IsReady():
 		return outcome.Done()
 	case s.Error() != "":
@@ -95,29 +96,25 @@ func (c *Controller) snapshot(ctx context.Context, set *platformv1.WorkloadSet, 
 	return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting, fmt.Sprintf("waiting for VolumeSnapshot %q to be ready to use, before claim %q is deleted", name, claim.Name))
 }
 
+// awaitRelease has the snapshot controller look at a snapshot again, since it still holds the claim, and waits for it to let go.
+func (c *Controller) awaitRelease(ctx context.Context, s volumesnapshot.Snapshot, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
+	body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, platformv1.AwaitedAnnotation, c.Now().UTC().Format(time.RFC3339))
+	if err := c.client.Patch(ctx, s.Unstructured, client.RawPatch(types.MergePatchType, []byte(body)), client.FieldOwner(owner)); client.IgnoreNotFound(err) != nil {
+		return outcome.Failed(fmt.Errorf("cannot annotate VolumeSnapshot %q: %w", s.GetName(), err))
+	}
+	return outcome.WaitingFor(snapshotLook, platformv1.ReasonDeleting, fmt.Sprintf("waiting for the snapshot controller to take finalizer %s from claim %q, before that is deleted", volumesnapshot.SourceFinalizer, claim.Name))
+}
+
 // makeSnapshot makes the snapshot of a claim, or says what keeps it from that.
 func (c *Controller) makeSnapshot(ctx context.Context, set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
-	volume := &corev1.PersistentVolume{}
-	err := c.live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
+	by, why, err := volumesnapshot.MakerOf(ctx, c.live, claim)
 	switch {
-	case apierrors.IsNotFound(err):
-		return c.noSnapshot(set, claim, fmt.Sprintf("its PersistentVolume %q is gone", claim.Spec.VolumeName))
 	case err != nil:
-		return outcome.Failed(fmt.Errorf("cannot read PersistentVolume %q: %w", claim.Spec.VolumeName, err))
-	case volume.Spec.CSI == nil:
-		return c.noSnapshot(set, claim, fmt.Sprintf("its PersistentVolume %q, of StorageClass %q, is of no CSI driver, and others make no snapshots", volume.Name, volume.Spec.StorageClassName))
-	}
-	driver := volume.Spec.CSI.Driver
-	class, why, err := volumesnapshot.ClassFor(ctx, c.live, driver)
-	switch {
-	case volumesnapshot.IsAbsent(err):
-		return c.noSnapshot(set, claim, kindsAbsent)
-	case err != nil:
-		return outcome.Failed(fmt.Errorf("cannot list VolumeSnapshotClasses: %w", err))
+		return outcome.Failed(err)
 	case why != "":
 		return c.noSnapshot(set, claim, why)
 	}
-	s := volumesnapshot.Of(claim, driver, class)
+	s := volumesnapshot.Of(claim, by)
 	err = c.client.Create(ctx, s.Unstructured, client.FieldOwner(owner))
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):

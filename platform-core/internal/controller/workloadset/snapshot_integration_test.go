@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/volumesnapshot"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -53,6 +54,17 @@ func (h *harness) wake(set *platformv1.WorkloadSet) {
 	})
 }
 
+// hold has a claim have these finalizers and no others.
+func (h *harness) hold(ordinal int32, finalizers ...string) {
+	h.Helper()
+	claim := h.claim(ordinal)
+	before := claim.DeepCopy()
+	claim.Finalizers = finalizers
+	if err := env.Client.Patch(h.Context(), claim, client.MergeFrom(before)); err != nil {
+		h.Fatal(err)
+	}
+}
+
 // free waits until claims are gone that are to be deleted; what lets go of those that were in use is not here.
 func (h *harness) free(ordinals ...int32) {
 	h.Helper()
@@ -70,7 +82,9 @@ func (h *harness) free(ordinals ...int32) {
 func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 	h := newHarness(t)
 	h.start(-1)
-	set := h.create(2, func(s *platformv1.WorkloadSet) { s.Spec.DeletionPolicy = platformv1.DeletionPolicySnapshot })
+	set := h.create(2, func(s *platformv1.WorkloadSet) {
+		s.Spec.DeletionPolicy, s.Spec.Topology = platformv1.DeletionPolicySnapshot, "replication"
+	})
 	testkit.WaitForReady(h, env.Client, set)
 	h.provisionBy(0, "disk.example.com")
 	h.provisionBy(1, "disk.example.com")
@@ -91,12 +105,27 @@ func TestVolumesGoOnceThereAreSnapshots(t *testing.T) {
 			t.Errorf("claim %d is deleted before there is a snapshot of it", ordinal)
 		}
 	}
+	h.hold(1, volumesnapshot.SourceFinalizer)
 	left := env.SnapshotsBecome(t, h.namespace, 2, map[string]any{"readyToUse": true, "restoreSize": "2Gi"})
+	h.wake(set)
+	h.says(set, platformv1.ReasonDeleting, "waiting for the snapshot controller to take finalizer "+volumesnapshot.SourceFinalizer+fmt.Sprintf(" from claim %q", claimName(1)))
+	for _, ordinal := range []int32{0, 1} {
+		if claim := h.claim(ordinal); claim.DeletionTimestamp != nil {
+			t.Errorf("claim %d is deleted while the snapshot controller is at one", ordinal)
+		}
+	}
+	for _, one := range env.SnapshotsBecome(t, h.namespace, 2, map[string]any{"readyToUse": true}) {
+		claim := one.GetAnnotations()[platformv1.ClaimAnnotation]
+		if _, asked := one.GetAnnotations()[platformv1.AwaitedAnnotation]; asked != (claim == claimName(1)) {
+			t.Errorf("that the snapshot controller is to look again at the VolumeSnapshot of claim %s is %t", claim, asked)
+		}
+	}
+	h.hold(1)
 	h.wake(set)
 	testkit.WaitGone(h, env.Client, set)
 	h.free(0, 1)
 	for i := range left {
-		if left[i].GetLabels()[platformv1.ApplicationUIDLabel] != newUID || left[i].GetAnnotations()[platformv1.DataAnnotation] != "redis/7.0" {
+		if left[i].GetLabels()[platformv1.ApplicationUIDLabel] != newUID || left[i].GetAnnotations()[platformv1.DataAnnotation] != "redis/7.0/replication" {
 			t.Errorf("VolumeSnapshot %s says %v, %v", left[i].GetName(), left[i].GetLabels(), left[i].GetAnnotations())
 		}
 	}
@@ -150,15 +179,17 @@ func (h *harness) beginsWithSnapshots() {
 	if err := env.Client.Create(h.Context(), stray); err != nil {
 		h.Fatal(err)
 	}
-	heir := h.create(2, func(s *platformv1.WorkloadSet) {
+	heir := h.create(1, func(s *platformv1.WorkloadSet) {
 		s.Labels[platformv1.ApplicationUIDLabel] = oldUID
-		s.Spec.AdoptVolumes = newUID
+		s.Spec.AdoptVolumes, s.Spec.Topology = newUID, "sentinel"
 	})
 	h.says(heir, platformv1.ReasonAdoptionRefused, `of the generations ["" "0a1b2c3d"] of its volumes`)
 	if err := env.Client.Delete(h.Context(), stray); err != nil {
 		h.Fatal(err)
 	}
 	h.wake(heir)
+	h.says(heir, platformv1.ReasonAdoptionRefused, `its topology is "replication" and has to be "sentinel"`)
+	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Topology = "replication" })
 	h.says(heir, platformv1.ReasonAdoptionRefused, "a volume of it has 2Gi at least, and 1Gi are asked for")
 	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].Size = resource.MustParse("2Gi") })
 	h.says(heir, platformv1.ReasonAdoptionRefused, `it is of the CSI driver "disk.example.com", and StorageClass "standard" is of "example.com/none"`)
@@ -172,6 +203,9 @@ func (h *harness) beginsWithSnapshots() {
 	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Volumes[0].StorageClassName = new("disk") })
 	h.says(heir, platformv1.ReasonAdoptionRefused, "cannot be adopted while it is not ready to use")
 	env.SnapshotsBecome(h, h.namespace, 2, map[string]any{"readyToUse": true, "restoreSize": "2Gi"})
+	h.wake(heir)
+	h.says(heir, platformv1.ReasonAdoptionRefused, "what Application "+newUID+" left cannot be adopted without VolumeSnapshot "+claimName(1)+"-")
+	h.change(heir, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 2 })
 	testkit.WaitForReady(h, env.Client, heir)
 	for _, ordinal := range []int32{0, 1} {
 		source := h.claim(ordinal).Spec.DataSource
@@ -179,6 +213,8 @@ func (h *harness) beginsWithSnapshots() {
 			h.Errorf("claim %d begins with %+v", ordinal, source)
 		}
 	}
+	made := "Claim %s is made of VolumeSnapshot %[1]s-"
+	h.tells(heir, "AdoptingSnapshot", fmt.Sprintf(made, claimName(0)), fmt.Sprintf(made, claimName(1)))
 	// One that is lost later is no more made of old data.
 	lost, before := h.claim(1), h.pods()
 	if err := env.Client.Delete(h.Context(), lost); err != nil {

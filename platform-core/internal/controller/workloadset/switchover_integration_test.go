@@ -63,6 +63,7 @@ type opsAgent struct {
 
 // Await implements agentclient.Ops.
 func (o *opsAgent) Await(ctx context.Context, a agentclient.Action) (agentclient.ActionCall, error) {
+	o.node.called(ctx, a.Name, o.pod.Name)
 	if a.Name == measureAction {
 		return o.node.measure(o.pod.Name, a.Key)
 	}
@@ -146,6 +147,7 @@ func TestWriterHandsOverBeforeItIsTakenOut(t *testing.T) {
 	h.renderHandingOver(set, func(c *content) { c.Plan = planOf("d2", "s2") })
 	testkit.WaitForReady(h, env.Client, set)
 	h.sameEvents("2 restarts", "1 restarts", "0 hands over to 1", "0 restarts")
+	h.tells(set, "SwitchingOver", "SwitchOver "+setName+"-0 to "+setName+"-1")
 	h.samePods(before)
 	if s := set.Status.Switchover; s == nil || s.Phase != platformv1.SwitchoverSucceeded || s.From != setName+"-0" || s.To != setName+"-1" || s.Attempt != 1 {
 		t.Errorf("the status says %+v", s)

@@ -69,6 +69,18 @@ func (c *Controller) takeOver(ctx context.Context, set *platformv1.WorkloadSet, 
 
 // copies are the claims to be made of the latest snapshots, by claim, or why none is.
 func copies(set *platformv1.WorkloadSet, f *facts, latest map[string]volumesnapshot.Snapshot) (wanted []copied, refused *outcome.Outcome) {
+	wanted, refused = fittingCopies(set, f, latest)
+	if refused != nil || len(wanted) == 0 && hasVolumes(set, f) {
+		return nil, refused
+	}
+	if r := accept.SnapshotsLeftOut(set, latest); r != nil {
+		return nil, new(outcome.StalledFor(snapshotRetry, r.Reason, r.Message))
+	}
+	return wanted, nil
+}
+
+// fittingCopies are those claims, each of which fits, or why one does not.
+func fittingCopies(set *platformv1.WorkloadSet, f *facts, latest map[string]volumesnapshot.Snapshot) (wanted []copied, refused *outcome.Outcome) {
 	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
 		if refused != nil || claim != nil {
 			return

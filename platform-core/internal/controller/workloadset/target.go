@@ -15,11 +15,21 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
-// lacksForTarget says which Secret of a target is not there, so that no mover waits for one that nobody makes; empty where none is missing.
+// lacksForTarget says which Secret or volume of a target is not there, so that no mover waits for one that nobody makes; empty where none is missing.
 func (c *Controller) lacksForTarget(ctx context.Context, set *platformv1.WorkloadSet) (string, error) {
 	target := set.Spec.Restore.From.Target
 	if target == nil {
 		return "", nil
+	}
+	if name := set.Spec.Restore.Logs; name != "" {
+		claim := &corev1.PersistentVolumeClaim{}
+		err := c.live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: name}, claim)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && !claim.DeletionTimestamp.IsZero():
+			return fmt.Sprintf("restoreFrom.target names BackupRepository %q for the logs, and its PersistentVolumeClaim %q is not there: create it in namespace %q", set.Spec.Restore.From.Archive.Repository, name, set.Namespace), nil
+		case err != nil:
+			return "", fmt.Errorf("cannot read PersistentVolumeClaim %q of a target: %w", name, err)
+		}
 	}
 	for _, credential := range target.Credentials {
 		from, secret := credential.PasswordFrom, &corev1.Secret{}

@@ -5,10 +5,13 @@ package workloadset
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -16,6 +19,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
+
+// classLook is how often it is looked whether a StorageClass is there by now, or allows what is asked: sets do not watch them.
+const classLook = time.Minute
 
 // eachClaim calls visit for every claim that the wanted pods of the set need,
 // with the claim as it is or nil.
@@ -33,18 +39,23 @@ func ours(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) bool
 	return claim.Labels[platformv1.ApplicationUIDLabel] == set.Labels[platformv1.ApplicationUIDLabel]
 }
 
-// sizeIsRefused says whether a refusal is about another size only: a pod can start on the claim as it is.
-func sizeIsRefused(refused *outcome.Outcome) bool {
-	return refused.Reason() == platformv1.ReasonVolumeShrinkRefused || refused.Reason() == platformv1.ReasonVolumeExpansionUnsupported
+// changeIsRefused says whether a refusal is about another size or class only: a pod can start on the claim as it is.
+func changeIsRefused(refused *outcome.Outcome) bool {
+	return slices.Contains([]string{platformv1.ReasonVolumeShrinkRefused, platformv1.ReasonVolumeExpansionUnsupported, platformv1.ReasonVolumeClassRefused}, refused.Reason())
+}
+
+// adopted says whether a claim of the set was that of an earlier Application: it was there before the set. It keeps its class, whatever the others have.
+func adopted(set *platformv1.WorkloadSet, claim *corev1.PersistentVolumeClaim) bool {
+	return (set.Spec.AdoptVolumes != "" || set.Status.Adopted != "") && !set.CreationTimestamp.Before(&claim.CreationTimestamp)
 }
 
 // refuseClaim says why a claim cannot be used or cannot become what is asked; nil when it can.
 func refuseClaim(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) *outcome.Outcome {
 	refuse := func(reason, format string, args ...any) *outcome.Outcome {
-		return new(outcome.Stalled(reason, fmt.Sprintf(format, args...)))
+		return new(outcome.StalledFor(classLook, reason, fmt.Sprintf(format, args...)))
 	}
 	if claim == nil {
-		return refuseClass(f, volume.StorageClassName)
+		return refuseClass(f, volume)
 	}
 	if !ours(set, claim) {
 		if r := accept.Adoption(&set.Spec, ordinal, claim); r != nil {
@@ -54,12 +65,21 @@ func refuseClaim(set *platformv1.WorkloadSet, f *facts, ordinal int32, volume pl
 	if r := accept.Shrink(claim, volume.Size); r != nil {
 		return new(outcome.Stalled(r.Reason, r.Message))
 	}
+	if why := infeasible(claim, volume.Size); why != "" {
+		return new(outcome.Stalled(platformv1.ReasonVolumeExpansionUnsupported, cannotGrow(set, f, volume, claim, why)))
+	}
 	if have := claim.Spec.Resources.Requests[corev1.ResourceStorage]; have.Cmp(volume.Size) < 0 {
 		class := classOf(f, claim)
 		if class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion {
 			return refuse(platformv1.ReasonVolumeExpansionUnsupported,
 				"claim %s cannot grow from %s to %s: its storage class does not allow expansion; set the size back to %s", claim.Name, have.String(), volume.Size.String(), have.String())
 		}
+	}
+	if !ours(set, claim) || adopted(set, claim) {
+		return nil
+	}
+	if r := accept.OtherClass(claim, volume); r != nil {
+		return new(outcome.Stalled(r.Reason, r.Message))
 	}
 	return nil
 }
@@ -85,18 +105,18 @@ func wantedClass(f *facts, name *string) *storagev1.StorageClass {
 }
 
 // refuseClass says what is wrong with the StorageClass of a claim to be made.
-func refuseClass(f *facts, name *string) *outcome.Outcome {
+func refuseClass(f *facts, volume platformv1.SetVolume) *outcome.Outcome {
+	name := volume.StorageClassName
 	if wantedClass(f, name) != nil {
 		return nil
 	}
+	field, _ := accept.ClassField(volume.Name)
 	if name != nil {
-		o := outcome.Stalled(platformv1.ReasonStorageClassNotFound,
-			fmt.Sprintf("there is no StorageClass %q: create it or name another one in storage.storageClassName", *name))
-		return &o
+		return new(outcome.StalledFor(classLook, platformv1.ReasonStorageClassNotFound,
+			fmt.Sprintf("there is no StorageClass %q: create it or name another one in %s.storageClassName", *name, field)))
 	}
-	o := outcome.Stalled(platformv1.ReasonStorageClassNotFound,
-		"the cluster has no default StorageClass: name one in storage.storageClassName")
-	return &o
+	return new(outcome.StalledFor(classLook, platformv1.ReasonStorageClassNotFound,
+		fmt.Sprintf("the cluster has no default StorageClass: name one in %s.storageClassName", field)))
 }
 
 // checkVolumes returns the first refusal among all claims. What runs goes on running.
@@ -113,13 +133,29 @@ func checkVolumes(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
 // refuseFirstStart says why no pod at all is made yet: before the set has a volume of its own, all that it needs must be
 // usable. Half of its members with old data and half without would be worse than none.
 func refuseFirstStart(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+	if hasVolumes(set, f) {
+		return nil
+	}
+	if refused := checkVolumes(set, f); refused != nil && !changeIsRefused(refused) {
+		return refused
+	}
+	return refuseLeftOut(set, f)
+}
+
+// hasVolumes says whether a volume of the set is its own.
+func hasVolumes(set *platformv1.WorkloadSet, f *facts) bool {
 	for _, claim := range f.claims {
 		if ours(set, claim) {
-			return nil
+			return true
 		}
 	}
-	if refused := checkVolumes(set, f); refused != nil && !sizeIsRefused(refused) {
-		return refused
+	return false
+}
+
+// refuseLeftOut says which volumes of an earlier Application hold data that a set would begin without.
+func refuseLeftOut(set *platformv1.WorkloadSet, f *facts) *outcome.Outcome {
+	if r := accept.LeftOut(set, f.claims); r != nil && !hasVolumes(set, f) {
+		return new(outcome.Stalled(r.Reason, r.Message))
 	}
 	return nil
 }
@@ -135,7 +171,7 @@ func (c *Controller) provide(ctx context.Context, set *platformv1.WorkloadSet, f
 		if claim != nil && claim.DeletionTimestamp != nil {
 			return outcome.Waiting(platformv1.ReasonPodsNotReady, fmt.Sprintf("claim %s is being deleted: pod %s is made when it is gone", claim.Name, pod))
 		}
-		if refused := refuseClaim(set, f, ordinal, volume, claim); refused != nil && !sizeIsRefused(refused) {
+		if refused := refuseClaim(set, f, ordinal, volume, claim); refused != nil && !changeIsRefused(refused) {
 			return *refused
 		}
 	}
@@ -169,38 +205,66 @@ func unplaced(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && pod.Spec.NodeName == ""
 }
 
-// tendClaims makes the claims that a pod waits for, asks for the wanted size where a claim is smaller and may grow, and keeps on
-// each claim whose data it holds. While pods go to other volumes nothing waits for one: those that wait are about to end.
-func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) error {
+// tendClaims makes the claims that a pod waits for, and tends those that are there. While pods go to other volumes nothing waits for one: those that wait are
+// about to end.
+func (c *Controller) tendClaims(ctx context.Context, set *platformv1.WorkloadSet, f *facts) outcome.Outcome {
+	var o outcome.Outcome
 	if f.moves {
-		return nil
+		return o
 	}
-	var failed error
 	made := map[int32]bool{}
 	eachClaim(set, f, func(ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) {
-		if failed == nil && claim == nil && !made[ordinal] && unplaced(f.pods[platformv1.PodNameFor(set.Name, ordinal)]) {
-			made[ordinal] = true
-			failed = c.ensureClaims(ctx, set, f, ordinal)
-			return
-		}
-		if failed != nil || claim == nil || !ours(set, claim) || claim.DeletionTimestamp != nil {
-			return
-		}
-		wanted := claim.DeepCopy()
-		if claim.Annotations[platformv1.DataAnnotation] != accept.DataOf(&set.Spec) {
-			if wanted.Annotations == nil {
-				wanted.Annotations = map[string]string{}
+		switch {
+		case o.Kind() == outcome.KindFailed:
+		case claim != nil:
+			if ours(set, claim) && claim.DeletionTimestamp == nil {
+				o = outcome.Worst(o, c.tendClaim(ctx, set, f, ordinal, volume, claim))
 			}
-			wanted.Annotations[platformv1.DataAnnotation] = accept.DataOf(&set.Spec)
-		}
-		have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-		if have.Cmp(volume.Size) < 0 && refuseClaim(set, f, ordinal, volume, claim) == nil {
-			wanted.Spec.Resources.Requests[corev1.ResourceStorage] = volume.Size
-			c.events.Normal(set, "ExpandingVolume", "claim %s grows from %s to %s", claim.Name, have.String(), volume.Size.String())
-		}
-		if !equality.Semantic.DeepEqual(claim, wanted) {
-			failed = c.client.Patch(ctx, wanted, client.MergeFrom(claim), client.FieldOwner(owner))
+		case !made[ordinal] && unplaced(f.pods[platformv1.PodNameFor(set.Name, ordinal)]):
+			made[ordinal] = true
+			o = outcome.Worst(o, outcome.Failed(client.IgnoreNotFound(c.ensureClaims(ctx, set, f, ordinal))))
 		}
 	})
-	return client.IgnoreNotFound(failed)
+	return o
+}
+
+// tendClaim keeps on a claim whose data it holds, and asks for the wanted size: a larger one where it may grow, and a smaller one where it has not grown yet.
+// What the API server refuses keeps nobody from tending the pods.
+func (c *Controller) tendClaim(ctx context.Context, set *platformv1.WorkloadSet, f *facts, ordinal int32, volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim) outcome.Outcome {
+	if !accept.IsNoted(&set.Spec, claim) {
+		noted := claim.DeepCopy()
+		metav1.SetMetaDataAnnotation(&noted.ObjectMeta, platformv1.DataAnnotation, accept.DataOf(&set.Spec))
+		if err := c.client.Patch(ctx, noted, client.MergeFrom(claim), client.FieldOwner(owner)); err != nil {
+			return outcome.Failed(client.IgnoreNotFound(err))
+		}
+	}
+	// Before it is bound, the API server lets nobody change it.
+	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if have.Cmp(volume.Size) == 0 || claim.Status.Phase != corev1.ClaimBound || refuseClaim(set, f, ordinal, volume, claim) != nil {
+		return outcome.Done()
+	}
+	resized := claim.DeepCopy()
+	resized.Spec.Resources.Requests[corev1.ResourceStorage] = volume.Size
+	err := c.client.Patch(ctx, resized, client.MergeFrom(claim), client.FieldOwner(owner))
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		return sizeRefused(volume, claim, err)
+	case err == nil && have.Cmp(volume.Size) < 0:
+		c.events.Normal(set, "ExpandingVolume", "claim %s grows from %s to %s", claim.Name, have.String(), volume.Size.String())
+	case err == nil:
+		c.events.Normal(set, "ExpandingVolume", "claim %s grows to %s and not to %s", claim.Name, volume.Size.String(), have.String())
+	}
+	return outcome.Failed(client.IgnoreNotFound(err))
+}
+
+// sizeRefused says what to do about a size that the API server lets no claim ask for: a larger one for a quota, a smaller one since it is older than Kubernetes 1.32.
+func sizeRefused(volume platformv1.SetVolume, claim *corev1.PersistentVolumeClaim, err error) outcome.Outcome {
+	have := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if have.Cmp(volume.Size) < 0 {
+		return outcome.StalledFor(quotaRecheck, platformv1.ReasonVolumeExpansionUnsupported,
+			fmt.Sprintf("claim %s may not grow from %s to %s (%v): mend that, or set the size back to %s", claim.Name, have.String(), volume.Size.String(), err, have.String()))
+	}
+	return outcome.StalledFor(quotaRecheck, platformv1.ReasonVolumeShrinkRefused,
+		fmt.Sprintf("claim %s is to have %s, and the API server does not have it ask for %s instead, as Kubernetes does from 1.32 on (%v): set the size to at least %s",
+			claim.Name, have.String(), volume.Size.String(), err, have.String()))
 }

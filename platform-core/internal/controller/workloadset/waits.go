@@ -43,7 +43,12 @@ func (w *waits) left(set types.NamespacedName, key string, now time.Time, delay 
 func (w *waits) forgetPods(set types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.due, func(pod types.NamespacedName, _ wait) bool {
+	forgetPods(w.due, set)
+}
+
+// forgetPods takes out what is remembered of the pods of a set.
+func forgetPods[V any](by map[types.NamespacedName]V, set types.NamespacedName) {
+	maps.DeleteFunc(by, func(pod types.NamespacedName, _ V) bool {
 		return pod.Namespace == set.Namespace && strings.HasPrefix(pod.Name, set.Name+"-")
 	})
 }

@@ -77,6 +77,7 @@ func TestChangesThatDisturbWaitForAWindow(t *testing.T) {
 
 func TestWhatRunsOnDoesNotWaitForAWindow(t *testing.T) {
 	h := newHarness(t)
+	h.knowsNode()
 	h.start(-1)
 	set, before := h.ready(func(s *platformv1.WorkloadSet) { windowed(s) })
 	h.render(set, func(c *content) { c.Plan = planOf("d2", "s1") })

@@ -31,7 +31,8 @@ func (Kind) Compile(s *Sample) (*platformv1.Application, error) {
 	}
 	return &platformv1.Application{Spec: platformv1.ApplicationSpec{
 		Plugin: "redis", PluginVersion: "1.0.0", Version: s.Spec.Version, Topology: "standalone",
-		Components: []platformv1.ApplicationComponent{{Name: "redis", Replicas: &s.Spec.Replicas}},
+		Components:     []platformv1.ApplicationComponent{{Name: "redis", Replicas: &s.Spec.Replicas}},
+		DeletionPolicy: s.Spec.DeletionPolicy,
 	}}, nil
 }
 

@@ -51,6 +51,9 @@ type SampleSpec struct {
 	// users are Entities of the plugin's type acl-user.
 	// +optional
 	Users []string `json:"users,omitempty"`
+	// deletionPolicy says what becomes of the volumes.
+	// +optional
+	DeletionPolicy platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// suspend has the engine do nothing.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`

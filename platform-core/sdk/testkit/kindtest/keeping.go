@@ -42,7 +42,7 @@ type Kept struct {
 // the engine and of the kind have to be in the environment, and the account of the operator, with which the kind is served: what it was denied fails the test.
 func Keeping(t *testing.T, env *testkit.Env, kept Kept) {
 	namespace := env.Namespace(t)
-	stop := serve(t, env, kept.Kind)
+	stop := Serve(t, env, kept.Kind)
 	obj, app := declare(t, env, kept, namespace, "kept")
 	name := fmt.Sprintf("%s %s", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName())
 	set(t, env.Client, obj, fmt.Sprintf(`{"spec":{"deletionProtection":true,"adoptVolumes":%q}}`, earlier))
@@ -148,8 +148,8 @@ func as(t *testing.T, env *testkit.Env, user string) client.Client {
 	return c
 }
 
-// serve runs the frame for a kind, with the rights of the operator, until the test, or stop, ends it.
-func serve(t *testing.T, env *testkit.Env, kind typed.Registration) (stop func()) {
+// Serve runs the frame for a kind, with the rights of the operator, until the test, or stop, ends it.
+func Serve(t *testing.T, env *testkit.Env, kind typed.Registration) (stop func()) {
 	t.Helper()
 	if env.System == nil {
 		t.Fatal("the environment has no operator: set System and Roles of testkit.EnvOptions")

@@ -19,7 +19,7 @@ import (
 // What the plugin minio calls things.
 const (
 	plugin        = "minio"
-	pluginVersion = "1.0.0"
+	pluginVersion = "1.3.0"
 	component     = "minio"
 	standalone    = "standalone"
 	distributed   = "distributed"
@@ -44,6 +44,7 @@ func (Kind) Compile(o *storagev1.ObjectStorage) (*platformv1.Application, error)
 			Schedules:      spec.DeepCopy().Schedules,
 			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
 			Keeping:        spec.Keeping,
+			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
 		},
 	}
 	if spec.Backend == storagev1.BackendExternal {
@@ -75,6 +76,9 @@ func compileMinio(app *platformv1.ApplicationSpec, spec *storagev1.ObjectStorage
 		PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
 		Monitoring:          spec.Monitoring.DeepCopy(),
 	}}
+	if ca := spec.TrustedCASecretRef; ca != nil {
+		app.Credentials = []platformv1.Credential{supplied("trusted-ca", ca.Name, cmp.Or(ca.Key, authorityKey))}
+	}
 	app.NetworkPolicy, app.TLS = spec.NetworkPolicy.DeepCopy(), spec.TLS.DeepCopy()
 }
 

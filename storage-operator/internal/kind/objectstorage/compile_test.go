@@ -42,7 +42,7 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	testkit.WriteThrough[*storagev1.ObjectStorage](t, Kind{}, map[string]testkit.Written{
 		"running":                        {Spec: `{"running":false}`, Compiled: `"running":false`},
 		"version":                        {Spec: `{"version":"2026.3"}`, Compiled: `"version":"2026.3"`},
-		"pluginVersion":                  {Spec: `{"pluginVersion":"1.1.0"}`, Compiled: `"pluginVersion":"1.1.0"`},
+		"pluginVersion":                  {Spec: `{"pluginVersion":"1.0.0"}`, Compiled: `"pluginVersion":"1.0.0"`},
 		"components[minio].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[minio].parameters":   {Spec: `{"parameters":{"MINIO_X":"20"}}`, Compiled: `"MINIO_X":"20"`},
 		"components[keeper].resources":   {Spec: `{"backend":"External","external":{},"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},

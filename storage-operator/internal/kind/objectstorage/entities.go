@@ -31,13 +31,22 @@ const (
 	secretKey = "password"
 )
 
-// Entities implements typed.EntityMaker: buckets, policies, and users with what they are granted.
-func (Kind) Entities(o *storagev1.ObjectStorage) []platformv1.EntitySpec {
+// Entities implements typed.EntityMaker.
+func (k Kind) Entities(o *storagev1.ObjectStorage) []platformv1.EntitySpec {
+	return k.EntitiesWith(o, nil)
+}
+
+// EntitiesWith implements typed.Referrer: buckets and their replications, policies, and users with what they are granted. Buckets that a Backup has become
+// what the object says: nobody else could have made them.
+func (Kind) EntitiesWith(o *storagev1.ObjectStorage, others map[string]*storagev1.ObjectStorage) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, b := range o.Spec.Buckets {
 		specs = append(specs, platformv1.EntitySpec{
-			Type: bucketType, Name: b.Name, Parameters: bucket(&b, o.Spec.Backend), DeletionPolicy: cmp.Or(b.DeletionPolicy, platformv1.EntityRetain), Adopt: b.Adopt,
+			Type: bucketType, Name: b.Name, Parameters: bucket(&b, o.Spec.Backend), DeletionPolicy: cmp.Or(b.DeletionPolicy, platformv1.EntityRetain), Adopt: b.Adopt || o.Spec.RestoreFrom != nil,
 		})
+		for _, r := range b.Replication {
+			specs = append(specs, replication(b.Name, &r, others))
+		}
 	}
 	for _, p := range o.Spec.Policies {
 		specs = append(specs, policy(p.Name, compact(p.Document)))
@@ -88,18 +97,18 @@ func bucket(b *storagev1.ObjectStorageBucket, backend storagev1.Backend) platfor
 		"lifecycle":      platformv1.ParameterValue(lifecycle(b.Lifecycle)),
 	}
 	if backend != storagev1.BackendExternal {
-		parameters["quota"] = platformv1.ParameterValue(strconv.FormatInt(quota(b.Quota), 10))
+		parameters["quota"] = platformv1.ParameterValue(strconv.FormatInt(quantity(b.Quota), 10))
 	}
 	return parameters
 }
 
-// quota in bytes; 0 for none. The CRD lets nothing else through than a quantity.
-func quota(text string) int64 {
-	quantity, err := resource.ParseQuantity(text)
+// quantity in bytes; 0 for none. The CRD lets nothing else through than a quantity.
+func quantity(text string) int64 {
+	parsed, err := resource.ParseQuantity(text)
 	if err != nil {
 		return 0
 	}
-	return quantity.Value()
+	return parsed.Value()
 }
 
 // lifecycle is rules as the driver reads them back, in the order of their names; empty for none.

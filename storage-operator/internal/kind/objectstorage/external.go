@@ -44,16 +44,18 @@ func compileExternal(app *platformv1.ApplicationSpec, spec *storagev1.ObjectStor
 			"addressing": addressing[e.AddressingStyle],
 		},
 	}}
-	secret := func(credential, name, key string) platformv1.Credential {
-		return platformv1.Credential{Name: credential, PasswordFrom: platformv1.SecretKeyReference{Name: name, Key: key}}
-	}
 	app.Credentials = []platformv1.Credential{
-		secret("access-key", e.CredentialsSecretRef.Name, accountKey),
-		secret("secret-key", e.CredentialsSecretRef.Name, accountSecretKey),
+		supplied("access-key", e.CredentialsSecretRef.Name, accountKey),
+		supplied("secret-key", e.CredentialsSecretRef.Name, accountSecretKey),
 	}
 	if ca := e.CASecretRef; ca != nil {
-		app.Credentials = append(app.Credentials, secret("storage-ca", ca.Name, cmp.Or(ca.Key, authorityKey)))
+		app.Credentials = append(app.Credentials, supplied("storage-ca", ca.Name, cmp.Or(ca.Key, authorityKey)))
 	}
+}
+
+// supplied is a credential that a user has put into a Secret.
+func supplied(credential, name, key string) platformv1.Credential {
+	return platformv1.Credential{Name: credential, PasswordFrom: platformv1.SecretKeyReference{Name: name, Key: key}}
 }
 
 // externalEndpoint is the host and the port of a URL, which the CRD has checked.

@@ -18,9 +18,11 @@ import (
 type Kind struct{}
 
 var (
-	_ typed.Kind[*storagev1.ObjectStorage]        = Kind{}
-	_ typed.EntityMaker[*storagev1.ObjectStorage] = Kind{}
-	_ typed.Writer                                = Kind{}
+	_ typed.Kind[*storagev1.ObjectStorage]           = Kind{}
+	_ typed.EntityMaker[*storagev1.ObjectStorage]    = Kind{}
+	_ typed.EntityReporter[*storagev1.ObjectStorage] = Kind{}
+	_ typed.Referrer[*storagev1.ObjectStorage]       = Kind{}
+	_ typed.Writer                                   = Kind{}
 )
 
 // Name implements typed.Kind.

@@ -49,6 +49,15 @@ func (s *Server) raised(ctx context.Context) (map[string]string, error) {
 	return needed, nil
 }
 
+// raise has a server that does not run keep the limits that its data needs, with settings that are written already.
+func (s *Server) raise(ctx context.Context, set settings) (err error) {
+	if set.raised, err = s.raised(ctx); err != nil || len(set.raised) == 0 {
+		return err
+	}
+	s.Log.Info("the server keeps limits that the writer had", "limits", set.raised)
+	return s.write(set)
+}
+
 // configured is a setting of a server that does not run.
 func (s *Server) configured(ctx context.Context, name string) (int, error) {
 	out, err := exec.CommandContext(ctx, filepath.Join(s.Programs, "postgres"), "-D", s.data(), "-c", "config_file="+s.Config, "-C", name).Output()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -113,17 +114,19 @@ func (s *Server) Resume(ctx context.Context, name string) error {
 		return nil
 	}
 	defer link.HangUp(connection)
-	now, err := row(ctx, connection, "SELECT current_setting('synchronous_standby_names')")
+	// One that was given up may be in the file and not yet in force: the next reload of any kind would have it begin.
+	now, err := row(ctx, connection, `SELECT current_setting('synchronous_standby_names'), coalesce((SELECT setting FROM pg_file_settings
+		WHERE name = 'synchronous_standby_names' AND sourcefile LIKE '%/postgresql.auto.conf' ORDER BY seqno DESC LIMIT 1), '')`)
 	if err != nil {
 		return err
 	}
-	if now[0] != fmt.Sprintf("ANY 1 (%q)", name) {
+	paused := fmt.Sprintf("ANY 1 (%q)", name)
+	if !slices.Contains(now, paused) {
 		return nil
 	}
 	if err := run(ctx, connection, "ALTER SYSTEM RESET synchronous_standby_names"); err != nil {
 		return err
 	}
-	paused := now[0]
 	if err := s.reload(ctx, func(now []string) bool { return now[0] != paused }); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 func (s *Server) StartAlone() error { return s.become() }
 
 // StartWriter becomes the writer. Data that followed before goes on from all that it has, on a timeline of its own.
-func (s *Server) StartWriter() error {
+func (s *Server) StartWriter(ctx context.Context) error {
 	m, err := readMember(s.Dir)
 	if err != nil {
 		return err
@@ -55,8 +55,15 @@ func (s *Server) StartWriter() error {
 		}
 		s.Log.Info("what followed becomes the writer", "term", m.Term)
 	}
-	if err := s.write(settings{waitsFor: m.waitsFor(s.Pod, s.Method), recovers: exists(s.data(recoverySignal))}); err != nil {
+	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method), recovers: exists(s.data(recoverySignal))}
+	if err := s.write(set); err != nil {
 		return err
+	}
+	if set.recovers {
+		// As long as it recovers, it needs what the writer before had.
+		if err := s.raise(ctx, set); err != nil {
+			return err
+		}
 	}
 	return s.become()
 }
@@ -95,14 +102,8 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 	if err := errors.Join(atomicfile.Remove(s.data(recoverySignal)), atomicfile.Write(s.data(standbySignal), nil, 0o600), s.write(set)); err != nil {
 		return err
 	}
-	if set.raised, err = s.raised(ctx); err != nil {
+	if err := s.raise(ctx, set); err != nil {
 		return err
-	}
-	if len(set.raised) > 0 {
-		s.Log.Info("the server keeps limits that the writer had", "limits", set.raised)
-		if err := s.write(set); err != nil {
-			return err
-		}
 	}
 	if how != "" {
 		if err := atomicfile.Remove(s.kept(repairFile)); err != nil {
@@ -151,12 +152,15 @@ func (s *Server) repair(ctx context.Context, primary string, how Verdict) error 
 		return err
 	}
 	if how == Rewinds {
-		// What is cut off in the middle is no data any more: then all of it is copied.
-		if err := s.wantRepair(Broken); err != nil {
+		// Its control file tells of a promotion only since the last checkpoint, which takes as long as there is to write.
+		if err := run(ctx, connection, "SET statement_timeout = 0"); err != nil {
 			return err
 		}
-		// Its control file tells of a promotion only since the last checkpoint.
 		if err := run(ctx, connection, "CHECKPOINT"); err != nil {
+			return err
+		}
+		// What is cut off in the middle is no data any more: then all of it is copied.
+		if err := s.wantRepair(Broken); err != nil {
 			return err
 		}
 		err := s.rewind(ctx, primary)

@@ -51,8 +51,10 @@ func (a *Archiver) Keep(ctx context.Context, name string) error {
 		return err
 	}
 	state := a.state()
-	err = a.keep(ctx, f, &state)
-	if errors.Is(err, errStops) {
+	if err = a.Data.Recall(name); err == nil {
+		err = a.keep(ctx, f, &state)
+	}
+	if errors.Is(err, ErrStops) {
 		// Whoever starts it next asks again: nothing is wrong with the archive for that.
 		return err
 	}
@@ -66,8 +68,8 @@ func (a *Archiver) Failed(name string, why error) {
 	a.note(&state, File{Name: name}, why)
 }
 
-// errStops ends what waits for a store while the server stops.
-var errStops = errors.New("the server stops, and the store does not answer")
+// ErrStops ends what waits for a store while the server stops.
+var ErrStops = errors.New("the server stops, and the store does not answer")
 
 func (a *Archiver) keep(ctx context.Context, f File, state *State) error {
 	whose, err := a.Data.Identity()
@@ -79,9 +81,8 @@ func (a *Archiver) keep(ctx context.Context, f File, state *State) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.Patience, fmt.Errorf("%s does not answer within %s", a.Archive.Store, a.Patience))
 	defer cancel()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go a.watch(ctx, stop)
+	ctx, stop := a.Data.WhileServed(ctx)
+	defer stop()
 	if state.VolumeBytes == 0 {
 		// Whoever looks meanwhile can tell how the volume fills up.
 		a.count(state)
@@ -106,17 +107,23 @@ func (a *Archiver) keep(ctx context.Context, f File, state *State) error {
 // given up for a cause: what the store said last is said, where it said anything.
 func given(cause, last error) error {
 	switch {
-	case errors.Is(cause, errStops):
-		return fmt.Errorf("%w: %w", errStops, last)
+	case errors.Is(cause, ErrStops):
+		return fmt.Errorf("%w: %w", ErrStops, last)
 	case errors.Is(last, cause), errors.Is(last, context.Canceled), errors.Is(last, context.DeadlineExceeded):
 		return cause
 	}
 	return last
 }
 
-// watch gives what is under way a last time when the server stops.
-func (a *Archiver) watch(ctx context.Context, stop context.CancelCauseFunc) {
-	for !a.Data.ends() {
+// WhileServed is a context that has a last time when the server of the data stops, and ends with ErrStops then.
+func (d Data) WhileServed(ctx context.Context) (served context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go d.watch(ctx, cancel)
+	return ctx, func() { cancel(nil) }
+}
+
+func (d Data) watch(ctx context.Context, stop context.CancelCauseFunc) {
+	for !d.ends() {
 		select {
 		case <-ctx.Done():
 			return
@@ -126,7 +133,7 @@ func (a *Archiver) watch(ctx context.Context, stop context.CancelCauseFunc) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(lastTime):
-		stop(errStops)
+		stop(ErrStops)
 	}
 }
 
@@ -143,7 +150,7 @@ func (a *Archiver) attempt(ctx context.Context, whose Identity, f File, state *S
 		return err
 	}
 	if f.Kind == History {
-		if err := a.recall(ctx, f, terms, state); err != nil {
+		if err := a.review(ctx, f, terms, state); err != nil {
 			return err
 		}
 	}

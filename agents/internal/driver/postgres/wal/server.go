@@ -148,15 +148,15 @@ func (d Data) waiting() ([]File, error) {
 	return files, nil
 }
 
-// segments of a timeline that the folder of the log has, in their order.
-func (d Data) segments(timeline int64) ([]File, error) {
+// log are the files that the folder of the log has, in the order of their names.
+func (d Data) log() ([]File, error) {
 	entries, err := os.ReadDir(d.path("pg_wal"))
 	if err != nil {
 		return nil, err
 	}
 	var files []File
 	for _, entry := range entries {
-		if f, err := Parse(entry.Name()); err == nil && f.Kind == Segment && f.Timeline == timeline {
+		if f, err := Parse(entry.Name()); err == nil {
 			files = append(files, f)
 		}
 	}

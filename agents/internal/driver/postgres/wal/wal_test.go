@@ -309,7 +309,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 	}
 	s.put("postmaster.pid", fmt.Appendf(nil, "%d\n/data\n0\n5432\n/run\n*\n0 0\nstopping\n", os.Getpid()))
 	begin := time.Now()
-	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 2).Name); !errors.Is(err, errStops) || time.Since(begin) > lastTime+2*time.Second {
+	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 2).Name); !errors.Is(err, ErrStops) || time.Since(begin) > lastTime+2*time.Second {
 		t.Errorf("a server that stops waits %v for %v", time.Since(begin), err)
 	}
 	if state := s.archiver.state(); state.Reason != "" {

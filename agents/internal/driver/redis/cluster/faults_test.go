@@ -200,6 +200,56 @@ func TestShardLosesItsData(t *testing.T) {
 	g.sound()
 }
 
+// A replica that has not copied yet does not take over from a primary that has lost its volume: what it never had is not handed out empty.
+func TestNobodyHasCopied(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 3)
+	g.bring(cluster.Done)
+	primary, replica := g.owner(1), g.shards[1][1]
+	if primary == replica {
+		replica = g.shards[1][0]
+	}
+	id := primary.run("CLUSTER", "MYID")
+	replica.lose()
+	replica.start()
+	// It cannot log in.
+	replica.run("CONFIG", "SET", "masterauth", "wrong")
+	if result := g.bring(cluster.Waiting); !strings.Contains(result.Reason, replica.address+" has not yet all data") {
+		t.Fatalf("got %+v", result)
+	}
+	primary.lose()
+	primary.start()
+	if result := g.bring(cluster.Refused); !strings.Contains(result.Reason, "belong to node "+id+", which no member is and nobody has a whole copy of") {
+		t.Errorf("got %+v", result)
+	}
+	g.change = func(s *cluster.Shape) { s.Goal, s.Abandon = cluster.GiveUp, []string{id} }
+	g.bring(cluster.Done)
+	g.change = nil
+	replica.run("CONFIG", "SET", "masterauth", password)
+	g.bring(cluster.Done)
+	g.sound()
+}
+
+// A primary that leaves hands over first, so that no slot has to move.
+func TestPrimaryLeaves(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, 3)
+	leaving := newServer(t)
+	g.shards[0] = append(g.shards[0], leaving)
+	g.bring(cluster.Done)
+	w := g.write()
+	g.eventually(w, 200)
+	leaving.run("CLUSTER", "FAILOVER")
+	leaving.eventually("it does not take over", func() bool { return owns(leaving) })
+	g.shards[0], g.leaving = g.shards[0][:2], [][]*server{{leaving}}
+	if result := g.bring(cluster.Done); result.Slots != 0 || result.Keys != 0 {
+		t.Errorf("got %+v", result)
+	}
+	g.sound()
+	g.eventually(w, w.acknowledged.Load())
+	g.check(w)
+}
+
 // A primary hands over before it is taken out, and clients hardly notice.
 func TestYield(t *testing.T) {
 	t.Parallel()

@@ -136,6 +136,9 @@ func lookAt(ctx context.Context, t Transport, member string) (View, error) {
 	v.State, v.Epoch, v.Keys = cluster["cluster_state"], uint64(number(cluster, "cluster_current_epoch")), keys
 	v.Used, v.Dataset, v.Limit = number(memory, "used_memory"), number(memory, "used_memory_dataset"), number(memory, "maxmemory")
 	v.Offset, v.Link = number(replication, "master_repl_offset"), replication["master_link_status"] == "up"
+	// It is -1 for one that never had.
+	since, down := replication["master_link_down_since_seconds"]
+	v.Heard = v.Link || down && since != "-1"
 	if host := replication["master_host"]; host != "" {
 		v.Upstream = net.JoinHostPort(host, replication["master_port"])
 	}

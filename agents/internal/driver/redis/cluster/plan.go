@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ func Decide(shape *Shape, views []View) Plan {
 	p := newPicture(shape, views)
 	for _, stage := range []func() *Plan{
 		p.identities, p.beginnings, p.meetings, p.sight, p.successions, p.agreement, p.abandoned, p.givenUp,
-		p.acquaintance, p.openSlots, p.unowned, p.roles, p.forgotten, p.yielding, p.copies, p.moves, p.departures, p.health,
+		p.acquaintance, p.openSlots, p.unowned, p.handovers, p.roles, p.forgotten, p.yielding, p.copies, p.moves, p.departures, p.health,
 	} {
 		if plan := stage(); plan != nil {
 			return *plan
@@ -154,7 +155,7 @@ func (p *picture) sight() *Plan {
 }
 
 // successions: where the owner of slots is gone for good, one of its replicas takes over. All members are seen here and none is that node,
-// so that nothing is waited for: whoever copied from it has what is left.
+// so that nothing is waited for: whoever copied from it has what is left. One that has not copied yet would hand the slots out empty.
 func (p *picture) successions() *Plan {
 	all := p.ghosts()
 	for _, g := range all {
@@ -164,13 +165,22 @@ func (p *picture) successions() *Plan {
 	}
 	var steps []Step
 	for _, g := range all {
-		if !g.owns || len(g.replicas) == 0 {
+		copies := slices.DeleteFunc(g.replicas, (*View).bare)
+		if !g.owns || len(copies) == 0 {
 			continue
 		}
-		best := slices.MaxFunc(g.replicas, func(a, b *View) int { return int(min(max(a.Offset-b.Offset, -1), 1)) })
+		best := slices.MaxFunc(copies, byData)
 		steps = append(steps, Step{Kind: Failover, On: best.Member, Manner: p.manner(), Reason: fmt.Sprintf("node %s is gone, and it has most of its data", g.id)})
 	}
 	return working(steps, "replicas take over from nodes that are gone")
+}
+
+// bare says whether a replica may never have copied anything. An offset does not show it: a member that left and came back keeps the one that it had.
+func (v *View) bare() bool { return v.Keys == 0 && (v.Offset == 0 || !v.Heard) }
+
+// byData compares how much two replicas of the same primary have. Redis 7.0 knows no offset any more after a restart.
+func byData(a, b *View) int {
+	return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Keys, b.Keys))
 }
 
 // manner is Force while a majority of those who own slots can vote.
@@ -192,21 +202,26 @@ func (p *picture) manner() Manner {
 	return Takeover
 }
 
-// abandoned: slots of a node that is gone without a replica are dropped only where that is said.
+// abandoned: slots of a node that is gone without a copy are dropped only where that is said. A replica that has not copied yet could not drop its
+// primary.
 func (p *picture) abandoned() *Plan {
-	var steps []Step
+	var steps, detach []Step
 	for _, g := range p.ghosts() {
 		if !slices.Contains(p.owners, g.id) {
 			continue
 		}
 		if !slices.Contains(p.shape.Abandon, g.id) {
-			return refused("the slots %s belong to node %s, which no member is and nobody copied from: bring its volume back, or abandon it to hand them out empty", p.slotsOfGhost(g), g.id)
+			return refused("the slots %s belong to node %s, which no member is and nobody has a whole copy of: bring its volume back, or abandon it to hand them out empty", p.slotsOfGhost(g), g.id)
 		}
 		for _, v := range g.knownBy {
+			if v.own().Primary == g.id {
+				detach = append(detach, Step{Kind: Detach, On: v.Member, Reason: "it has not copied from node " + g.id + ", whose data is given up for lost"})
+				continue
+			}
 			steps = append(steps, Step{Kind: Forget, On: v.Member, ID: g.id, Reason: "its data is given up for lost"})
 		}
 	}
-	return working(steps, "nodes whose data is lost are dropped")
+	return working(append(steps, detach...), "nodes whose data is lost are dropped")
 }
 
 // givenUp is the end where nothing but that is to be done. An id that nobody knows may be a mistake.
@@ -261,10 +276,59 @@ func (p *picture) forgotten() *Plan {
 	var steps []Step
 	for _, g := range p.ghosts() {
 		for _, v := range g.knownBy {
-			steps = append(steps, Step{Kind: Forget, On: v.Member, ID: g.id, Reason: "no member is this node, and it owns no slots"})
+			// None drops its own primary. Here only one that leaves has such a primary, and forgets all when it does.
+			if v.own().Primary != g.id {
+				steps = append(steps, Step{Kind: Forget, On: v.Member, ID: g.id, Reason: "no member is this node, and it owns no slots"})
+			}
 		}
 	}
 	return working(steps, "nodes that are gone are dropped")
+}
+
+// handovers: a primary that leaves hands its slots to a replica that stays, before that one gives up its copy of them to follow somebody else.
+func (p *picture) handovers() *Plan {
+	var steps, mends []Step
+	var pending []string
+	for _, owner := range p.leaving {
+		if !owner.seen() || !owner.owns() {
+			continue
+		}
+		if best := p.successor(owner, p.staying); best != nil {
+			steps = append(steps, Step{Kind: Failover, On: best.Member, Reason: owner.Member + " leaves"})
+			continue
+		}
+		for _, v := range p.staying {
+			switch {
+			case v.own().Primary != owner.ID:
+			case v.looksElsewhere(owner):
+				mends = append(mends, Step{Kind: Replicate, On: v.Member, To: owner.Member, Reason: v.lost()})
+			case v.Link:
+				pending = append(pending, fmt.Sprintf("%s could take over from %s, and is to be taken out itself", v.Member, owner.Member))
+			default:
+				pending = append(pending, fmt.Sprintf("%s has not yet all data of %s, which leaves", v.Member, owner.Member))
+			}
+		}
+	}
+	switch {
+	case len(steps) > 0:
+		return working(steps, "primaries hand over before they leave")
+	case len(mends) > 0:
+		return working(mends, "replicas copy from a primary that leaves, to take over from it")
+	case len(pending) > 0:
+		return waiting("a primary hands over before it leaves, and cannot yet: %s", strings.Join(pending, "; "))
+	}
+	return nil
+}
+
+// successor is the replica in sync that has most of a primary's data, and is not to be taken out itself; nil where there is none.
+func (p *picture) successor(primary *View, among []*View) *View {
+	var best *View
+	for _, v := range among {
+		if v.seen() && v.own().Primary == primary.ID && v.Link && !slices.Contains(p.shape.Yield, v.Member) && (best == nil || byData(v, best) > 0) {
+			best = v
+		}
+	}
+	return best
 }
 
 // yielding: a member that is about to be taken out hands its slots to a replica that has all data.
@@ -272,15 +336,10 @@ func (p *picture) yielding() *Plan {
 	var steps []Step
 	for _, member := range p.shape.Yield {
 		v := p.byMember[member]
-		if !v.owns() {
+		if !v.seen() || !v.owns() {
 			continue
 		}
-		var best *View
-		for _, r := range p.all() {
-			if r.own().Primary == v.ID && r.Link && !slices.Contains(p.shape.Yield, r.Member) && (best == nil || r.Offset > best.Offset) {
-				best = r
-			}
-		}
+		best := cmp.Or(p.successor(v, p.staying), p.successor(v, p.leaving))
 		if best == nil {
 			return refused("%s owns slots, and no replica in sync can take over from it", member)
 		}

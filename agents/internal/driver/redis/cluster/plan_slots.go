@@ -141,7 +141,8 @@ func (p *picture) shares() []int {
 	return shares
 }
 
-// roles: each shard has one primary, from which its other members copy. A shard whose members all copy from others gets one of its own.
+// roles: each shard has one primary, from which its other members copy. A shard whose members all copy from others gets one of its own. Those
+// others own no slots, or stay: who leaves has handed over before.
 func (p *picture) roles() *Plan {
 	var detach, steps []Step
 	heads := p.heads()
@@ -158,7 +159,7 @@ func (p *picture) roles() *Plan {
 			case v.own().Primary != heads[i].ID:
 				steps = append(steps, Step{Kind: Replicate, On: member, To: heads[i].Member, Reason: fmt.Sprintf("it is a replica of shard %d", i)})
 			case v.looksElsewhere(heads[i]):
-				steps = append(steps, Step{Kind: Replicate, On: member, To: heads[i].Member, Reason: "it looks for its primary at " + v.Upstream + ", where that was before"})
+				steps = append(steps, Step{Kind: Replicate, On: member, To: heads[i].Member, Reason: v.lost()})
 			}
 		}
 	}
@@ -172,6 +173,11 @@ func (p *picture) roles() *Plan {
 // address from a third node before the primary itself (redis/redis#13572, 7.0 to 8.0); to be told once more whose replica it is has it look there.
 func (v *View) looksElsewhere(primary *View) bool {
 	return !v.Link && v.Upstream != "" && primary.seen() && v.Upstream != primary.Address
+}
+
+// lost says where such a replica looks.
+func (v *View) lost() string {
+	return "it looks for its primary at " + v.Upstream + ", where that was before"
 }
 
 // copies: replicas have all data before slots move, so that what moves has a copy all the time.

@@ -237,7 +237,7 @@ func (g *group) all() []*server {
 // bringer has connections of its own, as each call has.
 func (g *group) bringer() (*cluster.Bringer, *cluster.Network) {
 	network := cluster.NewNetwork(login, nil)
-	return &cluster.Bringer{Transport: network, Login: login, Patience: 10 * time.Second, Budget: patience, Farewell: g.farewell, Report: func(r cluster.Result) { g.Logf("%+v", r) }}, network
+	return &cluster.Bringer{Transport: network, Login: login, Patience: patience, Budget: patience, Farewell: g.farewell, Report: func(r cluster.Result) { g.Logf("%+v", r) }}, network
 }
 
 // bring has the cluster get its shape, or the phase.

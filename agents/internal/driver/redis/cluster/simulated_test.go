@@ -31,7 +31,10 @@ func (w *world) answer(n *node, c Command) (any, error) {
 		}
 		return int64(count), nil
 	case "INFO":
-		text := fmt.Sprintf("master_link_status:%s\r\nmaster_repl_offset:%d\r\n", w.link(n), len(n.keys))
+		text := fmt.Sprintf("master_link_status:%s\r\nmaster_repl_offset:%d\r\n", w.link(n), n.offset)
+		if since := map[bool]int{false: -1, true: 1}; w.link(n) == "down" {
+			text += fmt.Sprintf("master_link_down_since_seconds:%d\r\n", since[n.linked])
+		}
 		if host, port, found := strings.Cut(n.upstream, ":"); found && !n.master() {
 			text += fmt.Sprintf("master_host:%s\r\nmaster_port:%s\r\n", host, port)
 		}
@@ -63,7 +66,7 @@ func (w *world) answer(n *node, c Command) (any, error) {
 }
 
 func (w *world) link(n *node) string {
-	if p := w.live(n.primary); p != nil && p.up && n.upstream == p.address {
+	if p := w.live(n.primary); p != nil && p.up && n.upstream == p.address && !n.lacking {
 		return "up"
 	}
 	return "down"
@@ -126,6 +129,9 @@ func (w *world) command(n *node, c Command) error {
 			if o := w.members[name]; o.up && o.address == c[2]+":"+c[3] {
 				n.meets(o)
 				o.meets(n)
+				// In the same messages they tell each other of the rest.
+				w.ping(n, o)
+				w.ping(o, n)
 			}
 		}
 	case "ADDSLOTSRANGE":
@@ -144,7 +150,11 @@ func (w *world) command(n *node, c Command) error {
 		if n.table[c[2]] == nil || p == nil || !p.master() || n.owns() || n.master() && len(n.keys) > 0 {
 			return errors.New("ERR it cannot copy")
 		}
-		n.primary, n.upstream, n.keys = c[2], n.table[c[2]].address, cloned(p.keys)
+		if n.primary != p.id {
+			w.drops(n)
+			n.lacking, n.linked, n.keys = true, false, map[int]map[string]bool{}
+		}
+		n.primary, n.upstream = p.id, n.table[p.id].address
 		n.migrating, n.importing = map[int]string{}, map[int]string{}
 	case "FAILOVER":
 		return w.failover(n, slices.Concat(c, Command{""})[2])
@@ -155,7 +165,8 @@ func (w *world) command(n *node, c Command) error {
 		if n.primary == c[2] {
 			return errors.New("ERR Can't forget my master")
 		}
-		if o := w.live(c[2]); o != nil && o.owns() {
+		// Of what happened since it looked the agent cannot know.
+		if o := w.live(c[2]); o != nil && w.rules(o) && o.elected < w.turn {
 			w.fail("%s drops %s, which owns slots", n.member, o.member)
 		}
 		delete(n.table, c[2])
@@ -169,6 +180,8 @@ func (w *world) command(n *node, c Command) error {
 		if n.master() && len(n.keys) > 0 {
 			return errors.New("ERR it has keys")
 		}
+		w.drops(n)
+		n.lacking, n.linked = false, false
 		n.table, n.owner, n.primary, n.keys = map[string]*entry{}, make([]string, Slots), "", map[int]map[string]bool{}
 		if c[2] == "HARD" {
 			n.id, n.epoch, n.current = w.unique("n"), 0, 0
@@ -177,6 +190,26 @@ func (w *world) command(n *node, c Command) error {
 		return fmt.Errorf("ERR %v", c)
 	}
 	return nil
+}
+
+// rules says whether a node owns a slot that nobody took over from it.
+func (w *world) rules(n *node) bool {
+	for slot, id := range n.owner {
+		if id == n.id && n.master() && !slices.ContainsFunc(w.names, func(name string) bool {
+			o := w.members[name]
+			return o != n && o.master() && o.owner[slot] == o.id && o.epoch > n.epoch
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// drops: a node gives up what it has. Nobody is to who has a copy of what somebody owns that leaves.
+func (w *world) drops(n *node) {
+	if p := w.live(n.primary); p != nil && p.owns() && w.leaves(p) && len(n.keys) > 0 {
+		w.fail("%s gives up its copy of what %s owns, which leaves", n.member, p.member)
+	}
 }
 
 func (w *world) failover(n *node, manner string) error {
@@ -188,6 +221,10 @@ func (w *world) failover(n *node, manner string) error {
 		return errors.New("ERR Master is down or failed")
 	}
 	if manner == "" {
+		if w.link(n) == "down" {
+			// It does not come to that in time.
+			return nil
+		}
 		n.keys = cloned(p.keys)
 		copy(n.owner, p.owner)
 	}
@@ -257,7 +294,7 @@ func (w *world) migrate(n *node, c Command) (any, error) {
 	for _, name := range w.names {
 		o := w.members[name]
 		for _, key := range keys {
-			if o == target || o.primary == target.id {
+			if o == target || o.primary == target.id && !o.lacking {
 				if o.keys[slot] == nil {
 					o.keys[slot] = map[string]bool{}
 				}
@@ -282,12 +319,13 @@ func slotOfKey(key string) int {
 // bring has agents that may die bring the world to its shape.
 func (w *world) bring(shape *Shape) {
 	w.Helper()
+	w.leaving = shape.Leaving
 	refusals := 0
 	for turn := range 3000 {
 		if turn > 1500 {
 			w.calm = true
 		}
-		w.dead = false
+		w.turn, w.dead = w.turn+1, false
 		if w.calm || w.random.IntN(20) == 0 {
 			for _, name := range w.names {
 				if n := w.members[name]; !n.up {
@@ -296,6 +334,10 @@ func (w *world) bring(shape *Shape) {
 			}
 		}
 		w.gossip(2)
+		if !w.calm && w.random.IntN(w.every) == 0 {
+			w.happen()
+			w.check()
+		}
 		views := look(context.Background(), w, shape, lightly)
 		plan := Decide(shape, views)
 		if plan.Phase == Done {
@@ -358,7 +400,7 @@ func TestRandomHistories(t *testing.T) {
 	t.Cleanup(func() { atOnce, batch = once, open })
 	for seed := range *histories {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			w := &world{T: t, random: rand.New(rand.NewPCG(seed, 5)), members: map[string]*node{}}
+			w := &world{T: t, random: rand.New(rand.NewPCG(seed, 5)), members: map[string]*node{}, every: 500}
 			for i := range 3 {
 				w.fresh(fmt.Sprintf("m%d-0", i))
 				w.fresh(fmt.Sprintf("m%d-1", i))

@@ -28,6 +28,13 @@ type node struct {
 	importing      map[int]string
 	banned         map[string]int
 	keys           map[int]map[string]bool
+	// lacking replicas have not yet copied from their primary; what stuck ones copy does not come to its end.
+	lacking, stuck bool
+	// linked says whether a replica has had all data since it was started or became one; the offset is 0 after a start, as that of Redis 7.0 is.
+	linked bool
+	offset int
+	// elected is the turn in which it took over.
+	elected int
 	// version changes with what the node says or knows of slots; heard are versions of another one and of its own, when it heard that last.
 	version int
 	heard   map[string][2]int
@@ -47,13 +54,18 @@ type world struct {
 	names   []string
 	// serial makes ids and addresses that were never there.
 	serial, clock int
-	// calm worlds have no faults.
-	calm bool
+	// turn of the agent.
+	turn int
+	// calm worlds have no faults; in others something happens at one of so many commands that change something, and turns.
+	calm  bool
+	every int
 	// begun worlds have an owner for each slot, for ever.
 	begun bool
 	// dead agents send nothing.
 	dead bool
-	log  []string
+	// leaving are the members that are to go.
+	leaving []string
+	log     []string
 }
 
 var (
@@ -87,6 +99,16 @@ func (w *world) live(id string) *node {
 
 func (n *node) master() bool { return n.primary == "" }
 
+// ownsOf says whether a primary owns slots that another node has by a table.
+func (n *node) ownsOf(id string, table []string) bool {
+	for slot, owner := range table {
+		if owner == id && n.master() && n.owner[slot] == n.id {
+			return true
+		}
+	}
+	return false
+}
+
 func (n *node) owns() bool { return n.master() && slices.Contains(n.owner, n.id) }
 
 // Address implements Transport.
@@ -102,7 +124,7 @@ func (w *world) Send(_ context.Context, member string, commands ...Command) ([]A
 		return nil, errNetwork
 	}
 	for i, command := range commands {
-		if changing && !w.calm && w.random.IntN(500) == 0 {
+		if changing && !w.calm && w.random.IntN(w.every) == 0 {
 			w.happen()
 			w.check()
 		}
@@ -148,14 +170,21 @@ func (w *world) happen() {
 func (w *world) moved(n *node) {
 	w.serial++
 	n.up, n.address = true, fmt.Sprintf("10.0.0.1:%d", 1000+w.serial)
+	n.restart()
 	w.log = append(w.log, n.member+" is at "+n.address)
 }
 
-// lose: a member comes back without its volume, when somebody else has its data, and knows of its slots.
+// restart: a process does not know any more how much it has.
+func (n *node) restart() { n.linked, n.offset = false, 0 }
+
+// leaves says whether a node is a member that is to go.
+func (w *world) leaves(n *node) bool { return slices.Contains(w.leaving, n.member) }
+
+// lose: a member comes back without its volume, when somebody else has its data, knows of its slots and stays, if that one stayed.
 func (w *world) lose(n *node) {
 	if n.owns() && !slices.ContainsFunc(w.names, func(name string) bool {
 		o := w.members[name]
-		return o.up && o.primary == n.id && slices.EqualFunc(o.owner, n.owner, func(a, b string) bool { return (a == n.id) == (b == n.id) })
+		return o.up && o.primary == n.id && !o.lacking && (w.leaves(n) || !w.leaves(o)) && slices.EqualFunc(o.owner, n.owner, func(a, b string) bool { return (a == n.id) == (b == n.id) })
 	}) || w.astray(n) || w.orphaned() {
 		return
 	}
@@ -174,18 +203,30 @@ func (w *world) orphaned() bool {
 // astray says whether the node has keys that its replicas do not know the owner of: what it imports.
 func (w *world) astray(n *node) bool {
 	for slot := range n.keys {
-		if n.master() && n.owner[slot] != n.id && !slices.ContainsFunc(w.names, func(name string) bool { return w.members[name].primary == n.id && w.members[name].up }) {
+		if n.master() && n.owner[slot] != n.id && !slices.ContainsFunc(w.names, func(name string) bool {
+			o := w.members[name]
+			return o.primary == n.id && o.up && !o.lacking
+		}) {
 			return true
 		}
 	}
 	return false
 }
 
-// elect: the replica of a node that is gone, or away, takes over, as it does when a majority can vote.
+// elect: the replica of a node that is gone, or away, takes over, as it does when a majority can vote. None does that has not copied, that
+// others have dropped, or whose slots somebody else has by now.
 func (w *world) elect() {
 	for _, name := range w.names {
 		n := w.members[name]
-		if p := w.live(n.primary); n.up && !n.master() && (p == nil || !p.up) {
+		p := w.live(n.primary)
+		if !n.up || n.master() || n.lacking || p != nil && p.up || !slices.Contains(n.owner, n.primary) {
+			continue
+		}
+		if !slices.ContainsFunc(w.names, func(name string) bool {
+			o := w.members[name]
+			dropped := o.up && n.table[o.id] != nil && o.table[n.id] == nil
+			return dropped || o != p && o.master() && o.ownsOf(n.primary, n.owner)
+		}) {
 			w.takeover(n)
 			return
 		}
@@ -199,7 +240,7 @@ func (w *world) takeover(n *node) {
 	for _, name := range w.names {
 		n.current = max(n.current, w.members[name].current+1, w.members[name].epoch+1)
 	}
-	n.epoch, n.primary = n.current, ""
+	n.epoch, n.primary, n.lacking, n.elected = n.current, "", false, w.turn
 	n.version++
 	for slot := range n.owner {
 		if n.owner[slot] == old {
@@ -250,6 +291,11 @@ func (w *world) ping(a, b *node) {
 	}
 	known := b.table[a.id]
 	if known == nil {
+		// It is answered all the same.
+		if e := a.table[b.id]; b.master() {
+			e.primary, e.epoch = "", b.epoch
+			a.hear(b)
+		}
 		return
 	}
 	b.finds(known, a)
@@ -281,10 +327,13 @@ func (w *world) ping(a, b *node) {
 		b.epoch = b.current
 		b.version++
 	}
-	if p := w.live(b.primary); p == a {
-		b.keys = cloned(a.keys)
+	if p := w.live(b.primary); p == a && (!b.lacking || b.upstream == a.address && w.copied(b)) {
+		b.keys, b.lacking, b.linked, b.offset = cloned(a.keys), false, true, len(a.keys)+1
 	}
 }
+
+// copied says whether the first copy of a replica has come to its end: it takes a while.
+func (w *world) copied(n *node) bool { return !n.stuck && (w.calm || w.random.IntN(4) == 0) }
 
 // hear takes over what a primary claims.
 func (n *node) hear(a *node) {

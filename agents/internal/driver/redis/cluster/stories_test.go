@@ -27,7 +27,9 @@ func (s *story) say(format string, args ...any) { fmt.Fprintf(&s.told, format+"\
 // play takes turns until the plan is to do nothing.
 func (s *story) play() {
 	s.Helper()
+	s.leaving = s.shape.Leaving
 	for range 100 {
+		s.turn++
 		s.gossip(2)
 		views := look(context.Background(), s, s.shape, deeply)
 		plan := Decide(s.shape, views)
@@ -163,6 +165,92 @@ var stories = map[string]func(*story){
 		s.fresh("m0-2")
 		s.members["m0-2"].keys[7] = map[string]bool{"7-key": true}
 		s.shape.Shards[0] = append(s.shape.Shards[0], "m0-2")
+		s.play()
+	},
+	"a-primary-is-gone-that-leaves": func(s *story) {
+		s.begin()
+		s.told.Reset()
+		s.fresh("m3-0")
+		s.fresh("m3-1")
+		s.shape = simulatedShape([]int{0, 1, 2, 3}, nil)
+		s.shape.Moves = MovesHeld
+		s.play()
+		s.say("The shard is not wanted any more, and its primary has lost its volume.")
+		s.fresh("m3-0")
+		s.shape = simulatedShape([]int{0, 1, 2}, []int{3})
+		s.play()
+	},
+	"fewer-replicas": func(s *story) {
+		s.begin()
+		for i := range 3 {
+			s.fresh(fmt.Sprintf("m%d-2", i))
+		}
+		s.shape = ofMembers(s.shape, 3)
+		s.play()
+		s.told.Reset()
+		s.handOver(s.members["m0-2"])
+		s.handOver(s.members["m1-1"])
+		s.shape = ofMembers(s.shape, 2)
+		s.play()
+		s.say("All come back elsewhere, and the last replicas leave.")
+		for _, name := range s.names {
+			s.moved(s.members[name])
+		}
+		s.shape = ofMembers(s.shape, 1)
+		s.play()
+	},
+	"a-primary-leaves-that-nobody-has-copied": func(s *story) {
+		s.begin()
+		s.handOver(s.members["m0-1"])
+		s.fresh("m0-0")
+		s.members["m0-0"].stuck = true
+		s.play()
+		s.told.Reset()
+		s.shape = ofMembers(s.shape, 1)
+		s.play()
+		s.say("The copy is whole, and whoever has it is to be taken out.")
+		s.members["m0-0"].stuck = false
+		s.shape.Yield = []string{"m0-0"}
+		s.play()
+		s.say("It is not any more.")
+		s.shape.Yield = nil
+		s.play()
+	},
+	"nobody-has-copied-yet": func(s *story) {
+		s.begin()
+		s.fresh("m1-1")
+		s.members["m1-1"].stuck = true
+		s.play()
+		s.told.Reset()
+		id := s.members["m1-0"].id
+		s.begun = false
+		s.fresh("m1-0")
+		s.play()
+		s.say("It is given up.")
+		s.shape.Goal, s.shape.Abandon = GiveUp, []string{id}
+		s.play()
+		s.say("It goes on without.")
+		s.members["m1-1"].stuck = false
+		s.shape.Goal, s.shape.Abandon = Converge, nil
+		s.play()
+	},
+	"replicas-have-restarted": func(s *story) {
+		s.begin()
+		s.fresh("m1-2")
+		s.fresh("m1-3")
+		s.shape.Shards[1] = append(s.shape.Shards[1], "m1-2", "m1-3")
+		s.play()
+		// The first has left and come back, and not copied yet: it has its old offset and nothing else. The second has not the latest.
+		bare, behind, best := s.members["m1-1"], s.members["m1-2"], s.members["m1-3"]
+		bare.lacking, bare.stuck, bare.linked, bare.keys = true, true, false, map[int]map[string]bool{}
+		for slot := range behind.keys {
+			delete(behind.keys, slot)
+			break
+		}
+		behind.restart()
+		best.restart()
+		s.told.Reset()
+		s.fresh("m1-0")
 		s.play()
 	},
 	"slots-were-left-open": func(s *story) {

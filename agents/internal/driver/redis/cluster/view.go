@@ -33,6 +33,8 @@ type View struct {
 	Offset int64
 	// Link says whether a replica hears its primary.
 	Link bool
+	// Heard says whether a replica has had all data of a primary at some time since it became one, or since it was started.
+	Heard bool
 	// Upstream is the address where a replica looks for its primary; empty where it does not tell.
 	Upstream string
 	// Strays are how many keys it has in slots that it does not own, by slot.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package testkit_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What a test leaves behind is gone before the next one has a namespace, finalizers or not.
+func TestNamespacesOfEndedTestsAreGone(t *testing.T) {
+	var left *corev1.ConfigMap
+	t.Run("earlier", func(t *testing.T) {
+		left = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "held", Finalizers: []string{"example.com/held"}}}
+		if err := env.Client.Create(t.Context(), left); err != nil {
+			t.Fatal(err)
+		}
+		env.Namespace(t)
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(left), left); err != nil {
+			t.Errorf("the test has not ended: %v", err)
+		}
+	})
+	env.Namespace(t)
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(left), left); !apierrors.IsNotFound(err) {
+		t.Errorf("getting what was left: %v", err)
+	}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: left.Namespace}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+		t.Errorf("getting its namespace: %v", err)
+	}
+}
