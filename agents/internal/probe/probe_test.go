@@ -169,10 +169,9 @@ func TestRunThatCannotBegin(t *testing.T) {
 }
 
 func TestRunThatHangs(t *testing.T) {
-	begin := time.Now()
 	got := run(t, plan.Probe{Command: []string{"sh", "-c", "sleep 1000 & wait"}, TimeoutSeconds: 1})
-	if got.Cause != probe.CauseTimeout || got.Message != "the probe was killed at its deadline of 1s" || time.Since(begin) > 20*time.Second {
-		t.Errorf("got %+v after %v", got, time.Since(begin))
+	if got.Cause != probe.CauseTimeout || got.Message != "the probe was killed at its deadline of 1s" {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // buffer is a container's log that is read.
 type buffer struct {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build processes
+
 package server_test
 
 import (
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/zeroinfra/agents/internal/testflood"
@@ -122,4 +125,23 @@ func TestAFloodOfCallsIsServedInTurns(t *testing.T) {
 	}
 	cancel()
 	watching.Wait()
+}
+
+// TestAWatcherDoesNotHoldUpTheEnd of the server, which has a second for calls under way.
+func TestAWatcherDoesNotHoldUpTheEnd(t *testing.T) {
+	p := serve(t, nil)
+	c := agentv1.NewProcessServiceClient(dial(t, "unix:"+p.address("unix").String(), insecure.NewCredentials()))
+	stream, err := c.WatchStatus(deadline(t), &agentv1.WatchStatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	p.stop()
+	<-p.stopped
+	if took := time.Since(begin); took > 900*time.Millisecond {
+		t.Errorf("a watcher holds the end of the server up for %v", took)
+	}
 }

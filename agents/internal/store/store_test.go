@@ -224,7 +224,7 @@ func onlyOne(t *testing.T, s store.Store) {
 			content := bytes.Repeat([]byte{byte('0' + i)}, 1<<20)
 			err := put(t.Context(), s, "race", content)
 			// A storage that refuses before all has come may end the connection before its answer is read: whoever has none asks again.
-			for end := time.Now().Add(10 * time.Second); err != nil && !errors.Is(err, store.ErrExists) && time.Now().Before(end); {
+			for end := time.Now().Add(2 * time.Minute); err != nil && !errors.Is(err, store.ErrExists) && time.Now().Before(end); {
 				err = put(t.Context(), s, "race", content)
 			}
 			switch {

@@ -46,7 +46,7 @@ func TestWaitsForTheDataFolder(t *testing.T) {
 		h.begin()
 		h.wantWaiting(0)
 		_, changed := h.sup.Status()
-		h.advance(time.Hour)
+		h.advance(time.Minute)
 		h.wantWaiting(0)
 		select {
 		case <-changed:

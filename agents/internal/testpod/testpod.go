@@ -21,7 +21,7 @@ import (
 )
 
 // Patience bounds every wait for a condition.
-const Patience = 30 * time.Second
+const Patience = 2 * time.Minute
 
 // Eventually waits until the condition holds; it returns an error while it does not.
 func Eventually(t *testing.T, holds func() error) {

@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds every wait for a condition.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // nobody is there to acknowledge.
 type nobody struct{}

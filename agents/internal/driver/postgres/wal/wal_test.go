@@ -297,7 +297,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 	}
 	since := state.FailingSince
 	// It comes back while somebody waits.
-	s.archiver.Patience = 20 * time.Second
+	s.archiver.Patience = 2 * time.Minute
 	time.AfterFunc(500*time.Millisecond, func() { _ = os.Rename(place+".away", place) })
 	s.keeps(name)
 	if state := s.archiver.state(); state.Reason != "" || !state.FailingSince.IsZero() || state.LastFile != name || state.Waiting != 0 {
@@ -308,9 +308,10 @@ func TestAStoreThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.put("postmaster.pid", fmt.Appendf(nil, "%d\n/data\n0\n5432\n/run\n*\n0 0\nstopping\n", os.Getpid()))
-	begin := time.Now()
-	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 2).Name); !errors.Is(err, ErrStops) || time.Since(begin) > lastTime+2*time.Second {
-		t.Errorf("a server that stops waits %v for %v", time.Since(begin), err)
+	// A server that stops waits less than its patience, which is longer than the test may take.
+	s.archiver.Patience = time.Hour
+	if err := s.archiver.Keep(t.Context(), SegmentOf(1, 2).Name); !errors.Is(err, ErrStops) {
+		t.Errorf("a server that stops gets %v", err)
 	}
 	if state := s.archiver.state(); state.Reason != "" {
 		t.Errorf("that is noted as %q", state.Reason)
