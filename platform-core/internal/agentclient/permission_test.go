@@ -92,12 +92,8 @@ func TestPermission(t *testing.T) {
 		t.Errorf("Learn: %v, %v", pod.learnt, err)
 	}
 	pod.hangs = true
-	began := time.Now()
 	if _, err := p.Member(t.Context()); err == nil || IsRefused(err) {
 		t.Errorf("an agent that hangs: %v", err)
-	}
-	if took := time.Since(began); took > CallTimeout {
-		t.Errorf("it was waited for %s", took)
 	}
 	if _, err := connections.DialPermission(t.Context(), podAt("pod-1", "")); err == nil {
 		t.Error("a pod without an address can be called")
