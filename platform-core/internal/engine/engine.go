@@ -70,6 +70,8 @@ type Options struct {
 	Traces *telemetry.Traces
 	// Admission is the validating webhook; nil for none.
 	Admission *Admission
+	// LoadPlugin parses and checks a plugin; plugin.Load when nil. Engines in one process can share what it returns.
+	LoadPlugin plugincontroller.LoadFunc
 }
 
 // Admission says how the validating webhook is reached, and what it judges.
@@ -127,7 +129,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	index := plugin.NewIndex()
 	loader, err := plugincontroller.Setup(mgr, plugincontroller.Deps{
-		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now,
+		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now, Load: o.LoadPlugin,
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,6 +40,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/config/crd"
 	"github.com/zeroinfra/platform-core/internal/engine"
+	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
@@ -62,7 +64,14 @@ var rendering = engine.NewSettings("zeroinfra/agent:test")
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	testkit.Main(m, &env, testkit.EnvOptions{
-		AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}, CRDs: []fs.FS{crd.FS, example.CRDs}, After: rightsFit})
+		Own:         "an engine serves all namespaces, and tests install definitions and run controllers of Kubernetes",
+		AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}, CRDs: []fs.FS{crd.FS, example.CRDs},
+		After: func(env *testkit.Env) error {
+			if account == nil {
+				return nil // No test has run an engine.
+			}
+			return env.Denied(account.User)
+		}})
 }
 
 // prepare makes what is there before any instance: namespace, plugin and class.
@@ -206,6 +215,29 @@ func runTyped(t *testing.T, kind typed.Registration) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
+// bundles are the plugins that were loaded, by their sources as JSON: all engines of these tests share them.
+var bundles sync.Map
+
+// loadedBundle is what plugin.Load returns.
+type loadedBundle struct {
+	bundle *plugin.Bundle
+	errs   []plugin.LoadError
+}
+
+// loadOnce is plugin.Load, once for the same sources.
+func loadOnce(sources map[plugin.Part]plugin.Source) (*plugin.Bundle, []plugin.LoadError) {
+	text, err := json.Marshal(sources)
+	if err != nil {
+		panic(err) // Sources are strings.
+	}
+	load, _ := bundles.LoadOrStore(string(text), sync.OnceValue(func() loadedBundle {
+		bundle, errs := plugin.Load(sources)
+		return loadedBundle{bundle, errs}
+	}))
+	l := load.(func() loadedBundle)()
+	return l.bundle, slices.Clone(l.errs)
+}
+
 func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time, kinds ...typed.Registration) error {
 	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:     env.Scheme,
@@ -223,7 +255,7 @@ func runEngine(ctx context.Context, cfg *rest.Config, clock func() time.Time, ki
 	if err != nil {
 		return err
 	}
-	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: rendering, Now: clock, Kinds: kinds}); err != nil {
+	if err := engine.Setup(mgr, engine.Options{Domain: "database", Namespace: system, Settings: rendering, Now: clock, Kinds: kinds, LoadPlugin: loadOnce}); err != nil {
 		return err
 	}
 	if err := typed.Setup(mgr, typed.Settings{Domain: "database"}, kinds...); err != nil {

@@ -33,7 +33,7 @@ import (
 // when there are more of them than nodes, and are in all zones alike as far as nodes allow it, whether or not nodes tell of zones. All of
 // them run where there is one node only.
 func TestASchedulerSpreadsPods(t *testing.T) {
-	env, err := testkit.Start(testkit.EnvOptions{})
+	env, err := testkit.Start(testkit.EnvOptions{Own: "a scheduler serves all namespaces"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		})
 		return
 	}
-	testkit.Main(m, &env, testkit.EnvOptions{AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}})
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "an operator installs its definitions and serves all namespaces", AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme}})
 }
 
 // process is a running operator.

@@ -25,7 +25,7 @@ import (
 
 func startEnv(t *testing.T) *testkit.Env {
 	t.Helper()
-	env, err := testkit.Start(testkit.EnvOptions{})
+	env, err := testkit.Start(testkit.EnvOptions{Own: "the definitions are removed"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,9 @@ import (
 
 var env *testkit.Env
 
-func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{}) }
+func TestMain(m *testing.M) {
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "an account is denied what it may not do"})
+}
 
 func clientOf(t *testing.T, operator *testkit.Operator) client.Client {
 	t.Helper()

@@ -24,7 +24,7 @@ const (
 func (e *Env) Controllers(t testing.TB, names ...string) {
 	t.Helper()
 	log := &bytes.Buffer{}
-	command := exec.Command(filepath.Join(e.environment.BinaryAssetsDirectory, "kube-controller-manager"), "--kubeconfig="+e.Kubeconfig(t),
+	command := exec.Command(filepath.Join(e.server.assets, "kube-controller-manager"), "--kubeconfig="+e.Kubeconfig(t),
 		"--controllers="+strings.Join(names, ","), "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400")
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {

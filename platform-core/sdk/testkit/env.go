@@ -8,11 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -23,21 +20,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-const (
-	// assetsVariable names the folder with kube-apiserver, etcd and kubectl.
-	assetsVariable = "KUBEBUILDER_ASSETS"
-	// startPatience is how long one part of the control plane may take to start on a busy machine.
-	startPatience = 2 * time.Minute
-)
-
 // EnvOptions say what an Env holds beside the types of Kubernetes and of the core API.
 type EnvOptions struct {
+	// Own says why these tests need an API server of their own, for example because they install other definitions. When it is
+	// empty, they use the server that "testserver" shares between packages, if there is one.
+	Own string
 	// AddToScheme registers further types.
 	AddToScheme []func(*runtime.Scheme) error
 	// CRDs are installed before the first test, from their .yaml files. None are by default.
@@ -50,7 +42,7 @@ type EnvOptions struct {
 	After func(*Env) error
 }
 
-// Env is a real API server with its own etcd.
+// Env is a real API server with its own etcd, which other packages may use at the same time.
 type Env struct {
 	// Config reaches the API server as an administrator, without limits of its own.
 	Config *rest.Config
@@ -61,9 +53,7 @@ type Env struct {
 	// System is the account of the operator whose controllers the tests run; nil unless the options name its namespace.
 	System *Operator
 
-	environment *envtest.Environment
-	// auditDir holds the audit log of the API server.
-	auditDir  string
+	server    *server
 	leftovers leftovers
 }
 
@@ -88,13 +78,9 @@ func Main(m *testing.M, env **Env, o EnvOptions) {
 	os.Exit(code)
 }
 
-// Start starts an API server and etcd from the binaries in KUBEBUILDER_ASSETS,
+// Start connects to the API server that packages share, or starts one with its etcd from the binaries in KUBEBUILDER_ASSETS,
 // else from where "devcluster bin" says they are. The caller stops it.
 func Start(o EnvOptions) (*Env, error) {
-	assets, err := findAssets()
-	if err != nil {
-		return nil, fmt.Errorf("cannot start an API server: %w", err)
-	}
 	scheme := runtime.NewScheme()
 	add := []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, platformv1.AddToScheme}
 	for _, f := range append(add, o.AddToScheme...) {
@@ -106,54 +92,40 @@ func Start(o EnvOptions) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	environment := &envtest.Environment{
-		Scheme:                   scheme,
-		CRDs:                     definitions,
-		BinaryAssetsDirectory:    assets,
-		ControlPlaneStartTimeout: startPatience,
-		ControlPlaneStopTimeout:  startPatience,
-	}
-	// The range of envtest holds 254 Services, which is fewer than some tests make.
-	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
-	auditDir, err := audit(environment)
+	server, err := connect(o.Own, definitions)
 	if err != nil {
-		return nil, fmt.Errorf("cannot have an audit log: %w", err)
+		return nil, err
 	}
-	cfg, err := environment.Start()
+	c, err := client.New(server.config, client.Options{Scheme: scheme})
 	if err != nil {
-		_ = os.RemoveAll(auditDir)
-		return nil, fmt.Errorf("cannot start an API server from %q: %w", assets, errors.Join(err, environment.Stop()))
+		return nil, fmt.Errorf("cannot make a client: %w", errors.Join(err, server.stop()))
 	}
-	cfg.QPS = -1
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a client: %w", errors.Join(err, environment.Stop()))
-	}
-	started := &Env{Config: cfg, Client: c, Scheme: scheme, environment: environment, auditDir: auditDir}
+	started := &Env{Config: server.config, Client: c, Scheme: scheme, server: server}
 	if o.System == "" {
 		return started, nil
 	}
-	if err := started.makeSystem(o); err != nil {
+	if err := server.exclusively(func() error { return started.makeSystem(o) }); err != nil {
 		return nil, errors.Join(err, started.Stop())
 	}
 	return started, nil
 }
 
-// makeSystem makes the namespace of the operator and its account.
+// makeSystem makes the namespace of the operator and its account, unless another package has.
 func (e *Env) makeSystem(o EnvOptions) error {
 	ctx := context.Background()
 	err := e.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.System}})
-	if err != nil {
+	if client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("cannot make the namespace of the operator: %w", err)
 	}
 	e.System, err = e.Operator(ctx, o.System, o.Roles...)
 	return err
 }
 
-// check returns what is wrong once all tests have run: the operator was denied something, or what after finds.
+// check returns what is wrong once all tests have run: the operator was denied something, or what after finds. Of a shared server,
+// testserver looks at what operators were denied, for all packages at once.
 func (e *Env) check(after func(*Env) error) error {
 	var denied, found error
-	if e.System != nil {
+	if e.System != nil && !e.server.shared {
 		denied = e.Denied(e.System.User)
 	}
 	if after != nil {
@@ -162,14 +134,14 @@ func (e *Env) check(after func(*Env) error) error {
 	return errors.Join(denied, found)
 }
 
-// Stop ends the API server and etcd.
-func (e *Env) Stop() error { return errors.Join(e.environment.Stop(), os.RemoveAll(e.auditDir)) }
+// Stop ends the API server and etcd, unless other packages use them too.
+func (e *Env) Stop() error { return e.server.stop() }
 
 // Kubeconfig writes a file with the address and credentials of the API server and returns its path.
 func (e *Env) Kubeconfig(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, e.environment.KubeConfig, 0o600); err != nil {
+	if err := os.WriteFile(path, e.server.kubeconfig, 0o600); err != nil {
 		t.Fatalf("cannot write a kubeconfig: %v", err)
 	}
 	return path
@@ -189,28 +161,6 @@ func (e *Env) KubeconfigOf(t testing.TB, account *Operator) string {
 		t.Fatalf("cannot write a kubeconfig: %v", err)
 	}
 	return path
-}
-
-// findAssets returns the folder with the binaries of Kubernetes.
-func findAssets() (string, error) {
-	folder := os.Getenv(assetsVariable)
-	if folder == "" {
-		tool, err := exec.LookPath("devcluster")
-		if err != nil {
-			return "", fmt.Errorf("no binaries of Kubernetes: set %s, or have devcluster (hack/devcluster) in PATH", assetsVariable)
-		}
-		output, err := exec.Command(tool, "bin").Output()
-		if err != nil {
-			return "", fmt.Errorf("cannot ask %q for the binaries of Kubernetes: %w", tool, err)
-		}
-		folder = strings.TrimSpace(string(output))
-	}
-	for _, name := range []string{"kube-apiserver", "etcd"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			return "", fmt.Errorf("no %s in %q: %w", name, folder, err)
-		}
-	}
-	return folder, nil
 }
 
 func readDefinitions(sources []fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {

@@ -33,6 +33,7 @@ var env *testkit.Env
 
 func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{
+		Own:         "the controller serves all namespaces",
 		AddToScheme: []func(*runtime.Scheme) error{storagev1.AddToScheme},
 		CRDs:        []fs.FS{os.DirFS("../../../platform-core/config/crd/bases"), crd.FS},
 		System:      "zeroinfra-system", Roles: []fs.FS{os.DirFS("../../config/rbac")},

@@ -24,6 +24,7 @@ var env *testkit.Env
 
 func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{
+		Own:         "the controllers serve all namespaces",
 		AddToScheme: []func(*runtime.Scheme) error{storagev1.AddToScheme},
 		CRDs:        []fs.FS{os.DirFS("../../../platform-core/config/crd/bases"), crd.FS},
 		System:      "zeroinfra-system", Roles: []fs.FS{os.DirFS("../../config/rbac")},

@@ -37,7 +37,7 @@ import (
 var env *testkit.Env
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, After: func(env *testkit.Env) error {
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "the controllers serve all namespaces", CRDs: []fs.FS{crd.FS}, After: func(env *testkit.Env) error {
 		var denied []error
 		for _, domain := range domains {
 			denied = append(denied, env.Denied("system:serviceaccount:"+systemOf(domain)+":controller-manager"))

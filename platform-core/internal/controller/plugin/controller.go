@@ -52,7 +52,12 @@ type Deps struct {
 	Options controller.Options
 	// Now tells the time; time.Now in production.
 	Now func() time.Time
+	// Load parses and checks a bundle; plugin.Load when nil. What it returns is shared and not changed.
+	Load LoadFunc
 }
+
+// LoadFunc parses and checks the sources of a bundle, as plugin.Load does.
+type LoadFunc func(sources map[plugin.Part]plugin.Source) (*plugin.Bundle, []plugin.LoadError)
 
 // Controller loads bundles and publishes Plugin objects.
 type Controller struct {
@@ -86,9 +91,12 @@ func Setup(mgr ctrl.Manager, deps Deps) (*Loader, error) {
 	if err := mgr.Add(everywhere{bundles.Start}); err != nil {
 		return nil, err
 	}
+	if deps.Load == nil {
+		deps.Load = plugin.Load
+	}
 	c := &Controller{
 		Deps:   deps,
-		Loader: &Loader{reader: bundles, namespace: deps.Namespace, domain: deps.Domain, index: deps.Index},
+		Loader: &Loader{reader: bundles, namespace: deps.Namespace, domain: deps.Domain, index: deps.Index, parse: deps.Load},
 		client: mgr.GetClient(),
 		live:   mgr.GetAPIReader(),
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),

@@ -30,6 +30,7 @@ type Loader struct {
 	namespace string
 	domain    string
 	index     *plugin.Index
+	parse     LoadFunc
 	loaded    atomic.Bool
 	// seen says which ConfigMaps each loaded bundle came from, so that nothing is parsed twice.
 	mu   sync.Mutex
@@ -152,7 +153,7 @@ func (l *Loader) load(k key, p *parts) plugin.State {
 	if state, ok := l.index.Get(k.name, k.version); ok && l.seen[k] == p.identity {
 		return state
 	}
-	bundle, errs := plugin.Load(maps.Clone(p.sources))
+	bundle, errs := l.parse(maps.Clone(p.sources))
 	if bundle != nil && bundle.Manifest.Domain != l.domain {
 		errs = append(errs, plugin.LoadError{
 			File:    plugin.SourceName(k.name, plugin.PartManifest, k.version),

@@ -64,19 +64,11 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, After: func(env *testkit.Env) error {
-		if account == nil {
-			return nil // No test has run a controller.
-		}
-		return env.Denied(account.User)
-	}})
+	testkit.Main(m, &env, testkit.EnvOptions{CRDs: []fs.FS{crd.FS}, System: system})
 }
 
 // system is the namespace of the operator.
 const system = "zeroinfra-system"
-
-// account is the operator's: the controller has the rights that its chart gives it.
-var account *testkit.Operator
 
 var authority = sync.OnceValue(func() *pki.Authority {
 	data, err := pki.Generate("database", time.Now())
@@ -90,20 +82,10 @@ var authority = sync.OnceValue(func() *pki.Authority {
 	return authority
 })
 
-// prepare makes what is there before any set: the operator's account and a class.
+// prepare makes what is there before any set: a class.
 var prepare = sync.OnceValue(func() error {
-	ctx := context.Background()
-	for _, obj := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}},
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)},
-	} {
-		if err := env.Client.Create(ctx, obj); err != nil {
-			return err
-		}
-	}
-	var err error
-	account, err = env.Operator(ctx, system)
-	return err
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)}
+	return env.Client.Create(context.Background(), class)
 })
 
 // serverResizes says whether an API server of this version resizes pods while they run.
@@ -174,7 +156,7 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f = &fuse{kill: cancel}
 	f.left.Store(int64(writes))
-	cfg := rest.CopyConfig(account.Config)
+	cfg := rest.CopyConfig(env.System.Config)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return fused{f, next} })
 	ended := make(chan struct{})
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{

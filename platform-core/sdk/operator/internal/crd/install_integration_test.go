@@ -44,7 +44,7 @@ subjects: [{kind: ServiceAccount, name: controller-manager, namespace: system}]
 `
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, &env, testkit.EnvOptions{System: "zeroinfra-system", Roles: []fs.FS{fstest.MapFS{"role.yaml": {Data: []byte(role)}}}})
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "they install and change definitions", System: "zeroinfra-system", Roles: []fs.FS{fstest.MapFS{"role.yaml": {Data: []byte(role)}}}})
 }
 
 // thing is a definition that goes when the test ends; the description tells revisions apart.
