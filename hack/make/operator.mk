@@ -8,6 +8,7 @@ SHELL := /usr/bin/env bash -o pipefail
 
 ROOT := $(abspath ..)
 NAME := $(notdir $(CURDIR))
+DOMAIN := $(patsubst %-operator,%,$(NAME))
 BIN := $(ROOT)/bin
 DIST := $(ROOT)/dist/$(NAME)
 VERSION ?= $(shell cat $(ROOT)/VERSION)
@@ -22,6 +23,9 @@ KUBECTL ?= kubectl
 
 # The module builds alone, whatever the workspace holds.
 export GOWORK := off
+# The same as in the Makefile at the top, so that what one compiled serves the other.
+export CGO_ENABLED := 0
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 
 KINDS := $(wildcard internal)
 
@@ -61,6 +65,14 @@ vet: ## Vet the code.
 .PHONY: test
 test: manifests generate fmt vet ## Run the tests of this module.
 	go test ./...
+
+.PHONY: test-e2e
+test-e2e: ## Run the end-to-end tests of this domain on a dev cluster (root).
+	@if compgen -G '$(ROOT)/test/e2e/$(DOMAIN)/*_test.go' >/dev/null; then \
+		$(MAKE) -C $(ROOT) test-domain DOMAIN=$(DOMAIN); \
+	else \
+		echo "the domain $(DOMAIN) has no end-to-end tests yet"; \
+	fi
 
 ##@ Build
 

@@ -43,7 +43,8 @@ type snippet struct {
 func TestDocumentsAreAsTheDefinitions(t *testing.T) {
 	kinds := schemas(t)
 	judged := 0
-	for _, path := range files(t, "docs", "README.md", "ARCHITECTURE.md", "database-operator/config/samples", "storage-operator/config/samples") {
+	samples := []string{"common-operator/config/samples", "database-operator/config/samples", "storage-operator/config/samples"}
+	for _, path := range files(t, append(samples, "docs", "README.md", "ARCHITECTURE.md")...) {
 		page := []kind{{"platform.zeroinfra.github.com/v1", "Application"}}
 		for _, s := range snippets(t, path) {
 			for _, wrong := range judgeSnippet(s, kinds, &page) {
@@ -87,6 +88,9 @@ func schemas(t *testing.T) map[kind]defined {
 	return all
 }
 
+// notObjects are YAML files without an object: lists of samples, and workflows of CI.
+var notObjects = []string{"kustomization.yaml", "github-actions.yaml"}
+
 // files are the pages and samples below the named ones. Of the guide for authors of plugins, the test of zictl runs every command.
 func files(t *testing.T, names ...string) []string {
 	t.Helper()
@@ -94,7 +98,7 @@ func files(t *testing.T, names ...string) []string {
 	for _, name := range names {
 		err := filepath.WalkDir(filepath.Join("../..", name), func(path string, entry fs.DirEntry, err error) error {
 			extension := filepath.Ext(path)
-			if err == nil && (extension == ".md" || extension == ".yaml") && entry.Name() != "kustomization.yaml" && entry.Name() != "plugins.md" {
+			if err == nil && (extension == ".md" || extension == ".yaml") && !slices.Contains(notObjects, entry.Name()) && entry.Name() != "plugins.md" {
 				found = append(found, path)
 			}
 			return err
