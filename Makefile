@@ -12,7 +12,7 @@ ROOT := $(CURDIR)
 BIN := $(ROOT)/bin
 VERSION := $(shell cat VERSION)
 OPERATORS := database-operator storage-operator message-operator model-operator common-operator batch-operator
-MODULES := platform-core agents $(OPERATORS) hack/checks hack/csi hack/devcluster hack/generate hack/images hack/netpol test
+MODULES := platform-core agents $(OPERATORS) hack/checks hack/csi hack/devcluster hack/gate hack/generate hack/images hack/netpol test
 DEVCLUSTER := $(BIN)/devcluster
 export PATH := $(BIN):$(PATH)
 # The same for tests and images, so that what one compiled serves the other.

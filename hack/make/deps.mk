@@ -9,6 +9,9 @@ deps: deps-packages $(DEVCLUSTER) tool-helm ## Install what is missing (says wha
 deps-packages:
 	@hack/make/packages.sh
 
+# Debian packages of the servers that test-processes starts. Their services stay off.
+SERVER_PACKAGES := debian-archive-keyring nginx-light pgbouncer postgresql redis-server xfsprogs
+
 .PHONY: tools
 tools: ## Build all pinned tools into bin/
 	@$(MAKE) -C hack/tools tools

@@ -20,7 +20,7 @@ fi
 command -v dpkg-query >/dev/null || exit 0 # not Debian: the build itself needs nothing more
 
 missing=()
-for package in ca-certificates dpkg nginx-light pgbouncer postgresql protobuf-compiler redis-server util-linux xfsprogs "$@"; do
+for package in ca-certificates dpkg protobuf-compiler util-linux "$@"; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
@@ -31,8 +31,7 @@ if [ "$(id -u)" != 0 ]; then
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-# nginx-light, pgbouncer, postgresql and redis-server are for the agents' tests, which start their own: the packages' services stay off. xfsprogs is for
-# those of the CSI driver.
+# Tests start servers of their own: the services of packages stay off.
 export RUNLEVEL=1
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || {
   apt-get update -qq

@@ -1,50 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The levels of tests. `make test` runs all of them, cheapest first. A level tells of all its modules, also after one that failed.
-# What would make it longer than people wait for has targets of its own: `test-long`, `test-nfs`, `test-fault`, `test-fault-points`, `fuzz`, `test-upgrade`,
-# `test-api-versions`, `test-devcluster`.
+# The levels of tests. `make test` is the gate: what proves a change in minutes. What takes longer has targets of its own, and
+# `make test-all` runs everything.
 
-# CI is told what fails in all levels, and not in the first alone: nobody is there to run the next one.
-ifdef CI
-MAKEFLAGS += --keep-going
-endif
+GATE := $(BIN)/gate
+GATE_SOURCES := $(shell find hack/gate -name '*.go' 2>/dev/null)
+
+$(GATE): $(GATE_SOURCES)
+	@mkdir -p $(BIN)
+	@cd hack/gate && GOWORK=off go build -o $@ .
+
+# The folder for the events of a target's tests: the gate names one.
+EVENTS = $(or $(TEST_EVENTS),$(BIN)/test/$@)
 
 .PHONY: test
-test: deps verify-generated lint test-unit test-integration test-e2e ## All levels of tests
+test: $(GATE) ## The gate: generated code, style, unit, integration and smoke tests
+	@$(GATE) deps verify-generated lint test-unit test-integration test-smoke
 
-# Ends a level's recipe: what failed is told once more at its end, where who is shown the end of a long log finds it.
-TOLD = 2>&1 | { mkdir -p $(BIN); tee $(BIN)/$@.log; } || { echo "=== What failed in $@"; awk -f hack/make/failures.awk $(BIN)/$@.log; exit 1; }
-
-# The module whose tests wait for downloads most of their time: they run beside those of all others.
-LOADING := hack/images
-
-# The tests of the module test read files of all others, which the cache of results does not look at: they are run each time.
 .PHONY: test-unit
-test-unit: ## Unit and golden tests: nothing but Go is needed
-	@{ mkdir -p $(BIN); failed=0; (cd $(LOADING) && GOWORK=off go test -timeout 20m ./...) >$(BIN)/unit-loading.log 2>&1 & loading=$$!; \
-	for m in $(filter-out test $(LOADING),$(MODULES)); do echo "=== unit: $$m"; (cd $$m && GOWORK=off go test -timeout 20m ./...) || failed=1; done; \
-	echo "=== unit: test"; (cd test && GOWORK=off go test -count=1 ./unit/... ./bench/... ./cmd/...) || failed=1; \
-	wait $$loading || failed=1; echo "=== unit: $(LOADING)"; cat $(BIN)/unit-loading.log; exit $$failed; } $(TOLD)
+test-unit: tool-gotestsum ## Unit and golden tests: nothing but Go is needed
+	@hack/make/unit.sh $(EVENTS) platform-core $(filter-out platform-core,$(MODULES))
 
-# The packages below a folder that have integration tests, if any; what the others test, test-unit has shown.
-INTEGRATED := { grep -rl --include=*_test.go '^//go:build integration' . || true; } | xargs -r -n1 dirname | sort -u
-
-# The package of platform-core whose tests take longer than all others: they run beside these.
-LONGEST := ./internal/engine
+# Tests of the engine that kill it many times, or take longer than people wait: test-fault-points runs them. The gate keeps one for
+# each kind of work, such as TestCreateSurvivesTheEngine and TestBackupSurvivesTheEngine.
+FAULT_POINTS_TESTS := ^Test(ARecordSurvivesAKillAfterEachWrite|ManyBackupsTakeTurns|OperationsSurviveKills|ChangesSurviveKills
+FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|AFreezeDoesNotOutliveTheEngine|NobodyIsHeldUp|RestoreOfSetsSurvivesTheEngine
+FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|RotationUnderPodsThatLogInAtEachOtherSurvivesTheEngine|AFailoverThatIsAskedForSurvivesKills
+FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|OperationsSurviveTheEngine|SnapshotsSurviveKills|DrillSurvivesTheEngine
+FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|RestoreInPlaceSurvivesTheEngine|AScheduleMakesItsOperationOnceWhateverCrashes
+FAULT_POINTS_TESTS := $(FAULT_POINTS_TESTS)|FailoverGoesOnAfterEachWrite|CrashAnywhereInEachPod|Thousand)$$
 
 .PHONY: test-integration
-test-integration: $(DEVCLUSTER) tool-helm tool-versitygw tool-minio tool-restic ## Controllers and charts against a real API server and etcd, agents against an object storage, the dev cluster's driver (root)
+test-integration: $(DEVCLUSTER) tool-helm tool-gotestsum ## Controllers, kinds and charts against a real API server and etcd
 	@$(DEVCLUSTER) build
-	@{ export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off; failed=0; \
-	(cd platform-core && ../hack/make/halves.sh $(LONGEST) '^Test[A-L]' -tags integration) & longest=$$!; \
-	for m in platform-core $(OPERATORS); do packages=$$(cd $$m && $(INTEGRATED) | { grep -vx $(LONGEST) || true; }); [ -n "$$packages" ] || continue; echo "=== integration: $$m"; \
-	  (cd $$m && go test -p 1 -tags integration -count=1 -timeout 45m $$packages) || failed=1; done; \
-	echo "=== integration: agents"; (cd agents && go test -tags integration -count=1 -run "S3|Storage|Bucket" ./internal/store ./internal/driver/minio ./cmd/agent-ops) || failed=1; \
-	echo "=== integration: hack/csi"; (cd hack/csi && go test -tags integration -count=1 -run "^TestSanity$$" .) || failed=1; \
-	echo "=== integration: test"; (cd test && go test -tags integration -count=1 ./chart/...) || failed=1; \
-	echo "=== integration: platform-core, $(LONGEST)"; wait $$longest || failed=1; exit $$failed; } $(TOLD)
+	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOGC=200 ALL=1 SKIP='$(FAULT_POINTS_TESTS)'; \
+	hack/make/integration.sh $(EVENTS) $(OPERATORS)
 
-# No part of `make test`: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
+.PHONY: test-smoke
+test-smoke: deps tool-gotestsum ## One test per operator on a dev cluster of the essential parts (root)
+	@SMOKE_JSON=$(EVENTS)/smoke.json hack/cluster/smoke.sh
+
+# The packages below a folder that have tests with a build tag, if any.
+TAGGED = { grep -rlE --include=*_test.go '^//go:build .*$(1)' . || true; } | xargs -r -n1 dirname | sort -u
+
+# Modules with tests that run real servers, build programs or measure, without a cluster.
+PROCESSES := agents platform-core hack/images hack/csi hack/devcluster
+
+.PHONY: test-processes
+test-processes: deps tool-gotestsum tool-versitygw tool-minio tool-restic ## Drivers and agents against real servers, without a cluster (root)
+	@hack/make/packages.sh $(SERVER_PACKAGES)
+	@mkdir -p $(EVENTS); failed=0; for m in $(PROCESSES); do echo "=== processes: $$m"; packages=$$(cd $$m && $(call TAGGED,processes)); \
+	  (cd $$m && GOWORK=off gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile $(EVENTS)/$${m//\//-}.json -- \
+	    -tags processes -count=1 -timeout 30m $$packages) || failed=1; done; exit $$failed
+
+.PHONY: test-race
+test-race: $(DEVCLUSTER) tool-helm tool-gotestsum ## Unit and integration tests with the race detector (a C compiler; takes long)
+	@command -v gcc >/dev/null || { echo "the race detector needs a C compiler: install gcc" >&2; exit 1; }
+	@$(DEVCLUSTER) build
+	@export CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) SKIP='$(FAULT_POINTS_TESTS)'; failed=0; \
+	RACE=1 GOFLAGS="$$GOFLAGS -race" hack/make/unit.sh $(EVENTS)/unit platform-core $(filter-out platform-core,$(MODULES)) || failed=1; \
+	RACE=1 hack/make/integration.sh $(EVENTS)/integration $(OPERATORS) || failed=1; exit $$failed
+
+# Everything, with a summary of its own. It takes hours.
+.PHONY: test-all
+test-all: $(GATE) ## All tests there are (root; hours)
+	@$(GATE) --keep-going --summary $(BIN)/test-all-summary.json --logs $(BIN)/test-all deps verify-generated lint test-unit \
+	  test-integration test-smoke test-processes test-e2e test-long test-fault-points test-upgrade test-devcluster
+
+# No part of the gate: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
 # tests then take three times as long. The packages, by module, are those whose work depends on the server: controllers,
 # webhooks, watches, and the rules of definitions, policies and charts. What platform-core/internal/render asks is a scheduler,
 # which comes with the cluster's own server alone.
@@ -59,9 +82,9 @@ versioned = echo "=== integration: $(1), $$s API server"; (cd $(1) && GOWORK=off
 test-api-versions: $(DEVCLUSTER) tool-helm ## Controllers, definitions and charts against the oldest and the newest API server
 	@{ failed=0; for s in oldest newest; do $(DEVCLUSTER) build --api-server $$s; \
 	  export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin --api-server $$s); $(foreach m,$(VERSIONED),$(call versioned,$(m))) \
-	done; exit $$failed; } $(TOLD)
+	done; exit $$failed; }
 
-# No part of `make test` either: it makes clusters of its own, and ends and starts machines in them.
+# No part of the gate either: it makes clusters of its own, and ends and starts machines in them.
 .PHONY: test-devcluster
 test-devcluster: deps ## The dev cluster itself: clusters of its own, their volumes and add-ons, what ends and comes back (root)
 	@cd hack/devcluster && GOWORK=off go test -tags devcluster -count=1 -timeout 60m -v .
@@ -77,7 +100,7 @@ LONG := $(LONG)|^TestWritesOfOneCreation$$|^TestRedisParameters$$/^(alone|tls|se
 
 .PHONY: test-e2e
 test-e2e: deps ## The suite on a real cluster with real middleware
-	@hack/cluster/e2e.sh -skip '$(LONG)|^Test(ChartUpgrade|BesideTheBareMechanism|BackupOnNFS)$$' $(TOLD)
+	@hack/cluster/e2e.sh -skip '$(LONG)|^Test(ChartUpgrade|BesideTheBareMechanism|BackupOnNFS)$$'
 
 .PHONY: test-long
 test-long: deps ## The end-to-end tests that `make test` has no time for
@@ -110,12 +133,13 @@ RECORDED = E2E_RECORD='$(abspath $(RECORD))' E2E_RECORD_OF="$$(git describe --al
 test-fault: deps ## N rounds of every fault, alone on the cluster, and a table of them; fails when a budget is missed (N=1 AWAY=40s for less, FAULTS='^TestRedisCluster$$' for some, RECORD=file to go on with former rounds)
 	@$(RECORDED) E2E_FAULT_ROUNDS=$(N) E2E_PARALLEL=1 E2E_HOLD_BUDGETS=1 E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=$$((60 + 95 * $(N)))m hack/cluster/e2e.sh -run '$(FAULTS)' -v
 
-# `make test` has engines die after every third write of what an instance goes through. This has one die after each of them.
+# What the gate leaves out of the integration tests. FAULT_POINTS=all has an engine die after each write, and not after every third.
 .PHONY: test-fault-points
-test-fault-points: $(DEVCLUSTER) ## An engine that dies after each single write of an instance's changes (root; takes long)
+test-fault-points: $(DEVCLUSTER) tool-gotestsum ## Engines that die amid changes, many times (root; FAULT_POINTS=all for each single write: takes hours)
 	@$(DEVCLUSTER) build
-	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) FAULT_POINTS=all GOWORK=off; cd platform-core && \
-	go test -tags integration -count=1 -timeout 4h -v -run '^Test(Changes|Operations)SurviveKills$$' ./internal/engine
+	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOWORK=off; mkdir -p $(EVENTS); cd platform-core && \
+	gotestsum --format testname --jsonfile $(EVENTS)/platform-core.json -- -tags integration -count=1 -timeout 4h -run '$(FAULT_POINTS_TESTS)' \
+	  ./internal/engine ./internal/controller/...
 
 # How long each target of fuzz gets, and which.
 FUZZTIME ?= 1m

@@ -33,7 +33,9 @@ const chartName = "database-operator"
 
 var env *testkit.Env
 
-func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{Own: "charts install definitions, policies and webhooks"}) }
+func TestMain(m *testing.M) {
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "charts install definitions, policies and webhooks"})
+}
 
 // release is a rendered chart, applied but for what needs a node.
 type release struct {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/testagents"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 	"github.com/zeroinfra/platform-core/sdk/testkit/example"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -31,6 +32,9 @@ import (
 
 // tool is zictl, built once.
 var tool = sync.OnceValues(func() (string, error) {
+	if path, found := testagents.Prebuilt("zictl"); found {
+		return path, nil
+	}
 	dir, err := os.MkdirTemp("", "zictl")
 	if err != nil {
 		return "", err

@@ -48,8 +48,21 @@ func Main(m *testing.M, agent string, path *string, env **testkit.Env, o testkit
 	testkit.Main(m, env, o)
 }
 
-// Build builds an agent of that module into a folder, and returns its path.
+// programsVariable names a folder with programs that were built for all packages.
+const programsVariable = "TEST_PROGRAMS"
+
+// Prebuilt returns the path of a program that was built for all packages, and whether it was.
+func Prebuilt(name string) (string, bool) {
+	path := filepath.Join(os.Getenv(programsVariable), name)
+	_, err := os.Stat(path)
+	return path, err == nil && filepath.IsAbs(path)
+}
+
+// Build builds an agent of that module into a folder, unless it was built for all packages, and returns its path.
 func Build(dir, name string) (string, error) {
+	if path, found := Prebuilt(name); found {
+		return path, nil
+	}
 	from, err := source()
 	if err != nil {
 		return "", err

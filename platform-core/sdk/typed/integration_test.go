@@ -35,7 +35,7 @@ var env *testkit.Env
 
 func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{
-		Own: "the controllers serve all namespaces",
+		Own:         "the controllers serve all namespaces",
 		AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme},
 		CRDs:        []fs.FS{crd.FS, example.CRDs},
 		System:      "zeroinfra-system", Roles: []fs.FS{example.Role()},

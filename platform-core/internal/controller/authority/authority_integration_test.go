@@ -29,7 +29,9 @@ import (
 
 var env *testkit.Env
 
-func TestMain(m *testing.M) { testkit.Main(m, &env, testkit.EnvOptions{Own: "each test has an operator of its own, with its policies"}) }
+func TestMain(m *testing.M) {
+	testkit.Main(m, &env, testkit.EnvOptions{Own: "each test has an operator of its own, with its policies"})
+}
 
 // fixture is one operator's namespace with the controller in it.
 type fixture struct {

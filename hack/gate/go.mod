@@ -1,0 +1,3 @@
+module github.com/zeroinfra/hack/gate
+
+go 1.26.0
