@@ -37,7 +37,8 @@ cluster_end() {
   exit "$2"
 }
 
-# images_up NAME IMAGE...: builds what changed and brings it to the nodes of dev cluster NAME, or to REGISTRY.
+# images_up NAME IMAGE...: builds what changed and brings it to the nodes of dev cluster NAME, or to REGISTRY. An IMAGE is a
+# name, with all its versions, or name:tag.
 images_up() {
   local name=$1
   shift
@@ -47,7 +48,12 @@ images_up() {
   if [ "$own_cluster" = yes ]; then
     say "Loading images into the nodes"
     local archives=() image
-    for image in "$@"; do archives+=("$root/dist/images/$image"-*.tar); done
+    for image in "$@"; do
+      case $image in
+      *:*) archives+=("$root/dist/images/${image/:/-}.tar") ;;
+      *) archives+=("$root/dist/images/$image"-*.tar) ;;
+      esac
+    done
     devcluster load --name "$name" "${archives[@]}"
   elif [ -n "${REGISTRY:-}" ]; then
     say "Pushing images to $REGISTRY"

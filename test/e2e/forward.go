@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,9 +14,11 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // ways lead from outside to ports of pods, by way of the API server, for as long as the test goes on that they were made for.
@@ -45,6 +48,26 @@ func (w *ways) dial(ctx context.Context, network, address string) (net.Conn, err
 		return nil, err
 	}
 	return (&net.Dialer{}).DialContext(ctx, network, w.to(pod, port))
+}
+
+// dialService reaches a Service from outside of the cluster: a pod that it leads to now.
+func (w *ways) dialService(ctx context.Context, network, address string) (net.Conn, error) {
+	service, port, err := dialled(address)
+	if err != nil {
+		return nil, err
+	}
+	var leads discoveryv1.EndpointSliceList
+	if err := world.client.List(ctx, &leads, client.InNamespace(w.space.name), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
+		return nil, err
+	}
+	for _, slice := range leads.Items {
+		for _, endpoint := range slice.Endpoints {
+			if endpoint.TargetRef != nil && endpoint.Conditions.Ready != nil && *endpoint.Conditions.Ready {
+				return (&net.Dialer{}).DialContext(ctx, network, w.to(endpoint.TargetRef.Name, port))
+			}
+		}
+	}
+	return nil, fmt.Errorf("Service %q leads nowhere", service)
 }
 
 // dialled is what an address names first, which is a pod or a Service, and a port of it.

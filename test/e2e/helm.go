@@ -32,6 +32,9 @@ func install(ctx context.Context, chart string, values ...string) error {
 // installFrom is install for a chart in another folder.
 func installFrom(ctx context.Context, charts, chart string, values ...string) error {
 	arguments := []string{"upgrade", "--install", chart, filepath.Join(charts, chart), "--create-namespace", "--reset-values", "--wait", "--timeout", "6m"}
+	if set.values != "" {
+		arguments = append(arguments, "--values", filepath.Join(charts, chart, set.values))
+	}
 	arguments = append(arguments, set.helmArgs...)
 	for _, value := range values {
 		arguments = append(arguments, "--set", value)

@@ -4,8 +4,10 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -110,24 +112,51 @@ func (s *space) lintStatuses() {
 }
 
 func lintObject(object *unstructured.Unstructured) []string {
+	observed, conditions, err := statusOf(object)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return lintConditions(object.GetGeneration(), observed, conditions)
+}
+
+// statusOf is which generation the status of an object speaks of, and its conditions; none where nobody has looked at it yet.
+func statusOf(object *unstructured.Unstructured) (observed int64, conditions []metav1.Condition, err error) {
 	status, found, err := unstructured.NestedMap(object.Object, "status")
 	if err != nil || !found {
-		return nil
+		return 0, nil, nil
 	}
-	observed, _, _ := unstructured.NestedInt64(status, "observedGeneration")
+	observed, _, _ = unstructured.NestedInt64(status, "observedGeneration")
 	list, _, _ := unstructured.NestedSlice(status, "conditions")
-	var conditions []metav1.Condition
 	for _, entry := range list {
 		fields, ok := entry.(map[string]any)
 		if !ok {
-			return []string{fmt.Sprintf("condition %v is no object", entry)}
+			return 0, nil, fmt.Errorf("condition %v is no object", entry)
 		}
 		text := func(name string) string { value, _ := fields[name].(string); return value }
 		condition := metav1.Condition{Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason"), Message: text("message")}
 		if err := condition.LastTransitionTime.UnmarshalQueryParameter(text("lastTransitionTime")); err != nil {
-			return []string{err.Error()}
+			return 0, nil, err
 		}
 		conditions = append(conditions, condition)
 	}
-	return lintConditions(object.GetGeneration(), observed, conditions)
+	return observed, conditions, nil
+}
+
+// currentNow says what keeps any object from being current, as kstatus reads it: of those that have no status of the suite's shape, that they are there.
+func currentNow(object *unstructured.Unstructured) error {
+	if !strings.HasSuffix(object.GroupVersionKind().Group, ".zeroinfra.github.com") {
+		return nil
+	}
+	observed, conditions, err := statusOf(object)
+	if err != nil {
+		return err
+	}
+	if observed != object.GetGeneration() {
+		return fmt.Errorf("the status speaks of generation %d and the spec is of generation %d", observed, object.GetGeneration())
+	}
+	if !meta.IsStatusConditionTrue(conditions, platformv1.ReadyCondition) ||
+		meta.IsStatusConditionTrue(conditions, platformv1.ReconcilingCondition) || meta.IsStatusConditionTrue(conditions, platformv1.StalledCondition) {
+		return errors.New("it is not ready: " + describe(conditions))
+	}
+	return nil
 }

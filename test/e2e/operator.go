@@ -30,10 +30,13 @@ const (
 const leaderIn = 3 * time.Minute
 
 // operatorPods returns the pods of the operator that are not being deleted.
-func operatorPods(ctx context.Context) ([]corev1.Pod, error) {
+func operatorPods(ctx context.Context) ([]corev1.Pod, error) { return podsOf(ctx, operatorName) }
+
+// podsOf is operatorPods for any operator.
+func podsOf(ctx context.Context, operator string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := world.client.List(ctx, &pods, client.InNamespace(operatorNamespace),
-		client.MatchingLabels{"app.kubernetes.io/name": operatorName}); err != nil {
+		client.MatchingLabels{"app.kubernetes.io/name": operator}); err != nil {
 		return nil, err
 	}
 	var live []corev1.Pod
@@ -46,9 +49,12 @@ func operatorPods(ctx context.Context) ([]corev1.Pod, error) {
 }
 
 // leader returns the name of the pod that holds the operator's Lease, when that pod is there.
-func leader(ctx context.Context) (string, error) {
+func leader(ctx context.Context) (string, error) { return leaderOf(ctx, operatorName) }
+
+// leaderOf is leader for any operator.
+func leaderOf(ctx context.Context, operator string) (string, error) {
 	lease := &coordinationv1.Lease{}
-	key := client.ObjectKey{Namespace: operatorNamespace, Name: operatorName + ".zeroinfra.github.com"}
+	key := client.ObjectKey{Namespace: operatorNamespace, Name: operator + ".zeroinfra.github.com"}
 	if err := world.client.Get(ctx, key, lease); err != nil {
 		return "", err
 	}
@@ -57,7 +63,7 @@ func leader(ctx context.Context) (string, error) {
 	}
 	// The identity is "<pod>_<uuid>".
 	holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	pods, err := operatorPods(ctx)
+	pods, err := podsOf(ctx, operator)
 	if err != nil {
 		return "", err
 	}

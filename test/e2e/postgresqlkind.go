@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +19,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -151,7 +149,7 @@ func (p *pgInstance) pool(who login) *pgxpool.Pool {
 	}
 	config.MaxConns = 2
 	c := config.ConnConfig
-	c.ConnectTimeout, c.DialFunc = 2*answerIn, p.dial
+	c.ConnectTimeout, c.DialFunc = 2*answerIn, p.ways.dialService
 	// The cluster's names are for who is in it.
 	c.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	if who.pooled {
@@ -173,26 +171,6 @@ func (p *pgInstance) pool(who login) *pgxpool.Pool {
 	}
 	p.Cleanup(pool.Close)
 	return pool
-}
-
-// dial reaches a Service from outside of the cluster: a pod that it leads to now.
-func (p *pgInstance) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	service, port, err := dialled(address)
-	if err != nil {
-		return nil, err
-	}
-	var leads discoveryv1.EndpointSliceList
-	if err := world.client.List(ctx, &leads, client.InNamespace(p.space.name), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
-		return nil, err
-	}
-	for _, slice := range leads.Items {
-		for _, endpoint := range slice.Endpoints {
-			if endpoint.TargetRef != nil && endpoint.Conditions.Ready != nil && *endpoint.Conditions.Ready {
-				return (&net.Dialer{}).DialContext(ctx, network, p.ways.to(endpoint.TargetRef.Name, port))
-			}
-		}
-	}
-	return nil, fmt.Errorf("Service %q leads nowhere", service)
 }
 
 // asks runs a statement that gives one value, as text.

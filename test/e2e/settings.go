@@ -46,8 +46,11 @@ type settings struct {
 	helm string
 	// charts is the folder of the charts (CHARTS).
 	charts string
-	// samples is the folder of the database operator's samples.
-	samples string
+	// values is a file in the folder of each chart that is installed with it (E2E_VALUES); the chart's own values alone when it is empty.
+	values string
+	// repository is the folder that the operators are in, and samples that of the database operator's samples.
+	repository string
+	samples    string
 	// devcluster is the devcluster program with its flags (DEVCLUSTER, DEVCLUSTER_NAME); empty when there is none.
 	devcluster []string
 	// install is false when E2E_SKIP_INSTALL=1.
@@ -102,6 +105,8 @@ func readSettings() (settings, error) {
 		kubeconfig: os.Getenv("KUBECONFIG"),
 		helm:       path("HELM", "../bin/helm"),
 		charts:     path("CHARTS", "../charts"),
+		values:     os.Getenv("E2E_VALUES"),
+		repository: filepath.Dir(root),
 		samples:    filepath.Join(root, "../database-operator/config/samples"),
 		install:    os.Getenv("E2E_SKIP_INSTALL") != "1",
 		helmArgs:   strings.Fields(os.Getenv("E2E_HELM_ARGS")),

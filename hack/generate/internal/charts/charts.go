@@ -45,6 +45,8 @@ type names struct {
 	Kinds, Core []string
 	// Typed are those of Kinds that are in a namespace: they compile to Applications, and the webhook judges them.
 	Typed []string
+	// AgentPorts are those of the agents that the operator calls.
+	AgentPorts []string
 }
 
 // madeByEngine are the core kinds that people do not make.
@@ -101,7 +103,11 @@ func writeOperator(root string, operator repo.Operator, version string) error {
 	if err != nil {
 		return err
 	}
-	values := names{operator.Name(), operator.Domain, operator.Group, operator.About, version, kinds, objects, typed}
+	ports, err := agentPorts(root)
+	if err != nil {
+		return err
+	}
+	values := names{operator.Name(), operator.Domain, operator.Group, operator.About, version, kinds, objects, typed, ports}
 	if err := chart.render(root, source, values); err != nil {
 		return err
 	}
