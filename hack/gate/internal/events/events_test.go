@@ -61,14 +61,7 @@ func TestReadJudgesTests(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder := t.TempDir()
-			if err := os.WriteFile(filepath.Join(folder, "unit.json"), []byte(c.lines), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			r, err := Read(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, r := readLines(t, c.lines)
 			for what, got := range map[string][2][]string{
 				"passed": {names(r.Passed), c.passed}, "failed": {names(r.Failed), c.failed}, "flaky": {names(r.Flaky), c.flaky},
 			} {
@@ -83,10 +76,10 @@ func TestReadJudgesTests(t *testing.T) {
 	}
 }
 
-func TestReadKeepsTheEndOfTheOutput(t *testing.T) {
-	folder := t.TempDir()
-	lines := strings.Repeat(`{"Action":"output","Package":"p","Test":"TestA","Output":"before\n"}`+"\n", 500) +
-		`{"Action":"output","Package":"p","Test":"TestA","Output":"last\n"}` + "\n" + `{"Action":"fail","Package":"p","Test":"TestA"}`
+// readLines reads the events in these lines.
+func readLines(t *testing.T, lines string) (folder string, r Results) {
+	t.Helper()
+	folder = t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "unit.json"), []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +87,68 @@ func TestReadKeepsTheEndOfTheOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Failed[0].Output; len(got) != outputLines || got[len(got)-1] != "last" {
-		t.Errorf("the output is %d lines: %v", len(got), got)
+	return folder, r
+}
+
+func TestOutputIsThatOfWhatFailed(t *testing.T) {
+	const lines = `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output","Package":"p","Test":"TestA/good","Output":"all is well\n"}
+{"Action":"pass","Package":"p","Test":"TestA/good"}
+{"Action":"output","Package":"p","Test":"TestA/bad","Output":"it broke\n"}
+{"Action":"fail","Package":"p","Test":"TestA/bad"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p"}`
+	_, r := readLines(t, lines)
+	if got := r.Failed[0].Output; !slices.Equal(got, []string{"it broke"}) {
+		t.Errorf("the output is %q", got)
+	}
+}
+
+func TestOutputOfAFailedBuildIsThatOfTheCompiler(t *testing.T) {
+	const lines = `{"ImportPath":"p [p.test]","Action":"build-output","Output":"# p\n"}
+{"ImportPath":"p [p.test]","Action":"build-output","Output":"a.go:1: undefined: b\n"}
+{"ImportPath":"p [p.test]","Action":"build-fail"}
+{"Action":"start","Package":"p"}
+{"Action":"output","Package":"p","Output":"FAIL\tp [build failed]\n"}
+{"Action":"fail","Package":"p","FailedBuild":"p [p.test]"}`
+	_, r := readLines(t, lines)
+	if got := r.Failed[0].Output; !slices.Equal(got, []string{"FAIL\tp [build failed]", "# p", "a.go:1: undefined: b"}) {
+		t.Errorf("the output is %q", got)
+	}
+}
+
+func TestKeepWritesTheFailedAttemptOfAFlakyTest(t *testing.T) {
+	const lines = `{"Action":"run","Package":"host.example/owner/m/p","Test":"TestA"}
+{"Action":"output","Package":"host.example/owner/m/p","Test":"TestA","Output":"first\n"}
+{"Action":"fail","Package":"host.example/owner/m/p","Test":"TestA"}
+{"Action":"fail","Package":"host.example/owner/m/p"}
+{"Action":"run","Package":"host.example/owner/m/p","Test":"TestA"}
+{"Action":"output","Package":"host.example/owner/m/p","Test":"TestA","Output":"second\n"}
+{"Action":"pass","Package":"host.example/owner/m/p","Test":"TestA"}`
+	folder, r := readLines(t, lines)
+	if err := r.Keep(folder); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "m-p.TestA.log"))
+	if err != nil || string(text) != "first\n" || r.Flaky[0].Log != filepath.Join(folder, "m-p.TestA.log") {
+		t.Errorf("kept %q in %q, %v", text, r.Flaky[0].Log, err)
+	}
+}
+
+func TestOutputIsBounded(t *testing.T) {
+	const before = `{"Action":"output","Package":"p","Test":"TestA","Output":"before\n"}` + "\n"
+	_, r := readLines(t, strings.Repeat(before, 3*maxLines)+
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"last\n"}`+"\n"+`{"Action":"fail","Package":"p","Test":"TestA"}`)
+	if got := r.Failed[0].Output; len(got) != maxLines || got[len(got)-1] != "last" {
+		t.Errorf("the output is %d lines", len(got))
+	}
+}
+
+func TestSlowest(t *testing.T) {
+	got := names(Slowest(2, Results{Passed: []Test{{Name: "A", Seconds: 1}, {Name: "B", Seconds: 3}}}, Results{Failed: []Test{{Name: "C", Seconds: 2}}}))
+	if !slices.Equal(got, []string{"B", "C"}) {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -4,24 +4,27 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
 
 // Needs is what a run needs of the machine.
 type Needs struct {
-	// Disk is the free space in bytes that Folders need.
-	Disk uint64
-	// Folders are where a run writes.
-	Folders []string
+	// Disk is the free space in bytes that each of these folders needs, or the nearest one above that exists.
+	Disk map[string]uint64
 	// Root is true when the run makes network namespaces and mounts.
 	Root bool
 	// Port is one on the loopback interface that has to be free; 0 for none.
 	Port int
+	// Script is a program that may not run already, as the end of its path; empty for none.
+	Script string
 }
 
 // Check returns one sentence for each thing that is missing.
@@ -32,17 +35,19 @@ func Check(n Needs) []string {
 			missing = append(missing, name+" is not installed: install it and put it on PATH")
 		}
 	}
-	for _, folder := range n.Folders {
-		free, err := freeBytes(folder)
-		if err == nil && free < n.Disk {
-			missing = append(missing, fmt.Sprintf("%s has %d GiB free and the tests need %d GiB: make room there", folder, free>>30, n.Disk>>30))
+	for folder, need := range n.Disk {
+		if free, err := freeBytes(folder); err == nil && free < need {
+			missing = append(missing, fmt.Sprintf("%s has %d GiB free and the tests need %d GiB: make room there", folder, free>>30, need>>30))
 		}
 	}
 	if n.Root && os.Geteuid() != 0 {
 		missing = append(missing, "the smoke tests make a cluster, which needs root: run as root, or set KUBECONFIG to a cluster that they may use")
 	}
-	if n.Port != 0 && inUse(n.Port) {
-		missing = append(missing, fmt.Sprintf("port %d of 127.0.0.1 is in use, which the cluster of the smoke tests needs: end the program that listens there ('ss -ltnp' names it)", n.Port))
+	if pid := running(n.Script); pid != "" {
+		missing = append(missing, fmt.Sprintf("process %s already runs %s: wait for its end, or end it", pid, n.Script))
+	} else if n.Port != 0 && inUse(n.Port) {
+		missing = append(missing, fmt.Sprintf("port %d of 127.0.0.1, which the cluster of the smoke tests needs, is in use by %s: end that",
+			n.Port, listener(n.Port)))
 	}
 	return missing
 }
@@ -50,18 +55,22 @@ func Check(n Needs) []string {
 // freeBytes returns the space that is free in a folder, or in the nearest one above it that exists.
 func freeBytes(folder string) (uint64, error) {
 	var stat syscall.Statfs_t
-	if err := syscall.Statfs(folder, &stat); err != nil {
+	err := syscall.Statfs(folder, &stat)
+	if errors.Is(err, fs.ErrNotExist) && folder != filepath.Dir(folder) {
+		return freeBytes(filepath.Dir(folder))
+	}
+	if err != nil {
 		return 0, err
 	}
 	return stat.Bavail * uint64(stat.Bsize), nil
 }
 
 func inUse(port int) bool {
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return true
 	}
-	_ = listener.Close()
+	_ = l.Close()
 	return false
 }
 

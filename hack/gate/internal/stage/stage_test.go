@@ -6,10 +6,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // runner has a Makefile with these targets.
@@ -42,9 +46,11 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
 	go func() {
-		for {
+		defer cancel(interrupted)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for range tick.C {
 			if _, err := os.Stat(filepath.Join(r.Root, "begun")); err == nil {
-				cancel(interrupted)
 				return
 			}
 		}
@@ -54,5 +60,25 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(r.Root, "cleaned")); err != nil {
 		t.Errorf("the stage did not clean up: %v", err)
+	}
+}
+
+func TestRunEndsWhatAStageLeftBehind(t *testing.T) {
+	r, out := runner(t, "leaves:\n\t@sleep infinity & echo $$!\n")
+	if err := r.Run(t.Context(), "leaves"); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Killed it is gone, or waits for who has adopted it.
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	for deadline := time.Now().Add(2 * time.Minute); err == nil && !strings.Contains(string(state), ") Z"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d still runs: %s", pid, state)
+		}
+		runtime.Gosched()
+		state, err = os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	}
 }

@@ -5,29 +5,19 @@ package summary
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/zeroinfra/hack/gate/internal/events"
 )
 
-// Passed and Failed are the results of a run and of a stage.
+// Passed and Failed are the results of a run, OK and Failed those of a stage: a search for "passed" finds a run that passed,
+// and not a stage of one that failed.
 const (
 	Passed = "passed"
 	Failed = "failed"
-)
-
-const (
-	// shownTests is how many failed tests are shown with their output; the others are named.
-	shownTests = 6
-	// logLines is how much of the log of a stage is shown that failed without a failed test.
-	logLines = 40
-	// lineLength is how much of a line is shown.
-	lineLength = 300
+	OK     = "ok"
 )
 
 // Summary is how a run ended.
@@ -35,12 +25,16 @@ type Summary struct {
 	// Commit is the full hash that was tested; Dirty is true when files differed from it.
 	Commit string `json:"commit"`
 	Dirty  bool   `json:"dirty"`
-	// Result is Passed only when every stage passed.
+	// Result is Passed only when every stage is OK.
 	Result string  `json:"result"`
 	Stages []Stage `json:"stages"`
 	// Failed and Flaky are the tests of all stages that failed, and that failed and passed when they were run again.
 	Failed []Test `json:"failed"`
 	Flaky  []Test `json:"flaky"`
+	// NotRun are the stages that were not run, since one before them failed.
+	NotRun []string `json:"not_run,omitempty"`
+	// Root is the folder that relative paths of logs begin at.
+	Root string `json:"-"`
 }
 
 // Stage is how one stage ended.
@@ -57,21 +51,27 @@ type Stage struct {
 	Log string `json:"log"`
 
 	tests events.Results
+	err   error
 }
 
-// Test names a test and the file with its events.
+// Test names a test and the file with the output of its failed attempts.
 type Test struct {
 	Package string `json:"package"`
 	Test    string `json:"test"`
 	Log     string `json:"log"`
 }
 
-// Add adds a stage that ended with err, and its tests.
-func (s *Summary) Add(stage Stage, tests events.Results, err error) {
+// New returns the summary of a run that no stage has failed yet.
+func New() *Summary {
+	return &Summary{Result: Passed, Stages: []Stage{}, Failed: []Test{}, Flaky: []Test{}}
+}
+
+// Add adds a stage that ended with err, and its tests. It says whether the stage passed.
+func (s *Summary) Add(stage Stage, tests events.Results, err error) bool {
 	stage.Passed, stage.Failed, stage.Flaky, stage.Skipped = len(tests.Passed), len(tests.Failed), len(tests.Flaky), tests.Skipped
-	stage.tests, stage.Result = tests, Passed
+	stage.tests, stage.err, stage.Result = tests, err, OK
 	if err != nil || stage.Failed > 0 {
-		stage.Result = Failed
+		stage.Result, s.Result = Failed, Failed
 	}
 	s.Stages = append(s.Stages, stage)
 	for _, t := range tests.Failed {
@@ -80,6 +80,7 @@ func (s *Summary) Add(stage Stage, tests events.Results, err error) {
 	for _, t := range tests.Flaky {
 		s.Flaky = append(s.Flaky, Test{t.Package, t.Name, t.Log})
 	}
+	return stage.Result == OK
 }
 
 // Write writes the summary as JSON, at once, so that a reader never sees half of it.
@@ -97,59 +98,15 @@ func (s *Summary) Write(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// Print prints what failed and a table of stages. Its last line is "N passed, N failed".
-func (s *Summary) Print(w io.Writer) {
-	shown := 0
-	for _, stage := range s.Stages {
-		for _, t := range stage.tests.Failed {
-			shown++
-			fmt.Fprintf(w, "\nFAILED %s %s %s (%s)\n", stage.Name, t.Package, t.Name, t.Log)
-			if shown <= shownTests {
-				printLines(w, t.Output)
-			}
-		}
-		if stage.Result == Failed && stage.Failed == 0 {
-			fmt.Fprintf(w, "\nFAILED %s (%s)\n", stage.Name, stage.Log)
-			printLines(w, tail(stage.Log))
-		}
-		for _, t := range stage.tests.Flaky {
-			fmt.Fprintf(w, "\nFLAKY %s %s %s (%s)\n", stage.Name, t.Package, t.Name, t.Log)
-		}
+// tail returns the last n lines of a file.
+func (s *Summary) tail(path string, n int) []string {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.Root, path)
 	}
-	fmt.Fprintln(w)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "stage\tseconds\tpassed\tfailed\tflaky\tresult\t")
-	var total Stage
-	for _, stage := range s.Stages {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%s\t\n", stage.Name, stage.Seconds, stage.Passed, stage.Failed, stage.Flaky, stage.Result)
-		total.Seconds += stage.Seconds
-		total.Passed += stage.Passed + stage.Flaky
-		total.Failed += stage.Failed
-		total.Flaky += stage.Flaky
-		if stage.Result == Failed && stage.Failed == 0 {
-			total.Failed++ // The stage itself.
-		}
-	}
-	fmt.Fprintf(table, "all\t%d\t%d\t%d\t%d\t%s\t\n", total.Seconds, total.Passed, total.Failed, total.Flaky, s.Result)
-	_ = table.Flush() // Printing to a closed terminal is no failure of the run.
-	fmt.Fprintf(w, "\n%d passed, %d failed\n", total.Passed, total.Failed)
-}
-
-func printLines(w io.Writer, lines []string) {
-	for _, line := range lines {
-		if len(line) > lineLength {
-			line = line[:lineLength] + " …"
-		}
-		fmt.Fprintln(w, "    "+line)
-	}
-}
-
-// tail returns the end of a file.
-func tail(path string) []string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	return lines[max(0, len(lines)-logLines):]
+	return lines[max(0, len(lines)-n):]
 }
