@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs the end-to-end tests on a dev cluster of their own, which is taken down at the
-# end (KEEP=1 leaves it), or on the cluster of KUBECONFIG. Arguments go to go test.
+# end (KEEP=1 leaves it), or on the cluster of KUBECONFIG. DOMAIN names a folder of test/e2e, for its tests alone. Arguments
+# go to go test.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -19,4 +20,4 @@ images_up "$cluster" agent database-operator storage-operator message-operator c
 say "Running the end-to-end tests"
 export HELM="$root/bin/helm" DEVCLUSTER="$root/bin/devcluster" DEVCLUSTER_NAME="$cluster" CHARTS="$root/charts"
 cd "$root/test"
-GOWORK=off go test ./e2e/... -count=1 -timeout "${E2E_TIMEOUT:-150m}" "$@"
+go_test e2e "./e2e/${DOMAIN:+$DOMAIN/}..." -count=1 -timeout "${E2E_TIMEOUT:-150m}" "$@"

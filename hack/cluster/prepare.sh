@@ -62,3 +62,14 @@ images_up() {
     echo "REGISTRY is not set: the nodes are expected to have the images already"
   fi
 }
+
+# go_test NAME ARG...: runs go test. With a folder in TEST_EVENTS it keeps the events of the tests there, for the gate.
+go_test() {
+  local name=$1
+  shift
+  if [ -n "${TEST_EVENTS:-}" ]; then
+    GOWORK=off gotestsum --format standard-verbose --jsonfile "$TEST_EVENTS/$name.json" -- "$@"
+  else
+    GOWORK=off go test "$@"
+  fi
+}

@@ -46,5 +46,5 @@ BACKUP_GIB ?= 5
 BACKUP_ROUNDS ?= 3
 
 .PHONY: bench-backup
-bench-backup: deps tool-versitygw tool-restic ## Measure a backup of 5 GiB beside pg_basebackup and an upload, and one of files beside restic alone; fails under 0.8 times their speed or over 256 MiB
+bench-backup: deps deps-servers tool-versitygw tool-restic ## Measure a backup of 5 GiB beside pg_basebackup and an upload, and one of files beside restic alone; fails under 0.8 times their speed or over 256 MiB
 	@cd agents && BACKUP_GIB=$(BACKUP_GIB) BACKUP_ROUNDS=$(BACKUP_ROUNDS) GOWORK=off go test -tags processes,bench -count=1 -timeout 60m -v -run '^TestThroughput' ./cmd/agent-ops

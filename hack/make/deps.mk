@@ -2,8 +2,20 @@
 #
 # What the other targets stand on: Debian packages, the pinned tools, the dev cluster's binary.
 
+# What the gate needs of hack/tools, and what its images are built from.
+GATE_TOOLS := controller-gen gotestsum helm protoc-gen-go protoc-gen-go-grpc
+IMAGE_TOOLS := minio restic
+# Parts of the dev cluster that the gate does without.
+EXTRA_COMPONENTS := cert-manager kubernetes-newest kubernetes-oldest local-path local-path-provisioner metrics metrics-server snapshots
+COMPONENTS = $(patsubst %/go.mod,%,$(wildcard hack/devcluster/components/*/go.mod))
+# The modules whose dependencies are loaded, the largest first.
+DOWNLOADS = $(filter-out $(addprefix %/,$(EXTRA_COMPONENTS)),$(COMPONENTS)) $(MODULES) $(addprefix hack/tools/,$(IMAGE_TOOLS) $(GATE_TOOLS))
+
+# Modules are loaded while packages are installed and tools are built.
 .PHONY: deps
-deps: deps-packages $(DEVCLUSTER) tool-helm ## Install what is missing (says what)
+deps: ## Install what is missing (says what)
+	@hack/make/download.sh $(DOWNLOADS) & loading=$$!; failed=0; \
+	$(MAKE) deps-packages $(DEVCLUSTER) $(addprefix tool-,$(GATE_TOOLS)) || failed=1; wait $$loading; exit $$failed
 
 .PHONY: deps-packages
 deps-packages:
@@ -11,6 +23,10 @@ deps-packages:
 
 # Debian packages of the servers that test-processes starts. Their services stay off.
 SERVER_PACKAGES := debian-archive-keyring nginx-light pgbouncer postgresql redis-server xfsprogs
+
+.PHONY: deps-servers
+deps-servers:
+	@hack/make/packages.sh $(SERVER_PACKAGES)
 
 .PHONY: tools
 tools: ## Build all pinned tools into bin/

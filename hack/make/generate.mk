@@ -9,7 +9,7 @@ generate: deps-packages tool-controller-gen tool-protoc-gen-go tool-protoc-gen-g
 	@cd platform-core && protoc -I . --go_out=. --go_opt=module=github.com/zeroinfra/platform-core \
 	  --go-grpc_out=. --go-grpc_opt=module=github.com/zeroinfra/platform-core agentproto/v1/agent.proto
 	@$(MAKE) -C platform-core generate manifests CONTROLLER_GEN=$(BIN)/controller-gen
-	@for o in $(OPERATORS); do $(MAKE) -C $$o generate manifests; done
+	@printf '%s\n' $(OPERATORS) | xargs -P 2 -I{} $(MAKE) -C {} generate manifests
 	@cd hack/generate && GOWORK=off go run .
 
 .PHONY: verify-generated

@@ -12,10 +12,12 @@ $(GATE): $(GATE_SOURCES)
 
 # The folder for the events of a target's tests: the gate names one.
 EVENTS = $(or $(TEST_EVENTS),$(BIN)/test/$@)
+# Runs tests and keeps their events in a file of that name: $(call TESTS,NAME) FLAGS PACKAGES.
+TESTS = GOWORK=off gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=skipped --jsonfile $(EVENTS)/$(1).json --
 
 .PHONY: test
 test: $(GATE) ## The gate: generated code, style, unit, integration and smoke tests
-	@$(GATE) deps verify-generated lint test-unit test-integration test-smoke
+	@$(GATE) run deps verify-generated lint test-unit test-integration test-smoke
 
 .PHONY: test-unit
 test-unit: tool-gotestsum ## Unit and golden tests: nothing but Go is needed
@@ -36,36 +38,47 @@ test-integration: $(DEVCLUSTER) tool-helm tool-gotestsum ## Controllers, kinds a
 	@export KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) GOGC=200 ALL=1 SKIP='$(FAULT_POINTS_TESTS)'; \
 	hack/make/integration.sh $(EVENTS) $(OPERATORS)
 
+# A cluster that a killed run has left is taken down first, unless KEEP asked for it.
 .PHONY: test-smoke
-test-smoke: deps tool-gotestsum ## One test per operator on a dev cluster of the essential parts (root)
+test-smoke: deps ## One test per operator on a dev cluster of the essential parts (root)
+	@if [ -z "$${KUBECONFIG:-}$${KEEP:-}" ] && [ -e /var/lib/zeroinfra/devcluster/smoke ]; then $(DEVCLUSTER) down --name smoke; fi
 	@SMOKE_JSON=$(EVENTS)/smoke.json hack/cluster/smoke.sh
 
-# The packages below a folder that have tests with a build tag, if any.
-TAGGED = { grep -rlE --include=*_test.go '^//go:build .*$(1)' . || true; } | xargs -r -n1 dirname | sort -u
-
-# Modules with tests that run real servers, build programs or measure, without a cluster.
-PROCESSES := agents platform-core hack/images hack/csi hack/devcluster
+# The packages below a folder that have tests with a build tag.
+TAGGED = { grep -rlE --include=*_test.go '^//go:build .*\b$(1)\b' . || true; } | xargs -r -n1 dirname | sort -u
 
 .PHONY: test-processes
-test-processes: deps tool-gotestsum tool-versitygw tool-minio tool-restic ## Drivers and agents against real servers, without a cluster (root)
-	@hack/make/packages.sh $(SERVER_PACKAGES)
-	@mkdir -p $(EVENTS); failed=0; for m in $(PROCESSES); do echo "=== processes: $$m"; packages=$$(cd $$m && $(call TAGGED,processes)); \
-	  (cd $$m && GOWORK=off gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile $(EVENTS)/$${m//\//-}.json -- \
-	    -tags processes -count=1 -timeout 30m $$packages) || failed=1; done; exit $$failed
+test-processes: deps deps-servers tool-versitygw tool-minio tool-restic ## Drivers and agents against real servers, without a cluster (root)
+	@failed=0; for m in $(MODULES); do packages=$$(cd $$m && $(call TAGGED,processes)); [ -n "$$packages" ] || continue; \
+	  echo "=== processes: $$m"; (cd $$m && $(call TESTS,$${m//\//-}) -tags processes -count=1 -timeout 30m $$packages) || failed=1; done; exit $$failed
+
+# The domains are the folders of test/e2e that hold tests of kinds.
+DOMAINS = $(filter-out framework smoke testdata,$(patsubst test/e2e/%/,%,$(wildcard test/e2e/*/)))
+
+.PHONY: test-domain
+test-domain: ## Every kind of a domain on a dev cluster with add-ons: DOMAIN=database, or another folder of test/e2e (root)
+	@case " $(DOMAINS) " in *" $(or $(DOMAIN),none) "*) ;; *) \
+	  echo "there is no domain '$(DOMAIN)': run make test-domain DOMAIN=… with one of $(DOMAINS)" >&2; exit 1;; esac
+	@$(MAKE) test-domain-$(DOMAIN)
+
+test-domain-%: deps
+	@DOMAIN=$* hack/cluster/e2e.sh -skip '$(NOT_IN_DOMAINS)'
 
 .PHONY: test-race
 test-race: $(DEVCLUSTER) tool-helm tool-gotestsum ## Unit and integration tests with the race detector (a C compiler; takes long)
-	@command -v gcc >/dev/null || { echo "the race detector needs a C compiler: install gcc" >&2; exit 1; }
+	@command -v gcc >/dev/null || { echo "the race detector needs a C compiler: install gcc and libc6-dev" >&2; exit 1; }
 	@$(DEVCLUSTER) build
 	@export CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$($(DEVCLUSTER) bin) SKIP='$(FAULT_POINTS_TESTS)'; failed=0; \
 	RACE=1 GOFLAGS="$$GOFLAGS -race" hack/make/unit.sh $(EVENTS)/unit platform-core $(filter-out platform-core,$(MODULES)) || failed=1; \
 	RACE=1 hack/make/integration.sh $(EVENTS)/integration $(OPERATORS) || failed=1; exit $$failed
 
-# Everything, with a summary of its own. It takes hours.
+# Everything, with a summary of its own; of each fault one round, unless N says otherwise. It takes hours.
+ALL := deps verify-generated lint test-unit test-integration test-smoke test-processes $(addprefix test-domain-,$(DOMAINS)) \
+  test-long test-fault test-fault-points test-upgrade test-devcluster
+
 .PHONY: test-all
 test-all: $(GATE) ## All tests there are (root; hours)
-	@$(GATE) --keep-going --summary $(BIN)/test-all-summary.json --logs $(BIN)/test-all deps verify-generated lint test-unit \
-	  test-integration test-smoke test-processes test-e2e test-long test-fault-points test-upgrade test-devcluster
+	@export N=$${N:-1} AWAY=$${AWAY:-40s}; $(GATE) run --keep-going --summary $(BIN)/test-all-summary.json --logs $(BIN)/test-all $(ALL)
 
 # No part of the gate: to compile two more API servers takes ten minutes of two cores when nothing is cached, and the
 # tests then take three times as long. The packages, by module, are those whose work depends on the server: controllers,
@@ -76,7 +89,8 @@ VERSIONED_platform-core := ./internal/engine ./internal/admission ./internal/pki
 VERSIONED_database-operator := ./api/... ./internal/...
 VERSIONED_storage-operator := ./api/... ./internal/...
 VERSIONED_test := ./chart/...
-versioned = echo "=== integration: $(1), $$s API server"; (cd $(1) && GOWORK=off go test -tags integration -count=1 -timeout 40m $(VERSIONED_$(1))) || failed=1;
+versioned = echo "=== integration: $(1), $$s API server"; \
+  (cd $(1) && GOWORK=off go test -tags integration -count=1 -timeout 40m $(VERSIONED_$(1))) || failed=1;
 
 .PHONY: test-api-versions
 test-api-versions: $(DEVCLUSTER) tool-helm ## Controllers, definitions and charts against the oldest and the newest API server
@@ -87,30 +101,40 @@ test-api-versions: $(DEVCLUSTER) tool-helm ## Controllers, definitions and chart
 # No part of the gate either: it makes clusters of its own, and ends and starts machines in them.
 .PHONY: test-devcluster
 test-devcluster: deps ## The dev cluster itself: clusters of its own, their volumes and add-ons, what ends and comes back (root)
-	@cd hack/devcluster && GOWORK=off go test -tags devcluster -count=1 -timeout 60m -v .
+	@cd hack/devcluster && $(call TESTS,devcluster) -tags devcluster -count=1 -timeout 60m .
 
-# What test-e2e leaves to test-long: a second middleware, topology or TLS where one has shown the same, undoing and killing within what takes minutes, new
-# versions of shipped plugins under load, of which test-unit shows what they restart and how real servers get from one major version to another, and what is
-# restored, of which test-integration shows each step; what an instance's making writes, which `make bench` counts and holds to its budget;
-# and the Operations on real middleware that nothing else runs, whose volumes grow when a kubelet looks at them.
-LONG := ^Test(PostgreSQLMajorUpgrade|PostgreSQLMajorUpgradeIsUndone|PostgreSQLMajorUpgradeToTheNewest|OperatorKilledDuringMajorUpgrade|ShippedPluginUpgrade|ShippedPluginUpgradeOfPostgreSQL|PostgreSQLFailoverOfANode)$$
-LONG := $(LONG)|^Test(PostgreSQLVolumeFullOfLog|PostgreSQLInSyncMembersLost|RedisClusterOverTLS|TLSOfReplicas|EtcdTLS|ManyACLUsers|ACLUsersOfAFailover|RedisSentinel|AgentsAtRest|ObjectStoragePools|ObjectStorageReplication|OperatorKilledDuringFailover|FailoverOfANodeWithTheLeader)$$
-LONG := $(LONG)|^Test(OperatorKilledDuringCreation|NginxTLS|Pooler|RotationOfMembers|RedisWithReplicas|Restore|EverythingIsGone|RedisClusterRestore|RedisClusterIsMadeInTime|RedisClusterTo6AndBack|PostgreSQLPointInTime|PostgreSQLDump|PostgreSQLArchiveOnVolume|RestoreDrill|RestoreInPlace|BackupsAsSnapshots|BackupsInObjectStorage|BackupOfBuckets|BackupOfFiles|RedisClusterLife|OperationsOfEachPlugin)$$
-LONG := $(LONG)|^TestWritesOfOneCreation$$|^TestRedisParameters$$/^(alone|tls|sentinel)$$|^TestRedisCluster$$/^cluster:_a_shard_more,_and_then_not$$
+# What the suites of domains leave to test-long: a second middleware, topology or TLS where one has shown the same, undoing and
+# killing within what takes minutes, new versions of shipped plugins under load, of which test-unit shows what they restart and
+# test-processes how real servers get from one major version to another, and what is restored, of which test-integration shows each
+# step; what an instance's making writes, which `make bench` counts and holds to its budget; and the Operations on real middleware
+# that nothing else runs, whose volumes grow when a kubelet looks at them.
+empty :=
+LONG_TESTS := PostgreSQLMajorUpgrade PostgreSQLMajorUpgradeIsUndone PostgreSQLMajorUpgradeToTheNewest OperatorKilledDuringMajorUpgrade \
+  ShippedPluginUpgrade ShippedPluginUpgradeOfPostgreSQL PostgreSQLFailoverOfANode PostgreSQLVolumeFullOfLog PostgreSQLInSyncMembersLost \
+  RedisClusterOverTLS TLSOfReplicas EtcdTLS ManyACLUsers ACLUsersOfAFailover RedisSentinel AgentsAtRest ObjectStoragePools \
+  ObjectStorageReplication OperatorKilledDuringFailover FailoverOfANodeWithTheLeader OperatorKilledDuringCreation NginxTLS Pooler \
+  RotationOfMembers RedisWithReplicas Restore EverythingIsGone RedisClusterRestore RedisClusterIsMadeInTime RedisClusterTo6AndBack \
+  PostgreSQLPointInTime PostgreSQLDump PostgreSQLArchiveOnVolume RestoreDrill RestoreInPlace BackupsAsSnapshots BackupsInObjectStorage \
+  BackupOfBuckets BackupOfFiles RedisClusterLife OperationsOfEachPlugin WritesOfOneCreation
+# Tests of which only these subtests are long.
+LONG_SUBTESTS := ^TestRedisParameters$$/^(alone|tls|sentinel)$$|^TestRedisCluster$$/^cluster:_a_shard_more,_and_then_not$$
+LONG := ^Test($(subst $(empty) ,|,$(strip $(LONG_TESTS))))$$|$(LONG_SUBTESTS)
+NOT_IN_DOMAINS = $(LONG)|^Test(ChartUpgrade|BesideTheBareMechanism|BackupOnNFS)$$
 
 .PHONY: test-e2e
-test-e2e: deps ## The suite on a real cluster with real middleware
-	@hack/cluster/e2e.sh -skip '$(LONG)|^Test(ChartUpgrade|BesideTheBareMechanism|BackupOnNFS)$$'
+test-e2e: deps ## The suites of all domains in one, on one cluster (root)
+	@hack/cluster/e2e.sh -skip '$(NOT_IN_DOMAINS)'
 
 .PHONY: test-long
-test-long: deps ## The end-to-end tests that `make test` has no time for
+test-long: deps ## The end-to-end tests that the suites of domains have no time for
 	@hack/cluster/e2e.sh -run '$(LONG)' -v
 
 # No part of the others: the kernels of most build machines mount no NFS. `test-e2e` shows the server, and `test-integration` the volume.
 .PHONY: test-nfs
 test-nfs: deps ## A backup to NFS and back, on nodes whose kernel mounts it (root)
 	@hack/make/packages.sh nfs-common
-	@grep -qw nfs4 /proc/filesystems || modprobe nfsv4 2>/dev/null || { echo "the kernel of this machine mounts no NFS: /proc/filesystems has no nfs4, and there is no module nfsv4. Run it on a host that has one" >&2; exit 1; }
+	@grep -qw nfs4 /proc/filesystems || modprobe nfsv4 2>/dev/null || { echo "the kernel of this machine mounts no NFS:" \
+	  "/proc/filesystems has no nfs4, and there is no module nfsv4. Run it on a host that has one" >&2; exit 1; }
 	@hack/cluster/e2e.sh -run '^TestBackupOnNFS$$' -v
 
 # By default the commit before the last that changed a chart; any other commit or tag that the checkout has will do.
@@ -123,15 +147,20 @@ test-upgrade: deps ## From the release of the commit FORMER to the present one b
 # Rounds of test-fault (ROUNDS is its former name), how long the API server is away in the first of them, and the tests.
 N ?= $(or $(ROUNDS),10)
 AWAY ?= 10m
-FAULTS ?= ^Test(ProcessKilled|RestartUnderLoad|Failover|FailoverOfANode|FailoverOfANodeWithTheLeader|OperatorKilledDuringFailover|PostgreSQLReplication|PostgreSQLFailoverOfANode|PostgreSQLInSyncMembersLost|PostgreSQLVolumeFullOfLog|RedisCluster|RedisClusterTo6AndBack|RedisSentinel)$$
+FAULT_TESTS := ProcessKilled RestartUnderLoad Failover FailoverOfANode FailoverOfANodeWithTheLeader OperatorKilledDuringFailover \
+  PostgreSQLReplication PostgreSQLFailoverOfANode PostgreSQLInSyncMembersLost PostgreSQLVolumeFullOfLog RedisCluster \
+  RedisClusterTo6AndBack RedisSentinel
+FAULTS ?= ^Test($(subst $(empty) ,|,$(strip $(FAULT_TESTS))))$$
 
-# A file that test-fault and bench-bare keep each trial in. The tables at the end have those of former runs, too: twenty rounds need not be made at once.
+# A file that test-fault and bench-bare keep each trial in. The tables at the end have those of former runs, too: twenty rounds need
+# not be made at once.
 RECORD ?=
 RECORDED = E2E_RECORD='$(abspath $(RECORD))' E2E_RECORD_OF="$$(git describe --always --dirty 2>/dev/null)"
 
 .PHONY: test-fault
-test-fault: deps ## N rounds of every fault, alone on the cluster, and a table of them; fails when a budget is missed (N=1 AWAY=40s for less, FAULTS='^TestRedisCluster$$' for some, RECORD=file to go on with former rounds)
-	@$(RECORDED) E2E_FAULT_ROUNDS=$(N) E2E_PARALLEL=1 E2E_HOLD_BUDGETS=1 E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=$$((60 + 95 * $(N)))m hack/cluster/e2e.sh -run '$(FAULTS)' -v
+test-fault: deps ## N rounds of every fault and a table of them; fails over a budget (N=1 AWAY=40s, FAULTS='^TestRedisCluster$$' for less)
+	@$(RECORDED) E2E_FAULT_ROUNDS=$(N) E2E_PARALLEL=1 E2E_HOLD_BUDGETS=1 E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=$$((60 + 95 * $(N)))m \
+	  hack/cluster/e2e.sh -run '$(FAULTS)' -v
 
 # What the gate leaves out of the integration tests. FAULT_POINTS=all has an engine die after each write, and not after every third.
 .PHONY: test-fault-points
