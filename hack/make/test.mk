@@ -119,7 +119,8 @@ LONG_TESTS := PostgreSQLMajorUpgrade PostgreSQLMajorUpgradeIsUndone PostgreSQLMa
 # Tests of which only these subtests are long.
 LONG_SUBTESTS := ^TestRedisParameters$$/^(alone|tls|sentinel)$$|^TestRedisCluster$$/^cluster:_a_shard_more,_and_then_not$$
 LONG := ^Test($(subst $(empty) ,|,$(strip $(LONG_TESTS))))$$|$(LONG_SUBTESTS)
-NOT_IN_DOMAINS = $(LONG)|^Test(ChartUpgrade|BesideTheBareMechanism|BackupOnNFS)$$
+# Tests of other targets: test-smoke, test-upgrade, bench-bare, test-nfs.
+NOT_IN_DOMAINS = $(LONG)|^TestSmoke|^Test(ChartUpgrade|BesideTheBareMechanism|BackupOnNFS)$$
 
 .PHONY: test-e2e
 test-e2e: deps ## The suites of all domains in one, on one cluster (root)

@@ -38,11 +38,15 @@ type Results struct {
 	Skipped int
 }
 
-// Read reads all .json files of a folder. A folder that does not exist holds no tests.
+// Read reads all .json files of a folder and of those in it. A folder that does not exist holds no tests.
 func Read(folder string) (Results, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	if err != nil {
-		return Results{}, err
+	var files []string
+	for _, pattern := range []string{"*.json", "*/*.json"} {
+		some, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil {
+			return Results{}, err
+		}
+		files = append(files, some...)
 	}
 	f := &found{tests: map[key]*outcome{}, builds: map[string][]string{}}
 	for _, file := range files {

@@ -145,6 +145,20 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
+func TestReadOfAFolderInTheFolder(t *testing.T) {
+	folder := t.TempDir()
+	below := filepath.Join(folder, "integration")
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(below, "p.json"), []byte(`{"Action":"pass","Package":"p","Test":"TestA"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Read(folder); err != nil || len(r.Passed) != 1 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
 func TestSlowest(t *testing.T) {
 	got := names(Slowest(2, Results{Passed: []Test{{Name: "A", Seconds: 1}, {Name: "B", Seconds: 3}}}, Results{Failed: []Test{{Name: "C", Seconds: 2}}}))
 	if !slices.Equal(got, []string{"B", "C"}) {

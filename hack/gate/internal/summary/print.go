@@ -129,7 +129,7 @@ func (s *Summary) failures() []failure {
 		if stage.Result == Failed && stage.Failed == 0 {
 			title := fmt.Sprintf("FAILED %s (%s)", stage.Name, stage.Log)
 			if stage.err != nil {
-				title = fmt.Sprintf("FAILED %s: %v (%s)", stage.Name, stage.err, stage.Log)
+				title = fmt.Sprintf("FAILED %s: %s (%s)", stage.Name, strings.ReplaceAll(stage.err.Error(), "\n", "; "), stage.Log)
 			}
 			all = append(all, failure{title, s.tail(stage.Log, stageLines), stageLines})
 		}
