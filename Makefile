@@ -30,7 +30,7 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: deps ## From a bare machine to a Redis that answers
+demo: deps ## From a bare machine to databases that answer
 	@hack/cluster/demo.sh up
 
 .PHONY: demo-down

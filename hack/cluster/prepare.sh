@@ -42,16 +42,28 @@ cluster_end() {
 images_up() {
   local name=$1
   shift
+  images_build "$@"
+  images_load "$name" "$@"
+}
+
+# images_build IMAGE...: builds the archives of images whose inputs have changed.
+images_build() {
   say "Building images (only what changed)"
   (cd "$root/hack/images" && GOWORK=off go build -o "$root/bin/images" .)
   images build "$@" --out "$root/dist/images" --version "$version"
+}
+
+# images_load NAME IMAGE...: brings built images to the nodes of dev cluster NAME, or to REGISTRY.
+images_load() {
+  local name=$1
+  shift
   if [ "$own_cluster" = yes ]; then
     say "Loading images into the nodes"
     local archives=() image
     for image in "$@"; do
       case $image in
       *:*) archives+=("$root/dist/images/${image/:/-}.tar") ;;
-      *) archives+=("$root/dist/images/$image"-*.tar) ;;
+      *) archives+=("$root/dist/images/$image"-[0-9]*.tar) ;;
       esac
     done
     devcluster load --name "$name" "${archives[@]}"
