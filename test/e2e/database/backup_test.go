@@ -71,7 +71,7 @@ func checkBackup(i *framework.Instance) {
 	i.VerifyBackupData("judge-first", b, i.Pod(), framework.RedisComponent, countsKeys, keys, "known")
 	noMovers(i)
 	if files, found := i.BackupInRepository(b.Status.Key); !found || !strings.Contains(files, "manifest.json") {
-		i.Errorf("on the shelf there is %q", files)
+		i.Errorf("in the repository there is %q", files)
 	}
 	i.Delete(b)
 	i.Eventually(framework.ReadyTimeout, "the Backup is gone, and what was kept", func() error {

@@ -148,7 +148,7 @@ func (a *shelved) isShared() {
 	folder := mover.VolumePath + "/" + platformv1.ArchiveFolderFor("kept", a.Namespace.Name, a.Application().Name)
 	out, err := framework.Run(a.Ctx, a.Namespace.Name, framework.RepositoryPod, framework.RepositoryPod, "", "sh", "-c", look, folder)
 	if fields := strings.Fields(out); err != nil || len(fields) != 3 || fields[1] != fmt.Sprint(framework.MoverID) || fields[2] != "640" {
-		a.Errorf("on the shelf there are %q: %v", out, err)
+		a.Errorf("in the repository there are %q: %v", out, err)
 	}
 }
 

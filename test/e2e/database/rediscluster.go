@@ -303,25 +303,25 @@ const handedOverIn = 4 * time.Second
 // evicted has a primary evicted, as a drain of its node does: it hands over before it ends, so that nobody has to notice that it is gone.
 func (r *redisCluster) evicted() {
 	r.Helper()
-	before, heir := &corev1.Pod{}, ""
+	before, candidate := &corev1.Pod{}, ""
 	r.MustGet(r.primary("0"), before)
 	for _, pod := range r.pods() {
 		if pod.Labels[platformv1.SetLabel] == "0" && pod.Name != before.Name {
-			heir = pod.Name
+			candidate = pod.Name
 		}
 	}
-	to := r.at(heir)
+	to := r.at(candidate)
 	if err := r.Evict(before); err != nil {
 		r.Fatal(err)
 	}
-	took := r.Eventually(handedOverIn, heir+" is the primary", func() error {
+	took := r.Eventually(handedOverIn, candidate+" is the primary", func() error {
 		info, err := to.Info(r.Ctx, "replication").Result()
 		if role := framework.InfoField(info, "role"); err == nil && role != "master" {
 			err = fmt.Errorf("it is %s", role)
 		}
 		return err
 	})
-	r.Logf("%s took over after %s", heir, framework.FormatSeconds(took))
+	r.Logf("%s took over after %s", candidate, framework.FormatSeconds(took))
 	r.succeeded("0", before.Name)
 }
 

@@ -122,7 +122,7 @@ func (r *redisCluster) checkSources(b *platformv1.Backup, slots map[string]strin
 		}
 	}
 	if files, found := r.BackupInRepository(b.Status.Key); !found || strings.Count(files, "data-") != 3 {
-		r.Errorf("on the shelf is %s", files)
+		r.Errorf("in the repository is %s", files)
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *Namespace) CreateRepository(repository, image string) {
 	s.CreateRepositoryOnNode(repository, image, nil)
 }
 
-// CreateRepositoryOnNode is shelf, of a volume of a node that fits.
+// CreateRepositoryOnNode is CreateRepository with the volume on a node that has these labels.
 func (s *Namespace) CreateRepositoryOnNode(repository, image string, node map[string]string) {
 	s.Helper()
 	s.Create(&corev1.PersistentVolumeClaim{ObjectMeta: ObjectMeta(RepositoryPod), Spec: corev1.PersistentVolumeClaimSpec{
@@ -68,7 +68,7 @@ func (s *Namespace) WaitForRepository(repository string, ready metav1.ConditionS
 	return said
 }
 
-// RestrictedPod is a pod as movers are, with the shelf's volume at mover.VolumePath.
+// RestrictedPod is a pod as movers are, with the repository's volume at mover.VolumePath.
 func (s *Namespace) RestrictedPod(name string, container corev1.Container) *corev1.Pod {
 	container.Name = name
 	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "tmp", MountPath: "/tmp"}, corev1.VolumeMount{Name: RepositoryPod, MountPath: mover.VolumePath})
@@ -85,7 +85,7 @@ func (s *Namespace) RestrictedPod(name string, container corev1.Container) *core
 	}}
 }
 
-// BackupInRepository says whether there is a folder of a Backup on the shelf, and of what.
+// BackupInRepository says whether there is a folder of a Backup in the repository, and of what.
 func (s *Namespace) BackupInRepository(key string) (files string, found bool) {
 	s.Helper()
 	out, err := Run(s.Ctx, s.Name, RepositoryPod, RepositoryPod, "", "sh", "-c", `cd "$0" 2>/dev/null && find . -type f || :`, mover.VolumePath+"/kept/"+key)
@@ -95,7 +95,7 @@ func (s *Namespace) BackupInRepository(key string) (files string, found bool) {
 	return out, strings.TrimSpace(out) != ""
 }
 
-// DamageBackup changes some bytes of what is on the shelf of a Backup.
+// DamageBackup changes some bytes of the data of a Backup in the repository.
 func (s *Namespace) DamageBackup(b *platformv1.Backup) {
 	s.Helper()
 	const breaks = `cd "$0" && for f in */data-*; do printf damaged | dd of="$f" bs=1 seek=100 conv=notrunc 2>/dev/null || exit 1; done`

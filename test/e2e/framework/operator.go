@@ -213,21 +213,21 @@ func (s *Namespace) StartOperator() {
 
 // PrepareOperatorKill returns what kills every replica of the operator with SIGKILL. The pods are deleted then, so that the kubelet's growing
 // delay before it starts a container again is not what is measured.
-func (s *Namespace) PrepareOperatorKill() (shoot func()) {
+func (s *Namespace) PrepareOperatorKill() (kill func()) {
 	s.Helper()
 	pods, err := OperatorPods(s.Ctx)
 	if err != nil {
 		s.Fatal(err)
 	}
-	kill := s.PreparePodKill(pods...)
+	killPods := s.PreparePodKill(pods...)
 	return func() {
-		kill()
+		killPods()
 		s.DeleteOperatorPods()
 	}
 }
 
 // PreparePodKill returns what kills the first process of every running container of pods.
-func (s *Namespace) PreparePodKill(pods ...corev1.Pod) (shoot func()) {
+func (s *Namespace) PreparePodKill(pods ...corev1.Pod) (kill func()) {
 	s.Helper()
 	var ids []string
 	for _, pod := range pods {

@@ -16,9 +16,9 @@ type Effect string
 // PluginUpgrade is an instance of a typed kind that is to go from one shipped version of its plugin to the newest.
 type PluginUpgrade struct {
 	*Application
-	// From is the version that it begins with, and to the newest.
+	// From is the version that it begins with, and To the newest.
 	From, To string
-	// kind and name of the object that declares it.
+	// Target is the kind and name of the object that declares it.
 	Target platformv1.TargetReference
 	// Processes says which one there is in each pod.
 	Processes func() map[string]string

@@ -29,7 +29,7 @@ const PostgreSQLClient = "psql"
 
 // ReplicatedPostgreSQLKind is PostgreSQL.
 var ReplicatedPostgreSQLKind = &ReplicatedKind{title: "PostgreSQL", Component: PostgreSQLComponent, Process: "postgres", data: "/data/pgdata", port: "5432",
-	connect: connectPostgreSQL, probe: probePostgreSQL, kept: keptInPostgreSQL, image: "zeroinfra/postgresql:" + PostgreSQLVersion, BesideImage: postgresqlSession}
+	connect: connectPostgreSQL, probe: probePostgreSQL, kept: keptInPostgreSQL, image: "zeroinfra/postgresql:" + PostgreSQLVersion, SessionScript: postgresqlSession}
 
 // CreateReplicatedPostgreSQL creates an Application of the plugin postgresql with replicas.
 func (s *Namespace) CreateReplicatedPostgreSQL(name string, changes ...func(*platformv1.ApplicationSpec)) *Replicated {

@@ -115,7 +115,7 @@ func (p *PostgreSQLInstance) Binding() map[string]string {
 // Login is who a client is, beside what the binding says.
 type Login struct {
 	User, Password, Database string
-	// ReadOnly is for a client of the replicas, pooled for one of the pooler.
+	// ReadOnly is for a client of the replicas, Pooled for one of the pooler.
 	ReadOnly, Pooled bool
 	// Mode is the client's sslmode; that of clients which are told nothing when empty.
 	Mode string

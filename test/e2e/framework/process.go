@@ -70,7 +70,7 @@ done`
 
 // PrepareContainerKill finds the first processes of containers and returns what sends SIGKILL to them, as the kernel's memory killer does. From
 // inside, that process cannot be killed, and the API has no way that leaves it no time.
-func (s *Namespace) PrepareContainerKill(containerIDs ...string) (shoot func()) {
+func (s *Namespace) PrepareContainerKill(containerIDs ...string) (kill func()) {
 	s.Helper()
 	arguments := []string{"exec", "--", "sh", "-c", FindFirstProcessScript, "find"}
 	for _, id := range containerIDs {

@@ -32,7 +32,7 @@ const ReadBackScript = 500
 type Writer struct {
 	*Instance
 	stopFile string
-	// keys begin so: another writer's that are left would pass for its own.
+	// Prefix is how keys begin: another writer's that are left would pass for its own.
 	Prefix  string
 	done    chan error
 	Numbers []int

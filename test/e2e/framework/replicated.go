@@ -53,16 +53,16 @@ type ReplicatedKind struct {
 	connect func(ctx context.Context, to Target) (session, error)
 	probe   func(ctx context.Context, to Target) (time.Time, error)
 	kept    func(ctx context.Context, to Target, numbers []int64) (map[int64]bool, error)
-	// beside is a script that runs in a pod of the image beside a member: one session that stays and goes on to write, whose writes wait for no
+	// SessionScript runs in a pod of the image on the node of a member: one session that stays and goes on to write, whose writes wait for no
 	// other member. It is given the name of its file, the member's address and its name.
-	image, BesideImage string
+	image, SessionScript string
 	// Failover is when another one takes over; nil for the plugin's default.
 	Failover *platformv1.Failover
 }
 
 // ReplicatedRedisKind is Redis.
 var ReplicatedRedisKind = &ReplicatedKind{title: "Redis", Component: RedisComponent, Process: "redis-server", data: "/data/appendonlydir/appendonly.aof.manifest", port: "6379",
-	connect: connectRedis, probe: probeRedis, kept: keptInRedis, image: RedisImage, BesideImage: redisSession,
+	connect: connectRedis, probe: probeRedis, kept: keptInRedis, image: RedisImage, SessionScript: redisSession,
 	// What the kind Redis asks for.
 	Failover: &platformv1.Failover{After: &metav1.Duration{Duration: time.Second}}}
 

@@ -162,7 +162,7 @@ func (t *Trial) StartIsolatedSession(name string) (leave func()) {
 	file := "ha" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	beside := "beside-" + file
 	t.RunClient(beside, t.Kind.image, func(client *corev1.Pod) { client.Spec.NodeName = pod.Spec.NodeName })
-	if _, err := Run(t.Ctx, t.Namespace.Name, beside, beside, t.service.Password+"\n", "sh", "-c", t.Kind.BesideImage, "session", file, pod.Status.PodIP, name); err != nil {
+	if _, err := Run(t.Ctx, t.Namespace.Name, beside, beside, t.service.Password+"\n", "sh", "-c", t.Kind.SessionScript, "session", file, pod.Status.PodIP, name); err != nil {
 		t.Fatal(err)
 	}
 	return func() {

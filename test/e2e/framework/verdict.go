@@ -18,7 +18,7 @@ type Fault struct {
 
 // Verdict is what clients that wrote meanwhile have seen of a fault.
 type Verdict struct {
-	// Gap is the longest time without a write that was acknowledged and replicated, and vacancy that without a member that takes writes.
+	// Gap is the longest time without a write that was acknowledged and replicated, and Vacancy that without a member that takes writes.
 	Gap, Vacancy time.Duration
 	// changes counts how often another member took writes than before.
 	changes            int64

@@ -105,7 +105,7 @@ func agentName(i *framework.Instance) string {
 // callAgent asks the process manager of the instance for its status, with this certificate or none.
 func callAgent(i *framework.Instance, trusted authority, certificate *tls.Certificate) (*agentv1.ProcessStatus, error) {
 	i.Helper()
-	// One way in for each call: a refused connection ends it.
+	// One port-forward for each call: a refused connection ends it.
 	address := i.PortForward(i.Namespace.Name, i.PodName(), agentPort)
 	pool := x509.NewCertPool()
 	pool.AddCert(trusted.certificate)

@@ -57,7 +57,7 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// bash runs a script in a folder as a user of the space's namespace, and returns what it prints.
+// bash runs a script in a folder as a user of the test's namespace, and returns what it prints.
 func bash(s *framework.Namespace, dir, script string) string {
 	s.Helper()
 	tools, config := framework.DevCluster(s.T, "bin"), filepath.Join(s.TempDir(), "kubeconfig")
