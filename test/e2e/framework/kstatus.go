@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,6 +87,10 @@ func (s *Namespace) lintStatuses() {
 		platformv1.GroupVersion.WithResource("entities"),
 	} {
 		watcher, err := dynamicClient.Resource(resource).Namespace(s.Name).Watch(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			// The operator of that kind is not installed.
+			continue
+		}
 		if err != nil {
 			cancel()
 			s.Fatalf("cannot watch %s: %v", resource.Resource, err)
@@ -141,8 +146,9 @@ func statusOf(object *unstructured.Unstructured) (observed int64, conditions []m
 	return observed, conditions, nil
 }
 
-// WaitForReady waits until an object of any kind of the suite is Ready by the rules of kstatus: at its present generation, with the condition
-// Ready, and neither Reconciling nor Stalled. The object is read again. It returns how long that took.
+// WaitForReady waits until an object of any kind of the suite is Ready by the rules of kstatus: at its present
+// generation, with the condition Ready, and neither Reconciling nor Stalled. The object is read again. It returns how
+// long that took.
 func (s *Namespace) WaitForReady(object *unstructured.Unstructured) time.Duration {
 	s.Helper()
 	return s.Eventually(ReadyTimeout, fmt.Sprintf("%s %q becomes ready", object.GetKind(), object.GetName()), func() error {
