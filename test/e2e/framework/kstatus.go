@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -88,6 +89,10 @@ func (s *Namespace) lintStatuses() {
 		platformv1.GroupVersion.WithResource("entities"),
 	} {
 		watcher, err := dynamicClient.Resource(resource).Namespace(s.Name).Watch(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			// The operator of that kind is not installed.
+			continue
+		}
 		if err != nil {
 			cancel()
 			s.Fatalf("cannot watch %s: %v", resource.Resource, err)

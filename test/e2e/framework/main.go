@@ -20,17 +20,20 @@ import (
 // prepareTimeout bounds the installation of the operators before the first test.
 const prepareTimeout = 15 * time.Minute
 
-// Release is a chart of the suite, and the arguments that "helm upgrade --install" gets for it, for example "--values", "production.yaml".
+// Release is a chart of the suite, and the arguments that "helm upgrade --install" gets for it, for example
+// "--values", "production.yaml".
 type Release struct {
 	Chart string
 	Args  []string
 }
 
-// Main is the body of TestMain in the folders of e2e: it connects to the cluster of the environment, installs the database operator unless
-// E2E_SKIP_INSTALL is 1, and runs the tests of the package. At the end it prints the table of faults, waits until the namespaces of the
-// tests are gone, and uninstalls the operators that tests of the package added. It does not return.
+// Main is the body of TestMain in the folders of e2e: it connects to the cluster of the environment, installs the
+// database operator unless E2E_SKIP_INSTALL is 1, and runs the tests of the package. At the end it prints the table of
+// faults, waits until the namespaces of the tests are gone, and uninstalls the operators that tests of the package
+// added. It does not return.
 //
-// The packages run one after the other on one cluster: an operator that is installed already is upgraded to the same values.
+// The packages run one after the other on one cluster: an operator that is installed already is upgraded to the same
+// values.
 func Main(m *testing.M) { MainWithReleases(m, Release{Chart: OperatorName}) }
 
 // MainWithReleases is Main with other operators than the database operator.
@@ -101,8 +104,8 @@ func prepareRelease(ctx context.Context, release Release) error {
 	return nil
 }
 
-// finish waits until the namespaces of the tests are gone. Then it uninstalls the operators that tests of this package added, since the tests of
-// the charts, in another package, need a cluster without them.
+// finish waits until the namespaces of the tests are gone. Then it uninstalls the operators that tests of this package
+// added, since the tests of the charts, in another package, need a cluster without them.
 func finish(ctx context.Context) error {
 	removed := AwaitRemovals(ctx)
 	if Config.KeepNamespaces {

@@ -94,8 +94,8 @@ func WaitForOperator(ctx context.Context) error {
 	return err
 }
 
-// added are the operators that tests of this package installed, each when a test first needed it: the tests of the charts need a
-// cluster without them.
+// added are the operators that tests of this package installed, each when a test first needed it: the tests of the
+// charts need a cluster without them.
 var added struct {
 	sync.Mutex
 	// attempted are those that a test has asked for, charts those that were not there before.
@@ -103,7 +103,8 @@ var added struct {
 	charts    []string
 }
 
-// EnsureOperator installs an operator of the suite, where no test of this package has. Main uninstalls it at the end, unless it was there before.
+// EnsureOperator installs an operator of the suite, where no test of this package has. Main uninstalls it at the end,
+// unless it was there before.
 func (s *Namespace) EnsureOperator(chart string) {
 	s.Helper()
 	added.Lock()

@@ -25,9 +25,11 @@ const (
 	// OriginalVersion is the first version of both plugins.
 	OriginalVersion = "1.0.0"
 
-	// FormerRedis is the version of the plugin redis before the newest, and NewestRedis the one that objects begin with.
+	// FormerRedis is the version of the plugin redis before the newest, and NewestRedis the one that objects begin
+	// with.
 	FormerRedis, NewestRedis = "1.1.0", "1.2.0"
-	// FormerPostgreSQL is the version of the plugin postgresql before the newest, and NewestPostgreSQL the one that objects begin with.
+	// FormerPostgreSQL is the version of the plugin postgresql before the newest, and NewestPostgreSQL the one that
+	// objects begin with.
 	FormerPostgreSQL, NewestPostgreSQL = "1.2.0", "1.3.0"
 )
 

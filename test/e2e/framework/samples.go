@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ApplyFolder applies all manifests of a folder to the namespace of the test, as "kubectl apply --server-side" does, and returns the objects. A
-// kustomization is left out.
+// ApplyFolder applies all manifests of a folder to the namespace of the test, as "kubectl apply --server-side" does,
+// and returns the objects. A kustomization is left out.
 func (s *Namespace) ApplyFolder(dir string) []*unstructured.Unstructured {
 	s.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))

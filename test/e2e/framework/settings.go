@@ -166,7 +166,8 @@ func readSettings() (Settings, error) {
 	return s, nil
 }
 
-// ModuleRoot is the folder that relative paths start from: the nearest one with a go.mod, from the folder of the test's package upwards.
+// ModuleRoot is the folder that relative paths start from: the nearest one with a go.mod, from the folder of the
+// test's package upwards.
 func ModuleRoot() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
