@@ -20,4 +20,5 @@ images_up "$cluster" agent database-operator storage-operator message-operator c
 say "Running the end-to-end tests"
 export HELM="$root/bin/helm" DEVCLUSTER="$root/bin/devcluster" DEVCLUSTER_NAME="$cluster" CHARTS="$root/charts"
 cd "$root/test"
-go_test e2e "./e2e/${DOMAIN:+$DOMAIN/}..." -count=1 -timeout "${E2E_TIMEOUT:-150m}" "$@"
+# The packages share the cluster, so one runs after the other.
+go_test e2e "./e2e/${DOMAIN:+$DOMAIN/}..." -p 1 -count=1 -timeout "${E2E_TIMEOUT:-150m}" "$@"

@@ -21,8 +21,9 @@ images_up "$cluster" agent \
   redis:7.0 redis:8.0 postgresql:17 minio:2026.2 nginx:1.26
 say "Running the smoke tests"
 export HELM="$root/bin/helm" CHARTS="$root/charts" E2E_VALUES=values-production.yaml
-# All at once: they wait more than they compute.
+# All of a package at once: they wait more than they compute.
 export E2E_PARALLEL="${E2E_PARALLEL:-6}"
 cd "$root/test"
-GOWORK=off gotestsum --format testname --rerun-fails=1 --rerun-fails-max-failures=3 --packages=./e2e \
-  --jsonfile "${SMOKE_JSON:-$root/bin/smoke.json}" -- -count=1 -timeout 25m -run '^TestSmoke' "$@"
+# The packages share the cluster, so one runs after the other.
+GOWORK=off gotestsum --format testname --rerun-fails=1 --rerun-fails-max-failures=3 --packages='./e2e/...' \
+  --jsonfile "${SMOKE_JSON:-$root/bin/smoke.json}" -- -p 1 -count=1 -timeout 25m -run '^TestSmoke' "$@"

@@ -34,8 +34,9 @@ func TestAllows(t *testing.T) {
 		{"database-operator/cmd", suite + "platform-core/sdk/operator", true, true},
 		{"database-operator/cmd", suite + "platform-core/internal/engine", false, true},
 		{"hack/images/internal/oci", suite + "hack/devcluster/internal/build", false, false},
-		{"test/e2e", suite + "database-operator/api/v1", true, true},
-		{"database-operator/cmd", suite + "test/e2e", false, false},
+		{"test/e2e/database", suite + "database-operator/api/v1", true, true},
+		{"test/e2e/database", suite + "test/e2e/framework", true, true},
+		{"database-operator/cmd", suite + "test/e2e/framework", false, false},
 		{"platform-core/internal/render", "net/http", true, true},
 	} {
 		r, names, found := ruleOf(c.path)

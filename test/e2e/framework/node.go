@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// NodeOf is where a pod of the test is.
+func (s *Namespace) NodeOf(pod string) string {
+	s.Helper()
+	found := &corev1.Pod{}
+	s.MustGet(pod, found)
+	return found.Spec.NodeName
+}
+
+// VacateNode moves what the test itself stands on from a node: the pods of namespaces such as those of the operators and of the cluster's own services.
+func (s *Namespace) VacateNode(name string, namespaces ...string) {
+	s.Helper()
+	cordon := func(on string) {
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":`+on+`}}`))
+		if err := Cluster.Client.Patch(s.Ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch); err != nil {
+			s.Fatal(err)
+		}
+	}
+	cordon("true")
+	defer cordon("false")
+	for _, namespace := range namespaces {
+		s.Eventually(SettleTimeout, fmt.Sprintf("the pods of namespace %q are ready on other nodes than %q", namespace, name), func() error {
+			var pods corev1.PodList
+			if err := Cluster.Client.List(s.Ctx, &pods, client.InNamespace(namespace)); err != nil {
+				return err
+			}
+			for _, pod := range pods.Items {
+				if owner := metav1.GetControllerOf(&pod); owner != nil && owner.Kind == "DaemonSet" {
+					continue
+				}
+				if pod.Spec.NodeName == name && pod.DeletionTimestamp == nil {
+					if err := s.Evict(&pod); err != nil {
+						return err
+					}
+				}
+				if pod.Status.Phase != corev1.PodSucceeded && (pod.Spec.NodeName == name || !PodIsReady(&pod)) {
+					return fmt.Errorf("pod %q on %q is %s", pod.Name, pod.Spec.NodeName, pod.Status.Phase)
+				}
+			}
+			return nil
+		})
+	}
+	if err := WaitForOperator(s.Ctx); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// PodIsReady says whether the condition Ready of a pod is true.
+func PodIsReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
