@@ -37,7 +37,9 @@ in_module() {
   found=("$@")
   [ $# -gt 0 ] || mapfile -t found < <(packages)
   [ ${#found[@]} -gt 0 ] || return 0
-  job "${module//\//-}" -- "${flags[@]}" -p 2 -count=1 -timeout 30m -skip "${SKIP:-^$}" "${found[@]}"
+  # A test that fails and then passes is counted as flaky, and named at the end of the run.
+  job "${module//\//-}" --rerun-fails=1 --rerun-fails-max-failures=2 --packages="${found[*]}" -- \
+    "${flags[@]}" -p 2 -count=1 -timeout 30m -skip "${SKIP:-^$}"
 }
 
 # engine_shard N: runs each of the tests of the engine whose turn it is.
