@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -101,13 +102,27 @@ func FreePort(t testing.TB) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
+// networkPort is the port at which a test program claims a network: a listener there, which ends with the program, is the claim.
+const networkPort = 4879
+
+// network claims one of the loopback networks 127.1.0.0/16 to 127.254.0.0/16, which no other test program that runs has: agents
+// listen on the same ports in all of them. The listener is kept, so that it is not collected.
+var network = sync.OnceValue(func() net.Listener {
+	for n := 1; n <= 254; n++ {
+		if claim, err := net.Listen("tcp", fmt.Sprintf("127.%d.0.1:%d", n, networkPort)); err == nil {
+			return claim
+		}
+	}
+	panic(fmt.Sprintf("cannot claim a loopback network: port %d is in use in all of 127.1.0.0/16 to 127.254.0.0/16", networkPort))
+})
+
 // lastAddress is the last one that Address returned.
 var lastAddress atomic.Int32
 
-// Address is a loopback address that no other pod of the test program has.
+// Address is a loopback address that no other pod has, of this test program or of one that runs beside it.
 func Address() string {
 	n := lastAddress.Add(1)
-	return fmt.Sprintf("127.0.%d.%d", 7+n/250, 1+n%250)
+	return fmt.Sprintf("127.%d.%d.%d", network().Addr().(*net.TCPAddr).IP.To4()[1], 7+n/250, 1+n%250)
 }
 
 // Pod is the folders of a pod.

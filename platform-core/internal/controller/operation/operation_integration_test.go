@@ -256,7 +256,7 @@ func TestTimeoutSaysWhatItWaitedFor(t *testing.T) {
 	f.controller(nil)
 	op := f.operation("restart", "Restart", func(op *platformv1.Operation) { op.Spec.Timeout = &metav1.Duration{Duration: 3 * time.Second} })
 	f.waitPhase(op, platformv1.OperationFailed)
-	if !strings.Contains(op.Status.Error, "not done within 3s") || !strings.Contains(op.Status.Error, "no connection to 127.0.7.") {
+	if !strings.Contains(op.Status.Error, "not done within 3s") || !strings.Contains(op.Status.Error, "no connection to "+f.pod(0).Status.PodIP) {
 		t.Errorf("error is %q", op.Status.Error)
 	}
 	ready := meta.FindStatusCondition(op.Status.Conditions, platformv1.StalledCondition)
