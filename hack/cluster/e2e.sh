@@ -12,7 +12,7 @@ cluster=e2e
 
 trap 'cluster_end "$cluster" $?' EXIT
 
-cluster_up "$cluster" 16444 --addon network-policies --addon cert-manager
+cluster_up "$cluster" 16444 --addon network-policies,cert-manager,metrics,snapshots,local-path
 # A second build of what an upgrade changes.
 export E2E_NEXT_VERSION="$version-next"
 version=$E2E_NEXT_VERSION images_up "$cluster" agent database-operator

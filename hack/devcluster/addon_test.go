@@ -8,6 +8,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,15 +18,23 @@ import (
 	"github.com/zeroinfra/hack/devcluster/internal/process"
 )
 
+// addons matches what a cluster without add-ons lacks.
+var addons = regexp.MustCompile(`cert-manager|local-path|metrics\.k8s\.io|snapshot`)
+
 // TestAddons gives a plain cluster the optional add-ons and uses them.
 func TestAddons(t *testing.T) {
 	d := newDevcluster(t)
 	d.run("up", "--nodes", "1", "--api-port", d.port)
-	if got := d.kubectl("get", "namespaces", "-o", "name"); strings.Contains(got, "cert-manager") {
+	if got := d.kubectl("get", "namespaces,storageclasses,apiservices,crds", "-o", "name"); addons.MatchString(got) {
 		t.Errorf("a plain cluster has add-ons: %s", got)
 	}
-	d.run("addon", "cert-manager")
+	d.run("addon", "cert-manager", "local-path", "snapshots")
 	d.healthy()
+	d.kubectl("get", "volumesnapshotclass", "csi")
+	d.use("folder", "local-path", "1Mi", "", "n1")
+	if dirs, _ := filepath.Glob(filepath.Join(d.dir(), "n1/var/lib/local-path/*")); len(dirs) != 1 {
+		t.Errorf("volumes of class local-path are at %v", dirs)
+	}
 	d.apply(`
 apiVersion: cert-manager.io/v1
 kind: ClusterIssuer

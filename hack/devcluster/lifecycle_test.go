@@ -55,7 +55,7 @@ func TestLifecycle(t *testing.T) {
 }
 
 func testUp(_ *testing.T, d *devcluster) {
-	d.run("up", "--nodes", "2", "--api-port", d.port)
+	d.run("up", "--nodes", "2", "--api-port", d.port, "--addon", "metrics", "--addon", "snapshots")
 	d.healthy()
 }
 
@@ -132,7 +132,7 @@ func testPods(t *testing.T, d *devcluster) {
 		t.Errorf("zones are %q", got)
 	}
 	// Only the node that runs the pod has its volume.
-	if dirs, _ := filepath.Glob(filepath.Join(d.dir(), "n*/var/lib/local-path/*")); len(dirs) != 1 {
+	if dirs, _ := filepath.Glob(filepath.Join(d.dir(), "n*/var/lib/csi/volumes/*")); len(dirs) != 1 {
 		t.Errorf("volumes are at %v", dirs)
 	}
 }

@@ -12,6 +12,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -28,22 +29,30 @@ import (
 
 func main() {
 	log.SetFlags(0)
+	family, err := familyVersions()
+	if err != nil {
+		log.Fatal(err)
+	}
 	for _, c := range slices.Concat(build.Components(), build.Servers(), build.Optional()) {
 		if len(os.Args) > 1 && !slices.Contains(os.Args[1:], c.Name) {
 			continue
 		}
-		if len(c.Binaries) == 1 && c.Binaries[0].Package == "." {
-			continue // our own source, nothing to pin
+		if c.Own() {
+			continue
 		}
-		if err := pin(c); err != nil {
+		if err := pin(c, family); err != nil {
 			log.Fatalf("cannot pin component %q: %v", c.Name, err)
 		}
 		log.Printf("pinned %s %s", c.Name, c.Version)
 	}
 }
 
-// pin writes the module files of one component.
-func pin(c build.Component) error {
+// pin writes the module files of one component. A component of Kubernetes'
+// family gets the versions that the family agrees on.
+func pin(c build.Component, family map[string]string) error {
+	if !slices.ContainsFunc(build.Family(), func(f build.Component) bool { return f.Name == c.Name }) {
+		family = nil
+	}
 	dir := filepath.Join("components", c.Dir())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -62,7 +71,7 @@ func pin(c build.Component) error {
 		}
 		sums = append(sums, known...)
 	}
-	ours, err := derive(c, upstreams)
+	ours, err := derive(c, upstreams, family)
 	if err != nil {
 		return err
 	}
@@ -128,11 +137,34 @@ func vouched(c build.Component, dir string) ([]byte, error) {
 	return lines, nil
 }
 
+// familyVersions are the newest versions that any component of Kubernetes' family requires, by module.
+func familyVersions() (map[string]string, error) {
+	versions := map[string]string{}
+	for _, c := range build.Family() {
+		var upstreams []*modfile.File
+		for _, u := range c.Upstreams() {
+			f, _, err := upstream(u)
+			if err != nil {
+				return nil, err
+			}
+			upstreams = append(upstreams, f)
+		}
+		for _, r := range requirements(c, upstreams) {
+			if semver.Compare(versions[r.Mod.Path], r.Mod.Version) < 0 {
+				versions[r.Mod.Path] = r.Mod.Version
+			}
+		}
+	}
+	return versions, nil
+}
+
 // derive makes a go.mod that builds the upstream programs from outside: all
-// upstream requirements as they are, and replacements by folders turned into
-// the published versions of the same modules. Where several upstreams require
-// one module Go takes the newest; where they replace one they must agree.
-func derive(c build.Component, upstreams []*modfile.File) ([]byte, error) {
+// upstream requirements, those of modules that upstream keeps in its own
+// repository in their published versions, and upstream's replacements. Where
+// several upstreams require one module Go takes the newest; where they replace
+// one they must agree. The family's versions take the place of older ones and
+// of replacements.
+func derive(c build.Component, upstreams []*modfile.File, family map[string]string) ([]byte, error) {
 	f := new(modfile.File)
 	if err := f.AddModuleStmt("github.com/zeroinfra/hack/devcluster/components/" + c.Name); err != nil {
 		return nil, err
@@ -145,29 +177,25 @@ func derive(c build.Component, upstreams []*modfile.File) ([]byte, error) {
 			return nil, err
 		}
 	}
-	staging := c.Staging
-	if staging == "" {
-		staging = c.Version
+	requires := requirements(c, upstreams)
+	for _, r := range requires {
+		if version := family[r.Mod.Path]; semver.Compare(r.Mod.Version, version) < 0 {
+			r.Mod.Version = version
+		}
 	}
-	f.SetRequireSeparateIndirect(requirements(c, upstreams))
+	f.SetRequireSeparateIndirect(requires)
 	replaced := map[string]string{}
-	for i, upstream := range upstreams {
+	for _, upstream := range upstreams {
 		for _, r := range upstream.Replace {
-			if slices.Contains(c.Skip, r.Old.Path) {
+			if family[r.Old.Path] != "" || slices.Contains(c.Skip, r.Old.Path) || strings.HasPrefix(r.New.Path, ".") {
 				continue
 			}
-			path, version := r.New.Path, r.New.Version
-			if strings.HasPrefix(path, ".") {
-				if i > 0 {
-					continue // what is required is published
-				}
-				path, version = r.Old.Path, staging
+			version := r.New.Path + " " + r.New.Version
+			if old, ok := replaced[r.Old.Path]; ok && old != version {
+				return nil, fmt.Errorf("%s is replaced by %s and by %s: choose versions that agree", r.Old.Path, old, version)
 			}
-			if old, ok := replaced[r.Old.Path]; ok && old != path+" "+version {
-				return nil, fmt.Errorf("%s is replaced by %s and by %s %s: choose versions that agree", r.Old.Path, old, path, version)
-			}
-			replaced[r.Old.Path] = path + " " + version
-			if err := f.AddReplace(r.Old.Path, r.Old.Version, path, version); err != nil {
+			replaced[r.Old.Path] = version
+			if err := f.AddReplace(r.Old.Path, r.Old.Version, r.New.Path, r.New.Version); err != nil {
 				return nil, err
 			}
 		}
@@ -181,24 +209,28 @@ func derive(c build.Component, upstreams []*modfile.File) ([]byte, error) {
 func requirements(c build.Component, upstreams []*modfile.File) []*modfile.Require {
 	newest := map[string]*modfile.Require{}
 	var paths []string
-	add := func(r *modfile.Require) {
+	add := func(r modfile.Require) {
 		old, ok := newest[r.Mod.Path]
 		if !ok {
 			paths = append(paths, r.Mod.Path)
 		}
 		if !ok || semver.Compare(old.Mod.Version, r.Mod.Version) < 0 {
-			newest[r.Mod.Path] = r
+			newest[r.Mod.Path] = &r
 		}
 	}
 	for _, u := range c.Upstreams() {
-		r := &modfile.Require{}
+		r := modfile.Require{}
 		r.Mod.Path, r.Mod.Version = u.Module, u.Version
 		add(r)
 	}
-	for _, upstream := range upstreams {
+	for i, upstream := range upstreams {
 		for _, r := range upstream.Require {
+			require := modfile.Require{Mod: r.Mod, Indirect: r.Indirect}
+			if i == 0 && inRepository(upstream, r.Mod.Path) {
+				require.Mod.Version = cmp.Or(c.Staging, c.Version)
+			}
 			if !slices.Contains(c.Skip, r.Mod.Path) {
-				add(r)
+				add(require)
 			}
 		}
 	}
@@ -207,4 +239,11 @@ func requirements(c build.Component, upstreams []*modfile.File) []*modfile.Requi
 		requires[i] = newest[path]
 	}
 	return requires
+}
+
+// inRepository tells whether upstream replaces a module by a folder of its own repository.
+func inRepository(upstream *modfile.File, path string) bool {
+	return slices.ContainsFunc(upstream.Replace, func(r *modfile.Replace) bool {
+		return r.Old.Path == path && strings.HasPrefix(r.New.Path, ".")
+	})
 }

@@ -2,15 +2,15 @@
 
 //go:build linux
 
-// Package addon holds what a cluster is given besides Kubernetes itself: DNS,
-// volumes and metrics, each with an image made of a pinned program.
+// Package addon holds what a cluster is given besides Kubernetes itself: DNS
+// and volumes, and the add-ons that it is asked for, each with images made of
+// pinned programs.
 package addon
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -35,31 +35,19 @@ const prefix = "devcluster.local/"
 // PauseImage is the first process of every pod.
 const PauseImage = prefix + "pause:" + build.PauseVersion
 
-// busyboxImage runs the provisioner's small scripts.
+// busyboxImage is there for tests, and for the small scripts of add-ons.
 const busyboxImage = prefix + "busybox:v1"
 
 // Deployment names a workload that must be available.
 type Deployment struct{ Namespace, Name string }
 
-// Deployments lists the add-ons' workloads.
-func Deployments() []Deployment {
-	return []Deployment{
-		{"kube-system", "coredns"},
-		{"local-path-storage", "local-path-provisioner"},
-		{"kube-system", "metrics-server"},
-	}
-}
+// Deployments lists the workloads that every cluster has.
+func Deployments() []Deployment { return []Deployment{{"kube-system", "coredns"}} }
 
-func images() map[string]string {
-	return map[string]string{
-		"busybox":                busyboxImage,
-		"coredns":                prefix + "coredns:" + build.CoreDNSVersion,
-		"local-path-provisioner": prefix + "local-path-provisioner:" + build.ProvisionerVersion,
-		"metrics-server":         prefix + "metrics-server:" + build.MetricsVersion,
-	}
-}
+// coreDNSImage answers names.
+const coreDNSImage = prefix + "coredns:" + build.CoreDNSVersion
 
-// WriteImages writes the archives of all add-ons' images into a folder below
+// WriteImages writes the archives of the images that every cluster has into a folder below
 // dir, from the programs in bin and the machine's static busybox, and opens
 // them. Archives that are there already are not written again, those of other
 // programs are removed. The pause image comes first.
@@ -68,6 +56,9 @@ func WriteImages(dir, bin, busybox string) ([]*image.Archive, error) {
 }
 
 func writeArchives(dir string, specs []image.Spec) ([]*image.Archive, error) {
+	if len(specs) == 0 {
+		return nil, nil
+	}
 	key, err := fingerprint(specs)
 	if err != nil {
 		return nil, err
@@ -101,14 +92,11 @@ func fileName(s image.Spec) string {
 }
 
 func specs(bin, busybox string) []image.Spec {
-	all := []image.Spec{
+	return []image.Spec{
 		{Name: PauseImage, Entrypoint: []string{"/pause"}, User: "65535:65535", Contents: program(bin, "pause")},
 		{Name: busyboxImage, Entrypoint: []string{"/bin/sh"}, Contents: busyboxContents(busybox)},
+		{Name: coreDNSImage, Entrypoint: []string{"/coredns"}, Contents: program(bin, "coredns")},
 	}
-	for _, name := range []string{"coredns", "local-path-provisioner", "metrics-server"} {
-		all = append(all, image.Spec{Name: images()[name], Entrypoint: []string{"/" + name}, Contents: program(bin, name)})
-	}
-	return all
 }
 
 // fingerprint changes with anything the images are made of. The programs count
@@ -153,35 +141,19 @@ func busyboxContents(busybox string) []image.Content {
 	return contents
 }
 
-// values fill the manifests.
-type values struct {
-	Images                       map[string]string
-	Domain, DNSIP, KubeletClient string
-	StorageUser, CSIName         string
-	DNSReplicas                  int
-	CA, MetricsCert, MetricsKey  string
-}
-
-// Render writes the manifests of all add-ons for a cluster of so many nodes.
-func Render(creds *controlplane.Credentials, nodes int) ([]byte, error) {
-	const host = "metrics-server.kube-system.svc"
-	serving, err := creds.Server("metrics-server", "metrics-server", []string{host})
-	if err != nil {
-		return nil, err
-	}
-	b64 := base64.StdEncoding.EncodeToString
-	v := values{
-		Images: images(), Domain: network.Domain, DNSIP: network.DNSIP, KubeletClient: controlplane.KubeletClient,
-		StorageUser: controlplane.StorageUser, CSIName: controlplane.CSIName,
-		DNSReplicas: min(nodes, 2),
-		CA:          b64(creds.CA.PEM), MetricsCert: b64(serving.Cert), MetricsKey: b64(serving.Key),
+// Render writes the manifests of what every cluster of so many nodes has.
+func Render(nodes int) ([]byte, error) {
+	v := map[string]any{
+		"Images": map[string]string{"coredns": coreDNSImage}, "Domain": network.Domain, "DNSIP": network.DNSIP,
+		"KubeletClient": controlplane.KubeletClient, "StorageUser": controlplane.StorageUser, "CSIName": controlplane.CSIName,
+		"DNSReplicas": min(nodes, 2),
 	}
 	t, err := template.New("").Option("missingkey=error").ParseFS(manifests, "manifests/*.yaml")
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the add-ons' manifests: %w", err)
+		return nil, fmt.Errorf("cannot read the cluster's manifests: %w", err)
 	}
 	var out bytes.Buffer
-	for _, name := range []string{"rbac.yaml", "coredns.yaml", "local-path.yaml", "csi.yaml", "metrics-server.yaml"} {
+	for _, name := range []string{"rbac.yaml", "coredns.yaml", "csi.yaml"} {
 		if out.Len() > 0 {
 			out.WriteString("---\n")
 		}

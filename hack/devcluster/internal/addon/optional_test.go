@@ -12,14 +12,18 @@ import (
 	"testing"
 
 	"github.com/zeroinfra/hack/devcluster/internal/build"
+	"github.com/zeroinfra/hack/devcluster/internal/controlplane"
 )
 
 func TestOptionalAddonsAreWhole(t *testing.T) {
 	for _, o := range optionals {
 		t.Run(o.Name, func(t *testing.T) {
-			data, err := o.Render()
+			data, err := o.Render(credentials(t))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if strings.Contains(string(data), "insecure-tls") {
+				t.Error("the add-on trusts without checking")
 			}
 			images := o.images()
 			var accounts []string
@@ -52,16 +56,14 @@ func checkBuilt(t *testing.T, o Optional) {
 		if c.Name != o.Name {
 			continue
 		}
-		var files []string
-		for _, b := range c.Binaries {
-			files = append(files, b.Name)
-		}
-		for _, m := range c.Manifests {
-			files = append(files, m.Name)
-		}
+		files := c.Files()
+		programs := slices.Clone(o.OnControlPlane)
 		for _, p := range o.Programs {
-			if !slices.Contains(files, p.Program) {
-				t.Errorf("program %q is not built", p.Program)
+			programs = append(programs, p.Program)
+		}
+		for _, program := range programs {
+			if !slices.Contains(files, program) {
+				t.Errorf("program %q is not built", program)
 			}
 		}
 		if o.Definitions != "" && !slices.Contains(files, o.Definitions) || o.Version != c.Version {
@@ -70,6 +72,37 @@ func checkBuilt(t *testing.T, o Optional) {
 		return
 	}
 	t.Errorf("there is no component %q", o.Name)
+}
+
+func TestMetricsAPIIsVerified(t *testing.T) {
+	o, err := FindOptional(Metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := o.Render(credentials(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range parse(t, data) {
+		if object.Kind == "APIService" {
+			if object.Spec.InsecureSkipTLSVerify || object.Spec.CABundle == "" {
+				t.Errorf("got %+v", object.Spec)
+			}
+			return
+		}
+	}
+	t.Error("there is no APIService")
+}
+
+func TestSnapshotsHaveNoImages(t *testing.T) {
+	o, err := FindOptional(controlplane.Snapshots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archives, err := o.WriteImages(filepath.Join(t.TempDir(), "images"), t.TempDir())
+	if err != nil || len(archives) != 0 {
+		t.Errorf("got %d archives, %v", len(archives), err)
+	}
 }
 
 func TestOptionalImages(t *testing.T) {

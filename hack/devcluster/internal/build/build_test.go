@@ -19,11 +19,49 @@ func TestComponentsArePinned(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		own := strings.Contains(string(data), "module "+c.Module+"\n")
+		if own := strings.Contains(string(data), "module "+c.Module+"\n"); own != c.Own() {
+			t.Errorf("component %q is this project's: %v, want %v", c.Name, own, c.Own())
+		}
 		for _, u := range c.Upstreams() {
-			if !own && !strings.Contains(string(data), u.Module+" "+u.Version+"\n") {
+			if !c.Own() && !strings.Contains(string(data), u.Module+" "+u.Version+"\n") {
 				t.Errorf("components/%s/go.mod is not pinned to %s %s: run \"go run ./cmd/pin\"", c.Name, u.Module, u.Version)
 			}
+		}
+	}
+}
+
+// TestFamilySharesVersions checks that what components of Kubernetes' family share is compiled once: Go keeps compiled
+// packages by the versions of their modules.
+func TestFamilySharesVersions(t *testing.T) {
+	versions := map[string]string{}
+	for i, c := range Family() {
+		data, err := os.ReadFile(filepath.Join("..", "..", "components", c.Dir(), "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+			if len(fields) < 2 || !strings.HasPrefix(fields[1], "v") || !strings.Contains(fields[0], "/") {
+				continue
+			}
+			module, version := fields[0], fields[1]
+			if i == 0 {
+				versions[module] = version
+			} else if want := versions[module]; want != "" && want != version {
+				t.Errorf("%s requires %s %s, Kubernetes %s: run \"go run ./cmd/pin\"", c.Name, module, version, want)
+			}
+		}
+	}
+}
+
+func TestExecutablesAreNamedAfterPackages(t *testing.T) {
+	for pkg, want := range map[string]string{
+		"k8s.io/kubernetes/cmd/kubelet":    "kubelet",
+		"go.etcd.io/etcd/server/v3":        "server",
+		"example.com/provisioner/v5/cmd/x": "x",
+	} {
+		if got := executable(pkg); got != want {
+			t.Errorf("the program of %s is %q, want %q", pkg, got, want)
 		}
 	}
 }
@@ -39,11 +77,11 @@ func TestAFolderHoldsEachProgramOnce(t *testing.T) {
 		}
 		var programs []string
 		for _, c := range components {
-			for _, b := range c.Binaries {
-				if slices.Contains(programs, b.Name) {
-					t.Errorf("two components make %q", b.Name)
+			for _, name := range c.Files() {
+				if slices.Contains(programs, name) {
+					t.Errorf("two components make %q", name)
 				}
-				programs = append(programs, b.Name)
+				programs = append(programs, name)
 			}
 		}
 		for _, needed := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {

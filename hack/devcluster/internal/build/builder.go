@@ -5,7 +5,6 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,7 +13,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,18 +31,31 @@ type Builder struct {
 	Progress func(format string, args ...any)
 }
 
-// job is one file with the places where it is made from and to.
+// job is one component with what has to be made of it.
 type job struct {
 	component Component
-	name      string
+	source    string // folder of its module
 	dir       string // folder in the cache
-	make      func(ctx context.Context, out string) error
 }
 
-// Ensure builds what the cache lacks and returns a folder that holds all
-// programs under their own names. Programs that are there are not touched.
-func (b *Builder) Ensure(ctx context.Context) (string, error) {
-	return b.EnsureServer(ctx, OwnServer)
+// Ensure builds what the cache lacks of the components that every cluster has
+// and of the named optional ones. It returns a folder that holds the programs
+// of the former under their own names, and one for each of the latter.
+// Programs that are there are not touched.
+func (b *Builder) Ensure(ctx context.Context, optional ...string) (string, []string, error) {
+	sets := [][]Component{Components()}
+	for _, name := range optional {
+		c, err := findOptional(name)
+		if err != nil {
+			return "", nil, err
+		}
+		sets = append(sets, []Component{c})
+	}
+	folders, err := b.ensure(ctx, sets...)
+	if err != nil {
+		return "", nil, err
+	}
+	return folders[0], folders[1:], nil
 }
 
 // EnsureServer does the same for an API server: with one that is not the cluster's own, the folder
@@ -54,51 +65,71 @@ func (b *Builder) EnsureServer(ctx context.Context, server APIServer) (string, e
 	if err != nil {
 		return "", err
 	}
-	return b.ensure(ctx, components)
-}
-
-// EnsureOptional does the same for one of the optional components.
-func (b *Builder) EnsureOptional(ctx context.Context, name string) (string, error) {
-	for _, c := range Optional() {
-		if c.Name == name {
-			return b.ensure(ctx, []Component{c})
-		}
-	}
-	return "", fmt.Errorf("cannot find component %q", name)
-}
-
-func (b *Builder) ensure(ctx context.Context, components []Component) (string, error) {
-	jobs, key, err := b.plan(ctx, components)
+	folders, err := b.ensure(ctx, components)
 	if err != nil {
 		return "", err
 	}
-	bin := filepath.Join(b.Cache, "bin-"+key)
-	if _, err := os.Stat(bin); err == nil {
-		return bin, nil
+	return folders[0], nil
+}
+
+// ensure makes a folder for each set of components.
+func (b *Builder) ensure(ctx context.Context, sets ...[]Component) ([]string, error) {
+	var all []job
+	plans := make([][]job, len(sets))
+	folders := make([]string, len(sets))
+	found := 0
+	for i, set := range sets {
+		jobs, key, err := b.plan(ctx, set)
+		if err != nil {
+			return nil, err
+		}
+		plans[i], folders[i] = jobs, filepath.Join(b.Cache, "bin-"+key)
+		all = append(all, jobs...)
+		if _, err := os.Stat(folders[i]); err == nil {
+			found++
+		}
+	}
+	if found == len(sets) {
+		return folders, nil
 	}
 	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
-		return "", fmt.Errorf("cannot create cache %q: %w", b.Cache, err)
+		return nil, fmt.Errorf("cannot create cache %q: %w", b.Cache, err)
 	}
 	unlock, err := lock(filepath.Join(b.Cache, ".lock"))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer unlock()
+	if err := b.run(ctx, all); err != nil {
+		return nil, err
+	}
+	for i, jobs := range plans {
+		if err := gather(folders[i], jobs); err != nil {
+			return nil, err
+		}
+	}
+	return folders, nil
+}
+
+// run does the jobs whose files are not all there.
+func (b *Builder) run(ctx context.Context, jobs []job) error {
 	var missing []job
 	for _, j := range jobs {
-		if _, err := os.Stat(filepath.Join(j.dir, j.name)); err != nil {
+		if len(j.missing()) > 0 {
 			missing = append(missing, j)
 		}
 	}
+	b.fetch(ctx, missing)
 	for i, j := range missing {
 		start := time.Now()
-		b.Progress("building %s %s (%d/%d) …", j.name, j.component.Version, i+1, len(missing))
+		files := strings.Join(j.missing(), ", ")
+		b.Progress("building %s %s (%d/%d): %s …", j.component.Name, j.component.Version, i+1, len(missing), files)
 		if err := j.run(ctx); err != nil {
-			return "", fmt.Errorf("cannot build %q: %w", j.name, err)
+			return fmt.Errorf("cannot build %q: %w", j.component.Name, err)
 		}
-		b.Progress("built %s in %s", j.name, time.Since(start).Round(time.Second))
+		b.Progress("built %s in %s", j.component.Name, time.Since(start).Round(time.Second))
 	}
-	return bin, gather(bin, jobs)
+	return nil
 }
 
 // Folder returns the folder of all programs, or an error that names the verb
@@ -144,15 +175,7 @@ func (b *Builder) plan(ctx context.Context, components []Component) ([]job, stri
 		}
 		name := c.Name + "-" + strings.TrimPrefix(c.Version, "v") + "-" + sum
 		fmt.Fprintln(all, name)
-		dir := filepath.Join(b.Cache, name)
-		for _, program := range c.Binaries {
-			jobs = append(jobs, job{c, program.Name, dir, func(ctx context.Context, out string) error {
-				return compile(ctx, source, c, program, out)
-			}})
-		}
-		for _, m := range c.Manifests {
-			jobs = append(jobs, job{c, m.Name, dir, func(ctx context.Context, out string) error { return m.write(ctx, source, out) }})
-		}
+		jobs = append(jobs, job{c, source, filepath.Join(b.Cache, name)})
 	}
 	return jobs, hex.EncodeToString(all.Sum(nil))[:12], nil
 }
@@ -187,42 +210,11 @@ func fingerprint(dir string, c Component, toolchain string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:12], nil
 }
 
-// run makes the file beside its final place and moves it there.
-func (j job) run(ctx context.Context) error {
-	if err := os.MkdirAll(j.dir, 0o755); err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp(j.dir, ".building-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp)
-	out := filepath.Join(tmp, j.name)
-	if err := j.make(ctx, out); err != nil {
-		return err
-	}
-	return os.Rename(out, filepath.Join(j.dir, j.name))
-}
-
-// compile builds one program of a component.
-func compile(ctx context.Context, source string, c Component, program Binary, out string) error {
-	flags := "-s -w"
-	for _, v := range c.Variables {
-		flags += " -X " + v
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", out, program.Package)
-	cmd.Dir = source
-	cmd.Env = Environ()
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w\n%s", err, tail(log.String(), 20))
-	}
-	return nil
-}
-
-// gather makes one folder with a hard link to every program.
+// gather makes one folder with a hard link to every program, unless it is there.
 func gather(bin string, jobs []job) error {
+	if _, err := os.Stat(bin); err == nil {
+		return nil
+	}
 	tmp, err := os.MkdirTemp(filepath.Dir(bin), ".bin-")
 	if err != nil {
 		return err
@@ -232,8 +224,10 @@ func gather(bin string, jobs []job) error {
 		return err
 	}
 	for _, j := range jobs {
-		if err := os.Link(filepath.Join(j.dir, j.name), filepath.Join(tmp, j.name)); err != nil {
-			return fmt.Errorf("cannot gather %q: %w", j.name, err)
+		for _, name := range j.component.Files() {
+			if err := os.Link(filepath.Join(j.dir, name), filepath.Join(tmp, name)); err != nil {
+				return fmt.Errorf("cannot gather %q: %w", name, err)
+			}
 		}
 	}
 	if err := os.Rename(tmp, bin); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
@@ -254,15 +248,6 @@ func lock(path string) (func(), error) {
 		return nil, fmt.Errorf("cannot lock %q: %w", path, err)
 	}
 	return func() { _ = f.Close() }, nil
-}
-
-// tail returns the last n lines of s.
-func tail(s string, n int) string {
-	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
-	if len(lines) > n {
-		lines = lines[len(lines)-n:]
-	}
-	return strings.Join(lines, "\n")
 }
 
 // CopyFile copies a regular file with its mode, replacing dst at once.

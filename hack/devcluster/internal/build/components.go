@@ -37,7 +37,8 @@ type Component struct {
 	// Version is the pinned version of Module.
 	Version string
 	// Beside are modules whose programs are built from the same dependencies,
-	// so that what they share is compiled once.
+	// so that what they share is compiled once, and those that have to be newer
+	// than Module requires.
 	Beside []Upstream
 	// Staging is the version that stands in for the modules which Module
 	// replaces by folders of its own repository, empty for Version itself.
@@ -73,9 +74,27 @@ func (c Component) Dir() string {
 	return c.Name
 }
 
+// own is the part of a module's path that says that it is this project's.
+const own = "github.com/zeroinfra"
+
+// Own tells whether the component is a module of this project, which pins what it requires itself.
+func (c Component) Own() bool { return strings.HasPrefix(c.Module, own+"/") }
+
 // Upstreams are Module and those beside it.
 func (c Component) Upstreams() []Upstream {
 	return append([]Upstream{{c.Module, c.Version}}, c.Beside...)
+}
+
+// Files are the names of all that is made of the component.
+func (c Component) Files() []string {
+	var names []string
+	for _, b := range c.Binaries {
+		names = append(names, b.Name)
+	}
+	for _, m := range c.Manifests {
+		names = append(names, m.Name)
+	}
+	return names
 }
 
 // Versions of the programs, as people know them.
@@ -86,11 +105,12 @@ const (
 	EtcdVersion        = "v3.6.5"
 	CoreDNSVersion     = "v1.12.4"
 	ProvisionerVersion = "v0.0.30"
-	MetricsVersion     = "v0.7.2"
+	MetricsVersion     = "v0.8.0"
 	PauseVersion       = "v1.0.0"
 	DriverVersion      = "v1.0.0"
 	PoliciesVersion    = "v1.0.0"
 	CSIVersion         = "v5.3.0"
+	SnapshotsVersion   = "v8.3.0"
 	CertManagerVersion = "v1.11.5"
 )
 
@@ -103,11 +123,50 @@ const (
 // Optional returns the components of add-ons that a cluster has only when it is
 // asked to.
 func Optional() []Component {
-	const cm = "github.com/cert-manager/cert-manager"
-	return []Component{{
-		Name: "network-policies", Folder: "../../netpol", Module: "github.com/zeroinfra/hack/netpol", Version: PoliciesVersion,
+	return append([]Component{{
+		Name: "network-policies", Folder: "../../netpol", Module: own + "/hack/netpol", Version: PoliciesVersion,
 		Binaries: []Binary{{"network-policies", "."}},
-	}, {
+	}, certManager()}, optionalFamily()...)
+}
+
+// findOptional returns an optional component by its name.
+func findOptional(name string) (Component, error) {
+	for _, c := range Optional() {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return Component{}, fmt.Errorf("cannot find component %q", name)
+}
+
+// optionalFamily are the optional components that are built against Kubernetes' own modules.
+func optionalFamily() []Component {
+	const snapshotter = "github.com/kubernetes-csi/external-snapshotter"
+	return []Component{
+		{
+			Name: "local-path", Module: "github.com/rancher/local-path-provisioner", Version: ProvisionerVersion,
+			Binaries:  []Binary{{"local-path-provisioner", "github.com/rancher/local-path-provisioner"}},
+			Variables: []string{"main.VERSION=" + ProvisionerVersion},
+		}, {
+			Name: "metrics", Module: "sigs.k8s.io/metrics-server", Version: MetricsVersion,
+			Binaries:  []Binary{{"metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"}},
+			Variables: []string{"sigs.k8s.io/metrics-server/pkg/version.gitVersion=" + MetricsVersion},
+		}, {
+			Name: "snapshots", Module: snapshotter + "/v8", Version: SnapshotsVersion, Staging: "v8.2.0",
+			Binaries: []Binary{
+				{"csi-snapshotter", snapshotter + "/v8/cmd/csi-snapshotter"},
+				{"snapshot-controller", snapshotter + "/v8/cmd/snapshot-controller"},
+			},
+			Manifests: []Manifest{{
+				SnapshotDefinitions, snapshotter + "/client/v8", "config/crd/snapshot.storage.k8s.io_*.yaml",
+			}},
+		},
+	}
+}
+
+func certManager() Component {
+	const cm = "github.com/cert-manager/cert-manager"
+	return Component{
 		Name: "cert-manager", Module: cm, Version: CertManagerVersion,
 		Binaries: []Binary{
 			{"cert-manager-controller", cm + "/cmd/controller"},
@@ -116,7 +175,7 @@ func Optional() []Component {
 		},
 		Manifests: []Manifest{{CertManagerDefinitions, cm, "deploy/crds/crd-*.yaml"}},
 		Variables: []string{cm + "/pkg/util.AppVersion=" + CertManagerVersion},
-	}}
+	}
 }
 
 // APIServer names one of the API servers that tests run against.
@@ -162,35 +221,36 @@ func etcd() Component {
 	}
 }
 
-// Components returns all pinned components in the order in which they are
-// built: what a cluster needs first comes first.
+// Components returns the components that every cluster has, in the order in
+// which they are built: what a cluster needs first comes first.
 func Components() []Component {
 	return []Component{
 		{
-			Name: "pause", Module: "github.com/zeroinfra/hack/devcluster/components/pause", Version: PauseVersion,
+			Name: "pause", Module: own + "/hack/devcluster/components/pause", Version: PauseVersion,
 			Binaries: []Binary{{"pause", "."}},
 		},
 		etcd(),
 		kubernetes(),
 		{
-			Name: "csi-driver", Folder: "../../csi", Module: "github.com/zeroinfra/hack/csi", Version: DriverVersion,
+			Name: "csi-driver", Folder: "../../csi", Module: own + "/hack/csi", Version: DriverVersion,
 			Binaries: []Binary{{"csi-driver", "."}},
 		},
 		csi(),
-		{
-			Name: "coredns", Module: "github.com/coredns/coredns", Version: CoreDNSVersion,
-			Binaries: []Binary{{"coredns", "github.com/coredns/coredns"}},
-		},
-		{
-			Name: "local-path-provisioner", Module: "github.com/rancher/local-path-provisioner", Version: ProvisionerVersion,
-			Binaries:  []Binary{{"local-path-provisioner", "github.com/rancher/local-path-provisioner"}},
-			Variables: []string{"main.VERSION=" + ProvisionerVersion},
-		},
-		{
-			Name: "metrics-server", Module: "sigs.k8s.io/metrics-server", Version: MetricsVersion,
-			Binaries:  []Binary{{"metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"}},
-			Variables: []string{"sigs.k8s.io/metrics-server/pkg/version.gitVersion=" + MetricsVersion},
-		},
+		coreDNS(),
+	}
+}
+
+// Family returns the components that are built against the same versions of Kubernetes' modules and of all that these
+// require, so that what they share is compiled once. The first one is Kubernetes itself.
+func Family() []Component {
+	return append([]Component{kubernetes(), etcd(), coreDNS(), csi()}, optionalFamily()...)
+}
+
+// coreDNS is built from a main package of this project's own, with the plugins that are used.
+func coreDNS() Component {
+	return Component{
+		Name: "coredns", Module: "github.com/coredns/coredns", Version: CoreDNSVersion,
+		Binaries: []Binary{{"coredns", "."}},
 	}
 }
 
@@ -200,18 +260,14 @@ func csi() Component {
 		Name: "csi", Module: "github.com/kubernetes-csi/external-provisioner/v5", Version: CSIVersion,
 		Beside: []Upstream{
 			{"github.com/kubernetes-csi/external-resizer", "v1.14.0"},
-			{"github.com/kubernetes-csi/external-snapshotter/v8", "v8.3.0"},
+			// The version that upstream requires does not compile with the family's modules.
+			{"sigs.k8s.io/gateway-api", "v1.4.0"},
 		},
 		Vouched: []string{"sigs.k8s.io/sig-storage-lib-external-provisioner/v11"},
 		Binaries: []Binary{
 			{"csi-provisioner", "github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner"},
 			{"csi-resizer", "github.com/kubernetes-csi/external-resizer/cmd/csi-resizer"},
-			{"csi-snapshotter", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter"},
-			{"snapshot-controller", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller"},
 		},
-		Manifests: []Manifest{{
-			SnapshotDefinitions, "github.com/kubernetes-csi/external-snapshotter/client/v8", "config/crd/snapshot.storage.k8s.io_*.yaml",
-		}},
 	}
 }
 

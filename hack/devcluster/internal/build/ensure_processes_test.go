@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,7 +35,7 @@ func TestEnsureBuildsOnce(t *testing.T) {
 		t.Errorf("before a build: %v", err)
 	}
 	// All but the first program lack their packages, so the second fails.
-	_, err := b.Ensure(context.Background())
+	_, _, err := b.Ensure(context.Background())
 	if err == nil || !strings.Contains(err.Error(), `cannot build "etcd"`) {
 		t.Fatalf("got %v", err)
 	}
@@ -47,10 +48,11 @@ func TestEnsureBuildsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	said = nil
-	if _, err := b.Ensure(context.Background()); err == nil {
+	if _, _, err := b.Ensure(context.Background()); err == nil {
 		t.Fatal("the second run built what cannot be built")
 	}
-	if after, err := os.Stat(built[0]); err != nil || !os.SameFile(before, after) || len(said) != 1 {
+	again := slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "built") })
+	if after, err := os.Stat(built[0]); err != nil || !os.SameFile(before, after) || again {
 		t.Errorf("what was there was built again: %v, %v", err, said)
 	}
 	if unfinished, _ := filepath.Glob(filepath.Join(cache, "*", ".building-*")); len(unfinished) > 0 {

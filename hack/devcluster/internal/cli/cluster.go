@@ -36,7 +36,8 @@ func (a *app) upCommand() *cobra.Command {
 	flags.IntVar(&want.APIPort, "api-port", want.APIPort, "port on 127.0.0.1 that leads to the API server")
 	flags.DurationVar(&want.GracePeriod, "node-monitor-grace-period", want.GracePeriod, "how long a silent node stays Ready")
 	flags.DurationVar(&want.StatusPeriod, "node-status-period", want.StatusPeriod, "how often a node reports that it lives, in whole seconds")
-	flags.StringSliceVar(&want.Addons, "addon", nil, "optional add-on that the cluster gets and keeps: cert-manager, network-policies")
+	flags.StringSliceVar(&want.Addons, "addon", nil, "optional add-on that the cluster gets and keeps: "+
+		strings.Join(addon.Names(), ", "))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := host.Check(a.state); err != nil {
 			return err
@@ -91,7 +92,7 @@ func checkAddons(names []string) error {
 func (a *app) addonCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "addon NAME…",
-		Short: "Give the running cluster an optional add-on, which it keeps: cert-manager, network-policies",
+		Short: "Give the running cluster an optional add-on, which it keeps: " + strings.Join(addon.Names(), ", "),
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkAddons(args); err != nil {

@@ -10,22 +10,32 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/zeroinfra/hack/devcluster/internal/addon"
 	"github.com/zeroinfra/hack/devcluster/internal/build"
 	"github.com/zeroinfra/hack/devcluster/internal/host"
 )
 
 func (a *app) buildCommand() *cobra.Command {
 	var server string
+	var addons []string
 	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Build the programs that the cache lacks, and print their folder",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkAddons(addons); err != nil {
+				return err
+			}
 			b, err := a.builder()
 			if err != nil {
 				return err
 			}
-			dir, err := b.EnsureServer(cmd.Context(), build.APIServer(server))
+			var dir string
+			if server == string(build.OwnServer) {
+				dir, _, err = b.Ensure(cmd.Context(), addon.Join(addons)...)
+			} else {
+				dir, err = b.EnsureServer(cmd.Context(), build.APIServer(server))
+			}
 			if err != nil {
 				return err
 			}
@@ -34,6 +44,8 @@ func (a *app) buildCommand() *cobra.Command {
 		},
 	}
 	serverFlag(cmd, &server)
+	cmd.Flags().StringSliceVar(&addons, "addon", nil, "optional add-on to build, too: "+strings.Join(addon.Names(), ", "))
+	cmd.MarkFlagsMutuallyExclusive("addon", "api-server")
 	return cmd
 }
 

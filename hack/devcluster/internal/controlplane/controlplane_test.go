@@ -32,6 +32,17 @@ func testCluster(t *testing.T) (cluster.Cluster, *Credentials) {
 	return c, creds
 }
 
+func withSnapshots() cluster.Settings { return cluster.Settings{Addons: []string{Snapshots}} }
+
+func TestSnapshotsAreAnAddon(t *testing.T) {
+	if all := Names(cluster.Defaults()); slices.Contains(all, CSISnapshotter) || !slices.Contains(all, CSIProvisioner) {
+		t.Errorf("a plain cluster has %v", all)
+	}
+	if all := Names(withSnapshots()); !slices.Contains(all, CSISnapshotter) || !slices.Contains(all, SnapshotController) {
+		t.Errorf("a cluster with snapshots has %v", all)
+	}
+}
+
 func TestFilesNamedByFlagsExist(t *testing.T) {
 	_, creds := testCluster(t)
 	etc := t.TempDir()
@@ -39,8 +50,9 @@ func TestFilesNamedByFlagsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(programs) != len(Names()) {
-		t.Fatalf("%d programs, want %v", len(programs), Names())
+	all := Names(withSnapshots())
+	if len(programs) != len(all) {
+		t.Fatalf("%d programs, want %v", len(programs), all)
 	}
 	for name, p := range programs {
 		for _, arg := range p.Args {
@@ -101,7 +113,7 @@ func TestRewritingChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range Names() {
+	for _, name := range Names(withSnapshots()) {
 		if !slices.Equal(first[name].Args, second[name].Args) || !slices.Equal(first[name].Inputs, second[name].Inputs) {
 			t.Errorf("a second up would start %s anew", name)
 		}

@@ -36,9 +36,13 @@ const (
 	Proxy             = "kube-proxy"
 )
 
-// Names lists the control plane's programs in the order of their start.
-func Names() []string {
-	return append([]string{Etcd, APIServer, ControllerManager, Scheduler, Proxy}, Storage()...)
+// Names lists the programs of the control plane of a cluster in the order of their start.
+func Names(s cluster.Settings) []string {
+	names := append([]string{Etcd, APIServer, ControllerManager, Scheduler, Proxy}, Storage()...)
+	if slices.Contains(s.Addons, Snapshots) {
+		names = append(names, SnapshotPrograms()...)
+	}
+	return names
 }
 
 // pkiDir is where the control plane's machine sees its credentials.

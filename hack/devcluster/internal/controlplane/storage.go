@@ -13,6 +13,9 @@ import (
 	"github.com/zeroinfra/hack/devcluster/internal/network"
 )
 
+// Snapshots is the name of the add-on that makes snapshots.
+const Snapshots = "snapshots"
+
 // Names of the programs that make volumes and snapshots, in the order in which
 // they start: the driver's controller part, and those that call it.
 const (
@@ -39,10 +42,11 @@ const CSIPort = 9810
 // driver learns where nodes are. It is read at every call.
 const csiNodes = "/var/lib/csi/nodes.json"
 
-// Storage lists the programs that make volumes and snapshots.
-func Storage() []string {
-	return []string{CSIDriver, CSIProvisioner, CSIResizer, CSISnapshotter, SnapshotController}
-}
+// Storage lists the programs that make volumes.
+func Storage() []string { return []string{CSIDriver, CSIProvisioner, CSIResizer} }
+
+// SnapshotPrograms lists the programs that make snapshots.
+func SnapshotPrograms() []string { return []string{CSISnapshotter, SnapshotController} }
 
 // storageArgs are the arguments of those programs. There is one of each, so
 // none has to elect a leader. Copies of large volumes take their time.

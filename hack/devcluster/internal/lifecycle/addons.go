@@ -9,13 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/zeroinfra/hack/devcluster/internal/addon"
 	"github.com/zeroinfra/hack/devcluster/internal/api"
+	"github.com/zeroinfra/hack/devcluster/internal/build"
 	"github.com/zeroinfra/hack/devcluster/internal/cluster"
 	"github.com/zeroinfra/hack/devcluster/internal/image"
+	"github.com/zeroinfra/hack/devcluster/internal/machine"
 )
 
 // Addons gives a cluster that is up optional add-ons, which it keeps.
@@ -46,7 +50,10 @@ func (m *Manager) Addons(ctx context.Context, names []string) error {
 	}); err != nil {
 		return err
 	}
-	return u.installAddons(ctx)
+	if err := u.applyAddons(ctx); err != nil {
+		return err
+	}
+	return u.awaitAddons(ctx)
 }
 
 // optional is an add-on with the folder of what was built for it.
@@ -55,20 +62,43 @@ type optional struct {
 	bin string
 }
 
-// prepareAddons builds the optional add-ons of the settings.
-func (u *bringUp) prepareAddons(ctx context.Context) error {
-	for _, name := range u.settings.Addons {
+// build builds the programs of the cluster and of its optional add-ons.
+func (u *bringUp) build(ctx context.Context) error {
+	bin, folders, err := u.Builder.Ensure(ctx, u.settings.Addons...)
+	if err != nil {
+		return err
+	}
+	u.bin = bin
+	for i, name := range u.settings.Addons {
 		o, err := addon.FindOptional(name)
 		if err != nil {
 			return err
 		}
-		bin, err := u.Builder.EnsureOptional(ctx, o.Name)
-		if err != nil {
-			return err
-		}
-		u.optionals = append(u.optionals, optional{o, bin})
+		u.optionals = append(u.optionals, optional{o, folders[i]})
 	}
 	return nil
+}
+
+// place returns where a program of the control plane is inside its machine. Those of add-ons are brought there: the
+// folder of all others is the one with which the machine was switched on.
+func (u *bringUp) place(cp *machine.Machine, p machine.Program) (string, error) {
+	for _, o := range u.optionals {
+		if !slices.Contains(o.OnControlPlane, p.Name) {
+			continue
+		}
+		inside := path.Join("/var/lib/addons", filepath.Base(o.bin), p.Name)
+		if _, err := os.Stat(cp.Path(inside)); err == nil {
+			return inside, nil
+		}
+		if err := os.MkdirAll(cp.Path(path.Dir(inside)), 0o755); err != nil {
+			return "", fmt.Errorf("cannot make the folder of program %q: %w", p.Name, err)
+		}
+		if err := build.CopyFile(filepath.Join(o.bin, p.Name), cp.Path(inside)); err != nil {
+			return "", fmt.Errorf("cannot bring program %q to the control plane: %w", p.Name, err)
+		}
+		return inside, nil
+	}
+	return p.Path, nil
 }
 
 // writeImages writes the images of all add-ons, the pause image first.
@@ -87,29 +117,15 @@ func (u *bringUp) writeImages() ([]*image.Archive, error) {
 	return all, nil
 }
 
-// installAddons installs the optional add-ons and waits until they work.
-func (u *bringUp) installAddons(ctx context.Context) error {
+// applyAddons applies the optional add-ons and starts their programs on the control plane.
+func (u *bringUp) applyAddons(ctx context.Context) error {
 	for _, o := range u.optionals {
-		start := time.Now()
 		if err := u.applyAddon(ctx, o); err != nil {
 			return err
 		}
-		if err := u.awaitDeployments(ctx, o.Deployments()); err != nil {
+		if err := u.ensurePrograms(ctx, u.controlPlane(), o.OnControlPlane); err != nil {
 			return err
 		}
-		for _, d := range o.DaemonSets() {
-			if err := awaitState(ctx, d.Name+" becoming available", func(ctx context.Context) (api.State, error) {
-				return u.client.DaemonSet(ctx, d.Namespace, d.Name)
-			}); err != nil {
-				return err
-			}
-		}
-		if o.Probe != "" {
-			if err := u.apply(ctx, []byte(o.Probe), "--dry-run=server"); err != nil {
-				return err
-			}
-		}
-		u.timed("add-on "+o.Name+" is ready", start)
 	}
 	return nil
 }
@@ -125,11 +141,49 @@ func (u *bringUp) applyAddon(ctx context.Context, o optional) error {
 			return err
 		}
 	}
-	manifests, err := o.Render()
+	manifests, err := o.Render(u.creds)
 	if err != nil {
 		return err
 	}
 	return u.apply(ctx, manifests)
+}
+
+// awaitAddons waits until the optional add-ons work.
+func (u *bringUp) awaitAddons(ctx context.Context) error {
+	for _, o := range u.optionals {
+		start := time.Now()
+		if err := u.awaitAddon(ctx, o); err != nil {
+			return err
+		}
+		u.timed("add-on "+o.Name+" is ready", start)
+	}
+	return nil
+}
+
+func (u *bringUp) awaitAddon(ctx context.Context, o optional) error {
+	if err := u.awaitDeployments(ctx, o.Deployments()); err != nil {
+		return err
+	}
+	for _, d := range o.DaemonSets() {
+		if err := awaitState(ctx, d.Name+" becoming available", func(ctx context.Context) (api.State, error) {
+			return u.client.DaemonSet(ctx, d.Namespace, d.Name)
+		}); err != nil {
+			return err
+		}
+	}
+	if o.Name == addon.Metrics {
+		if err := awaitState(ctx, "metrics of all nodes", func(ctx context.Context) (api.State, error) {
+			return u.client.Metrics(ctx, u.settings.NodeNames())
+		}); err != nil {
+			return err
+		}
+	}
+	if o.Probe != "" {
+		if err := u.apply(ctx, []byte(o.Probe), "--dry-run=server"); err != nil {
+			return err
+		}
+	}
+	return alive(u.controlPlane(), o.OnControlPlane...)
 }
 
 // awaitDeployments waits until workloads are available.

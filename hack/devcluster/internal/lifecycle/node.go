@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/zeroinfra/hack/devcluster/internal/cluster"
@@ -158,38 +159,38 @@ func (m *Manager) Load(ctx context.Context, files []string) error {
 	if len(on) == 0 {
 		return fmt.Errorf("cannot load images into cluster %q: no node is switched on: run \"devcluster up\"", m.Cluster.Name)
 	}
-	for _, file := range files {
-		archive, err := image.Open(file)
-		if err != nil {
-			return err
-		}
-		if err := m.loadOne(ctx, archive, on); err != nil {
+	archives := make([]*image.Archive, len(files))
+	for i, file := range files {
+		if archives[i], err = image.Open(file); err != nil {
 			return err
 		}
 	}
-	return nil
+	return m.loadInto(ctx, on, archives)
 }
 
-// loadOne brings one archive to nodes, to all at the same time.
-func (m *Manager) loadOne(ctx context.Context, a *image.Archive, nodes []string) error {
+// loadInto brings archives to nodes, to all at the same time.
+func (m *Manager) loadInto(ctx context.Context, nodes []string, archives []*image.Archive) error {
 	start := time.Now()
-	loaded := make(chan string, len(nodes))
-	err := each(nodes, func(name string) error {
-		news, err := image.Load(ctx, m.machine(name), a)
-		if len(news) > 0 {
-			loaded <- name
+	var mu sync.Mutex
+	loaded := map[*image.Archive]int{}
+	if err := each(nodes, func(name string) error {
+		news, err := image.Load(ctx, m.machine(name), archives...)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, a := range news {
+			loaded[a]++
 		}
 		return err
-	})
-	close(loaded)
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	for _, e := range a.Entries {
-		if n := len(loaded); n > 0 {
-			m.timed(fmt.Sprintf("loaded %s into %d of %d nodes", e.Name, n, len(nodes)), start)
-		} else {
-			m.timed(fmt.Sprintf("%s is in all nodes already", e.Name), start)
+	for _, a := range archives {
+		for _, e := range a.Entries {
+			if n := loaded[a]; n > 0 {
+				m.timed(fmt.Sprintf("loaded %s into %d of %d nodes", e.Name, n, len(nodes)), start)
+			} else {
+				m.timed(fmt.Sprintf("%s is in all nodes already", e.Name), start)
+			}
 		}
 	}
 	return nil

@@ -7,7 +7,9 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/zeroinfra/hack/devcluster/internal/addon"
 	"github.com/zeroinfra/hack/devcluster/internal/api"
 	"github.com/zeroinfra/hack/devcluster/internal/cluster"
 	"github.com/zeroinfra/hack/devcluster/internal/controlplane"
@@ -120,7 +122,7 @@ func stateOf(err error) api.State {
 }
 
 func (m *Manager) machineStatuses(s cluster.Settings, nodes map[string]api.State, server api.State) []MachineStatus {
-	cp := m.machineStatus(cluster.ControlPlane, controlplane.Names())
+	cp := m.machineStatus(cluster.ControlPlane, controlplane.Names(s))
 	cp.Role, cp.IP, cp.Connected = "control-plane", network.ControlPlaneIP, cp.On
 	cp.Ready, cp.Reason = server.Ready, server.Reason
 	all := []MachineStatus{cp}
@@ -176,7 +178,9 @@ func addonStatuses(ctx context.Context, client *api.Client, s cluster.Settings, 
 	for _, d := range daemonSets {
 		add(d.Name, func() (api.State, error) { return client.DaemonSet(ctx, d.Namespace, d.Name) })
 	}
-	add("metrics API", func() (api.State, error) { return client.Metrics(ctx, s.NodeNames()) })
+	if slices.Contains(s.Addons, addon.Metrics) {
+		add("metrics API", func() (api.State, error) { return client.Metrics(ctx, s.NodeNames()) })
+	}
 	add(controlplane.CSIName, func() (api.State, error) { return client.Drivers(ctx, controlplane.CSIName, s.NodeNames()) })
 	return all
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/zeroinfra/hack/devcluster/internal/addon"
 	"github.com/zeroinfra/hack/devcluster/internal/api"
-	"github.com/zeroinfra/hack/devcluster/internal/build"
 	"github.com/zeroinfra/hack/devcluster/internal/cluster"
 	"github.com/zeroinfra/hack/devcluster/internal/controlplane"
 	"github.com/zeroinfra/hack/devcluster/internal/host"
@@ -77,13 +76,10 @@ func (m *Manager) Up(ctx context.Context, s cluster.Settings) error {
 func (m *Manager) prepare(ctx context.Context, s cluster.Settings) (*bringUp, error) {
 	u := &bringUp{Manager: m, settings: s, began: time.Now()}
 	var err error
-	if u.bin, err = m.Builder.Ensure(ctx); err != nil {
+	if err := u.build(ctx); err != nil {
 		return nil, err
 	}
 	if u.installed, err = host.Locate(); err != nil {
-		return nil, err
-	}
-	if err := u.prepareAddons(ctx); err != nil {
 		return nil, err
 	}
 	if err := m.Cluster.Save(s); err != nil {
@@ -169,7 +165,11 @@ func (u *bringUp) ensurePrograms(ctx context.Context, cp *machine.Machine, names
 		return err
 	}
 	for _, name := range names {
-		started, err := cp.Ensure(ctx, programs[name])
+		program := programs[name]
+		if program.Path, err = u.place(cp, program); err != nil {
+			return err
+		}
+		started, err := cp.Ensure(ctx, program)
 		if err != nil {
 			return err
 		}
@@ -195,30 +195,27 @@ func (u *bringUp) awaitControlPlane(ctx context.Context, ready chan<- struct{}) 
 	if err := u.ensurePrograms(ctx, u.controlPlane(), rest); err != nil {
 		return err
 	}
-	definitions, err := os.ReadFile(filepath.Join(u.bin, build.SnapshotDefinitions))
-	if err != nil {
-		return fmt.Errorf("cannot read the definitions of snapshots: %w", err)
-	}
-	manifests, err := addon.Render(u.creds, u.settings.Nodes)
+	manifests, err := addon.Render(u.settings.Nodes)
 	if err != nil {
 		return err
 	}
-	for _, objects := range [][]byte{definitions, manifests} {
-		if err := u.apply(ctx, objects); err != nil {
-			return err
-		}
+	if err := u.apply(ctx, manifests); err != nil {
+		return err
 	}
 	if err := controlplane.WriteNodes(u.controlPlane(), u.settings); err != nil {
 		return err
 	}
-	return u.ensureStorage(ctx, u.controlPlane())
+	if err := u.ensureStorage(ctx, u.controlPlane()); err != nil {
+		return err
+	}
+	return u.applyAddons(ctx)
 }
 
-// ensureStorage starts the programs that make volumes and snapshots. Those that
+// ensureStorage starts the programs that make volumes. Those that
 // call the driver end, sooner or later, when it does: a new driver gets new ones.
 func (u *bringUp) ensureStorage(ctx context.Context, cp *machine.Machine) error {
 	if !cp.Process(controlplane.CSIDriver).Alive() {
-		for _, name := range controlplane.Storage() {
+		for _, name := range append(controlplane.Storage(), controlplane.SnapshotPrograms()...) {
 			if err := cp.Halt(ctx, name); err != nil {
 				return err
 			}
@@ -322,7 +319,7 @@ func (u *bringUp) wire(name string, i int) error {
 	return network.Attach(cp, space, name, i, u.settings.Nodes)
 }
 
-// loadOwn waits for a node's containerd and loads the add-ons' images.
+// loadOwn waits for a node's containerd and loads the cluster's own images.
 func (u *bringUp) loadOwn(ctx context.Context, n *machine.Machine) error {
 	archives, err := u.images()
 	if err != nil {
@@ -390,21 +387,16 @@ func (u *bringUp) awaitAll(ctx context.Context) error {
 	if err := u.awaitDeployments(ctx, addon.Deployments()); err != nil {
 		return err
 	}
-	if err := awaitState(ctx, "metrics of all nodes", func(ctx context.Context) (api.State, error) {
-		return u.client.Metrics(ctx, u.settings.NodeNames())
-	}); err != nil {
-		return err
-	}
 	if err := awaitState(ctx, "CSI driver on all nodes", func(ctx context.Context) (api.State, error) {
 		return u.client.Drivers(ctx, controlplane.CSIName, u.settings.NodeNames())
 	}); err != nil {
 		return err
 	}
-	u.timed("all add-ons are ready", start)
-	if err := u.installAddons(ctx); err != nil {
+	u.timed("DNS and volumes are ready", start)
+	if err := u.awaitAddons(ctx); err != nil {
 		return err
 	}
-	return alive(u.controlPlane(), controlplane.Names()...)
+	return alive(u.controlPlane(), controlplane.Names(u.settings)...)
 }
 
 // awaitState waits until something is ready.
