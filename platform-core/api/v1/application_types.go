@@ -320,6 +320,15 @@ func (s *ApplicationSpec) Names(component string) bool {
 	return slices.ContainsFunc(s.Components, func(c ApplicationComponent) bool { return c.Name == component })
 }
 
+// VolumePolicy is what becomes of the volumes when the WorkloadSets end: deletionPolicy, or Retain where that is left out or the
+// Application is protected. Who deletes a protected one came past the API server's refusal.
+func (s *ApplicationSpec) VolumePolicy() DeletionPolicy {
+	if s.DeletionProtection || s.DeletionPolicy == "" {
+		return DeletionPolicyRetain
+	}
+	return s.DeletionPolicy
+}
+
 // IsRunning says whether pods are wanted at all: running is true when left out.
 func (s *ApplicationSpec) IsRunning() bool { return s.Running == nil || *s.Running }
 

@@ -54,7 +54,8 @@ type Parameters map[string]ParameterValue
 // Keeping is how an instance and its data are kept from getting lost. A typed kind has it in its spec, and passes it on as it is: an Application
 // is protected as long as the object that declares it is.
 type Keeping struct {
-	// deletionProtection has the API server refuse to delete this object, and what it is made into. Default false.
+	// deletionProtection has the API server refuse to delete this object, and what it is made into. While it is true, volumes are
+	// kept whatever deletionPolicy says, also when a deleted CustomResourceDefinition takes the object with it. Default false.
 	// +optional
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
 	// adoptVolumes is the UID of an earlier Application of the same name whose retained volumes are taken over; the condition Stalled, with reason

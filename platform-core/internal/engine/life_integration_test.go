@@ -7,6 +7,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -322,4 +324,51 @@ func TestRetainReachesTheVolumesAtOnce(t *testing.T) {
 			goesBy(platformv1.DeletionPolicyDelete)
 		})
 	}
+}
+
+// Volumes of a protected instance are kept when its WorkloadSet goes all the same, as with a CustomResourceDefinition that is deleted: the
+// API server removes the objects of that one without asking its admission policies. The next WorkloadSet has the same volumes.
+func TestVolumesOfAProtectedInstanceAreKept(t *testing.T) {
+	env.Controllers(t, testkit.GarbageCollector)
+	namespace, app := standing(t, "tiers")
+	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-db-0"}}
+	goesBy := func(policy platformv1.DeletionPolicy, finalizers ...string) {
+		t.Helper()
+		testkit.WaitFor(t, env.Client, set, string(policy), func() error {
+			if set.Spec.DeletionPolicy != policy || !slices.Equal(set.Finalizers, finalizers) {
+				return fmt.Errorf("its policy is %q, and its finalizers are %q", set.Spec.DeletionPolicy, set.Finalizers)
+			}
+			return nil
+		})
+	}
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.DeletionPolicy = platformv1.DeletionPolicyDelete })
+	goesBy(platformv1.DeletionPolicyDelete, platformv1.VolumesFinalizer)
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.DeletionProtection = true })
+	goesBy(platformv1.DeletionPolicyRetain)
+	before, former := uidsOf(claimsOf(t, namespace)), set.UID
+	if err := env.Client.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, env.Client, set, "is made again and Ready", func() error {
+		if set.UID == former || set.Status.Phase != platformv1.PhaseReady {
+			return fmt.Errorf("UID %s, which was %s, phase %s", set.UID, former, set.Status.Phase)
+		}
+		return nil
+	})
+	if after := uidsOf(claimsOf(t, namespace)); len(before) != 4 || !maps.Equal(before, after) {
+		t.Errorf("the claims were %v, and are %v", before, after)
+	}
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.DeletionProtection = false })
+	goesBy(platformv1.DeletionPolicyDelete, platformv1.VolumesFinalizer)
+}
+
+// uidsOf are the UIDs of claims that nobody deletes, by name.
+func uidsOf(claims map[string]corev1.PersistentVolumeClaim) map[string]types.UID {
+	found := map[string]types.UID{}
+	for name, claim := range claims {
+		if claim.DeletionTimestamp == nil {
+			found[name] = claim.UID
+		}
+	}
+	return found
 }

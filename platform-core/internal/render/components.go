@@ -3,7 +3,6 @@
 package render
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -180,7 +179,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		TLS:            tls(app.Spec.TLS),
 		Monitoring:     monitoring(set.Monitoring),
 		Logs:           logs(set.Logs),
-		DeletionPolicy: cmp.Or(app.Spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
+		DeletionPolicy: app.Spec.VolumePolicy(),
 
 		Autoscaling:         set.Autoscaling.DeepCopy(),
 		PodDisruptionBudget: set.PodDisruptionBudget.DeepCopy(),

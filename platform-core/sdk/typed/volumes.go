@@ -15,15 +15,22 @@ import (
 )
 
 // keepVolumes has the Application of an object whose spec cannot be taken up go by the deletionPolicy of that spec all the same, where more is kept under it:
-// who deletes the object next counts on it.
+// who deletes the object next counts on it. Under deletionProtection the volumes are kept.
 func (r *reconciler[T]) keepVolumes(ctx context.Context, obj T) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return fmt.Errorf("cannot read the spec of %q: %w", obj.GetName(), err)
 	}
 	said, found, err := unstructured.NestedString(content, "spec", "deletionPolicy")
-	if err != nil || !found {
+	if err != nil {
 		return err
+	}
+	protected, _, err := unstructured.NestedBool(content, "spec", "deletionProtection")
+	switch {
+	case err != nil, !found && !protected:
+		return err
+	case protected:
+		said = string(platformv1.DeletionPolicyRetain)
 	}
 	app := &platformv1.Application{}
 	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: platformv1.ApplicationNameFor(r.kind.Name(), obj.GetName())}

@@ -3,6 +3,7 @@
 package platform
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // TestTypedDeletionProtection proves that neither a protected Redis nor its Application can be deleted, that the server goes on meanwhile, and that both
-// go at once when protection is lifted and the Redis deleted in the same moment.
+// go, with the volume, once protection is lifted and the WorkloadSet has the deletion policy.
 func TestTypedDeletionProtection(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "protected")
@@ -36,6 +37,18 @@ func TestTypedDeletionProtection(t *testing.T) {
 		t.Errorf("the key is %q", got)
 	}
 	i.Update(func(spec *databasev1.RedisSpec) { spec.DeletionProtection = false })
+	s.Eventually(framework.SettleTimeout, "volumes go with the instance", func() error {
+		var sets platformv1.WorkloadSetList
+		if err := framework.Cluster.Client.List(s.Ctx, &sets, client.InNamespace(s.Name)); err != nil {
+			return err
+		}
+		for _, set := range sets.Items {
+			if set.Spec.DeletionPolicy != platformv1.DeletionPolicyDelete {
+				return fmt.Errorf("WorkloadSet %s has the policy %q", set.Name, set.Spec.DeletionPolicy)
+			}
+		}
+		return nil
+	})
 	deleteAndWait(i, nil)
 }
 

@@ -176,7 +176,7 @@ func (c *Controller) work(ctx context.Context, app *platformv1.Application) outc
 	f.taken = taken
 	defer c.tellVerified(app, before)
 	for _, component := range f.components {
-		if err := c.apply.Keep(ctx, component, component.Spec.DeletionPolicy, app.Spec.DeletionPolicy); err != nil {
+		if err := c.apply.Keep(ctx, component, component.Spec.DeletionPolicy, app.Spec.VolumePolicy()); err != nil {
 			return apply.Outcome(err)
 		}
 	}
