@@ -221,6 +221,8 @@ func TestEtcd(t *testing.T) {
 		{"even numbers and other numbers are refused", (*etcd).checkScaling},
 		{"the leader is killed", (*etcd).checkKill},
 		{"a parameter rolls through", (*etcd).checkRoll},
+		{"a member that has lost its volume joins anew", (*etcd).checkRebuild},
+		{"space that is used up is freed by an Operation", (*etcd).checkSpace},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(e.in(t)) })
 	}
