@@ -33,6 +33,7 @@ func TestCreatePostgreSQL(t *testing.T) {
 		"a second of seven digits":       {"b", `restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00.1234567Z"}}`, "spec.restoreFrom.target.time"},
 		"target without a time":          {"b", `restoreFrom: {backup: b, target: {parameters: {archive.bucket: logs}}}`, "spec.restoreFrom.target.time"},
 		"the archive that it comes from": {"from-here", `{archive: {endpoint: "http://s3:9000", bucket: logs, prefix: a/b, accessKey: app, secretKeyFrom: {name: x}}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", parameters: {archive.endpoint: "http://s3:9000", archive.bucket: logs, archive.prefix: a/b}}}}`, ""},
+		"the archive at an IPv6 address": {"at-ipv6", `archive: {endpoint: "http://[fd00::5]:9000", bucket: logs, accessKey: app, secretKeyFrom: {name: x}}`, ""},
 		"another archive":                {"q", `{archive: {endpoint: "http://s3:9000", bucket: logs, prefix: a/c, accessKey: app, secretKeyFrom: {name: x}}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", parameters: {archive.endpoint: "http://s3:9000", archive.bucket: logs, archive.prefix: a/b}}}}`, ""},
 		"archive in a repository":        {"k", `{archive: {repositoryRef: {name: store}, timeout: 1m}, restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z", repositoryRef: {name: store}}}}`, ""},
 		"archive nowhere":                {"b", `archive: {timeout: 1m}`, "exactly one of archive.repositoryRef and archive.bucket"},

@@ -90,6 +90,8 @@ const slotPrefix = "member_"
 type settings struct {
 	// waitsFor is synchronous_standby_names.
 	waitsFor string
+	// standbySlots is synchronized_standby_slots, where the version has it.
+	standbySlots string
 	// primary that it follows; empty for none.
 	primary string
 	// recovers says that the server has all the log that there is, and becomes the writer when it has replayed it.
@@ -105,6 +107,15 @@ func (s *Server) write(set settings) error {
 		fmt.Fprintf(&text, "%s = '%s'\n", name, strings.ReplaceAll(strings.ReplaceAll(value, `\`, `\\`), "'", "''"))
 	}
 	put("synchronous_standby_names", set.waitsFor)
+	if set.standbySlots != "" {
+		has, err := s.hasFailoverSlots()
+		if err != nil {
+			return err
+		}
+		if has {
+			put("synchronized_standby_slots", set.standbySlots)
+		}
+	}
 	put("primary_conninfo", s.conninfo(set.primary))
 	if set.primary != "" {
 		put("primary_slot_name", s.slot())

@@ -55,7 +55,7 @@ func (s *Server) StartWriter(ctx context.Context) error {
 		}
 		s.Log.Info("what followed becomes the writer", "term", m.Term)
 	}
-	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method), recovers: exists(s.data(recoverySignal))}
+	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method), standbySlots: m.standbySlots(s.Pod), recovers: exists(s.data(recoverySignal))}
 	if err := s.write(set); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 	} else if other {
 		how = Replaced
 	}
-	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method)}
+	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method), standbySlots: m.standbySlots(s.Pod)}
 	if how != "" {
 		err := s.repair(ctx, primary, how)
 		away := errors.As(err, new(writerAway))

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/test/e2e/framework"
+)
+
+// TestPostgreSQLFailoverSlots proves that a consumer of a logical slot with failover = true skips nothing over switchovers there and back, and
+// that no former primary keeps a slot of its own, which would hold its log for ever.
+func TestPostgreSQLFailoverSlots(t *testing.T) {
+	t.Parallel()
+	s := framework.NewNamespace(t, "slots")
+	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.PostgreSQLSpec{
+		Version: framework.PostgreSQLVersion, Replicas: 1, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("512Mi")},
+		Parameters:     platformv1.Parameters{"wal_level": "logical", "hot_standby_feedback": "on", "max_wal_size": "64MB", "min_wal_size": "32MB"},
+		DeletionPolicy: platformv1.DeletionPolicyDelete,
+	}})
+	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
+	p.WaitReady()
+	p.WaitForReplicas(1)
+	onPrimary(p, "CREATE TABLE kept (n int)")
+	onPrimary(p, "SELECT slot_name FROM pg_create_logical_replication_slot('consumer', 'test_decoding', false, false, true)")
+	const copied = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'consumer' AND (synced OR NOT pg_is_in_recovery())"
+	for turn := range 2 {
+		onPrimary(p, fmt.Sprintf("INSERT INTO kept VALUES (%d)", 2*turn))
+		p.WaitForAnswerEverywhere("1", copied)
+		former := p.Object().Status.Primary
+		p.Create(framework.NewOperation(fmt.Sprintf("turn-%d", turn), "Switchover", p.Reference()))
+		p.Eventually(framework.ReadyTimeout, "another server is the primary", func() error {
+			if now := p.Object().Status.Primary; now == "" || now == former {
+				return fmt.Errorf("it is %q", now)
+			}
+			return nil
+		})
+		p.WaitForReplicas(1)
+		onPrimary(p, fmt.Sprintf("INSERT INTO kept VALUES (%d)", 2*turn+1))
+	}
+	p.WaitForAnswerEverywhere("1", copied)
+	changes := onPrimary(p, "SELECT string_agg(substr(data, strpos(data, ':') + 2), ', ') FROM pg_logical_slot_get_changes('consumer', NULL, NULL) "+
+		"WHERE data LIKE 'table public.kept: INSERT%'")
+	want := "INSERT: n[integer]:0, INSERT: n[integer]:1, INSERT: n[integer]:2, INSERT: n[integer]:3"
+	if changes != want {
+		t.Errorf("the consumer gets %q, want %q", changes, want)
+	}
+}
+
+// onPrimary runs a statement on the primary as its superuser, once it takes writes.
+func onPrimary(p *framework.PostgreSQLInstance, statement string) (said string) {
+	p.Helper()
+	p.Eventually(framework.ReadyTimeout, statement, func() error {
+		out, err := framework.Run(p.Ctx, p.Namespace.Name, p.Object().Status.Primary, framework.PostgreSQLComponent, "",
+			"/usr/lib/postgresql/"+framework.PostgreSQLVersion+"/bin/psql", "-X", "-A", "-t", "-q", "-h", "/zeroinfra/run", "-U", "postgres", "-c", statement)
+		said = strings.TrimSpace(out)
+		return err
+	})
+	return said
+}
