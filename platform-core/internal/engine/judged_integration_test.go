@@ -6,11 +6,13 @@ package engine_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -134,4 +136,31 @@ func TestARemovedSetComesBackWhole(t *testing.T) {
 	if now := standingIn(t, namespace); now["a-db-1"] != before["a-db-1"] || now["a-db-1-0"] != before["a-db-1-0"] {
 		t.Errorf("there are %v, before %v", now, before)
 	}
+}
+
+// Resources that the namespace's LimitRange rules out touch no pod: none of those that run is given up for one that cannot be made.
+func TestResourcesThatALimitRangeRulesOutTouchNoPod(t *testing.T) {
+	namespace, app := standing(t, "quorum")
+	before := standingIn(t, namespace)
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small"}, Spec: corev1.LimitRangeSpec{
+		Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}},
+	}}
+	create(t, limits)
+	// The request is above the limit that the container is given.
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Components = []platformv1.ApplicationComponent{{Name: "quorum", Resources: cpu("200m")}}
+	})
+	testkit.WaitFor(t, env.Client, app, "the refusal", func() error {
+		ready := conditions.Get(app, platformv1.ReadyCondition)
+		if app.Status.Phase != platformv1.PhaseStalled || !strings.Contains(ready.Message, "are left as they are, since the API server refuses the new ones") ||
+			!strings.Contains(ready.Message, "cpu limit") {
+			return fmt.Errorf("phase %s, Ready says %q", app.Status.Phase, ready.Message)
+		}
+		return nil
+	})
+	if after := standingIn(t, namespace); !maps.Equal(before, after) {
+		t.Errorf("there were %v and there are %v", before, after)
+	}
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Resources = cpu("50m") })
+	testkit.WaitForReady(t, env.Client, app)
 }

@@ -3,10 +3,14 @@
 package component
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,13 +20,17 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// preflight has the API server try, as a dry run, a pod of each set whose pods are about to be replaced. What it would
-// refuse, a priority class that is not there for example, is refused before a pod that runs is given up for it.
+// preflight has the API server try, as a dry run, a pod of each set whose pods are about to be replaced or resized: a pod that cannot be
+// resized is replaced. What it would refuse, a priority class that is not there or resources that a LimitRange rules out for example, is
+// refused before a pod that runs is given up for it.
 func (c *Controller) preflight(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
 	for _, wanted := range output.WorkloadSets {
 		live := f.sets[wanted.Name]
 		ordinals := platformv1.OrdinalsOf(wanted.Spec.Replicas, wanted.Spec.ExcludedOrdinals)
-		if live == nil || live.Spec.Revision == wanted.Spec.Revision || len(ordinals) == 0 || !*wanted.Spec.Running {
+		if live == nil || len(ordinals) == 0 || !*wanted.Spec.Running {
+			continue
+		}
+		if live.Spec.Revision == wanted.Spec.Revision && !resizes(&live.Spec, &wanted.Spec) {
 			continue
 		}
 		pod, err := render.Pod(&platformv1.WorkloadSet{
@@ -38,6 +46,35 @@ func (c *Controller) preflight(ctx context.Context, component *platformv1.Compon
 		}
 	}
 	return outcome.Done()
+}
+
+// resizes says whether a container of the pods gets other resources.
+func resizes(before, after *platformv1.WorkloadSetSpec) bool {
+	if bytes.Equal(before.Template.Raw, after.Template.Raw) {
+		return false
+	}
+	was, is := containerResources(before), containerResources(after)
+	return was == nil || is == nil || !equality.Semantic.DeepEqual(was, is)
+}
+
+// containerResources are those of a template, by name; nil for a template that cannot be read.
+func containerResources(spec *platformv1.WorkloadSetSpec) map[string]corev1.ResourceRequirements {
+	var template struct {
+		Spec struct {
+			Containers []struct {
+				Name      string                      `json:"name"`
+				Resources corev1.ResourceRequirements `json:"resources"`
+			} `json:"containers"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(spec.Template.Raw, &template); err != nil {
+		return nil
+	}
+	found := map[string]corev1.ResourceRequirements{}
+	for _, container := range template.Spec.Containers {
+		found[container.Name] = container.Resources
+	}
+	return found
 }
 
 // isRefusal says whether the API server would never make such a pod. One that a quota has no room for beside
