@@ -64,7 +64,9 @@ func Authority(app *platformv1.Application) []*unstructured.Unstructured {
 			"commonName": name,
 			"secretName": name,
 			"duration":   authorityLife,
-			"privateKey": privateKey(),
+			// Whatever the key signed is trusted under the next certificate as well, so that members go on trusting each other while
+			// some have a certificate of before and some one of after.
+			"privateKey": privateKey("Never"),
 			"issuerRef":  map[string]any{"name": root, "kind": issuerKind, "group": issuerGroup},
 		}),
 		certManagerObject(IssuerKind, app.Namespace, name, map[string]any{"ca": map[string]any{"secretName": name}}),
@@ -79,9 +81,9 @@ func certManagerObject(kind schema.GroupVersionKind, namespace, name string, spe
 	return object
 }
 
-// privateKey: each certificate comes with a key of its own.
-func privateKey() map[string]any {
-	return map[string]any{"algorithm": "ECDSA", "size": int64(256), "rotationPolicy": "Always"}
+// privateKey is of a certificate whose renewal comes with another key (Always) or the same one (Never).
+func privateKey(rotation string) map[string]any {
+	return map[string]any{"algorithm": "ECDSA", "size": int64(256), "rotationPolicy": rotation}
 }
 
 // LabelIssued has cert-manager label the Secret of a Certificate as the Certificate itself, so that the engine sees it.
@@ -107,7 +109,7 @@ func (c *context) certificate(services []*corev1.Service) *unstructured.Unstruct
 		"secretName":  name,
 		"duration":    certificateLife,
 		"renewBefore": certificateRenew,
-		"privateKey":  privateKey(),
+		"privateKey":  privateKey("Always"),
 		"usages":      []any{"digital signature", "server auth", "client auth"},
 		"dnsNames":    c.dnsNames(services),
 		"ipAddresses": []any{"127.0.0.1", "::1"},

@@ -77,6 +77,19 @@ func TestAuthorityIsForThoseWithoutAnIssuer(t *testing.T) {
 	}
 }
 
+// A CA that is renewed has its key again: what it signed before is trusted under its next certificate, and the other way round.
+func TestARenewedAuthorityIsTheSameKey(t *testing.T) {
+	_, output := render(t, redis(t), settings, application(withTLS(nil)))
+	for name, want := range map[string]struct {
+		certificate *unstructured.Unstructured
+		rotation    string
+	}{"CA": {Authority(application(withTLS(nil)))[1], "Never"}, "component": {output.Certificate, "Always"}} {
+		if got, _, _ := unstructured.NestedString(want.certificate.Object, "spec", "privateKey", "rotationPolicy"); got != want.rotation {
+			t.Errorf("the key of the %s goes by %q when its certificate is renewed, want %q", name, got, want.rotation)
+		}
+	}
+}
+
 func TestBindingOfTLS(t *testing.T) {
 	b := redis(t)
 	_, output := render(t, b, settings, application(withTLS(nil)))
