@@ -147,7 +147,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			return err
 		},
 		func() (err error) {
-			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Reissue: reissue, Dialer: dialer, Ops: dialer, Members: dialer, Turns: taking, Now: time.Now, Options: queue.Options(o.Workers)})
+			forecast.Set, err = workloadset.Setup(mgr, workloadset.Deps{Authority: authority, Reissue: reissue, Dialer: dialer, Ops: dialer, Members: dialer, Settings: o.Settings, Turns: taking, Now: time.Now, Options: queue.Options(o.Workers)})
 			return err
 		},
 		func() error {
@@ -261,9 +261,12 @@ type Settings = settings.Live
 // GitOpsManagers are the field managers whose fields Operations leave alone, unless someone names others.
 func GitOpsManagers() []string { return settings.GitOpsManagers }
 
-// NewSettings returns settings with the image that holds the agent's binary.
-func NewSettings(agentImage string) *Settings {
-	return settings.New(render.Settings{AgentImage: agentImage})
+// PodSettings is what every pod gets that the operator makes.
+type PodSettings = render.PodSettings
+
+// NewSettings returns settings with the image that holds the agent's binary, and what every pod gets; nil for nothing.
+func NewSettings(agentImage string, pods *PodSettings) *Settings {
+	return settings.New(render.Settings{AgentImage: agentImage, Pods: pods})
 }
 
 // loadedFirst holds reconciles back until the plugins that were there at the start

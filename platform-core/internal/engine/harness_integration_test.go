@@ -59,7 +59,7 @@ var env *testkit.Env
 var account *testkit.Operator
 
 // rendering is what every engine of these tests renders with.
-var rendering = engine.NewSettings("zeroinfra/agent:test")
+var rendering = engine.NewSettings("zeroinfra/agent:test", nil)
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())

@@ -106,7 +106,7 @@ func TestMoverWithLogs(t *testing.T) {
 	for claim, volume := range map[string]string{"shelf": volumeRepository, "other": ArchiveVolume} {
 		set.Spec.Restore = &platformv1.SetRestore{Container: "redis", Folder: "/data", Command: []string{"load"}, Logs: claim, From: platformv1.ComponentRestore{
 			Backup: "x", UID: "backup-uid", Method: "rdb", Target: &platformv1.RestoreTarget{Time: "2026-02-03T12:00:00Z"}, Archive: &platformv1.ComponentArchive{Repository: "logs", Claim: claim}}}
-		job, err := MoverInto(set, m)
+		job, err := MoverInto(set, settings, m)
 		if err != nil {
 			t.Fatal(err)
 		}

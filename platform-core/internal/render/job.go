@@ -89,10 +89,12 @@ func JobOf(set *platformv1.WorkloadSet, container string, s Settings, j Job) (*b
 	labels := map[string]string{
 		platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: set.Spec.Application, platformv1.DomainLabel: set.Labels[platformv1.DomainLabel],
 	}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: spec}
+	s.Pods.completeJob(&template)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: j.Name, Labels: labels},
 		// Whether it is tried again is for the Operation to say.
-		Spec: onceWithin(j.Deadline, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: spec}),
+		Spec: onceWithin(j.Deadline, template),
 	}, nil
 }
 

@@ -69,7 +69,7 @@ func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mo
 		return nil, err
 	}
 	withMover(&job.Spec.Template.Spec, s.AgentImage)
-	return m.complete(job)
+	return m.complete(job, s)
 }
 
 // MoverOver returns the Job of a mover that reads the files of a pod, on the node that has its volume: as the user whose they are, who may write into the
@@ -87,7 +87,7 @@ func MoverOver(set *platformv1.WorkloadSet, container string, s Settings, pod *c
 	}
 	withMover(spec, s.AgentImage)
 	own := spec.SecurityContext.DeepCopy()
-	if job, err = m.complete(job); err != nil {
+	if job, err = m.complete(job, s); err != nil {
 		return nil, err
 	}
 	// A volume of the repository belongs to the group of all movers, whoever mounts it.
@@ -112,20 +112,20 @@ func onNode(spec *corev1.PodSpec, node string) {
 
 // MoverInto returns the Job of a mover that fills the volumes of the first pod of a set as that says: as the user whose files they are to be, who
 // may read what is in the repository and nothing else there.
-func MoverInto(set *platformv1.WorkloadSet, m Mover) (*batchv1.Job, error) {
+func MoverInto(set *platformv1.WorkloadSet, s Settings, m Mover) (*batchv1.Job, error) {
 	restore, ordinals := set.Spec.Restore, set.Spec.Ordinals()
 	if restore == nil || len(ordinals) == 0 {
 		return nil, fmt.Errorf("nothing is to be restored into %s", set.Name)
 	}
 	first := platformv1.PodNameFor(set.Name, ordinals[0])
-	job, err := moverLike(set, Job{Name: m.Name, Pod: first, Deadline: m.Deadline})
+	job, err := moverLike(set, s, Job{Name: m.Name, Pod: first, Deadline: m.Deadline})
 	if err != nil {
 		return nil, err
 	}
 	spec := &job.Spec.Template.Spec
 	m.Plan.Command, m.Plan.Into = restore.Command, &mover.Into{Folder: restore.Folder, ID: string(restore.From.UID)}
 	own := spec.SecurityContext.DeepCopy()
-	if job, err = m.complete(job); err != nil {
+	if job, err = m.complete(job, s); err != nil {
 		return nil, err
 	}
 	own.SupplementalGroups = append(own.SupplementalGroups, moverUser)
@@ -144,18 +144,18 @@ func MoverInto(set *platformv1.WorkloadSet, m Mover) (*batchv1.Job, error) {
 }
 
 // MoverThrough returns the Job of a mover that puts the objects of a Backup into the servers of a set, as a client of them.
-func MoverThrough(set *platformv1.WorkloadSet, m Mover) (*batchv1.Job, error) {
-	job, err := moverLike(set, Job{Name: m.Name, Deadline: m.Deadline})
+func MoverThrough(set *platformv1.WorkloadSet, s Settings, m Mover) (*batchv1.Job, error) {
+	job, err := moverLike(set, s, Job{Name: m.Name, Deadline: m.Deadline})
 	if err != nil {
 		return nil, err
 	}
 	m.Plan.Objects = &mover.Objects{}
 	job.Spec.TTLSecondsAfterFinished = new(int32(restoreKept / time.Second))
-	return m.complete(job)
+	return m.complete(job, s)
 }
 
 // moverLike is a Job like the container of a set that says how it is restored, with a mover of the agents that the set has.
-func moverLike(set *platformv1.WorkloadSet, like Job) (*batchv1.Job, error) {
+func moverLike(set *platformv1.WorkloadSet, s Settings, like Job) (*batchv1.Job, error) {
 	pod, err := Pod(set, set.Spec.Ordinals()[0])
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func moverLike(set *platformv1.WorkloadSet, like Job) (*batchv1.Job, error) {
 		like.Env = append(like.Env, env)
 	}
 	like.Resources = moverResources()
-	job, err := JobOf(set, set.Spec.Restore.Container, Settings{}, like)
+	job, err := JobOf(set, set.Spec.Restore.Container, s, like)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func withMover(spec *corev1.PodSpec, image string) {
 // MoverAlone returns the Job of a mover that needs nothing of an instance.
 func MoverAlone(s Settings, m Mover) (*batchv1.Job, error) {
 	labels := map[string]string{platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.DomainLabel: m.Domain}
-	return m.complete(&batchv1.Job{
+	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, Labels: labels},
 		Spec: onceWithin(m.Deadline, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
@@ -204,11 +204,12 @@ func MoverAlone(s Settings, m Mover) (*batchv1.Job, error) {
 				VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
 			}},
 		}}),
-	})
+	}
+	return m.complete(job, s)
 }
 
-// complete gives a Job its plan and the way to its repository.
-func (m Mover) complete(job *batchv1.Job) (*batchv1.Job, error) {
+// complete gives a Job its plan, the way to its repository, and what the settings give every pod.
+func (m Mover) complete(job *batchv1.Job, s Settings) (*batchv1.Job, error) {
 	if m.Repository != nil {
 		m.Plan.Repository = storeOf(m.Repository)
 	}
@@ -221,7 +222,7 @@ func (m Mover) complete(job *batchv1.Job) (*batchv1.Job, error) {
 	for _, meta := range []*metav1.ObjectMeta{&job.ObjectMeta, &template.ObjectMeta} {
 		meta.Labels[platformv1.BackupLabel] = string(m.For)
 	}
-	template.Annotations = map[string]string{platformv1.MoverPlanAnnotation: string(text)}
+	template.Annotations = withDefaults(map[string]string{platformv1.MoverPlanAnnotation: string(text)}, template.Annotations)
 	spec := &template.Spec
 	for i := range spec.InitContainers {
 		if m.Plan.Files != nil {
@@ -248,6 +249,7 @@ func (m Mover) complete(job *batchv1.Job) (*batchv1.Job, error) {
 		m.reach(spec, mount)
 	}
 	confine(spec)
+	s.Pods.completeJob(template)
 	return job, nil
 }
 

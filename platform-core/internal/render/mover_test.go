@@ -130,12 +130,12 @@ func TestMoverInto(t *testing.T) {
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
 	m := Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}},
 		Repository: &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk", Prefix: "p"}}}}
-	if _, err := MoverInto(set, m); err == nil {
+	if _, err := MoverInto(set, settings, m); err == nil {
 		t.Error("a set that begins with nothing has a mover")
 	}
 	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "rdb"}, Container: "redis", Folder: "/data",
 		Command: []string{"load"}, Env: []platformv1.RestoreVariable{{Name: "A", Value: "b"}}}
-	job, err := MoverInto(set, m)
+	job, err := MoverInto(set, settings, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestMoverThrough(t *testing.T) {
 	set.Name, set.Namespace, set.Labels = "cache-redis-main", "shop", map[string]string{platformv1.DomainLabel: "database"}
 	set.Spec.Restore = &platformv1.SetRestore{From: platformv1.ComponentRestore{Backup: "x", UID: "backup-uid", Method: "objects"}, Container: "redis", Into: platformv1.RestoreIntoServers,
 		Env: []platformv1.RestoreVariable{{Name: mover.ObjectsEndpoint, Value: "http://x"}, {Name: mover.ObjectsSecretKey, Credential: "default", Key: "password"}}}
-	job, err := MoverThrough(set, Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Repository: bucket(),
+	job, err := MoverThrough(set, settings, Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Repository: bucket(),
 		Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -196,11 +196,11 @@ func TestMoverToAPointInTime(t *testing.T) {
 		Status: platformv1.BackupStatus{Facts: map[string]string{"timeline": "3"}}}
 	m := Mover{Namespace: "shop", Name: "restore-1", Domain: "database", For: "uid", Deadline: time.Minute, Plan: mover.Plan{Verb: mover.VerbRestore, Backup: &mover.Backup{Key: "shop/cache/x"}}, From: from,
 		Repository: &platformv1.BackupRepository{Spec: platformv1.BackupRepositorySpec{PersistentVolumeClaim: &platformv1.VolumeRepository{ClaimName: "disk"}}}}
-	if _, err := MoverInto(set, m); err == nil {
+	if _, err := MoverInto(set, settings, m); err == nil {
 		t.Error("nobody knows when the Backup was whole, and there is a mover")
 	}
 	from.Status.CompletionTime = new(metav1.Date(2026, 2, 3, 5, 0, 0, 0, time.UTC))
-	job, err := MoverInto(set, m)
+	job, err := MoverInto(set, settings, m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,6 +78,7 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	spec.Volumes = append(spec.Volumes, c.volumes()...)
 	c.mountArchive(t)
 	confine(spec)
+	c.settings.Pods.completeInstance(t, c.declared.Container)
 	return nil
 }
 

@@ -50,6 +50,8 @@ type Settings struct {
 	ClusterDomain string
 	// OperatorNamespace is where the agents are called from.
 	OperatorNamespace string
+	// Pods is what all pods get; nil for nothing.
+	Pods *PodSettings
 }
 
 // Meta is what a rendered object needs to know of its Application.

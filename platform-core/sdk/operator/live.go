@@ -35,11 +35,15 @@ func newLive(s settings, level uberzap.AtomicLevel) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
+	pods, err := s.pods.settings()
+	if err != nil {
+		return nil, err
+	}
 	l := &live{
 		level:     level,
 		limiter:   tuning.NewLimiter(values.QPS, values.Burst),
 		workers:   queue.NewLimit(values.Workers),
-		rendering: engine.NewSettings(s.agentImage),
+		rendering: engine.NewSettings(s.agentImage, pods),
 	}
 	l.keeper = &tuning.Keeper{Key: s.settingsKey(), Defaults: values, Use: l.use, Log: ctrl.Log.WithName("settings")}
 	l.use(values)

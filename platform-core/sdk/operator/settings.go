@@ -52,6 +52,7 @@ type settings struct {
 	// watchNamespaces are the namespaces to serve; all when empty.
 	watchNamespaces []string
 	webhook         webhookSettings
+	pods            podSettings
 }
 
 // bind declares the flags and their defaults.
@@ -76,6 +77,7 @@ func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	flags.StringSliceVar(&s.gitOpsManagers, "gitops-managers", engine.GitOpsManagers(), "field managers whose fields Operations do not change unless they are forced to, separated by commas")
 	flags.StringVar(&s.logFormat, "log-format", "json", "form of log lines: json or console")
 	s.webhook.bind(flags)
+	s.pods.bind(flags)
 }
 
 // bindCluster declares the flags that say where the operator is and what it serves.
@@ -124,6 +126,9 @@ func (s *settings) check() error {
 		return err
 	}
 	if err := s.webhook.check(); err != nil {
+		return err
+	}
+	if _, err := s.pods.settings(); err != nil {
 		return err
 	}
 	_, err := s.logger(uberzap.NewAtomicLevel())

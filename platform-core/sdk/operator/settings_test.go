@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	uberzap "go.uber.org/zap"
+
+	"github.com/zeroinfra/platform-core/internal/engine"
 )
 
 // Values that cannot work are refused before anything is started, and the error names the flag.
@@ -91,6 +94,41 @@ func TestTheLogIsOnStandardOutput(t *testing.T) {
 	line := map[string]any{}
 	if err := json.Unmarshal(data, &line); err != nil || line["msg"] != "it works" || line["object"] != "a" {
 		t.Errorf("got %q: %v", data, err)
+	}
+}
+
+// What all pods get is refused at the start where it cannot work.
+func TestSettingsOfPods(t *testing.T) {
+	flags := func(args ...string) (*engine.PodSettings, error) {
+		var s podSettings
+		set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		s.bind(set)
+		if err := set.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		return s.settings()
+	}
+	got, err := flags("--pod-image-pull-secrets=a,b", "--pod-labels=sidecar.istio.io/inject=false", "--pod-annotations=linkerd.io/inject=disabled",
+		"--pod-annotations=note=x y", "--agent-cpu-limit=500m", "--job-cpu-limit=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.ImagePullSecrets, []string{"a", "b"}) || got.Labels["sidecar.istio.io/inject"] != "false" || got.Annotations["linkerd.io/inject"] != "disabled" ||
+		got.Annotations["note"] != "x y" || got.AgentCPU.String() != "500m" || got.JobCPU.String() != "2" {
+		t.Errorf("got %+v", got)
+	}
+	for arg, says := range map[string]string{
+		"--pod-image-pull-secrets=A":                          "--pod-image-pull-secrets takes names of Secrets",
+		"--pod-labels=a b=c":                                  "--pod-labels",
+		"--pod-labels=a=b c":                                  "--pod-labels",
+		"--pod-labels=platform.zeroinfra.github.com/role=any": "the operator sets it itself",
+		"--pod-annotations=app.kubernetes.io/name=other":      "the operator sets it itself",
+		"--agent-cpu-limit=0":                                 "--agent-cpu-limit takes a quantity above 0",
+		"--job-cpu-limit=much":                                "--job-cpu-limit takes a quantity above 0",
+	} {
+		if _, err := flags(arg); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v, want %q", arg, err, says)
+		}
 	}
 }
 

@@ -222,3 +222,24 @@ func TestPluginsAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// What all pods get reaches the operator's flags.
+func TestSettingsOfPods(t *testing.T) {
+	deployment := text(t, render(t, "database-operator", "--set", "pods.imagePullSecrets[0].name=a,pods.imagePullSecrets[1].name=b",
+		"--set-string", `pods.labels.sidecar\.istio\.io/inject=false`, "--set", `pods.annotations.linkerd\.io/inject=disabled`,
+		"--set", "pods.agentCPULimit=500m,pods.jobCPULimit=2")["Deployment"][0])
+	for _, want := range []string{
+		"- --pod-image-pull-secrets=a,b\n", "- --pod-labels=sidecar.istio.io/inject=false\n", "- --pod-annotations=linkerd.io/inject=disabled\n",
+		"- --agent-cpu-limit=500m\n", "- --job-cpu-limit=2\n",
+	} {
+		if !strings.Contains(deployment, want) {
+			t.Errorf("the Deployment has no %q:\n%s", want, deployment)
+		}
+	}
+	if plain := text(t, render(t, "database-operator")["Deployment"][0]); strings.Contains(plain, "--pod-") || strings.Contains(plain, "-cpu-limit") {
+		t.Errorf("the Deployment has settings of pods by default:\n%s", plain)
+	}
+	if out, err := helm(t, "template", "release", "database-operator", "--set", `pods.annotations.a=b\,c`); err == nil || !strings.Contains(out, "/pods/annotations") {
+		t.Errorf("an annotation with a comma gives %v\n%s", err, out)
+	}
+}

@@ -309,7 +309,7 @@ func (c *Controller) beginData(ctx context.Context, op *platformv1.Operation, so
 	if source.backup.Spec.IsFiles() {
 		plan.Files = &mover.Files{}
 	}
-	job, err := render.MoverInto(source.set, render.Mover{
+	job, err := render.MoverInto(source.set, c.Settings.Get(), render.Mover{
 		Namespace: op.Namespace, Name: wanted.Job, Domain: c.Domain, For: source.backup.UID, From: source.backup, Repository: source.repository, Deadline: wanted.Deadline,
 		Owner: controlledBy(op),
 		Plan:  plan,

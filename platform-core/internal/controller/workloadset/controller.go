@@ -24,6 +24,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -48,6 +49,8 @@ type Deps struct {
 	Ops agentclient.OpsDialer
 	// Members reaches the process managers about who may write.
 	Members agentclient.PermissionDialer
+	// Settings that Jobs are rendered with.
+	Settings *settings.Live
 	// Turns of those who take pods out.
 	Turns *turns.Turns
 	// Options of the controller: workers and rate limits.

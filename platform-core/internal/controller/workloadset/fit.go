@@ -127,7 +127,8 @@ func given(container *corev1.Container) map[string]resource.Quantity {
 // resized returns the containers whose resources are the plugin's and the user's. What the engine's own
 // agents need comes with the next pod.
 func resized(spec *corev1.PodSpec) []corev1.Container {
-	return slices.DeleteFunc(podchange.Running(spec), func(c corev1.Container) bool { return c.Name == plugin.StatusContainer })
+	agents := []string{plugin.StatusContainer, plugin.OpsContainer, plugin.MetricsContainer}
+	return slices.DeleteFunc(podchange.Running(spec), func(c corev1.Container) bool { return slices.Contains(agents, c.Name) })
 }
 
 // resourceNames is the value of the annotation that tells our resources from those that a LimitRange or a webhook added.

@@ -40,6 +40,8 @@ import (
 	"github.com/zeroinfra/platform-core/config/crd"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/internal/trim"
 	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/apply"
@@ -181,7 +183,7 @@ func (h *harness) start(writes int) (f *fuse, done <-chan struct{}) {
 		options.RateLimiter = h.backOff
 	}
 	err = setup(mgr, &Controller{
-		Deps: Deps{Authority: h.authority, Reissue: h.reissue, Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: options,
+		Deps: Deps{Settings: settings.New(render.Settings{}), Authority: h.authority, Reissue: h.reissue, Turns: &turns.Turns{}, Dialer: h.node, Ops: h.node, Members: h.node, Options: options,
 			Now: func() time.Time { return time.Now().Add(time.Duration(h.clock.Load())) }},
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), resizable: h.resizable,
 		apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),

@@ -243,7 +243,7 @@ func (c *Controller) beginMover(ctx context.Context, set *platformv1.WorkloadSet
 	if backup.Spec.IsFiles() {
 		plan.Files = &mover.Files{}
 	}
-	job, err := way(set, render.Mover{
+	job, err := way(set, c.Settings.Get(), render.Mover{
 		Namespace: set.Namespace, Name: restoreName(set, state), Domain: set.Labels[platformv1.DomainLabel], For: backup.UID, From: backup, Repository: repository, Deadline: restoreDeadline(backup, set.Spec.Restore.From.Target),
 		Owner: *metav1.NewControllerRef(set, platformv1.GroupVersion.WithKind("WorkloadSet")),
 		Plan:  plan,
