@@ -96,7 +96,8 @@ type PostgreSQLSpec struct {
 	// Turning it on or off, or another volume, replaces the pods.
 	// +optional
 	Archive *PostgreSQLArchive `json:"archive,omitempty"`
-	// service says how clients reach PostgreSQL: the Service of the primary, and that of the replicas. Default: of type ClusterIP.
+	// service says how clients reach PostgreSQL: the Service of the primary, and by overrides that of the replicas, whose name is replica.
+	// Default: of type ClusterIP.
 	// +optional
 	Service *platformv1.ServiceExposure `json:"service,omitempty"`
 	// tls has PostgreSQL let in nobody without TLS, replicas included, with a certificate of cert-manager. It can be turned on or off only while

@@ -23,7 +23,7 @@ type PostgreSQLArchive struct {
 	RepositoryRef *platformv1.RepositoryReference `json:"repositoryRef,omitempty"`
 	// endpoint of the storage, for example https://s3.eu-central-1.amazonaws.com or http://minio.storage.svc:9000.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^https?://[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[1-9][0-9]{0,4})?$`
+	// +kubebuilder:validation:Pattern=`^https?://([a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`
 	// +kubebuilder:validation:MaxLength=270
 	Endpoint string `json:"endpoint,omitempty"`
 	// bucket, which is there.

@@ -92,7 +92,8 @@ type RedisSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!('min-replicas-to-write' in self)",message="set spec.durability.minReplicas in place of the parameter min-replicas-to-write"
 	// +kubebuilder:validation:XValidation:rule="!('min-replicas-max-lag' in self)",message="set spec.durability.maxLagSeconds in place of the parameter min-replicas-max-lag"
 	Parameters platformv1.Parameters `json:"parameters,omitempty"`
-	// service says how clients reach Redis: the Service of the primary, and that of the replicas. Default: of type ClusterIP.
+	// service says how clients reach Redis: the Service of the primary, and by overrides that of the replicas, whose name is replica.
+	// Default: of type ClusterIP.
 	// +optional
 	Service *platformv1.ServiceExposure `json:"service,omitempty"`
 	// tls has Redis speak TLS, and nothing else, with a certificate of cert-manager. A change replaces the pod, but that of

@@ -79,18 +79,6 @@ type Storage struct {
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 
-// ServiceExposure says how clients reach a component.
-type ServiceExposure struct {
-	// type of the client Service. Default ClusterIP.
-	// +optional
-	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
-	// +kubebuilder:default=ClusterIP
-	Type corev1.ServiceType `json:"type,omitempty"`
-	// annotations of the client Service, for example for a cloud's load balancer.
-	// +optional
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
 // SecretKeyReference names one key of a Secret in the same namespace.
 type SecretKeyReference struct {
 	// name of the Secret.

@@ -89,7 +89,7 @@ func TestRemovedLabelsAreReverted(t *testing.T) {
 func TestEditsBesideWhatGitOpsAppliesAreReverted(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	before := app.DeepCopy()
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "web", Service: &platformv1.ServiceExposure{Annotations: map[string]string{"a": "b"}}}}
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "web", Service: &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}}}
 	if err := env.Client.Patch(t.Context(), app, client.MergeFrom(before), client.FieldOwner("argocd-controller")); err != nil {
 		t.Fatal(err)
 	}

@@ -284,7 +284,7 @@ func TestEndpointsFromOutside(t *testing.T) {
 	run(t, -1)
 	node(t, namespace)
 	app := shop(namespace, "a", "tiers")
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Service: &platformv1.ServiceExposure{Type: corev1.ServiceTypeLoadBalancer}}}
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "db", Service: &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeLoadBalancer}}}}
 	create(t, app)
 	testkit.WaitForReady(t, env.Client, app)
 	service := &corev1.Service{}
@@ -315,6 +315,18 @@ func TestEndpointsFromOutside(t *testing.T) {
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-db-headless"}, headless); err != nil {
 		t.Fatal(err)
 	}
+	dual := corev1.IPFamilyPolicyRequireDualStack
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Components[0].Service = &platformv1.ServiceExposure{IPFamilyPolicy: &dual}
+	})
+	testkit.WaitFor(t, env.Client, app, "says that there is one family", func() error {
+		if ready := conditions.Get(app, platformv1.ReadyCondition); !strings.Contains(ready.Message, "not configured for dual-stack") {
+			return fmt.Errorf("Ready says %q", ready.Message)
+		}
+		return nil
+	})
+	change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Service = nil })
+	testkit.WaitForReady(t, env.Client, app)
 	// Named ports give SRV records.
 	if ports := headless.Spec.Ports; len(ports) != 2 || ports[0].Name != "sql" || ports[1].Name != "gossip" {
 		t.Errorf("headless ports %+v", ports)

@@ -98,7 +98,7 @@ func TestAnEditedSpecIsOnRecord(t *testing.T) {
 		s.OperationHistory = &platformv1.OperationHistory{Limit: new(int32(50))}
 		s.DeletionPolicy, s.DeletionProtection = platformv1.DeletionPolicyDelete, true
 		s.Schedules = []platformv1.Schedule{{Name: "nightly", Schedule: "0 3 1 1 *", TimeZone: "UTC", Operation: platformv1.ScheduledOperation{TemplateRef: "Restart"}}}
-		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Service: &platformv1.ServiceExposure{Annotations: map[string]string{"a": "b"}}}}
+		s.Components = []platformv1.ApplicationComponent{{Name: "redis", Service: &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}}}
 	})
 	testkit.WaitForReady(t, env.Client, app)
 	if records := recorded(t, namespace); len(records) > 0 {

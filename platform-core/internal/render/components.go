@@ -274,24 +274,6 @@ func fillStorage(spec *platformv1.ComponentSpec, declared *plugin.Component, wan
 	return nil
 }
 
-func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted *platformv1.ServiceExposure) *Refusal {
-	client := slices.ContainsFunc(declared.Services, func(s plugin.Service) bool { return s.Exposure != plugin.ExposureInternal })
-	switch {
-	case !client && wanted != nil:
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has service set: it has no Service for clients, take it out", spec.Component)
-	case !client:
-		return nil
-	case wanted == nil:
-		spec.Service = &platformv1.ServiceExposure{}
-	default:
-		spec.Service = wanted.DeepCopy()
-	}
-	if spec.Service.Type == "" {
-		spec.Service.Type = corev1.ServiceTypeClusterIP
-	}
-	return nil
-}
-
 // checkParameters judges them one by one, for a version that the plugin knows.
 func checkParameters(b *plugin.Bundle, spec *platformv1.ComponentSpec, parameters platformv1.Parameters) []*Refusal {
 	if !supports(b, spec.Version) {

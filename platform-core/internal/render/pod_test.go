@@ -122,11 +122,54 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+func TestSettingsOfServices(t *testing.T) {
+	b := redis(t, "        exposure: Client\n", "        exposure: Client\n      - {name: any, ports: [redis], exposure: Client}\n      - {name: own, ports: [redis], exposure: Internal}\n")
+	dual := corev1.IPFamilyPolicyPreferDualStack
+	exposure := &platformv1.ServiceExposure{
+		ServiceSettings: platformv1.ServiceSettings{
+			Type: corev1.ServiceTypeLoadBalancer, Annotations: map[string]string{"host": "db.example.com"},
+			LoadBalancerSourceRanges: []string{"192.0.2.0/24"}, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+		},
+		IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}, IPFamilyPolicy: &dual,
+	}
+	_, output := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) { c.Service = exposure })))
+	for i, want := range []struct {
+		name string
+		kind corev1.ServiceType
+		host string
+	}{
+		{"cache-redis-headless", corev1.ServiceTypeClusterIP, ""}, {"cache", corev1.ServiceTypeLoadBalancer, "db.example.com"},
+		{"cache-any", corev1.ServiceTypeClusterIP, ""}, {"cache-own", corev1.ServiceTypeClusterIP, ""},
+	} {
+		got := output.Services[i]
+		if got.Name != want.name || got.Spec.Type != want.kind || got.Annotations["host"] != want.host ||
+			!slices.Equal(got.Spec.IPFamilies, exposure.IPFamilies) || *got.Spec.IPFamilyPolicy != dual {
+			t.Errorf("Service %d is %+v, want %+v", i, got, want)
+		}
+		if first := want.name == "cache"; first != (len(got.Spec.LoadBalancerSourceRanges) > 0) || first != (got.Spec.ExternalTrafficPolicy != "") {
+			t.Errorf("Service %d lets in %v by the policy %q", i, got.Spec.LoadBalancerSourceRanges, got.Spec.ExternalTrafficPolicy)
+		}
+	}
+
+	exposure.Overrides = []platformv1.ServiceOverride{{Name: "any", ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}}}
+	_, output = render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) { c.Service = exposure })))
+	if other := output.Services[2]; other.Spec.Type != corev1.ServiceTypeNodePort || len(other.Annotations) > 0 {
+		t.Errorf("the other Service is %+v", other)
+	}
+	for name, says := range map[string]string{"own": `its other Services for clients are ["any"]`, "primary": `has service.overrides for "primary"`} {
+		exposure.Overrides[0].Name = name
+		if _, refusal := Components(b, application(component(func(c *platformv1.ApplicationComponent) { c.Service = exposure }))); refusal == nil ||
+			!strings.Contains(refusal.Message, says) {
+			t.Errorf("an override of %q gives %v, want %q", name, refusal, says)
+		}
+	}
+}
+
 func TestServicesAndBinding(t *testing.T) {
 	b := redis(t)
 	annotations := map[string]string{"a": "b"}
 	_, output := render(t, b, settings, application(component(func(c *platformv1.ApplicationComponent) {
-		c.Service = &platformv1.ServiceExposure{Type: corev1.ServiceTypeNodePort, Annotations: annotations}
+		c.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort, Annotations: annotations}}
 	})))
 	headless, client := output.Services[0], output.Services[1]
 	if headless.Name != "cache-redis-headless" || headless.Spec.ClusterIP != "None" || !headless.Spec.PublishNotReadyAddresses || headless.Spec.Selector[platformv1.RoleLabel] != "" {

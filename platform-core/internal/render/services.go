@@ -3,6 +3,7 @@
 package render
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -53,6 +54,7 @@ func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
 	headless.Spec.PublishNotReadyAddresses = true
 	services := []*corev1.Service{headless}
 	var endpoints []platformv1.Endpoint
+	clients := clientServices(c.declared)
 	for _, s := range c.declared.Services {
 		if c.nobodyHas(s.Role) {
 			continue
@@ -68,12 +70,7 @@ func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
 		if s.Exposure == plugin.ExposureInternal {
 			continue
 		}
-		if c.spec.Service != nil {
-			if c.spec.Service.Type != "" {
-				service.Spec.Type = c.spec.Service.Type
-			}
-			service.Annotations = maps.Clone(c.spec.Service.Annotations)
-		}
+		expose(service, settingsOf(c.spec.Service, s.Name, clients[0]))
 		endpoints = append(endpoints, platformv1.Endpoint{
 			Name: service.Name,
 			Host: service.Name + "." + c.owner.Namespace + ".svc",
@@ -85,11 +82,90 @@ func (c *context) services() ([]*corev1.Service, []platformv1.Endpoint) {
 	return services, endpoints
 }
 
+// clientServices are the names of a component's Services for clients, in the order of the plugin.
+func clientServices(declared *plugin.Component) []string {
+	var names []string
+	for _, s := range declared.Services {
+		if s.Exposure != plugin.ExposureInternal {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// settingsOf are what the spec says of a Service for clients, nil for nothing: of the first one directly, of another by its name.
+func settingsOf(spec *platformv1.ServiceExposure, name, first string) *platformv1.ServiceSettings {
+	if spec == nil {
+		return nil
+	}
+	if name == first {
+		return &spec.ServiceSettings
+	}
+	i := slices.IndexFunc(spec.Overrides, func(o platformv1.ServiceOverride) bool { return o.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &spec.Overrides[i].ServiceSettings
+}
+
+// expose gives a Service what the spec says of it.
+func expose(service *corev1.Service, settings *platformv1.ServiceSettings) {
+	if settings == nil {
+		return
+	}
+	if settings.Type != "" {
+		service.Spec.Type = settings.Type
+	}
+	service.Annotations = maps.Clone(settings.Annotations)
+	service.Spec.LoadBalancerSourceRanges = slices.Clone(settings.LoadBalancerSourceRanges)
+	service.Spec.ExternalTrafficPolicy = settings.ExternalTrafficPolicy
+}
+
+// fillService takes up how clients reach a component, or says why it cannot be had.
+func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted *platformv1.ServiceExposure) *Refusal {
+	clients := clientServices(declared)
+	switch {
+	case len(clients) == 0 && wanted != nil:
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has service set: it has no Service for clients, take it out", spec.Component)
+	case len(clients) == 0:
+		return nil
+	case wanted == nil:
+		spec.Service = &platformv1.ServiceExposure{}
+	default:
+		spec.Service = wanted.DeepCopy()
+	}
+	if spec.Service.Type == "" {
+		spec.Service.Type = corev1.ServiceTypeClusterIP
+	}
+	for i := range spec.Service.Overrides {
+		override := &spec.Service.Overrides[i]
+		if !slices.Contains(clients[1:], override.Name) {
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has service.overrides for %q: %s", spec.Component, override.Name, overridable(clients[1:]))
+		}
+		if override.Type == "" {
+			override.Type = corev1.ServiceTypeClusterIP
+		}
+	}
+	return nil
+}
+
+// overridable says for which Services there can be overrides.
+func overridable(names []string) string {
+	if len(names) == 0 {
+		return "it has one Service for clients, whose settings are those of service itself"
+	}
+	return fmt.Sprintf("its other Services for clients are %q", names)
+}
+
 func (c *context) service(name string, selector map[string]string, ports []plugin.Port) *corev1.Service {
 	service := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.owner.Namespace, Labels: c.labels()},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: selector},
+	}
+	if c.spec.Service != nil {
+		service.Spec.IPFamilies = slices.Clone(c.spec.Service.IPFamilies)
+		service.Spec.IPFamilyPolicy = c.spec.Service.IPFamilyPolicy
 	}
 	for _, port := range ports {
 		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{

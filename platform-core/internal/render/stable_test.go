@@ -91,7 +91,7 @@ func TestRevision(t *testing.T) {
 			c.Storage = &platformv1.Storage{Size: resource.MustParse("9Gi")}
 		},
 		"service": func(c *platformv1.ApplicationComponent) {
-			c.Service = &platformv1.ServiceExposure{Type: corev1.ServiceTypeNodePort}
+			c.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}}
 		},
 		"empty scheduling": func(c *platformv1.ApplicationComponent) { c.Scheduling = &platformv1.Scheduling{} },
 	} {

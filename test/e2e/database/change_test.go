@@ -84,7 +84,7 @@ func changes() []change {
 		{"persistence.appendFsync", func(s *databasev1.RedisSpec) { s.Persistence.AppendFsync = databasev1.AppendFsyncEverySec },
 			reloaded, map[string]string{"appendfsync": "everysec"}, nil},
 		{"service.type and annotations", func(s *databasev1.RedisSpec) {
-			s.Service = &platformv1.ServiceExposure{Type: corev1.ServiceTypeNodePort, Annotations: node}
+			s.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort, Annotations: node}}
 		}, untouched, nil, func(i *framework.Instance) { checkService(i, corev1.ServiceTypeNodePort, node) }},
 		{"service removed", func(s *databasev1.RedisSpec) { s.Service = nil },
 			untouched, nil, func(i *framework.Instance) {

@@ -41,7 +41,7 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 		spec.Maxmemory = ptr.To(resource.MustParse("24Mi"))
 		spec.MaxmemoryPolicy = "allkeys-lru"
 		spec.Parameters = platformv1.Parameters{"maxclients": "321", "slowlog-log-slower-than": "5000", "hash-max-listpack-entries": "77"}
-		spec.Service = &platformv1.ServiceExposure{Type: corev1.ServiceTypeNodePort, Annotations: map[string]string{"example.com/team": "shop"}}
+		spec.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort, Annotations: map[string]string{"example.com/team": "shop"}}}
 		spec.DeletionPolicy = platformv1.DeletionPolicyDelete
 	})
 	modes := map[string]*framework.Instance{

@@ -50,7 +50,7 @@ func postgresqlOfItsKind(name string) *databasev1.PostgreSQL {
 			{Name: "gone", DeletionPolicy: platformv1.EntityDelete},
 		},
 		Parameters:          platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"},
-		Service:             &platformv1.ServiceExposure{Annotations: map[string]string{"example.com/team": "shop"}},
+		Service:             &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"example.com/team": "shop"}}},
 		Scheduling:          &platformv1.Scheduling{NodeSelector: map[string]string{corev1.LabelOSStable: "linux"}},
 		PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: intstr.FromInt32(1)},
 		DeletionPolicy:      platformv1.DeletionPolicyDelete,

@@ -58,7 +58,9 @@ func refusedAlways() []refusal {
 		{"Sentinels of one server", framework.WithSentinels(3), "sentinel needs replicas"},
 		{"failover of one server", func(s *databasev1.RedisSpec) { s.Failover = &databasev1.Failover{Mode: platformv1.FailoverManual} }, "failover needs replicas"},
 		{"more replicas to write than there are", func(s *databasev1.RedisSpec) { s.Durability = &databasev1.RedisDurability{MinReplicas: 1} }, "cannot be above replicas"},
-		{"unknown Service type", func(s *databasev1.RedisSpec) { s.Service = &platformv1.ServiceExposure{Type: "Magic"} }, "service"},
+		{"unknown Service type", func(s *databasev1.RedisSpec) {
+			s.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Type: "Magic"}}
+		}, "service"},
 	}
 }
 

@@ -58,7 +58,7 @@ func TestNeedsWork(t *testing.T) {
 		}, ""},
 		"network": {func(s *platformv1.ApplicationSpec) { s.NetworkPolicy = &platformv1.NetworkPolicy{} }, ""},
 		"service": {redis(func(c *platformv1.ApplicationComponent) {
-			c.Service = &platformv1.ServiceExposure{Annotations: map[string]string{"a": "b"}}
+			c.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}
 		}), ""},
 		"budget":  {redis(func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = &platformv1.PodDisruptionBudget{} }), ""},
 		"stop":    {func(s *platformv1.ApplicationSpec) { s.Running = new(false) }, "spec.running: true → false"},
