@@ -151,6 +151,10 @@ const (
 	ReasonPodsNotReady = "PodsNotReady"
 	// ReasonPodUnschedulable: the scheduler finds no node for a pod.
 	ReasonPodUnschedulable = "PodUnschedulable"
+	// ReasonVolumeUnavailable: a volume of a pod is not provisioned, is lost, or is not mounted on the node of the pod.
+	ReasonVolumeUnavailable = "VolumeUnavailable"
+	// ReasonQuotaExceeded: a ResourceQuota of the namespace does not allow an object to be created.
+	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonNodeUnreachable: nobody reaches the node of a pod, so that nobody knows whether the pod runs.
 	ReasonNodeUnreachable = "NodeUnreachable"
 	// ReasonImageUnavailable: a node cannot get an image.
@@ -210,6 +214,17 @@ const (
 	// ReasonResizeInfeasible: no node has room for the new resources of a pod.
 	ReasonResizeInfeasible = "ResizeInfeasible"
 )
+
+// StopsPods says whether a reason names what keeps a pod from starting or from staying up: its message comes before any
+// other.
+func StopsPods(reason string) bool {
+	switch reason {
+	case ReasonPodUnschedulable, ReasonImageUnavailable, ReasonVolumeUnavailable, ReasonQuotaExceeded,
+		ReasonProcessFailing, ReasonNodeUnreachable:
+		return true
+	}
+	return false
+}
 
 // Phase is one word for a person who lists objects; programs read the conditions.
 type Phase string

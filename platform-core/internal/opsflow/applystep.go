@@ -42,7 +42,7 @@ func lasts(reason string) bool {
 // stuck says whether it may wait for somebody to mend what the message names: until then the engine takes out no further pod, and an
 // Operation may be what mends it.
 func stuck(reason string) bool {
-	return slices.Contains([]string{platformv1.ReasonPodUnschedulable, platformv1.ReasonImageUnavailable, platformv1.ReasonProcessFailing, platformv1.ReasonNodeUnreachable}, reason)
+	return platformv1.StopsPods(reason)
 }
 
 // applied is done when the instance is Ready with this generation of its spec or a later one.

@@ -5,6 +5,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -249,5 +250,23 @@ func TestFingerprintOfWhatIsGiven(t *testing.T) {
 		if of(object(change)) == of(plain) {
 			t.Errorf("%s makes no difference", what)
 		}
+	}
+}
+
+// A quota is told with a reason of its own, and tried again as every failure is.
+func TestOutcomeOfAQuota(t *testing.T) {
+	refused := apierrors.NewForbidden(corev1.Resource("pods"), "a-0", errors.New("exceeded quota: few, requested: pods=1"))
+	o := Outcome(fmt.Errorf("cannot create Pod: %w", refused))
+	if o.Kind() != outcome.KindFailed || o.Reason() != platformv1.ReasonQuotaExceeded || !errors.Is(o.Err(), refused) {
+		t.Errorf("got %v %s: %v", o.Kind(), o.Reason(), o.Err())
+	}
+	for _, want := range []string{`pods "a-0" is forbidden: exceeded quota: few`, "raise the ResourceQuota or ask"} {
+		if !strings.Contains(o.Message(), want) {
+			t.Errorf("it says %q, want %q", o.Message(), want)
+		}
+	}
+	other := apierrors.NewForbidden(corev1.Resource("pods"), "a-0", errors.New("violates PodSecurity"))
+	if o := Outcome(other); o.Reason() != outcome.ReasonFailed {
+		t.Errorf("of another refusal it says %s", o.Reason())
 	}
 }

@@ -5,6 +5,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,14 +51,35 @@ func (e *NameTakenError) Error() string {
 // ConditionReason implements outcome.Reasoned.
 func (e *NameTakenError) ConditionReason() string { return platformv1.ReasonNameTaken }
 
+// quotaError is the refusal of an object by a ResourceQuota.
+type quotaError struct{ error }
+
+// Error implements error. It says what to do.
+func (e quotaError) Error() string {
+	return e.error.Error() + ": raise the ResourceQuota or ask for less; it is tried again until then"
+}
+
+// Unwrap returns what the API server says.
+func (e quotaError) Unwrap() error { return e.error }
+
+// ConditionReason implements outcome.Reasoned.
+func (e quotaError) ConditionReason() string { return platformv1.ReasonQuotaExceeded }
+
+// ExceedsQuota says whether the API server refused an object for a ResourceQuota, which it tells by its message alone.
+func ExceedsQuota(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
 // Outcome sorts an error of an Applier: a taken name stalls, one whose holder is
 // leaving waits, as does a namespace that is being deleted, nil is done, and
-// everything else is a failure.
+// everything else is a failure, with a reason of its own for a ResourceQuota.
 func Outcome(err error) outcome.Outcome {
 	var taken *NameTakenError
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return outcome.Waiting(platformv1.ReasonDeleting, "the namespace is being deleted")
+	case ExceedsQuota(err):
+		return outcome.Failed(quotaError{err})
 	case !errors.As(err, &taken):
 		return outcome.Failed(err)
 	case taken.Leaving:

@@ -33,3 +33,18 @@ func Outcome(obj platformv1.Conditioned) outcome.Outcome {
 	}
 	return outcome.Waiting(ready.Reason, ready.Message)
 }
+
+// Worst is outcome.Worst of the parts of an object, with what stops a pod of any of them first in the message, whatever
+// else there is to say.
+func Worst(outcomes ...outcome.Outcome) outcome.Outcome {
+	worst := outcome.Worst(outcomes...)
+	if platformv1.StopsPods(worst.Reason()) {
+		return worst
+	}
+	for _, o := range outcomes {
+		if o.Kind() >= outcome.KindWaiting && platformv1.StopsPods(o.Reason()) {
+			return worst.Because(o.Reason(), o.Message())
+		}
+	}
+	return worst
+}

@@ -156,6 +156,20 @@ func (o Outcome) Saying(message string) Outcome {
 	return o
 }
 
+// Because returns the outcome with a cause ahead of its message. What waits takes the reason of the cause too; what is
+// Deferred waits then, since not all that runs does its work. A stall and a failure keep their reason, and a failure
+// its error. What is Done or Held has no cause.
+func (o Outcome) Because(reason, cause string) Outcome {
+	switch o.kind {
+	case KindDone, KindHeld:
+		return o
+	case KindDeferred, KindWaiting:
+		o.kind, o.reason = KindWaiting, reason
+	}
+	o.message = cause + "; " + o.message
+	return o
+}
+
 // Err returns the error of a failure; nil for every other kind.
 func (o Outcome) Err() error { return o.err }
 

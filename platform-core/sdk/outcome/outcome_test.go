@@ -102,3 +102,29 @@ func TestWithinAndSaying(t *testing.T) {
 		t.Errorf("a failure says %q", got.Message())
 	}
 }
+
+func TestBecause(t *testing.T) {
+	boom := errors.New("boom")
+	for name, test := range map[string]struct {
+		outcome         outcome.Outcome
+		kind            outcome.Kind
+		reason, message string
+	}{
+		"done": {outcome.Done(), outcome.KindDone, "", ""},
+		"held": {outcome.Held("Suspended", "h."), outcome.KindHeld, "Suspended", "h."},
+		"deferred": {outcome.Deferred("WaitingForMaintenance", "d."), outcome.KindWaiting, "ImageUnavailable",
+			"no image; d."},
+		"waiting": {outcome.Waiting("PodsNotReady", "w."), outcome.KindWaiting, "ImageUnavailable", "no image; w."},
+		"stalled": {outcome.Stalled("InvalidSpec", "s."), outcome.KindStalled, "InvalidSpec", "no image; s."},
+		"failed":  {outcome.Failed(boom), outcome.KindFailed, outcome.ReasonFailed, "no image; boom"},
+	} {
+		got := test.outcome.Because("ImageUnavailable", "no image")
+		says := got.Reason() == test.reason && got.Message() == test.message
+		if got.Kind() != test.kind || !says || !errors.Is(got.Err(), test.outcome.Err()) {
+			t.Errorf("%s: got %v %s %q, %v", name, got.Kind(), got.Reason(), got.Message(), got.Err())
+		}
+	}
+	if after := outcome.WaitingFor(time.Second, "W", "w.").Because("I", "i").After(); after != time.Second {
+		t.Errorf("the clock is %s", after)
+	}
+}

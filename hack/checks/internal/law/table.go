@@ -46,6 +46,7 @@ var table = []rule{
 	{of: "platform-core/internal/accept/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/schedule/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/scheduling/...", may: append([]string{"any"}, pure...), never: clients},
+	{of: "platform-core/internal/podstart/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/maintenance/...", may: append([]string{"any"}, pure...), never: clients},
 	{of: "platform-core/internal/engine/...", may: []string{"platform-core/...", "any"}},
 	// Controllers meet through API objects only.

@@ -137,7 +137,7 @@ func settle(app *platformv1.Application, f *facts, wanted []platformv1.Component
 		}
 		outcomes = append(outcomes, o)
 	}
-	worst := outcome.Worst(append(outcomes, f.held...)...)
+	worst := conditions.Worst(append(outcomes, f.held...)...)
 	if !app.Spec.IsRunning() && worst.Kind() == outcome.KindDone {
 		return outcome.DoneAs(platformv1.ReasonStopped, "the instance is stopped: its pods are gone; volumes, Services and Secrets are kept")
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
@@ -194,7 +195,7 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 		return outcome.Failed(err)
 	}
 	output = m.held(f, output)
-	return outcome.Worst(c.bring(ctx, component, f, output), c.tendMembers(ctx, component, m))
+	return conditions.Worst(c.bring(ctx, component, f, output), c.tendMembers(ctx, component, m))
 }
 
 // bring brings about what was rendered, and says how far that is.

@@ -72,7 +72,7 @@ func settle(component *platformv1.Component, f *facts, output *render.ComponentO
 			outcomes = append(outcomes, conditions.Outcome(set))
 		}
 	}
-	worst := outcome.Worst(outcomes...)
+	worst := conditions.Worst(outcomes...)
 	if running := component.Spec.Running; running != nil && !*running && worst.Kind() == outcome.KindDone {
 		return outcome.DoneAs(platformv1.ReasonStopped, "it is stopped: its pods are gone, its volumes are kept")
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,6 +16,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -80,5 +80,5 @@ func containerResources(spec *platformv1.WorkloadSetSpec) map[string]corev1.Reso
 // isRefusal says whether the API server would never make such a pod. One that a quota has no room for beside
 // the present pods can still take the place of one of them, and a pod of that name is there anyway.
 func isRefusal(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "exceeded quota")
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apply.ExceedsQuota(err)
 }

@@ -3,6 +3,7 @@
 package workloadset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -143,6 +144,7 @@ func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet,
 		pod.Annotations = map[string]string{}
 	}
 	pod.Annotations[platformv1.ResourcesAnnotation] = resourceNames(pod)
+	tellLastLines(&pod.Spec)
 	if err := controllerutil.SetControllerReference(set, pod, c.client.Scheme()); err != nil {
 		return outcome.Failed(err)
 	}
@@ -150,6 +152,17 @@ func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet,
 		return apply.Outcome(err)
 	}
 	return outcome.Done()
+}
+
+// tellLastLines has the kubelet put the last lines of the log of a container that fails into the status of its pod,
+// unless the plugin says otherwise. It is no part of the template: a pod that runs is not replaced for it.
+func tellLastLines(spec *corev1.PodSpec) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			policy := &containers[i].TerminationMessagePolicy
+			*policy = cmp.Or(*policy, corev1.TerminationMessageFallbackToLogsOnError)
+		}
+	}
 }
 
 // setRole patches the one label that decides which Services lead to a pod.

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -56,9 +55,9 @@ func TestAFailoverDoesNotWaitForWhatFails(t *testing.T) {
 	h.change(set, func(s *platformv1.WorkloadSet) { s.Spec.Replicas = 4 })
 	h.backOff = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour)
 	h.start(-1)
-	h.says(set, outcome.ReasonFailed, "exceeded quota")
+	h.says(set, platformv1.ReasonQuotaExceeded, "exceeded quota")
 	h.must(m.change(setName+"-0", func(s *simulatedMember) { s.breaks = true }))
 	h.writes(m, set, "1", 2)
 	// It is told as before.
-	h.says(set, outcome.ReasonFailed, "exceeded quota")
+	h.says(set, platformv1.ReasonQuotaExceeded, "exceeded quota")
 }

@@ -224,7 +224,7 @@ func (c *Controller) work(ctx context.Context, set *platformv1.WorkloadSet) outc
 	if f.astray != "" {
 		o = outcome.Worst(outcome.Stalled(platformv1.ReasonInvalidSpec, f.astray), o)
 	}
-	if o = outcome.Worst(changing, o); o.Kind() < outcome.KindDeferred && f.writerWake == 0 {
+	if o = sayFirst(f, outcome.Worst(changing, o)); o.Kind() < outcome.KindDeferred && f.writerWake == 0 {
 		return o
 	}
 	return o.Within(f.wake)

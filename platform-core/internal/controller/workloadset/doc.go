@@ -16,8 +16,8 @@
 // Field owner: workloadset.
 //
 // Conditions: Ready, Reconciling, Stalled, and those that the plugin declares, from what pods report (conditions.go). Reasons: PodsNotReady,
-// PodUnschedulable, NodeUnreachable, ImageUnavailable, ProcessFailing, ConfigurationPending,
-// SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
+// PodUnschedulable, NodeUnreachable, ImageUnavailable, VolumeUnavailable, QuotaExceeded, ProcessFailing,
+// ConfigurationPending, SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
 // WaitingForMaintenance, StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
 // NameTaken, Restoring, RestoreFailed, Stopped, Suspended, Deleting. Restored says how far the data of a Backup is.
 //

@@ -17,6 +17,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/failover"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/podstart"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
@@ -240,7 +241,7 @@ func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 // blank says whether there is no node for a pod, and its volumes are yet to be made.
 func (f *facts) blank(name string) bool {
 	pod := f.pods[name]
-	if _, _, nowhere := unschedulable(pod); !nowhere || pod.Spec.NodeName != "" {
+	if podstart.Unschedulable(pod) == nil || pod.Spec.NodeName != "" {
 		return false
 	}
 	for _, v := range pod.Spec.Volumes {

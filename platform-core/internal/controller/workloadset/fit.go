@@ -14,6 +14,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/podchange"
+	"github.com/zeroinfra/platform-core/internal/podstart"
 )
 
 func named(containers []corev1.Container, name string) *corev1.Container {
@@ -62,7 +63,7 @@ func pluginImages(pod *corev1.Pod) map[string]string {
 func lacksImage(pod *corev1.Pod, container string) bool {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if status.Name == container && status.State.Waiting != nil {
-			return slices.Contains(imageFailures, status.State.Waiting.Reason)
+			return podstart.LacksImage(&status)
 		}
 	}
 	return false

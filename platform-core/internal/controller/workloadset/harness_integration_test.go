@@ -304,6 +304,16 @@ func (h *harness) says(set *platformv1.WorkloadSet, reason, text string) {
 	}
 }
 
+// saysFirst is says for a message that begins so.
+func (h *harness) saysFirst(set *platformv1.WorkloadSet, reason, first, text string) {
+	h.Helper()
+	h.says(set, reason, text)
+	h.says(set, reason, first)
+	if ready := conditions.Get(set, platformv1.ReadyCondition); !strings.HasPrefix(ready.Message, first) {
+		h.Errorf("it says %q, and not first %q", ready.Message, first)
+	}
+}
+
 // tells waits until events of the set have this reason and say each of the texts.
 func (h *harness) tells(set *platformv1.WorkloadSet, reason string, texts ...string) {
 	h.Helper()

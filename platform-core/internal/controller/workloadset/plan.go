@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	agentreport "github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/podstart"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -48,6 +46,9 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 	}
 	if unsettled {
 		reason, why := explain(f, awaited)
+		if platformv1.StopsPods(reason) {
+			return outcome.Waiting(reason, why+"; "+progress(f, awaited.Name, "waiting for it"))
+		}
 		return outcome.Waiting(reason, progress(f, awaited.Name, why))
 	}
 	if int32(len(f.rollout.Pods)) < f.rollout.Replicas {
@@ -57,6 +58,42 @@ func settle(set *platformv1.WorkloadSet, f *facts, steps []rollout.Step) outcome
 		return outcome.Waiting(platformv1.ReasonRestoring, "its pods run with restored data, and no client is led to the one that takes writes until the Operation that restores says so; if that was deleted, set spec.data.access to Open, with spec.data.generation as it is or as it was before")
 	}
 	return outcome.Done()
+}
+
+// sayFirst has an outcome begin with what stops a pod, whatever else there is to say. Where a failover of a writer that
+// there was is pending, that stays the reason. A process that fails is told of beside the wait for the first writer,
+// since nothing else tells of it.
+func sayFirst(f *facts, o outcome.Outcome) outcome.Outcome {
+	if f.rollout.Mode != rollout.Running {
+		return o
+	}
+	reason, cause := stopped(f)
+	switch {
+	case cause == "":
+		return o
+	case o.Reason() == platformv1.ReasonFailoverPending && primaryOf(f.writer) != "":
+		reason = o.Reason()
+	}
+	return o.Because(reason, cause)
+}
+
+// stopped is what stops the first pod that is stopped; empty for nothing.
+func stopped(f *facts) (reason, cause string) {
+	for _, p := range f.rollout.Pods {
+		if !f.rollout.Wanted(p) || p.Life != rollout.Alive || p.Node == rollout.Unreachable {
+			continue
+		}
+		fault, wake := podstart.Pod{Pod: f.pods[p.Name], Claims: f.claims, Now: f.now}.Fault()
+		switch {
+		case fault != nil:
+			return fault.Reason, fault.Message
+		case f.rollout.Founding && p.Report.Health == agentreport.Unhealthy:
+			return platformv1.ReasonProcessFailing, fmt.Sprintf("pod %s is unhealthy: %s", p.Name, p.Report.Message)
+		case wake > 0:
+			f.wakeAfter(wake)
+		}
+	}
+	return "", ""
 }
 
 func settleStopped(f *facts) outcome.Outcome {
@@ -109,9 +146,6 @@ func explain(f *facts, p rollout.Pod) (reason, message string) {
 	if !f.rollout.Wanted(p) {
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("pod %s goes when all wanted pods are ready", p.Name)
 	}
-	if reason, message, ok := explainStart(f.pods[p.Name]); ok {
-		return reason, message
-	}
 	switch p.Report.Health {
 	case agentreport.Unhealthy:
 		return platformv1.ReasonProcessFailing, fmt.Sprintf("pod %s is unhealthy: %s", p.Name, p.Report.Message)
@@ -135,58 +169,6 @@ func explainConfiguration(f *facts, p rollout.Pod) (reason, message string) {
 		return platformv1.ReasonConfigurationPending, fmt.Sprintf("pod %s does not yet run with the current configuration", p.Name)
 	}
 	return platformv1.ReasonPodsNotReady, fmt.Sprintf("waiting for pod %s to be ready", p.Name)
-}
-
-// What a kubelet says of a container that it cannot start.
-var (
-	imageFailures = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
-	startFailures = []string{"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
-)
-
-// unschedulable says that there is no node for a pod, and why.
-func unschedulable(pod *corev1.Pod) (reason, message string, found bool) {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
-			return platformv1.ReasonPodUnschedulable, fmt.Sprintf("no node for pod %s: %s%s", pod.Name, condition.Message, boundElsewhere(pod, condition.Message)), true
-		}
-	}
-	return "", "", false
-}
-
-// boundElsewhere says what to do about a pod with volumes that no node reaches, in the words of the scheduler (the former are those of Kubernetes before 1.34).
-func boundElsewhere(pod *corev1.Pod, says string) string {
-	if !strings.Contains(says, "had volume node affinity conflict") && !strings.Contains(says, "match PersistentVolume's node affinity") {
-		return ""
-	}
-	var claims []string
-	for _, v := range pod.Spec.Volumes {
-		// What is archived is not of the pod, and outlives it.
-		if v.PersistentVolumeClaim != nil && v.Name != render.ArchiveVolume {
-			claims = append(claims, v.PersistentVolumeClaim.ClaimName)
-		}
-	}
-	return fmt.Sprintf("; if the node that its volumes are on is gone for good, so is their data: have a RebuildMember make the pod anew where others have that data, or delete what was on it for the pod to begin empty: kubectl delete pvc %s", strings.Join(claims, " "))
-}
-
-// explainStart looks for what keeps a pod from starting: no node, no image, a failing container.
-func explainStart(pod *corev1.Pod) (reason, message string, found bool) {
-	if reason, message, found = unschedulable(pod); found {
-		return reason, message, true
-	}
-	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
-	for _, status := range statuses {
-		waiting := status.State.Waiting
-		if waiting == nil {
-			continue
-		}
-		switch {
-		case slices.Contains(imageFailures, waiting.Reason):
-			return platformv1.ReasonImageUnavailable, fmt.Sprintf("pod %s cannot get image %q (%s): make it available to the node or mend the registry setting", pod.Name, status.Image, waiting.Reason), true
-		case slices.Contains(startFailures, waiting.Reason):
-			return platformv1.ReasonProcessFailing, fmt.Sprintf("container %s of pod %s does not start (%s): see its log", status.Name, pod.Name, waiting.Reason), true
-		}
-	}
-	return "", "", false
 }
 
 // podStates is the list of pods for the status, in order of ordinal.

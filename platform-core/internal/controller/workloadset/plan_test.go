@@ -3,6 +3,7 @@
 package workloadset
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,11 +145,78 @@ func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
 			set.Spec.Volumes = nil
 			f := &facts{pods: map[string]*corev1.Pod{pod.Name: pod},
 				rollout: rollout.Facts{Name: set.Name, Replicas: 1, Revision: "r1", ConfigDigest: "d1", Pods: []rollout.Pod{p}}}
-			o := settle(set, f, nil)
+			o := sayFirst(f, settle(set, f, nil))
 			if o.Kind() != test.kind || o.Reason() != test.reason || !strings.Contains(o.Message(), test.says) {
 				t.Fatalf("got %v %s %q", o.Kind(), o.Reason(), o.Message())
 			}
 		})
+	}
+}
+
+// Whatever a set waits for, what stops a pod is said first.
+func TestWhatStopsAPodIsSaidFirst(t *testing.T) {
+	const zero, one = "redis-a-redis-main-0", "redis-a-redis-main-1"
+	const cause = "pod " + one + `: container redis cannot get image "nowhere/redis:1" (ImagePullBackOff)`
+	pods := map[string]*corev1.Pod{}
+	for _, name := range []string{zero, one} {
+		pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+	status := corev1.ContainerStatus{Name: "redis", Image: "nowhere/redis:1", State: waiting}
+	pods[one].Status.ContainerStatuses = []corev1.ContainerStatus{status}
+	const failover, image = platformv1.ReasonFailoverPending, platformv1.ReasonImageUnavailable
+	first := outcome.Waiting(failover, "the first writer is named when all 3 pods are there: waiting for "+zero)
+	for what, test := range map[string]struct {
+		outcome outcome.Outcome
+		change  func(*facts)
+		reason  string
+		want    string
+	}{
+		"the first writer": {outcome: first, reason: image, want: cause},
+		"another writer": {outcome: first, reason: failover, want: cause, change: func(f *facts) {
+			f.writer = &platformv1.WriterRecord{Primary: &platformv1.WriterMember{Name: zero}}
+		}},
+		"a step": {outcome: outcome.Waiting(platformv1.ReasonPodsNotReady, "0 of 3 ready"), reason: image, want: cause},
+		"a volume": {outcome: outcome.Stalled(platformv1.ReasonVolumeExpansionUnsupported, "no"),
+			reason: platformv1.ReasonVolumeExpansionUnsupported, want: cause},
+		"nothing": {outcome: outcome.Done()},
+		"a pod that leaves": {outcome: first, reason: failover,
+			change: func(f *facts) { f.rollout.Pods[1].Life = rollout.Terminating }},
+		"a pod too many": {outcome: first, reason: failover, change: func(f *facts) { f.rollout.Replicas = 1 }},
+		"a node that is lost": {outcome: first, reason: failover,
+			change: func(f *facts) { f.rollout.Pods[1].Node = rollout.Unreachable }},
+		"a set that is to stop": {outcome: first, reason: failover,
+			change: func(f *facts) { f.rollout.Mode = rollout.Stopped }},
+		"a process that fails before there is a writer": {outcome: first, reason: platformv1.ReasonProcessFailing,
+			change: func(f *facts) {
+				f.rollout.Founding = true
+				report := &f.rollout.Pods[0].Report
+				report.Health, report.Message = agentreport.Unhealthy, "the process ended: exit code 1"
+			}, want: "pod " + zero + " is unhealthy: the process ended: exit code 1; the first writer"},
+	} {
+		f := &facts{pods: pods, rollout: rollout.Facts{Name: "redis-a-redis-main", Replicas: 3, Pods: []rollout.Pod{
+			{Name: zero, Life: rollout.Alive}, {Name: one, Ordinal: 1, Life: rollout.Alive}}}}
+		if test.change != nil {
+			test.change(f)
+		}
+		o := sayFirst(f, test.outcome)
+		if o.Kind() != test.outcome.Kind() || o.Reason() != test.reason || !strings.HasPrefix(o.Message(), test.want) ||
+			test.want == "" && o.Message() != test.outcome.Message() || !strings.HasSuffix(o.Message(), test.outcome.Message()) {
+			t.Errorf("%s: got %v %s %q", what, o.Kind(), o.Reason(), o.Message())
+		}
+	}
+}
+
+// The last lines of a container that fails are in its pod's status, unless a plugin has it write a message of its own.
+func TestPodsTellTheLastLines(t *testing.T) {
+	const file, log = corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError
+	spec := corev1.PodSpec{InitContainers: []corev1.Container{{Name: "a"}},
+		Containers: []corev1.Container{{Name: "b"}, {Name: "c", TerminationMessagePolicy: file}}}
+	tellLastLines(&spec)
+	for i, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		if want := []corev1.TerminationMessagePolicy{log, log, file}[i]; c.TerminationMessagePolicy != want {
+			t.Errorf("container %s has policy %q", c.Name, c.TerminationMessagePolicy)
+		}
 	}
 }
 
