@@ -59,6 +59,8 @@ const (
 	ReasonMoverLost = "MoverLost"
 	// ReasonFreezeFailed: the source of a Backup did not keep still until the snapshot was made.
 	ReasonFreezeFailed = "FreezeFailed"
+	// ReasonMoverNotStarted: the pod of a mover did not start in time; the message says why.
+	ReasonMoverNotStarted = "MoverNotStarted"
 	// ReasonBackupFailed: there is no backup; the message says why.
 	ReasonBackupFailed = "BackupFailed"
 	// ReasonBackupDataMissing: a Backup was whole, and what was kept is not in its repository any more.

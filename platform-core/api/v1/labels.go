@@ -109,6 +109,8 @@ const (
 	DrillLabel = "platform.zeroinfra.github.com/drill-of"
 	// MoverPlanAnnotation has what a mover is to do; the kubelet gives it to the container as a file.
 	MoverPlanAnnotation = "platform.zeroinfra.github.com/mover-plan"
+	// GivenUpAnnotation is on a Job whose pod did not start in time, and says why it did not.
+	GivenUpAnnotation = "platform.zeroinfra.github.com/given-up"
 	// ShareFinalizer is on a BackupRepository on NFS, whose PersistentVolume is to go with it.
 	ShareFinalizer = "platform.zeroinfra.github.com/nfs"
 	// BackupFinalizer is on a Backup whose data is to be removed from its repository with it.

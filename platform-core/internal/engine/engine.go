@@ -34,6 +34,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/controller/schedule"
 	"github.com/zeroinfra/platform-core/internal/controller/workloadset"
 	"github.com/zeroinfra/platform-core/internal/foreign"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
 	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
@@ -64,7 +65,8 @@ type Options struct {
 	Kinds []typed.Registration
 	// Workers of each controller; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
-	// Now tells the time that schedules, retentions and inventories go by; time.Now when nil.
+	// Now tells the time that schedules, retentions and inventories go by, and Jobs of Backups that do not start; time.Now
+	// when nil.
 	Now func() time.Time
 	// Traces tells of Operations that ended; nil for nobody.
 	Traces *telemetry.Traces
@@ -176,7 +178,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 // setupBackups registers what looks after Backups and where they are kept.
 func setupBackups(mgr ctrl.Manager, o Options, index *plugin.Index, dialer *agentclient.Connections, stores *secretwatch.Watcher, gate func(reconcile.Reconciler) reconcile.Reconciler) error {
 	return errors.Join(
-		backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Holds: dialer, Domain: o.Domain, Gate: gate, Now: time.Now, Options: queue.Options(o.Workers)}),
+		backup.Setup(mgr, backup.Deps{Index: index, Settings: o.Settings, Holds: dialer, Domain: o.Domain, Gate: gate, Now: time.Now,
+			Jobs:    jobstate.Jobs{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Now: o.Now},
+			Options: queue.Options(o.Workers)}),
 		repository.Setup(mgr, repository.Deps{Index: index, Settings: o.Settings, Secrets: stores, Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
 		retention.Setup(mgr, retention.Deps{Domain: o.Domain, Now: o.Now, Options: queue.Options(o.Workers)}),
 	)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,10 +34,46 @@ type State struct {
 	ExitCode int32
 	// Ended is when it did; zero while it runs.
 	Ended time.Time
+	// Wake is how soon to look again at a Job whose pod has yet to start, since no watch tells why it does not; 0 for
+	// never.
+	Wake time.Duration
 }
 
-// Of reads the pods of a Job and says how it stands.
-func Of(ctx context.Context, pods client.Reader, job *batchv1.Job) (State, error) {
+// Jobs looks at Jobs.
+type Jobs struct {
+	// Live reads pods as they are at this moment.
+	Live client.Reader
+	// Client gives up Jobs whose pods do not start.
+	Client client.Client
+	// Now tells the time.
+	Now func() time.Time
+}
+
+// Look says how a Job stands, and gives it up when its pod does not start (start.go).
+func (j Jobs) Look(ctx context.Context, job *batchv1.Job) (State, error) {
+	pods, err := j.podsOf(ctx, job)
+	if err != nil {
+		return State{UID: job.UID, Phase: platformv1.OperationRunning}, err
+	}
+	state := stateOf(job, pods)
+	if state.Phase == platformv1.OperationRunning {
+		err = j.awaitStart(ctx, job, pods, &state)
+	}
+	return state, err
+}
+
+// podsOf are the pods of a Job.
+func (j Jobs) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	named := client.MatchingLabels{batchv1.JobNameLabel: job.Name}
+	if err := j.Live.List(ctx, &list, client.InNamespace(job.Namespace), named); err != nil {
+		return nil, fmt.Errorf("cannot list the pods of Job %q: %w", job.Name, err)
+	}
+	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, job) }), nil
+}
+
+// stateOf says how a Job with these pods stands.
+func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 	state := State{UID: job.UID, Phase: platformv1.OperationRunning}
 	var why string
 	for _, condition := range job.Status.Conditions {
@@ -48,21 +85,20 @@ func Of(ctx context.Context, pods client.Reader, job *batchv1.Job) (State, error
 			state.Phase, state.Ended, why = platformv1.OperationFailed, condition.LastTransitionTime.Time, condition.Message
 		}
 	}
-	var list corev1.PodList
-	if err := pods.List(ctx, &list, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
-		return state, fmt.Errorf("cannot list the pods of Job %q: %w", job.Name, err)
+	for i := range pods {
+		ended := endOf(&pods[i])
+		state.Message, state.Said = cmp.Or(saidBy(&pods[i]), state.Message), cmp.Or(ended.Message, state.Said)
+		state.ExitCode = cmp.Or(ended.ExitCode, state.ExitCode)
 	}
-	for i := range list.Items {
-		if pod := &list.Items[i]; metav1.IsControlledBy(pod, job) {
-			ended := endOf(pod)
-			state.Message, state.Said, state.ExitCode = cmp.Or(saidBy(pod), state.Message), cmp.Or(ended.Message, state.Said), cmp.Or(ended.ExitCode, state.ExitCode)
-		}
+	if given := givenUp(job); given != "" && state.Phase == platformv1.OperationFailed && state.Said == "" {
+		state.Message, state.Said = given, unstarted(given)
+		return state
 	}
 	if why != "" && state.Message != "" {
 		why += ": "
 	}
 	state.Message = why + state.Message
-	return state, nil
+	return state
 }
 
 // endOf is how the container of a pod ended; zero while it has not.
@@ -75,7 +111,7 @@ func endOf(pod *corev1.Pod) corev1.ContainerStateTerminated {
 	return corev1.ContainerStateTerminated{}
 }
 
-// saidBy is what the container of a pod left when it ended, or what keeps it from beginning.
+// saidBy is what the container of a pod left when it ended, or what its node says of the pod.
 func saidBy(pod *corev1.Pod) string {
 	for _, status := range pod.Status.ContainerStatuses {
 		switch {
@@ -84,13 +120,6 @@ func saidBy(pod *corev1.Pod) string {
 		case status.State.Terminated != nil:
 			ended := status.State.Terminated
 			return strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", ended.ExitCode, cmp.Or(ended.Message, ended.Reason)), ": ")
-		case status.State.Waiting != nil && status.State.Waiting.Message != "":
-			return status.State.Waiting.Reason + ": " + status.State.Waiting.Message
-		}
-	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return condition.Message
 		}
 	}
 	return pod.Status.Message

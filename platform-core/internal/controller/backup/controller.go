@@ -24,6 +24,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
+	"github.com/zeroinfra/platform-core/internal/jobstate"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/settings"
 	"github.com/zeroinfra/platform-core/sdk/event"
@@ -40,6 +41,8 @@ type Deps struct {
 	Settings *settings.Live
 	// Holds reaches the agents that have the middleware keep still.
 	Holds agentclient.HoldDialer
+	// Jobs looks at the Jobs of movers.
+	Jobs jobstate.Jobs
 	// Domain that this operator serves.
 	Domain string
 	// Gate wraps the reconciler, to hold it back until plugins are loaded.

@@ -64,7 +64,8 @@ func (t turn) leave() decision {
 	case removed.problem != "":
 		return t.decide(outcome.StalledFor(removed.retry, platformv1.ReasonBackupNotRemoved, t.instead(removed.problem)), removed.effect)
 	}
-	return t.decide(outcome.Waiting(platformv1.ReasonDeleting, "waiting for what is kept to be removed from the repository"), removed.effect)
+	const waiting = "waiting for what is kept to be removed from the repository"
+	return t.decide(outcome.WaitingFor(removed.retry, platformv1.ReasonDeleting, waiting), removed.effect)
 }
 
 // whole says whether the mover has made all of the backup, also where that is not on record yet.
@@ -115,7 +116,7 @@ func (t turn) remove() removal {
 	case job == nil:
 		return removal{tries: tries, effect: makeRemover}
 	case job.Phase == platformv1.OperationRunning:
-		return removal{tries: tries}
+		return removal{tries: tries, retry: job.Wake}
 	}
 	problem := problemOf(job)
 	if problem == "" {

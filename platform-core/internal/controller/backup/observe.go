@@ -98,7 +98,7 @@ func (c *Controller) job(ctx context.Context, b *platformv1.Backup, name string)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read Job %q: %w", name, err)
 	}
-	state, err := jobstate.Of(ctx, c.live, job)
+	state, err := c.Jobs.Look(ctx, job)
 	return &state, err
 }
 

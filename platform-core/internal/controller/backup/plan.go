@@ -130,6 +130,12 @@ func (t turn) waiting(reason, format string, args ...any) decision {
 	return t.decide(outcome.WaitingFor(max(time.Second, t.b.Deadline().Add(grace).Sub(t.f.now)), reason, "waiting for "+fmt.Sprintf(format, args...)), "")
 }
 
+// within has a decision be taken anew after a time at the latest; 0 is never.
+func (d decision) within(after time.Duration) decision {
+	d.outcome = d.outcome.Within(after)
+	return d
+}
+
 // begin has a Backup begin when it is its turn and there is a pod to take the data from.
 func (t turn) begin() decision {
 	b, f, s := t.b, t.f, t.s
@@ -191,9 +197,11 @@ func (t turn) carry() decision {
 		d.effect = stopMover
 		return d
 	case f.mover.Message != "":
-		return t.waiting(platformv1.ReasonProgressing, "its mover: %s", jobstate.Tail(f.mover.Message, longestTail))
+		d := t.waiting(platformv1.ReasonProgressing, "its mover: %s", jobstate.Tail(f.mover.Message, longestTail))
+		return d.within(f.mover.Wake)
 	}
-	return t.waiting(platformv1.ReasonProgressing, "its mover, which takes the data from %s", podsOf(s))
+	d := t.waiting(platformv1.ReasonProgressing, "its mover, which takes the data from %s", podsOf(s))
+	return d.within(f.mover.Wake)
 }
 
 // ended goes by what the mover says.

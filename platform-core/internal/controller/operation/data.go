@@ -264,7 +264,7 @@ func (c *Controller) prepareData(ctx context.Context, op *platformv1.Operation, 
 	case !metav1.IsControlledBy(job, op):
 		return refuse("there is a Job %q that is not of this Operation: delete it", wanted.Job), nil
 	}
-	found, err := jobstate.Of(ctx, c.live, job)
+	found, err := c.jobs().Look(ctx, job)
 	if err != nil {
 		return nil, err
 	}

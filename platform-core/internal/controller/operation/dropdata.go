@@ -94,7 +94,7 @@ func (c *Controller) verifyCopy(ctx context.Context, op *platformv1.Operation, b
 	case job.DeletionTimestamp != nil:
 		return later("what read the safety copy before has to be gone first"), nil
 	}
-	found, err := jobstate.Of(ctx, c.live, job)
+	found, err := c.jobs().Look(ctx, job)
 	if err != nil {
 		return nil, err
 	}

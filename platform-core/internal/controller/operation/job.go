@@ -37,7 +37,7 @@ func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *ob
 	case !metav1.IsControlledBy(job, op):
 		return refuse("there is a Job %q that is not of this Operation: delete it", wanted.Name), nil
 	}
-	found, err := jobstate.Of(ctx, c.live, job)
+	found, err := c.jobs().Look(ctx, job)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +51,11 @@ func (c *Controller) job(ctx context.Context, op *platformv1.Operation, seen *ob
 		}
 	}
 	return &opsflow.Answer{Job: state}, nil
+}
+
+// jobs looks at Jobs.
+func (c *Controller) jobs() jobstate.Jobs {
+	return jobstate.Jobs{Live: c.live, Client: c.client, Now: c.Now}
 }
 
 // makeJob makes a Job under its name, unless there is one already.

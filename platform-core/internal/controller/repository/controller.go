@@ -153,7 +153,7 @@ func (c *Controller) job(ctx context.Context, r *platformv1.BackupRepository, na
 	if err != nil {
 		return nil, fmt.Errorf("cannot read Job %q of BackupRepository %q: %w", name, r.Name, err)
 	}
-	state, err := jobstate.Of(ctx, c.live, job)
+	state, err := jobstate.Jobs{Live: c.live, Client: c.client, Now: c.Now}.Look(ctx, job)
 	return &state, err
 }
 

@@ -68,6 +68,8 @@ func recall(d decision, r *platformv1.BackupRepository, f facts) decision {
 		d.verb = makeRecall
 	case f.recall.Phase != platformv1.OperationRunning:
 		d.verb = takeRecall
+	default:
+		d.after = sooner(d.after, f.recall.Wake)
 	}
 	return d
 }

@@ -130,6 +130,7 @@ func look(d decision, before *platformv1.RepositoryState, f facts) decision {
 			d.after = min(wait, longestSleep)
 		}
 	case f.listing.Phase == platformv1.OperationRunning:
+		d.after = sooner(d.after, f.listing.Wake)
 	case f.latest != nil && !f.listing.Ended.After(f.latest.Tried.Time):
 		// It is on record, or somebody has looked since.
 		d.verb = removeListing

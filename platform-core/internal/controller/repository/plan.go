@@ -105,7 +105,7 @@ func next(r *platformv1.BackupRepository, before *platformv1.RepositoryState, f 
 		} else if f.check.Message != "" {
 			state.Message = "it is being checked: " + jobstate.Tail(f.check.Message, longestMessage)
 		}
-		return decision{state: state}
+		return decision{state: state, after: f.check.Wake}
 	}
 	at := metav1.NewTime(f.now)
 	state.LastChecked = &at

@@ -158,7 +158,7 @@ func (c *Controller) fill(ctx context.Context, set *platformv1.WorkloadSet, f *f
 	if !metav1.IsControlledBy(job, set) {
 		return outcome.Stalled(platformv1.ReasonNameTaken, fmt.Sprintf("Job %q is somebody else's: delete it", job.Name))
 	}
-	at, err := jobstate.Of(ctx, c.live, job)
+	at, err := jobstate.Jobs{Live: c.live, Client: c.client, Now: c.Now}.Look(ctx, job)
 	if err != nil {
 		return outcome.Failed(err)
 	}
