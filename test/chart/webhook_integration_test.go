@@ -19,6 +19,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -181,6 +182,40 @@ func TestWebhook(t *testing.T) {
 	r.nothingDenied()
 	r.logMemory()
 	r.latency(namespace)
+}
+
+// TestAmountsInMilliUnitsAreRefused proves that memory and storage in thousandths of a byte are refused, of a typed
+// kind and of an Application.
+func TestAmountsInMilliUnitsAreRefused(t *testing.T) {
+	r := install(t)
+	r.start()
+	namespace := env.Namespace(t)
+	r.judges(namespace)
+	u := newUser(t)
+	amount := func(size, memory string) error {
+		object := redis(namespace, "small", "maxclients", "100")
+		for path, text := range map[string]string{"storage.size": size, "resources.limits.memory": memory} {
+			if text == "" {
+				continue
+			}
+			fields := append([]string{"spec"}, strings.Split(path, ".")...)
+			if err := unstructured.SetNestedField(object.Object, text, fields...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return u.Create(t.Context(), object, client.DryRunAll)
+	}
+	refused(t, amount("500m", ""), "has storage of size 500m", "thousandths, here of a byte; write 500Mi for mebibytes")
+	refused(t, amount("", "400m"), "has a limit of 400m of memory", "write 400Mi for mebibytes")
+	if err := amount("500Mi", "400Mi"); err != nil {
+		t.Error(err)
+	}
+	app := application(namespace)
+	app.Labels = map[string]string{platformv1.DomainLabel: "database"}
+	size := &platformv1.Storage{Size: resource.MustParse("500m")}
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Storage: size}}
+	refused(t, u.Create(t.Context(), app, client.DryRunAll), "has storage of size 500m", "write 500Mi for mebibytes")
+	r.nothingDenied()
 }
 
 // latency logs what the webhook adds to a change, and fails when that is felt.

@@ -220,3 +220,81 @@ func TestInfeasibleSizeIsTakenBack(t *testing.T) {
 	ends(t, op, platformv1.OperationSucceeded)
 	testkit.WaitForReady(t, env.Client, app)
 }
+
+// A size that a storage fails to give is said in the driver's words, and an edit takes it back; so does an Operation,
+// for which the record of the edit makes room.
+func TestAFailedExpansionIsTakenBackByAnEdit(t *testing.T) {
+	if takesBack, err := env.Since(testkit.TakesSizesBack); err != nil {
+		t.Fatal(err)
+	} else if !takesBack {
+		return // TestInfeasibleSizeIsTakenBack shows what an older server says.
+	}
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	growing(t)
+	app, claims := onGrowing(t, namespace)
+	asks := func(size string) {
+		change(t, app, func(s *platformv1.ApplicationSpec) { s.Components[0].Storage.Size = resource.MustParse(size) })
+		askedFor(t, claims, size)
+	}
+	const unsupported, says = platformv1.ReasonVolumeExpansionUnsupported, "pool ssd has 800Gi left"
+	asks("9999Ti")
+	failing := claims[0].DeepCopy()
+	failing.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+		Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue,
+		Message: "rpc error: code = ResourceExhausted desc = " + says}}
+	if err := env.Client.Status().Patch(t.Context(), failing, client.MergeFrom(&claims[0])); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, env.Client, app, "says what the driver says", func() error {
+		ready := conditions.Get(app, platformv1.ReadyCondition)
+		if ready.Reason != unsupported || !strings.Contains(ready.Message, says) {
+			return fmt.Errorf("it says %+v", ready)
+		}
+		return nil
+	})
+	asks("3Gi")
+	refresh(t, app)
+	op := operate(t, app, "less", "VerticalScaleVolume", nil, "component", "db", "size", "2Gi")
+	askedFor(t, claims, "2Gi")
+	for i := range claims {
+		mended := claims[i].DeepCopy()
+		mended.Status.Conditions = nil
+		if err := env.Client.Status().Patch(t.Context(), mended, client.MergeFrom(&claims[i])); err != nil {
+			t.Fatal(err)
+		}
+		provision(t, mended, "2Gi")
+	}
+	ends(t, op, platformv1.OperationSucceeded)
+	testkit.WaitForReady(t, env.Client, app)
+	wantClaims(t, app, "2Gi")
+}
+
+// Memory and storage in milli units are refused with what to write, in a spec that is there already and by the
+// Operations that change it.
+func TestAmountsInMilliUnitsStall(t *testing.T) {
+	namespace := env.Namespace(t)
+	run(t, -1)
+	node(t, namespace)
+	growing(t)
+	app, _ := onGrowing(t, namespace)
+	const storage = `component "db" has storage of size 500m: that is less than 1Ki, since m means thousandths, ` +
+		"here of a byte; write 500Mi for mebibytes"
+	op := operate(t, app, "small", "VerticalScaleVolume", nil, "component", "db", "size", "500m")
+	failed := ends(t, op, platformv1.OperationFailed)
+	if !strings.Contains(failed.Error, storage) {
+		t.Errorf("it says %q, want %q", failed.Error, storage)
+	}
+	refresh(t, app)
+	change(t, app, func(s *platformv1.ApplicationSpec) {
+		s.Components[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("400m")}
+	})
+	testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
+	const memory = `component "db" has a limit of 400m of memory: that is less than 1Ki, since m means thousandths, ` +
+		"here of a byte; write 400Mi for mebibytes"
+	ready := conditions.Get(app, platformv1.ReadyCondition)
+	if ready.Reason != platformv1.ReasonInvalidSpec || ready.Message != memory {
+		t.Errorf("%s: %s", ready.Reason, ready.Message)
+	}
+}

@@ -40,9 +40,9 @@ func lasts(reason string) bool {
 }
 
 // stuck says whether it may wait for somebody to mend what the message names: until then the engine takes out no further pod, and an
-// Operation may be what mends it.
+// Operation may be what mends it, such as one that takes a size back that the storage cannot give.
 func stuck(reason string) bool {
-	return platformv1.StopsPods(reason)
+	return platformv1.StopsPods(reason) || reason == platformv1.ReasonVolumeExpansionUnsupported
 }
 
 // applied is done when the instance is Ready with this generation of its spec or a later one.

@@ -103,6 +103,12 @@ func TestARecordFollowsItsSpec(t *testing.T) {
 	if !StandsAside(op) {
 		t.Error("it does not let others mend a pod")
 	}
+	const unsupported = platformv1.ReasonVolumeExpansionUnsupported
+	expect("a volume does not grow", Next(op, reports(app, outcome.Waiting(unsupported, "the pool is full"))),
+		platformv1.OperationRunning, unsupported, "the pool is full")
+	if !StandsAside(op) {
+		t.Error("it does not let others take the size back")
+	}
 	if d := Next(op, reports(app, outcome.Waiting(platformv1.ReasonPodsNotReady, "2 of 3 updated"))); !OnlyProgress(op, d) {
 		t.Error("that a pod starts after all is more than progress")
 	}

@@ -139,6 +139,23 @@ func TestComponentsRefuses(t *testing.T) {
 			platformv1.ReasonInvalidParameters, "and 2 more"},
 		"size": {component(func(c *platformv1.ApplicationComponent) { c.Storage = &platformv1.Storage{Size: quantity("0")} }),
 			platformv1.ReasonInvalidSpec, "storage of size 0: it must be greater than 0"},
+		"size in milli units": {component(func(c *platformv1.ApplicationComponent) {
+			c.Storage = &platformv1.Storage{Size: quantity("500m")}
+		}),
+			platformv1.ReasonInvalidSpec, `component "redis" has storage of size 500m: that is less than 1Ki, ` +
+				"since m means thousandths, here of a byte; write 500Mi for mebibytes"},
+		"request in milli units": {component(func(c *platformv1.ApplicationComponent) {
+			c.Resources.Requests = corev1.ResourceList{"memory": quantity("400m")}
+		}),
+			platformv1.ReasonInvalidSpec, `component "redis" requests 400m of memory: that is less than 1Ki`},
+		"limit in whole milli units": {component(func(c *platformv1.ApplicationComponent) {
+			c.Resources.Limits = corev1.ResourceList{"memory": quantity("2000m")}
+		}),
+			platformv1.ReasonInvalidSpec, "has a limit of 2 of memory: that is less than 1Ki, since m means thousandths"},
+		"scratch space in milli units": {component(func(c *platformv1.ApplicationComponent) {
+			c.Resources.Limits = corev1.ResourceList{"ephemeral-storage": quantity("1m")}
+		}),
+			platformv1.ReasonInvalidSpec, `a limit of 1m of ephemeral-storage`},
 		"request above limit": {component(func(c *platformv1.ApplicationComponent) {
 			c.Resources.Requests = corev1.ResourceList{"memory": quantity("2Gi")}
 			c.Resources.Limits = corev1.ResourceList{"memory": quantity("1Gi")}

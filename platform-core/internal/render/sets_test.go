@@ -86,7 +86,10 @@ func TestSetsAreRefused(t *testing.T) {
 		`set "a" of component "redis" has a limit of 0 of`: {sharded(t), with(func(s *platformv1.ComponentSet) {
 			s.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("0")}
 		})},
-		`has storageSize 0: it must be greater than 0`:        {sharded(t), with(func(s *platformv1.ComponentSet) { s.StorageSize = new(resource.MustParse("0")) })},
+		`has storageSize 0: it must be greater than 0`: {sharded(t), with(func(s *platformv1.ComponentSet) { s.StorageSize = new(resource.MustParse("0")) })},
+		`has storageSize 500m: that is less than 1Ki`: {sharded(t), with(func(s *platformv1.ComponentSet) {
+			s.StorageSize = new(resource.MustParse("500m"))
+		})},
 		`set "a" of component "redis": parameter "hz" has va`: {sharded(t), with(func(s *platformv1.ComponentSet) { s.Parameters = platformv1.Parameters{"hz": "0"} })},
 		`nodeSelector has a b=c, which is no label`: {sharded(t), with(func(s *platformv1.ComponentSet) {
 			s.Scheduling = &platformv1.Scheduling{NodeSelector: map[string]string{"a b": "c"}}
