@@ -85,10 +85,21 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 			state.Phase, state.Ended, why = platformv1.OperationFailed, condition.LastTransitionTime.Time, condition.Message
 		}
 	}
+	own := ownContainer(job)
 	for i := range pods {
-		ended := endOf(&pods[i])
-		state.Message, state.Said = cmp.Or(saidBy(&pods[i]), state.Message), cmp.Or(ended.Message, state.Said)
+		ended := endOf(&pods[i], own)
+		state.Message, state.Said = cmp.Or(saidBy(&pods[i], own), state.Message), cmp.Or(ended.Message, state.Said)
 		state.ExitCode = cmp.Or(ended.ExitCode, state.ExitCode)
+		// A container that somebody added to the pod, such as the proxy of a mesh, may never end: the Job is judged by its own.
+		if ended.FinishedAt.IsZero() || state.Phase == platformv1.OperationSucceeded {
+			continue
+		}
+		state.Phase, state.Ended = platformv1.OperationSucceeded, ended.FinishedAt.Time
+		if ended.ExitCode != 0 {
+			state.Phase = platformv1.OperationFailed
+		} else {
+			why = ""
+		}
 	}
 	if given := givenUp(job); given != "" && state.Phase == platformv1.OperationFailed && state.Said == "" {
 		state.Message, state.Said = given, unstarted(given)
@@ -101,20 +112,29 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 	return state
 }
 
-// endOf is how the container of a pod ended; zero while it has not.
-func endOf(pod *corev1.Pod) corev1.ContainerStateTerminated {
+// ownContainer is the name of the container that a Job was made for; the pod may have more.
+func ownContainer(job *batchv1.Job) string {
+	if containers := job.Spec.Template.Spec.Containers; len(containers) > 0 {
+		return containers[0].Name
+	}
+	return ""
+}
+
+// endOf is how a container of a pod ended; zero while it has not.
+func endOf(pod *corev1.Pod, container string) corev1.ContainerStateTerminated {
 	for _, status := range pod.Status.ContainerStatuses {
-		if status.State.Terminated != nil {
+		if status.Name == container && status.State.Terminated != nil {
 			return *status.State.Terminated
 		}
 	}
 	return corev1.ContainerStateTerminated{}
 }
 
-// saidBy is what the container of a pod left when it ended, or what its node says of the pod.
-func saidBy(pod *corev1.Pod) string {
+// saidBy is what a container of a pod left when it ended, or what its node says of the pod.
+func saidBy(pod *corev1.Pod, container string) string {
 	for _, status := range pod.Status.ContainerStatuses {
 		switch {
+		case status.Name != container:
 		case status.State.Terminated != nil && status.State.Terminated.ExitCode == 0:
 			return status.State.Terminated.Message
 		case status.State.Terminated != nil:
