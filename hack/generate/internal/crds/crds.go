@@ -67,8 +67,8 @@ func writeModule(root, dir string) error {
 	for _, file := range fresh {
 		name := filepath.Base(file)
 		written[name] = true
-		if err := makeTerse(root, filepath.Base(dir), file); err != nil {
-			return fmt.Errorf("cannot shorten %q: %w", name, err)
+		if err := finish(root, filepath.Base(dir), file); err != nil {
+			return fmt.Errorf("cannot complete %q: %w", name, err)
 		}
 		if err := writeDefinition(file, filepath.Join(bases, name)); err != nil {
 			return fmt.Errorf("cannot write %q: %w", name, err)
@@ -94,12 +94,12 @@ func groupOf(dir string) (string, error) {
 	return string(match[1]), nil
 }
 
-func makeTerse(root, module, file string) error {
+func finish(root, module, file string) error {
 	definition, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	if definition, err = terse(root, module, definition); err != nil {
+	if definition, err = complete(root, module, definition); err != nil {
 		return err
 	}
 	return os.WriteFile(file, definition, 0o644)

@@ -22,9 +22,10 @@ const (
 	apiFolder = "api"
 )
 
-// terse leaves out what the types of Kubernetes say of their own fields, which is most of a definition and is
-// documented there. The field of ours that has such a type keeps its description.
-func terse(root, module string, definition []byte) ([]byte, error) {
+// complete has a definition refuse what the types do not decode, and leaves out what the types of Kubernetes say of
+// their own fields, which is most of a definition and is documented there. The field of ours that has such a type keeps
+// its description.
+func complete(root, module string, definition []byte) ([]byte, error) {
 	var tree map[string]any
 	if err := yaml.Unmarshal(definition, &tree); err != nil {
 		return nil, err
@@ -44,8 +45,13 @@ func terse(root, module string, definition []byte) ([]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("there is no type %s in %s/%s/%s", kind, module, apiFolder, name)
 		}
-		if err := s.walk(child(child(version, "schema"), "openAPIV3Schema"), declared.expr, declared.file); err != nil {
+		schema := child(child(version, "schema"), "openAPIV3Schema")
+		if err := s.walk(schema, declared.expr, declared.file); err != nil {
 			return nil, err
+		}
+		admitStoredTypes(schema)
+		if status := child(child(schema, "properties"), "status"); status != nil {
+			dropMessages(status)
 		}
 	}
 	out, err := yaml.Marshal(tree)
@@ -149,8 +155,9 @@ func (s *sources) walkImported(schema map[string]any, selector *ast.SelectorExpr
 		return nil
 	}
 	path := file.imports[name.Name]
-	if !strings.HasPrefix(path, ourModules) {
+	if !isOurs(path) {
 		dropDescriptions(schema)
+		admitDecodable(schema, path, selector.Sel.Name)
 		return nil
 	}
 	imported, err := s.load(path)
@@ -169,7 +176,7 @@ func (s *sources) walkFields(schema map[string]any, fields *ast.StructType, file
 		name, inline := jsonName(field)
 		if inline {
 			// apiVersion and kind are inline too: they are no field of ours that could lose what is said of it.
-			if _, ours := field.Type.(*ast.Ident); ours {
+			if declaredHere(field.Type, file) {
 				if err := s.walk(schema, field.Type, file); err != nil {
 					return err
 				}
@@ -186,6 +193,19 @@ func (s *sources) walkFields(schema map[string]any, fields *ast.StructType, file
 		}
 	}
 	return nil
+}
+
+// isOurs says whether a package is one of the modules of this repository.
+func isOurs(path string) bool { return strings.HasPrefix(path, ourModules) }
+
+// declaredHere says whether a type is one of this repository.
+func declaredHere(expr ast.Expr, file *goFile) bool {
+	selector, imported := expr.(*ast.SelectorExpr)
+	if !imported {
+		return true
+	}
+	name, ok := selector.X.(*ast.Ident)
+	return ok && isOurs(file.imports[name.Name])
 }
 
 // jsonName returns the name of a field in JSON, or that its fields are those of the struct around it.
@@ -210,14 +230,5 @@ func dropDescriptions(schema map[string]any) {
 	if _, said := schema["description"].(string); said {
 		delete(schema, "description")
 	}
-	for _, property := range child(schema, "properties") {
-		if within, ok := property.(map[string]any); ok {
-			dropDescriptions(within)
-		}
-	}
-	for _, key := range []string{"items", "additionalProperties"} {
-		if within := child(schema, key); within != nil {
-			dropDescriptions(within)
-		}
-	}
+	each(schema, dropDescriptions)
 }

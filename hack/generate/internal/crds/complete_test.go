@@ -114,11 +114,11 @@ func write(t *testing.T, content string, path ...string) {
 }
 
 // What is ours says what it is, wherever it is declared; what is Kubernetes' says nothing. All else is as it was.
-func TestTerse(t *testing.T) {
+func TestComplete(t *testing.T) {
 	root := t.TempDir()
 	write(t, thingTypes, root, "things", "api", "v1", "types.go")
 	write(t, otherTypes, root, "other", "api", "v1", "types.go")
-	got, err := terse(root, "things", []byte(thingDefinition))
+	got, err := complete(root, "things", []byte(thingDefinition))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,10 +141,11 @@ func TestTerse(t *testing.T) {
 	}
 }
 
-func TestTerseWithoutTheType(t *testing.T) {
+func TestCompleteWithoutTheType(t *testing.T) {
 	root := t.TempDir()
 	write(t, otherTypes, root, "things", "api", "v1", "types.go")
-	if _, err := terse(root, "things", []byte(thingDefinition)); err == nil || !strings.Contains(err.Error(), "no type Thing") {
+	_, err := complete(root, "things", []byte(thingDefinition))
+	if err == nil || !strings.Contains(err.Error(), "no type Thing") {
 		t.Errorf("got %v; want an error that names the type", err)
 	}
 }
