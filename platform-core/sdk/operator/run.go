@@ -32,6 +32,7 @@ import (
 	corecrd "github.com/zeroinfra/platform-core/config/crd"
 	"github.com/zeroinfra/platform-core/internal/engine"
 	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/objectcache"
 	"github.com/zeroinfra/platform-core/sdk/operator/internal/crd"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
@@ -154,6 +155,7 @@ func newManager(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o
 	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:                 scheme,
 		Cache:                  cacheOptions(o.Domain, watched(s.watchNamespaces)),
+		NewCache:               objectcache.New,
 		Metrics:                metricsserver.Options{BindAddress: s.metricsAddr},
 		HealthProbeBindAddress: s.probeAddr,
 		PprofBindAddress:       s.pprofAddr,

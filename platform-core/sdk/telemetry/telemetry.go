@@ -12,6 +12,7 @@
 //	zeroinfra_build_info{domain,version}                 1
 //	zeroinfra_setting{name}                              the settings that are numbers, as they are in effect
 //	zeroinfra_settings_refused                           1 while the settings in the ConfigMap cannot be used, else 0
+//	zeroinfra_undecodable_objects{kind,namespace,name}   1 for each object that cannot be decoded and is not reconciled
 package telemetry
 
 import (
@@ -57,11 +58,17 @@ var (
 		Name: "zeroinfra_settings_refused",
 		Help: "1 while the settings in the ConfigMap of the operator cannot be used, else 0.",
 	})
+
+	undecodable = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "zeroinfra_undecodable_objects",
+		Help: "1 for each object that cannot be decoded and is not reconciled; the log of the operator names the field.",
+	}, []string{"kind", "namespace", "name"})
 )
 
 // Registering here, once for each process, is how controller-runtime's registry is meant to be used.
 func init() {
-	metrics.Registry.MustRegister(outcomes, buildInfo, setting, settingsRefused, operationPhases, operationDuration, operationRetries)
+	metrics.Registry.MustRegister(outcomes, buildInfo, setting, settingsRefused, undecodable)
+	metrics.Registry.MustRegister(operationPhases, operationDuration, operationRetries)
 }
 
 // Outcome counts the outcome of one reconcile of a controller.
@@ -84,3 +91,11 @@ func SettingsUsed(numbers map[string]float64) {
 
 // SettingsRefused publishes that the settings in the ConfigMap cannot be used.
 func SettingsRefused() { settingsRefused.Set(1) }
+
+// Undecodable publishes that an object cannot be decoded.
+func Undecodable(kind, namespace, name string) {
+	undecodable.WithLabelValues(kind, namespace, name).Set(1)
+}
+
+// Decodable publishes that an object which could not be decoded can be now, or is gone.
+func Decodable(kind, namespace, name string) { undecodable.DeleteLabelValues(kind, namespace, name) }
