@@ -57,7 +57,9 @@ func (Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 	if err := mgr.Add(instances); err != nil {
 		return err
 	}
-	c := &Controller{client: mgr.GetClient(), instances: instances, check: s.CheckSchedule, now: time.Now}
+	c := &Controller{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), instances: instances, check: s.CheckSchedule, now: time.Now,
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&storagev1.BackupPolicy{}).
@@ -71,6 +73,7 @@ func (Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 // Controller brings the schedules of policies into Applications.
 type Controller struct {
 	client client.Client
+	live   client.Reader
 	// instances are the Applications and scheduled Backups of all domains.
 	instances cache.Cache
 	check     func(platformv1.CronLine, platformv1.TimeZone) error
@@ -140,9 +143,13 @@ func (c *Controller) observe(ctx context.Context, name string) (facts, error) {
 	f := facts{now: c.now(), name: name, policy: &storagev1.BackupPolicy{}, repositories: map[string]struct{}{}}
 	err := c.client.Get(ctx, client.ObjectKey{Name: name}, f.policy)
 	if apierrors.IsNotFound(err) {
+		// The cache also lacks a policy that cannot be decoded, and what it has brought into Applications stays.
+		err = c.live.Get(ctx, client.ObjectKey{Name: name}, f.policy)
+	}
+	if apierrors.IsNotFound(err) {
 		f.policy = nil
 	} else if err != nil {
-		return f, err
+		return f, fmt.Errorf("cannot read BackupPolicy %q: %w", name, err)
 	}
 	var applications platformv1.ApplicationList
 	if err := c.instances.List(ctx, &applications, client.UnsafeDisableDeepCopy); err != nil {

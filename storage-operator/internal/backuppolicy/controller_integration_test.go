@@ -16,12 +16,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/objectcache"
 	"github.com/zeroinfra/platform-core/sdk/operator"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 
@@ -44,7 +46,7 @@ func TestMain(m *testing.M) {
 func serve(t *testing.T) (stop func()) {
 	t.Helper()
 	mgr, err := ctrl.NewManager(env.System.Config, ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)}})
+		NewCache: objectcache.New, Controller: config.Controller{SkipNameValidation: new(true)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +170,51 @@ func TestLifeOfAPolicy(t *testing.T) {
 	schedules(t, app, "weekly")
 	if app.Generation != generation+1 || len(app.Annotations) > 0 {
 		t.Errorf("the Application has generation %d, which was %d, and annotations %v", app.Generation, generation, app.Annotations)
+	}
+}
+
+// A policy that cannot be decoded is none that is gone: its schedules stay, also after a restart, and it is followed
+// again once it is corrected.
+func TestAPolicyThatCannotBeDecodedTakesNothingAway(t *testing.T) {
+	namespace := env.Namespace(t)
+	stop := serve(t)
+	app := testkit.BuildApplication(namespace, "a").Domain("database").Build()
+	p := policy(t, "spoilt", namespace)
+	create(t, store(namespace), app, p)
+	schedules(t, app, "spoilt")
+	generation := app.Generation
+	timeout := func(value string) error {
+		change := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"timeout":`+value+`}}`))
+		return env.Client.Patch(t.Context(), p.DeepCopy(), change)
+	}
+	testkit.Refused(t, timeout(`"1d"`), "must be a duration such as 90s, 15m or 1h30m")
+	env.Unchecked(t, "backuppolicies.storage.zeroinfra.github.com", func(context.Context) error {
+		// It is written, and what comes back does not decode here either.
+		_ = timeout(`"1d"`)
+		return nil
+	})
+	stop()
+	serve(t)
+	// Whatever brings the schedule of this one has the other looked at, too.
+	other := policy(t, "other", namespace)
+	create(t, other)
+	schedules(t, app, "spoilt", "other")
+	if err := timeout("null"); err != nil {
+		t.Fatal(err)
+	}
+	corrected := p.DeepCopy()
+	corrected.Spec.Schedule = "30 4 * * *"
+	if err := env.Client.Patch(t.Context(), corrected, client.MergeFrom(p)); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitFor(t, env.Client, app, "another line", func() error {
+		if s := scheduleIn(app, "spoilt"); s == nil || s.Schedule != "30 4 * * *" {
+			return fmt.Errorf("the schedules are %+v", app.Spec.Schedules)
+		}
+		return nil
+	})
+	if edits := app.Generation - generation; edits != 2 {
+		t.Errorf("the Application was edited %d times, for another policy and for another line: want 2", edits)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/objectcache"
 )
 
 // newCache returns a cache of the Applications and scheduled Backups of all domains, with no more of them than is read here. That of the manager
@@ -27,7 +28,7 @@ func newCache(mgr ctrl.Manager, namespaces map[string]cache.Config) (cache.Cache
 	if err != nil {
 		return nil, err
 	}
-	instances, err := cache.New(mgr.GetConfig(), cache.Options{
+	instances, err := objectcache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultNamespaces: namespaces,
 		ByObject: map[client.Object]cache.ByObject{
 			&platformv1.Application{}: {Transform: trimApplication},

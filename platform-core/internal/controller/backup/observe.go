@@ -23,6 +23,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/stores"
 	"github.com/zeroinfra/platform-core/internal/sure"
+	"github.com/zeroinfra/platform-core/sdk/objectcache"
 )
 
 // observation is all that was read for one Backup.
@@ -260,11 +261,13 @@ func (c *Controller) missing(ctx context.Context, b *platformv1.Backup) (missing
 
 // ahead names the Backups that run or come before this one, of all domains, as they are now; those that run first, then by their turns.
 func (c *Controller) ahead(ctx context.Context, b *platformv1.Backup) ([]string, error) {
-	var list platformv1.BackupList
-	if err := c.live.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil {
+	// One that cannot be decoded does not run.
+	kind := platformv1.GroupVersion.WithKind("Backup")
+	backups, err := objectcache.ListDecodable[platformv1.Backup](ctx, c.live, kind, client.InNamespace(b.Namespace))
+	if err != nil {
 		return nil, fmt.Errorf("cannot list the Backups of BackupRepository %q: %w", b.Spec.RepositoryRef.Name, err)
 	}
-	return aheadOf(b, list.Items), nil
+	return aheadOf(b, backups), nil
 }
 
 // aheadOf is ahead among these.

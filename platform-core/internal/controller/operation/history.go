@@ -25,6 +25,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/scheduling"
+	"github.com/zeroinfra/platform-core/internal/sure"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
 
@@ -102,14 +103,21 @@ func (h historian) spare(ctx context.Context, request reconcile.Request) ([]*pla
 	return spare, nil
 }
 
-// application reads the one that records are of from the cache; nil when it is gone or was never known.
+// application reads the one that records are of; nil when it is gone or was never known. Of one that cannot be decoded,
+// which the cache lacks too, nobody knows how long its records are to be kept.
 func (h historian) application(ctx context.Context, request reconcile.Request) (*platformv1.Application, error) {
+	if request.Name == nobody {
+		return nil, nil
+	}
 	app := &platformv1.Application{}
-	err := h.client.Get(ctx, request.NamespacedName, app)
+	err := sure.Reader{Cached: h.client, Live: h.live}.Get(ctx, request.NamespacedName, app)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return app, err
+	if err != nil {
+		return nil, fmt.Errorf("cannot read Application %q, whose records are kept: %w", request.NamespacedName, err)
+	}
+	return app, nil
 }
 
 // historyOf is what an Application says of its records, or the operator in its place.
