@@ -70,18 +70,13 @@ func answerOf(uid types.UID, verdict accept.Verdict) *admissionv1.AdmissionRespo
 	return answer
 }
 
-// objects decodes the object of a request and the one before it; old is false at creation.
+// objects decodes the object of a request and the one before it; old is false at creation, and where the one before
+// cannot be decoded: what corrects it is judged by itself.
 func objects(request *admissionv1.AdmissionRequest, object, before any) (old bool, err error) {
 	if err := json.Unmarshal(request.Object.Raw, object); err != nil {
 		return false, fmt.Errorf("cannot read the object: %w", err)
 	}
-	if len(request.OldObject.Raw) == 0 {
-		return false, nil
-	}
-	if err := json.Unmarshal(request.OldObject.Raw, before); err != nil {
-		return false, fmt.Errorf("cannot read the object as it was: %w", err)
-	}
-	return true, nil
+	return len(request.OldObject.Raw) > 0 && json.Unmarshal(request.OldObject.Raw, before) == nil, nil
 }
 
 var errNotReady = errors.New("this replica has not read all plugins yet")

@@ -13,7 +13,9 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/render"
 )
@@ -81,5 +83,28 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("says %+v", answer.Result)
 			}
 		})
+	}
+}
+
+// What corrects an object that cannot be decoded is not refused for how it was.
+func TestOldObjectThatCannotBeDecodedIsLeftOut(t *testing.T) {
+	const bad, good = `{"spec":{"operationHistory":{"ttl":"30d"}}}`, `{"spec":{"operationHistory":{"ttl":"720h"}}}`
+	for name, test := range map[string]struct {
+		object, old string
+		changed     bool
+		fails       bool
+	}{
+		"created":   {object: good},
+		"changed":   {object: good, old: good, changed: true},
+		"corrected": {object: good, old: bad},
+		"spoilt":    {object: bad, old: good, fails: true},
+	} {
+		request := &admissionv1.AdmissionRequest{
+			Object: runtime.RawExtension{Raw: []byte(test.object)}, OldObject: runtime.RawExtension{Raw: []byte(test.old)},
+		}
+		changed, err := objects(request, &platformv1.Application{}, &platformv1.Application{})
+		if changed != test.changed || (err != nil) != test.fails {
+			t.Errorf("%s: changed is %t, error %v", name, changed, err)
+		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // reconcileApplication claims an Application, or says why nobody does.
 func (c *Controller) reconcileApplication(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	app := &platformv1.Application{}
-	if is, err := c.unclaimedObject(ctx, request.NamespacedName, app); err != nil || !is {
+	if is, err := c.unclaimedObject(ctx, request.NamespacedName, "Application", app); err != nil || !is {
 		return reconcile.Result{}, err
 	}
 	var published platformv1.PluginList

@@ -27,7 +27,9 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/objectcache"
 	"github.com/zeroinfra/platform-core/sdk/queue"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
 // Names of the controllers.
@@ -207,9 +209,17 @@ func (c *Controller) age(obj client.Object) time.Duration {
 	return c.Now().Sub(obj.GetCreationTimestamp().Time)
 }
 
-// unclaimedObject reads an object live; false when it is gone, is going, or has a domain by now.
-func (c *Controller) unclaimedObject(ctx context.Context, key types.NamespacedName, obj client.Object) (bool, error) {
-	if err := c.live.Get(ctx, key, obj); err != nil {
+// unclaimedObject reads an object of a kind live; false when it is gone, is going, or has a domain by now.
+func (c *Controller) unclaimedObject(
+	ctx context.Context, key types.NamespacedName, kind string, obj client.Object,
+) (bool, error) {
+	err := c.live.Get(ctx, key, obj)
+	if objectcache.CannotDecode(err) && c.unclaimed.Get(ctx, key, metadataOf(kind)) == nil {
+		telemetry.Undecodable(kind, key.Namespace, key.Name)
+		return false, fmt.Errorf("%s %q cannot be decoded, and nobody claims it until it is corrected: %w", kind, key, err)
+	}
+	telemetry.Decodable(kind, key.Namespace, key.Name)
+	if err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	return obj.GetDeletionTimestamp().IsZero() && obj.GetLabels()[platformv1.DomainLabel] == "", nil

@@ -17,7 +17,7 @@ import (
 // reconcileEntity claims an Entity, or says that its Application is absent. One that nobody claimed has no finalizer of ours.
 func (c *Controller) reconcileEntity(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	entity := &platformv1.Entity{}
-	if is, err := c.unclaimedObject(ctx, request.NamespacedName, entity); err != nil || !is {
+	if is, err := c.unclaimedObject(ctx, request.NamespacedName, "Entity", entity); err != nil || !is {
 		return reconcile.Result{}, err
 	}
 	app := metadataOf("Application")

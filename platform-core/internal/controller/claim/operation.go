@@ -25,7 +25,7 @@ const reasonTargetUnclaimed = "TargetUnclaimed"
 // reconcileOperation claims an Operation, or fails it when its target is absent.
 func (c *Controller) reconcileOperation(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	op := &platformv1.Operation{}
-	if is, err := c.unclaimedObject(ctx, request.NamespacedName, op); err != nil || !is {
+	if is, err := c.unclaimedObject(ctx, request.NamespacedName, "Operation", op); err != nil || !is {
 		return reconcile.Result{}, err
 	}
 	if opsflow.Finished(op) {
