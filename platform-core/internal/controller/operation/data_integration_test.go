@@ -136,9 +136,9 @@ func (f *dataFixture) verified(says string) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, GenerateName: job.Name + "-", Labels: map[string]string{batchv1.JobNameLabel: job.Name},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "mover", Image: "mover"}}}}
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: job.Spec.Template.Spec.Containers[0].Name, Image: "mover"}}}}
 	f.must(env.Client.Create(f.Context(), pod))
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "mover", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: says, FinishedAt: now}}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: says, FinishedAt: now}}}}
 	f.must(env.Client.Status().Update(f.Context(), pod))
 	f.must(env.EndJob(f.Context(), job, batchv1.JobComplete))
 }
