@@ -16,6 +16,9 @@ import (
 const (
 	// DefaultThreshold is the FailureThreshold of a plan that gives none.
 	DefaultThreshold = 3
+	// relief is how long the probe has to be let in again until the middleware is no longer reported as out of
+	// connections: where clients come and go, each change would be a write.
+	relief = time.Minute
 	// crashMemory is how long a process must have been up until a crash before it no longer explains why the probe fails.
 	crashMemory = 10 * time.Second
 )
@@ -46,6 +49,10 @@ type Judge struct {
 	failures     int
 	failingSince time.Time
 	failedFor    time.Duration
+	// refusals of the probe for want of connections in a row, when the last one was, and what is reported of them.
+	refusals         int
+	refusedAt        time.Time
+	outOfConnections string
 	// crashedAt is when the process was last seen down by itself; zero when a probe has succeeded since.
 	crashedAt time.Time
 }
@@ -83,7 +90,7 @@ func (j *Judge) Process(now time.Time, status *agentv1.ProcessStatus) bool {
 		}
 	}
 	if changed {
-		j.failures = 0
+		j.failures, j.refusals, j.outOfConnections = 0, 0, ""
 	}
 	return changed || otherRole
 }
@@ -123,17 +130,22 @@ func (j *Judge) Probe(now time.Time, pid int64, outcome probe.Outcome, threshold
 	if pid == 0 || pid != j.PID() {
 		return
 	}
-	if outcome.Cause == "" {
+	if threshold <= 0 {
+		threshold = DefaultThreshold
+	}
+	j.connections(now, outcome, threshold)
+	switch outcome.Cause {
+	case "":
 		j.failures, j.crashedAt = 0, time.Time{}
 		j.good, j.goodPID = outcome, pid
 		j.set(report.Healthy, "", "")
 		return
+	case probe.CauseOutOfConnections:
+		j.turnedAway(pid, outcome)
+		return
 	}
 	if j.failures++; j.failures == 1 {
 		j.failingSince = now
-	}
-	if threshold <= 0 {
-		threshold = DefaultThreshold
 	}
 	hopeless := outcome.Cause == probe.CausePlan
 	switch {
@@ -151,6 +163,33 @@ func (j *Judge) Probe(now time.Time, pid int64, outcome probe.Outcome, threshold
 	default:
 		j.set(report.Starting, outcome.Cause, outcome.Message)
 	}
+}
+
+// connections takes in whether the middleware had a connection left for the probe.
+func (j *Judge) connections(now time.Time, outcome probe.Outcome, threshold int) {
+	switch {
+	case outcome.OutOfConnections != "":
+		j.refusedAt = now
+		if j.refusals++; j.refusals >= threshold && j.outOfConnections == "" {
+			j.outOfConnections = outcome.OutOfConnections
+		}
+	case outcome.Cause == "":
+		if j.refusals = 0; now.Sub(j.refusedAt) >= relief {
+			j.outOfConnections = ""
+		}
+	}
+}
+
+// turnedAway takes in that a middleware answered and had no connection left: it is alive, and as well as it was when
+// it last let the probe in. Of a process that never has, no more is known than that it is up.
+func (j *Judge) turnedAway(pid int64, outcome probe.Outcome) {
+	j.failures, j.crashedAt = 0, time.Time{}
+	if j.goodPID == pid {
+		j.set(report.Healthy, "", "")
+		return
+	}
+	j.outOfConnections = outcome.OutOfConnections
+	j.set(report.Starting, outcome.Cause, outcome.Message)
 }
 
 // Failing says whether the last probe failed, so that the next should come soon.
@@ -183,6 +222,9 @@ func (j *Judge) Report() report.Report {
 	}
 	if j.health == report.Healthy {
 		r.Role, r.Attributes = j.good.Role, j.good.Attributes
+	}
+	if j.health == report.Healthy || j.health == report.Starting {
+		r.OutOfConnections = j.outOfConnections
 	}
 	if m := j.process.GetMember(); m != nil {
 		r.Member = &report.Member{Identity: m.GetIdentity(), Promised: m.GetPromised(), Term: m.GetTerm(), ListVersion: m.GetListVersion(),

@@ -16,7 +16,10 @@ const defaultHealthy = "exitCode == 0"
 
 // Expressions are a probe's, compiled once.
 type Expressions struct {
-	healthy    expression.Expression[bool]
+	healthy expression.Expression[bool]
+	// outOfConnections is nil where the plan does not tell that apart.
+	outOfConnections *expression.Expression[bool]
+
 	role       *expression.Expression[string]
 	version    *expression.Expression[string]
 	attributes map[string]expression.Expression[string]
@@ -36,10 +39,13 @@ func Compile(p plan.Probe) (*Expressions, error) {
 	if x.healthy, err = expression.Compile[bool](env, "healthy", healthy); err != nil {
 		return nil, err
 	}
-	if x.role, err = compileOptional(env, "role", p.Role); err != nil {
+	if x.outOfConnections, err = compileOptional[bool](env, "outOfConnections", p.OutOfConnections); err != nil {
 		return nil, err
 	}
-	if x.version, err = compileOptional(env, "version", p.Version); err != nil {
+	if x.role, err = compileOptional[string](env, "role", p.Role); err != nil {
+		return nil, err
+	}
+	if x.version, err = compileOptional[string](env, "version", p.Version); err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Attributes)) {
@@ -50,11 +56,11 @@ func Compile(p plan.Probe) (*Expressions, error) {
 	return x, nil
 }
 
-func compileOptional(env expression.Env, name, source string) (*expression.Expression[string], error) {
+func compileOptional[T bool | string](env expression.Env, name, source string) (*expression.Expression[T], error) {
 	if source == "" {
 		return nil, nil
 	}
-	x, err := expression.Compile[string](env, name, source)
+	x, err := expression.Compile[T](env, name, source)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/zeroinfra/agents/internal/command"
@@ -32,6 +33,8 @@ const (
 	CauseExpression Cause = "expression"
 	// CauseUnhealthy: the expression healthy gave false although the command succeeded.
 	CauseUnhealthy Cause = "unhealthy"
+	// CauseOutOfConnections: the middleware answers, and has no connection left for the probe.
+	CauseOutOfConnections Cause = "out of connections"
 	// CauseTimeout: the command was killed at its deadline.
 	CauseTimeout Cause = "timeout"
 	// CauseStart: the command could not be run.
@@ -44,6 +47,9 @@ type Outcome struct {
 	Cause Cause
 	// Message says what is wrong.
 	Message string
+	// OutOfConnections is what the middleware said when it had no connection left for the probe, also where the probe
+	// was let in by the reserved way.
+	OutOfConnections string
 	// Role, Version and Attributes are there when it is healthy.
 	Role, Version string
 	Attributes    map[string]string
@@ -74,13 +80,29 @@ func (p *Probe) Interval() time.Duration {
 	return planfile.Seconds(p.plan.IntervalSeconds, DefaultSeconds)
 }
 
-// Run runs the command once.
+// Run runs the command, and again by the reserved way where the middleware has no connection left.
 func (p *Probe) Run(ctx context.Context) Outcome {
 	env, err := planfile.Environ(os.Environ(), p.plan.Env, p.secret)
 	if err != nil {
 		return Outcome{Cause: CauseStart, Message: "cannot run the probe: " + err.Error()}
 	}
-	result, err := command.Run(ctx, p.starter, command.Spec{Command: p.plan.Command, Env: env,
+	outcome := p.once(ctx, p.plan.Command, env)
+	if outcome.Cause != CauseOutOfConnections || len(p.plan.Reserved) == 0 {
+		return outcome
+	}
+	reserved := p.once(ctx, slices.Concat(p.plan.Command, p.plan.Reserved), env)
+	switch reserved.Cause {
+	case "", CauseUnhealthy, CauseExpression, CauseTimeout:
+		reserved.OutOfConnections = outcome.OutOfConnections
+		return reserved
+	}
+	// Nobody was let in there either, which says no more.
+	return outcome
+}
+
+// once runs one command.
+func (p *Probe) once(ctx context.Context, argv, env []string) Outcome {
+	result, err := command.Run(ctx, p.starter, command.Spec{Command: argv, Env: env,
 		Timeout: planfile.Seconds(p.plan.TimeoutSeconds, DefaultSeconds)})
 	switch {
 	case errors.Is(err, command.ErrTimeout):
@@ -98,6 +120,11 @@ func (x *Expressions) Judge(result command.Result) Outcome {
 	if err == nil && healthy {
 		return x.describe(vars)
 	}
+	if x.turnedAway(vars) {
+		said := expression.FirstLine(result.Stderr + "\n" + result.Stdout)
+		message := "there is no connection left for the probe: " + said
+		return Outcome{Cause: CauseOutOfConnections, Message: message, OutOfConnections: said}
+	}
 	// The command's own failure explains most; an expression that it made fail does not.
 	if result.Exit != (reaper.Exit{}) {
 		return Outcome{Cause: Cause(result.Exit.String()), Message: expression.WithOutput("the probe failed with "+result.Exit.String(), result)}
@@ -106,6 +133,15 @@ func (x *Expressions) Judge(result command.Result) Outcome {
 		return Outcome{Cause: CauseExpression, Message: err.Error()}
 	}
 	return Outcome{Cause: CauseUnhealthy, Message: expression.WithOutput("the probe says that it is not healthy", result)}
+}
+
+// turnedAway says whether the middleware has no connection left. An expression that fails says nothing of that.
+func (x *Expressions) turnedAway(vars map[string]any) bool {
+	if x.outOfConnections == nil {
+		return false
+	}
+	away, err := x.outOfConnections.Evaluate(vars)
+	return err == nil && away
 }
 
 // describe evaluates the other expressions of a healthy middleware.

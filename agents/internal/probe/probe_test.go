@@ -93,6 +93,68 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// full is what a middleware says that turns its probe away.
+const full = "AUTH failed: ERR max number of clients reached\nError: Server closed the connection\n"
+
+func TestOutOfConnectionsIsToldApartFromNoAnswer(t *testing.T) {
+	p := redis
+	p.OutOfConnections = "stderr.contains('max number of clients reached')"
+	refused := command.Result{Stderr: "Could not connect: Connection refused", Exit: reaper.Exit{Code: 1}}
+	away := command.Result{Stderr: full, Exit: reaper.Exit{Code: 1}}
+	want := probe.Outcome{Cause: probe.CauseOutOfConnections,
+		OutOfConnections: "AUTH failed: ERR max number of clients reached",
+		Message:          "there is no connection left for the probe: AUTH failed: ERR max number of clients reached"}
+	if got := judge(t, p, away); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := judge(t, p, refused); got.Cause != "exit code 1" || got.OutOfConnections != "" {
+		t.Errorf("a server that is down: got %+v", got)
+	}
+	if got := judge(t, p, command.Result{Stdout: info, Stderr: full}); got.Cause != "" || got.Role != "primary" {
+		t.Errorf("a server that answers: got %+v", got)
+	}
+	if got := judge(t, redis, away); got.Cause != "exit code 1" {
+		t.Errorf("a plan that does not tell it apart: got %+v", got)
+	}
+	p.OutOfConnections = "fields['full'] == 'yes'"
+	if got := judge(t, p, away); got.Cause != "exit code 1" {
+		t.Errorf("an expression that fails: got %+v", got)
+	}
+}
+
+// TestReservedWayIn: a probe that is turned away tries once more with the reserved arguments.
+func TestReservedWayIn(t *testing.T) {
+	p := plan.Probe{Command: []string{"sh", "-c", `case "$1" in
+		reserved) echo role:primary ;;
+		paused) echo role:primary ;;
+		*) echo too many clients >&2; exit 2 ;;
+		esac`, "probe"}, OutOfConnections: "stderr.contains('too many clients')", Role: "fields['role']"}
+	away := probe.Outcome{Cause: probe.CauseOutOfConnections, OutOfConnections: "too many clients",
+		Message: "there is no connection left for the probe: too many clients"}
+	for _, c := range []struct {
+		name, reserved string
+		want           probe.Outcome
+	}{
+		{"none", "", away},
+		{"let in", "reserved", probe.Outcome{Role: "primary", OutOfConnections: "too many clients"}},
+		{"turned away there, too", "other", away},
+		{"let in, and not well", "paused", probe.Outcome{Cause: probe.CauseUnhealthy, OutOfConnections: "too many clients",
+			Message: "the probe says that it is not healthy: role:primary"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if p.Reserved = nil; c.reserved != "" {
+				p.Reserved = []string{c.reserved}
+			}
+			if p.Healthy = ""; c.reserved == "paused" {
+				p.Healthy = "exitCode == 0 && fields['role'] == 'none'"
+			}
+			if got := run(t, p); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestAFailedCommandMayBeHealthy(t *testing.T) {
 	p := plan.Probe{Healthy: "exitCode in [0, 3] || exitCode == 137", Role: "string(exitCode)"}
 	for code, exit := range map[string]reaper.Exit{"3": {Code: 3}, "137": {Code: -1, Signal: 9}} {

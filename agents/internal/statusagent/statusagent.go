@@ -163,9 +163,12 @@ func (l *loop) onOutcome(o outcome) {
 		l.probing.Reset(0)
 		return
 	}
-	if o.Cause == "" {
+	switch o.Cause {
+	case "":
 		l.secrets.succeeded()
-	} else {
+	case probe.CauseOutOfConnections:
+		// Who is turned away before the password is looked at knows no more of it.
+	default:
 		l.secrets.failed()
 	}
 	now, failed := time.Now(), l.judge.Failing()

@@ -247,6 +247,12 @@ type Probe struct {
 	FailureThreshold int `json:"failureThreshold,omitempty"`
 	// Healthy is a boolean expression. Default "exitCode == 0".
 	Healthy string `json:"healthy,omitempty"`
+	// OutOfConnections is a boolean expression, asked where Healthy is not true: the middleware answers, and has no
+	// connection left for the probe. It is alive then: health, role and attributes stay what they were. Default: never.
+	OutOfConnections string `json:"outOfConnections,omitempty"`
+	// Reserved are arguments that are added to Command for another attempt where OutOfConnections is true: the way in
+	// that the middleware keeps free. None where it keeps none.
+	Reserved []string `json:"reserved,omitempty"`
 	// Role is a string expression; "" for none.
 	Role string `json:"role,omitempty"`
 	// Version is a string expression that gives the middleware's version, for example fields['redis_version'].

@@ -24,6 +24,7 @@ func (p *Plan) Rewrite(text func(string) (string, error)) (*Plan, error) {
 	}
 	rewritten.Writing = r.writing(p.Writing)
 	rewritten.Probe.Command = r.list("probe: command", p.Probe.Command)
+	rewritten.Probe.Reserved = r.list("probe: reserved", p.Probe.Reserved)
 	rewritten.Probe.Env = r.env("probe", p.Probe.Env)
 	if r.err != nil {
 		return nil, r.err

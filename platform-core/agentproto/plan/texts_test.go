@@ -27,6 +27,7 @@ func every() *plan.Plan {
 		Files: []plan.File{{Path: "PATH", Format: plan.FormatRedis, Mode: "MODE", Entries: []plan.Entry{
 			{Key: "SETTING", Args: []string{"one", "two"}, Secret: secret, Dynamic: true}, {Key: "BARE"}}}},
 		Probe: plan.Probe{Command: []string{"the probe"}, Env: []plan.EnvVar{{Name: "PROBE", Value: "probe value"}},
+			Reserved: []string{"the reserved"}, OutOfConnections: "FULL",
 			Healthy: "HEALTHY", Role: "ROLE", Version: "VERSION", Attributes: map[string]string{"ATTRIBUTE": "EXPRESSION"}, IntervalSeconds: 5},
 		TLS:     &plan.TLS{Reload: &plan.Reload{Command: []string{"the renewal"}, Env: []plan.EnvVar{{Name: "RENEWAL", Value: "renewal value"}}}},
 		Actions: []plan.Action{{Name: "ACTION", Query: &plan.Query{Statement: "STATEMENT", Arguments: []string{"an argument"}, Database: "DATABASE"}}},
@@ -61,7 +62,8 @@ func TestRewriteReachesEachTextAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"the command", "argument", "a value", "/dir", "the reload", "the each", "reload value", "the start", "start value", "the stop", "one", "two", "the renewal", "renewal value",
-		"an argument", "the writer", "the promotion", "the following", "the return", "return value", "the probe", "probe value"}
+		"an argument", "the writer", "the promotion", "the following", "the return", "return value", "the probe",
+		"the reserved", "probe value"}
 	if !reflect.DeepEqual(seen, want) {
 		t.Errorf("texts are %q, want %q", seen, want)
 	}

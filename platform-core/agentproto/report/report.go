@@ -43,6 +43,10 @@ type Report struct {
 	// FailedForMs is how long the middleware had been unhealthy when this was said, in milliseconds, or how long its probe had failed when it was
 	// first called that; 0 for any other health.
 	FailedForMs int64 `json:"failedForMs,omitempty"`
+	// OutOfConnections is what the middleware says while it has no connection left for the probe: it is alive, and
+	// Health, Role and Attributes are those of before. It is stable, and stays for a minute after the probe was last
+	// turned away. Empty for any other middleware.
+	OutOfConnections string `json:"outOfConnections,omitempty"`
 	// ConfigDigest is the digest of the plan that the process runs with, or DigestMixed.
 	ConfigDigest string `json:"configDigest,omitempty"`
 	// RestartDigest is the part of that plan that only a restart can change.

@@ -35,6 +35,18 @@ func TestBrokenManifest(t *testing.T) {
 	})
 }
 
+func TestBrokenProbeOfConnections(t *testing.T) {
+	c := func(new, at, says string) broken {
+		return broken{part: PartComponents, key: components, old: "healthy: exitCode",
+			new: new + "\n      healthy: exitCode", at: at, says: says}
+	}
+	run(t, map[string]broken{
+		"gives text":               c("outOfConnections: stderr", "outOfConnections:", "gives string: it must give bool"),
+		"is no expression":         c("outOfConnections: nonsense", "outOfConnections:", "undeclared reference"),
+		"reserved way for nothing": c("reserved: [-a]", "reserved:", "add probe.outOfConnections"),
+	})
+}
+
 func TestBrokenComponents(t *testing.T) {
 	c := func(old, new, at, says string) broken {
 		return broken{part: PartComponents, key: components, old: old, new: new, at: at, says: says}

@@ -85,7 +85,7 @@ func inPlan(path document.Path) bool {
 	case "process", "files", "tls":
 		return true
 	case "probe":
-		return path[3] == "command" || path[3] == "env"
+		return path[3] == "command" || path[3] == "reserved" || path[3] == "env"
 	case "actions":
 		return len(path) > 5 && (path[4] == "command" || path[4] == "env" || path[4] == "query" && path[5] == "arguments")
 	case "monitoring":
@@ -136,7 +136,7 @@ func perPod(path document.Path) bool {
 	}
 	switch {
 	case len(at) == 2:
-		return at[0] == "command" || at[0] == "each"
+		return at[0] == "command" || at[0] == "each" || at[0] == "reserved" && path[2] == "probe"
 	case len(at) == 3:
 		return at[0] == "env" && at[2] == "value" || at[0] == "query" && at[1] == "arguments"
 	}

@@ -39,6 +39,7 @@ func resultEnvironment(more ...cel.EnvOption) *cel.Env {
 func (l *loader) checkProbe(path document.Path, c *Component) {
 	l.checkEnv(path.With("env"), c, c.Probe.Env)
 	l.checkProbeExpression(path.With("healthy"), c.Probe.Healthy, cel.BoolType)
+	l.checkProbeExpression(path.With("outOfConnections"), c.Probe.OutOfConnections, cel.BoolType)
 	l.checkProbeExpression(path.With("role"), c.Probe.Role, cel.StringType)
 	l.checkProbeExpression(path.With("version"), c.Probe.Version, cel.StringType)
 	for _, name := range slices.Sorted(maps.Keys(c.Probe.Attributes)) {
@@ -49,6 +50,10 @@ func (l *loader) checkProbe(path document.Path, c *Component) {
 	}
 	if c.Probe.Role == "" && len(c.Roles) > 0 {
 		l.wrong(path, "gives no role, and the component declares some: add probe.role")
+	}
+	if len(c.Probe.Reserved) > 0 && c.Probe.OutOfConnections == "" {
+		l.wrong(path.With("reserved"), "is for another attempt where the middleware has no connection left, and nothing "+
+			"says when that is so: add probe.outOfConnections")
 	}
 	if timeout, interval := c.Probe.TimeoutSeconds, c.Probe.IntervalSeconds; timeout > 0 && interval > 0 && timeout > interval*10 {
 		l.wrong(path.With("timeoutSeconds"), "is %d: it must be at most ten times the interval of %d s", timeout, interval)
