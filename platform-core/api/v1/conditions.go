@@ -28,6 +28,9 @@ const (
 	// HeldCondition is True while an Operation waits for a maintenance window, which its message names, and False once that is over; absent for one
 	// that waited for none.
 	HeldCondition = "Held"
+	// ConnectionsAvailableCondition is False while a pod's middleware turns its own probe away for want of connections;
+	// absent otherwise. It goes up like the conditions that plugins declare, and is none of EngineConditions.
+	ConnectionsAvailableCondition = "ConnectionsAvailable"
 	// SuspendedCondition is True while the spec of a typed object has the engine do nothing at all; absent otherwise.
 	SuspendedCondition = "Suspended"
 )
@@ -163,6 +166,8 @@ const (
 	ReasonImageUnavailable = "ImageUnavailable"
 	// ReasonProcessFailing: the middleware's process does not stay up.
 	ReasonProcessFailing = "ProcessFailing"
+	// ReasonTooManyClients: the middleware is alive, and clients have all of its connections.
+	ReasonTooManyClients = "TooManyClients"
 	// ReasonConfigurationPending: the running process does not yet have the wanted configuration.
 	ReasonConfigurationPending = "ConfigurationPending"
 	// ReasonNeedNotReady: a component waits for another one, to start or to stop.

@@ -10,7 +10,8 @@
 //   - A writer fails when its pod goes, its volume is another one, its node is lost, its process is down or unhealthy for
 //     longer than After (when it never wrote in its term: for half a minute), or when a follower says that it is not asked any
 //     more and the engine does not reach it either. What is down and comes back in time stays the writer, once it has stayed
-//     for as long. Services lead to one that is about to be replaced no more, a second before.
+//     for as long. One that answers and has no connection left for its probe is not down. Services lead to one that
+//     is about to be replaced no more, a second before.
 //   - It is deposed only when another can take over: a member of every list that counts, alive, healthy, within
 //     MaxLag. Of several the most advanced, then the first. How far data is counts within one history only: data that goes on
 //     from what another has comes first, and that of the writer's history before any other,

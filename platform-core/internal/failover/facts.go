@@ -144,6 +144,8 @@ type Pod struct {
 	Presence Presence
 	// Health as its agent reports it.
 	Health report.Health
+	// OutOfConnections says that its process answers, and turns the probe away for want of connections: it is alive.
+	OutOfConnections bool
 	// FailedFor is how long it had been unhealthy when its agent first said so.
 	FailedFor time.Duration
 	// Member is what its agent reports of itself; its identity is empty before the first report.

@@ -257,7 +257,7 @@ func (f *Facts) trouble(m *Memory, writer *Pod, d *Decision) (why string, at tim
 		return fmt.Sprintf("pod %s, which writes, is reached neither by those that follow it nor by the operator", name), f.Now
 	case !writer.Member.Writing || writer.Health == report.Unhealthy || writer.Health == report.Stopped:
 		return fmt.Sprintf("the process of pod %s, which writes, is down", name), since()
-	case m.established && writer.Health != report.Healthy:
+	case m.established && writer.Health != report.Healthy && !writer.OutOfConnections:
 		return fmt.Sprintf("the process of pod %s, which writes, has not come up yet", name), f.starts(m, since)
 	case !m.established && writer.Reluctance != "":
 		return fmt.Sprintf("pod %s, which is to write, does not come to it: %s", name, writer.Reluctance), since()

@@ -5,6 +5,7 @@ package workloadset
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -29,11 +30,37 @@ func reportConditions(set *platformv1.WorkloadSet, f *facts) {
 			conditions.Remove(set, declared.Type)
 		}
 	}
+	reportConnections(set, f)
 	for _, kind := range conditions.Declared(set) {
-		if !slices.ContainsFunc(set.Spec.Conditions, func(c platformv1.SetCondition) bool { return c.Type == kind }) {
+		declared := func(c platformv1.SetCondition) bool { return c.Type == kind }
+		if kind != platformv1.ConnectionsAvailableCondition && !slices.ContainsFunc(set.Spec.Conditions, declared) {
 			conditions.Remove(set, kind)
 		}
 	}
+}
+
+// reportConnections says which pods have no connection left for their own probe.
+func reportConnections(set *platformv1.WorkloadSet, f *facts) {
+	var full []string
+	for _, p := range f.rollout.Pods {
+		if p.Life != rollout.Terminating && p.Report.OutOfConnections != "" {
+			full = append(full, connectionsOf(p))
+		}
+	}
+	if len(full) == 0 {
+		conditions.Remove(set, platformv1.ConnectionsAvailableCondition)
+		return
+	}
+	conditions.Set(set, metav1.Condition{
+		Type: platformv1.ConnectionsAvailableCondition, Status: metav1.ConditionFalse,
+		Reason: platformv1.ReasonTooManyClients,
+		Message: strings.Join(full, "; ") + ". New clients are turned away. It is alive, so no process is restarted and no " +
+			"other pod takes over. Close connections, have clients share them by a pool, or raise the limit in the parameters"})
+}
+
+// connectionsOf a pod that turns its own probe away.
+func connectionsOf(p rollout.Pod) string {
+	return fmt.Sprintf("clients have all connections of pod %s (%s)", p.Name, p.Report.OutOfConnections)
 }
 
 // conditionOf the pods: what one says that is not well comes before what others say. heard is false where no pod that it speaks of reports.

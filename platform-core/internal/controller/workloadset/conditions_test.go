@@ -57,3 +57,33 @@ func TestDeclaredConditions(t *testing.T) {
 		}
 	}
 }
+
+func TestOutOfConnectionsIsACondition(t *testing.T) {
+	pod := func(name, said string) rollout.Pod {
+		return rollout.Pod{Name: name, Report: agentreport.Report{Health: agentreport.Healthy, OutOfConnections: said}}
+	}
+	gone := pod("a-2", "too many clients")
+	gone.Life = rollout.Terminating
+	set := &platformv1.WorkloadSet{}
+	reported := func(pods ...rollout.Pod) string {
+		reportConditions(set, &facts{rollout: rollout.Facts{Pods: pods}})
+		has := conditions.Get(set, platformv1.ConnectionsAvailableCondition)
+		if has == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s %s %s", has.Status, has.Reason, has.Message)
+	}
+	if said := reported(pod("a-0", ""), pod("a-1", ""), gone); said != "" {
+		t.Errorf("with connections left it says %q", said)
+	}
+	want := "False TooManyClients clients have all connections of pod a-0 (too many clients). New clients are turned away."
+	if said := reported(pod("a-0", "too many clients"), pod("a-1", "")); !strings.HasPrefix(said, want) {
+		t.Errorf("it says %q, want %q", said, want)
+	}
+	if set.Status.Conditions == nil || len(conditions.Declared(set)) != 1 {
+		t.Errorf("what is above the set is told of %v", conditions.Declared(set))
+	}
+	if said := reported(pod("a-0", "")); said != "" {
+		t.Errorf("afterwards it says %q", said)
+	}
+}

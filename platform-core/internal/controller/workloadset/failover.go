@@ -205,6 +205,7 @@ func (t *writerTurn) observe() failover.Facts {
 // podOf is a pod as the planner sees it.
 func (t *writerTurn) podOf(p rollout.Pod) failover.Pod {
 	pod := failover.Pod{Name: p.Name, Presence: failover.Alive, Health: p.Report.Health, FailedFor: time.Duration(min(p.Report.FailedForMs, time.Hour.Milliseconds())) * time.Millisecond, Accuses: p.Report.WriterUnreachable, Established: t.rollout.Writes(p.Role), Labelled: p.Role != ""}
+	pod.OutOfConnections = p.Report.OutOfConnections != ""
 	switch {
 	case p.Node == rollout.Unreachable:
 		pod.Presence = failover.Unreachable

@@ -3,6 +3,7 @@
 package workloadset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -153,6 +154,9 @@ func explain(f *facts, p rollout.Pod) (reason, message string) {
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("the process in pod %s was stopped on request", p.Name)
 	}
 	switch {
+	case p.Report.Health == agentreport.Starting && p.Report.OutOfConnections != "":
+		return platformv1.ReasonTooManyClients, connectionsOf(p) +
+			": it is ready once its probe is let in; close connections, or raise the limit in the parameters"
 	case p.Restart == rollout.Underway:
 		return platformv1.ReasonPodsNotReady, fmt.Sprintf("pod %s restarts with another image", p.Name)
 	case p.Resources == rollout.Underway:
@@ -181,7 +185,7 @@ func podStates(f *facts) []platformv1.PodState {
 			Health:  string(p.Report.Health),
 			Version: p.Report.Version,
 			Node:    f.pods[p.Name].Spec.NodeName,
-			Message: strings.TrimSpace(p.Report.Message),
+			Message: strings.TrimSpace(cmp.Or(p.Report.Message, p.Report.OutOfConnections)),
 
 			CertificateDigest: p.Report.CertificateDigest,
 		}

@@ -135,6 +135,9 @@ func TestSettleExplainsWhatItWaitsFor(t *testing.T) {
 			p.Ready = rollout.NotReady
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "redis", Image: "nowhere/redis:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
 		}, outcome.KindWaiting, platformv1.ReasonImageUnavailable, "nowhere/redis:1"},
+		"out of connections": {func(p *rollout.Pod, _ *corev1.Pod) {
+			p.Ready, p.Report.Health, p.Report.OutOfConnections = rollout.NotReady, agentreport.Starting, "too many clients"
+		}, outcome.KindWaiting, platformv1.ReasonTooManyClients, "clients have all connections of pod redis-a-redis-main-0"},
 		"terminating": {func(p *rollout.Pod, _ *corev1.Pod) { p.Life = rollout.Terminating }, outcome.KindWaiting, platformv1.ReasonPodsNotReady, "to end"},
 	}
 	for name, test := range tests {
