@@ -144,9 +144,9 @@ type PostgreSQLSpec struct {
 	// +optional
 	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin postgresql that runs this instance. Immutable but through an Operation of template
-	// UpgradeApp. Default 1.4.0.
+	// UpgradeApp. Default 1.5.0.
 	// +optional
-	// +kubebuilder:default="1.4.0"
+	// +kubebuilder:default="1.5.0"
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	PluginVersion string `json:"pluginVersion,omitempty"`

@@ -263,7 +263,7 @@ func TestDefaultsOfPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, role, database := got.Spec, got.Spec.Roles[0], got.Spec.Databases[0]
-	if spec.Storage.Size.String() != "5Gi" || spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.4.0" || spec.Replicas != 0 || !*spec.Running {
+	if spec.Storage.Size.String() != "5Gi" || spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.5.0" || spec.Replicas != 0 || !*spec.Running {
 		t.Errorf("the defaults are %+v", spec)
 	}
 	if s := spec.Synchronous; s.Method != databasev1.SynchronousAny || s.Shortage != platformv1.ShortageWait || s.Replicas != nil {

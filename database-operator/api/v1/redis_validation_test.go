@@ -191,7 +191,7 @@ func TestDefaults(t *testing.T) {
 	}
 	spec := got.Spec
 	if spec.Persistence.Mode != databasev1.PersistenceAOF || spec.Storage.Size.String() != "1Gi" ||
-		spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.4.0" {
+		spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.5.0" {
 		t.Errorf("the defaults are %+v", spec)
 	}
 }

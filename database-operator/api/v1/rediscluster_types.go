@@ -128,9 +128,9 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.target)",message="restoreFrom.target is a point in time, which is reached by an archived log, and Redis has none: leave it out"
 	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin redis that runs this cluster. Immutable but through an Operation of template
-	// UpgradeApp. Default 1.4.0.
+	// UpgradeApp. Default 1.5.0.
 	// +optional
-	// +kubebuilder:default="1.4.0"
+	// +kubebuilder:default="1.5.0"
 	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	PluginVersion string `json:"pluginVersion,omitempty"`

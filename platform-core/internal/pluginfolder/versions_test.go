@@ -44,7 +44,7 @@ func TestShippedVersionsLeavePodsAlone(t *testing.T) {
 
 // Members of a Redis show each other each of its passwords. In no topology that has several of them may one be exchanged at once.
 func TestMembersOfARedisAcceptTwoPasswordsForAWhile(t *testing.T) {
-	bundle, _, errs := Load(filepath.Join(root, "database-operator", "plugins", "redis", "1.4.0"))
+	bundle, _, errs := Load(filepath.Join(root, "database-operator", "plugins", "redis", "1.5.0"))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -68,11 +68,16 @@ var restarting = map[string][]string{
 	"redis 1.1.0 to 1.4.0": {"replication", "cluster"},
 	"redis 1.2.0 to 1.4.0": {"cluster"},
 	"redis 1.3.0 to 1.4.0": {"cluster"},
+	"redis 1.0.0 to 1.5.0": {"replication", "cluster"},
+	"redis 1.1.0 to 1.5.0": {"replication", "cluster"},
+	"redis 1.2.0 to 1.5.0": {"cluster"},
+	"redis 1.3.0 to 1.5.0": {"cluster"},
 }
 
 // reloading are the steps after which processes are told to read their configuration anew, which says the same in other words.
 var reloading = []string{
 	"postgresql 1.0.0 to 1.2.0", "postgresql 1.1.0 to 1.2.0", "postgresql 1.0.0 to 1.3.0", "postgresql 1.1.0 to 1.3.0", "postgresql 1.0.0 to 1.4.0", "postgresql 1.1.0 to 1.4.0",
+	"postgresql 1.0.0 to 1.5.0", "postgresql 1.1.0 to 1.5.0",
 }
 
 // leavesPodsAlone goes through all golden cases of the former version.
