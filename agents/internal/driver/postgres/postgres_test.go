@@ -5,6 +5,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
+	"github.com/zeroinfra/agents/internal/testpod"
 	"github.com/zeroinfra/agents/internal/testpostgres"
 )
 
@@ -283,4 +287,32 @@ func TestManyRolesInOneCall(t *testing.T) {
 		}
 	}
 	t.Logf("1000 roles: changed in %v, observed in %v, and again in %v", changed, observed, time.Since(begin))
+}
+
+// TestOutOfConnections: a server whose connections clients have is told apart from one that does not answer.
+func TestOutOfConnections(t *testing.T) {
+	s := newServer(t, "max_connections = 5", "superuser_reserved_connections = 1")
+	stop, _ := s.Start()
+	var sessions []*pgconn.PgConn
+	testpod.Eventually(t, func() error {
+		session, err := pgconn.Connect(t.Context(), "postgres://postgres:"+testpostgres.Password+"@"+s.Address+"/postgres")
+		if err != nil {
+			return nil
+		}
+		sessions = append(sessions, session)
+		return fmt.Errorf("%d sessions do not take all connections", len(sessions))
+	})
+	observe := func() error {
+		_, err := s.Observe(t.Context(), postgres.KindRole, []driver.Query{{Name: "app"}})
+		return err
+	}
+	full := (*driver.OutOfConnections)(nil)
+	err := observe()
+	if !errors.As(err, &full) || !strings.Contains(err.Error(), "too many clients") {
+		t.Errorf("got %v", err)
+	}
+	stop()
+	if err := observe(); err == nil || errors.As(err, &full) {
+		t.Errorf("without a server: got %v", err)
+	}
 }

@@ -35,6 +35,8 @@ const (
 	invalidCatalogName = "3D000"
 	// prerequisiteState is that of a database that takes no connections.
 	prerequisiteState = "55000"
+	// tooManyConnections is what all limits of connections have in common.
+	tooManyConnections = "53300"
 )
 
 // session is a connection to one database.
@@ -48,7 +50,7 @@ func (d *Driver) with(ctx context.Context, database string, do func(*session) er
 	}
 	connection, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
-		return fmt.Errorf("cannot log in to PostgreSQL: %w", err)
+		return fmt.Errorf("cannot log in to PostgreSQL: %w", cmp.Or(turnedAway(err), err))
 	}
 	defer func() {
 		// Whatever became of the call, the server is told that nobody comes any more.
@@ -166,6 +168,14 @@ func encoded(value any) string {
 func isAbsent(err error) bool {
 	refused := (*pgconn.PgError)(nil)
 	return errors.As(err, &refused) && refused.Code == invalidCatalogName
+}
+
+// turnedAway is the error of a server that has no connection left; nil for any other error.
+func turnedAway(err error) error {
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == tooManyConnections {
+		return &driver.OutOfConnections{Said: refused.Message}
+	}
+	return nil
 }
 
 // isClosed says that a database lets nobody in.

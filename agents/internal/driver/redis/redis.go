@@ -14,11 +14,13 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/redis/cluster"
 )
 
 // KindUser is a user of the ACL.
@@ -100,6 +102,9 @@ func (d *Driver) Change(ctx context.Context, kind string, changes []driver.Chang
 			var refused goredis.Error
 			switch {
 			case answer.Err() == nil:
+			case goredis.IsMaxClientsError(answer.Err()):
+				// No user was refused.
+				return answer.Err()
 			case errors.As(answer.Err(), &refused):
 				problems[name] = "Redis refuses it: " + withoutDigests(refused.Error())
 				kept[name] = before[name]
@@ -143,6 +148,7 @@ func (d *Driver) with(ctx context.Context, do func(*goredis.Client) error) error
 	if err != nil {
 		return err
 	}
+	var heard atomic.Pointer[cluster.Heard]
 	client := goredis.NewClient(&goredis.Options{
 		Network: "tcp", Addr: d.options.Address, Username: d.options.Username, Password: password,
 		Dialer: func(dialing context.Context, network, address string) (net.Conn, error) {
@@ -152,13 +158,15 @@ func (d *Driver) with(ctx context.Context, do func(*goredis.Client) error) error
 			}
 			// The library looks at the deadline of a call, and not at its end.
 			context.AfterFunc(ctx, func() { _ = connection.Close() })
-			if config == nil {
-				return connection, nil
+			first := &cluster.Heard{Conn: connection}
+			if heard.Store(first); config == nil {
+				return first, nil
 			}
-			return tls.Client(connection, config), nil
+			return tls.Client(first, config), nil
 		},
 		Protocol: 2, DisableIdentity: true, PoolSize: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
 	})
 	defer client.Close()
-	return do(client)
+	err = do(client)
+	return heard.Load().TurnedAway(err)
 }

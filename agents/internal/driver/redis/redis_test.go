@@ -6,6 +6,7 @@ package redis_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -385,5 +386,52 @@ func TestDeadlineAndAbsence(t *testing.T) {
 	begin := time.Now()
 	if _, err := s.Observe(ctx, redis.KindUser, []driver.Query{{Name: "a"}}); err == nil || time.Since(begin) > 5*time.Second {
 		t.Errorf("after %v: %v", time.Since(begin), err)
+	}
+}
+
+// TestOutOfConnections: a server that has as many clients as it may have refuses no user, and is told apart from one
+// that does not answer.
+func TestOutOfConnections(t *testing.T) {
+	s := newServer(t)
+	kill := s.start()
+	if said := s.cli("default", "hunter2", "CONFIG", "SET", "maxclients", "10"); said != "OK" {
+		t.Fatal(said)
+	}
+	for range 20 {
+		connection, err := net.Dial("tcp", "127.0.0.1:"+s.port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+	}
+	calls := map[string]func() error{
+		"observe": func() error {
+			_, err := s.Observe(t.Context(), redis.KindUser, []driver.Query{{Name: "app"}})
+			return err
+		},
+		"change": func() error {
+			problems, err := s.Change(t.Context(), redis.KindUser, []driver.Change{user("app", "secret", driver.Create, reader)})
+			if len(problems) > 0 {
+				t.Errorf("it is said to be refused: %v", problems)
+			}
+			return err
+		},
+		"query": func() error {
+			_, err := s.Query(t.Context(), driver.Statement{Text: "INFO memory"})
+			return err
+		},
+	}
+	for name, call := range calls {
+		full := (*driver.OutOfConnections)(nil)
+		if err := call(); !errors.As(err, &full) || !strings.Contains(err.Error(), "raise the limit") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	kill()
+	for name, call := range calls {
+		full := (*driver.OutOfConnections)(nil)
+		if err := call(); err == nil || errors.As(err, &full) {
+			t.Errorf("%s, without a server: got %v", name, err)
+		}
 	}
 }

@@ -3,6 +3,7 @@
 package replication
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,15 +208,40 @@ func (s *Server) local(ctx context.Context) (*pgconn.PgConn, error) {
 	return s.connect(ctx, fmt.Sprintf("host=%s port=%d user=postgres sslmode=disable", s.Run, s.Port), "")
 }
 
+// tooManyConnections is the SQLSTATE of all limits of connections.
+const tooManyConnections = "53300"
+
+// simpleProtocol marks a session that takes statements without arguments alone, as those for replication do.
+const simpleProtocol = "simple protocol"
+
+// connect logs in. Where clients have all connections, which those that are superusers can, it takes a session for
+// replication: the server counts these apart, and one with a database takes SQL.
 func (s *Server) connect(ctx context.Context, where, password string) (*pgconn.PgConn, error) {
+	connection, err := s.session(ctx, where, password)
+	if refused := (*pgconn.PgError)(nil); !errors.As(err, &refused) || refused.Code != tooManyConnections {
+		return connection, err
+	}
+	reserved, failed := s.session(ctx, where+" replication=database", password)
+	if failed != nil {
+		return nil, err
+	}
+	reserved.CustomData()[simpleProtocol] = true
+	return reserved, nil
+}
+
+func (s *Server) session(ctx context.Context, where, password string) (*pgconn.PgConn, error) {
 	config, err := pgconn.ParseConfig(where + " dbname=postgres passfile=/dev/null")
 	if err != nil {
 		return nil, err
 	}
 	config.Password, config.Fallbacks, config.ConnectTimeout = password, nil, dialTimeout
+	replication := config.RuntimeParams["replication"]
 	config.RuntimeParams = map[string]string{"application_name": "zeroinfra", "search_path": "pg_catalog, pg_temp", "statement_timeout": "30000",
 		// What the engine does waits for nobody.
 		"synchronous_commit": "local"}
+	if replication != "" {
+		config.RuntimeParams["replication"], config.RuntimeParams["client_encoding"] = replication, "UTF8"
+	}
 	return pgconn.ConnectConfig(ctx, config)
 }
 
@@ -240,11 +267,41 @@ func run(ctx context.Context, connection *pgconn.PgConn, statement string, argum
 }
 
 func execute(ctx context.Context, connection *pgconn.PgConn, statement string, arguments []string) *pgconn.Result {
+	if connection.CustomData()[simpleProtocol] != nil {
+		return executeSimple(ctx, connection, statement, arguments)
+	}
 	values := make([][]byte, len(arguments))
 	for i, argument := range arguments {
 		values[i] = []byte(argument)
 	}
 	return connection.ExecParams(ctx, statement, values, nil, nil, nil).Read()
+}
+
+var placeholder = regexp.MustCompile(`\$[0-9]+`)
+
+// executeSimple is execute with the arguments as literals, which have no type of their own either.
+func executeSimple(ctx context.Context, connection *pgconn.PgConn, statement string, arguments []string,
+) *pgconn.Result {
+	literals := make([]string, len(arguments))
+	for i, argument := range arguments {
+		escaped, err := connection.EscapeString(argument)
+		if err != nil {
+			return &pgconn.Result{Err: err}
+		}
+		literals[i] = "'" + escaped + "'"
+	}
+	text := placeholder.ReplaceAllStringFunc(statement, func(name string) string {
+		number, err := strconv.Atoi(name[1:])
+		if err != nil || number < 1 || number > len(literals) {
+			return name
+		}
+		return literals[number-1]
+	})
+	results, err := connection.Exec(ctx, text).ReadAll()
+	if err != nil || len(results) != 1 {
+		return &pgconn.Result{Err: cmp.Or(err, fmt.Errorf("%d results came in place of one", len(results)))}
+	}
+	return results[0]
 }
 
 // terms that the data knows of.

@@ -35,6 +35,7 @@ type member struct {
 	client *goredis.Client
 	// connection is set by the library's dialer.
 	connection atomic.Pointer[net.Conn]
+	heard      atomic.Pointer[Heard]
 }
 
 // NewNetwork logs in at members with the login; they speak TLS where there is a configuration.
@@ -70,10 +71,12 @@ func (n *Network) member(address string) (*member, error) {
 			if err != nil {
 				return nil, err
 			}
+			heard := &Heard{Conn: connection}
+			m.heard.Store(heard)
 			if m.connection.Store(&connection); n.config == nil {
-				return connection, nil
+				return heard, nil
 			}
-			return tls.Client(connection, driver.Named(n.config, address)), nil
+			return tls.Client(heard, driver.Named(n.config, address)), nil
 		},
 		// The deadline is that of the context.
 		ReadTimeout: -1, WriteTimeout: -1, ContextTimeoutEnabled: true,
@@ -116,6 +119,10 @@ func (n *Network) Send(ctx context.Context, address string, commands ...Command)
 	})
 	_, err = pipeline.Exec(ctx)
 	stop()
+	full := (*driver.OutOfConnections)(nil)
+	if errors.As(m.heard.Load().TurnedAway(err), &full) {
+		return nil, fmt.Errorf("%s: %w", address, full)
+	}
 	answers := make([]Answer, len(commands))
 	for i, cmd := range cmds {
 		value, one := cmd.Result()
