@@ -124,6 +124,8 @@ const (
 	ReasonPasswordHeld = "PasswordHeld"
 	// ReasonSecretNotFound: a Secret or key that the spec names is absent.
 	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonSecretInvalid: what a Secret that the spec names has under a key cannot be a password or key.
+	ReasonSecretInvalid = "SecretInvalid"
 	// ReasonCertManagerNotFound: TLS is asked for, and cert-manager is not installed.
 	ReasonCertManagerNotFound = "CertManagerNotFound"
 	// ReasonIssuerNotReady: the issuer that the spec names is absent or cannot issue.

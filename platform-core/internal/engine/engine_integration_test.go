@@ -184,6 +184,11 @@ func TestRefusalsHarmNothing(t *testing.T) {
 	}
 	testkit.WaitForReady(t, env.Client, app)
 	pod := podUID(t, namespace)
+	fromFile := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "from-file"},
+		Data: map[string][]byte{"password": []byte("hunter2\n")}}
+	if err := env.Client.Create(t.Context(), fromFile); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name   string
 		change func(*platformv1.Application)
@@ -196,6 +201,8 @@ func TestRefusalsHarmNothing(t *testing.T) {
 		{"bad value", parameter("maxclients", "many"), platformv1.ReasonInvalidParameters, "maxclients"},
 		{"parameter of ours", parameter("requirepass", "x"), platformv1.ReasonInvalidParameters, "engine"},
 		{"unknown credential", credential("admin", "s"), platformv1.ReasonInvalidSpec, "admin"},
+		{"newline in the Secret", credential("default", "from-file"), platformv1.ReasonSecretInvalid,
+			`the value under the key "password" of Secret "from-file" ends with a newline`},
 		{"missing Secret", credential("default", "nowhere"), platformv1.ReasonSecretNotFound, "nowhere"},
 		{"too many replicas", func(a *platformv1.Application) { a.Spec.Components[0].Replicas = new(int32(2)) }, platformv1.ReasonInvalidSpec, "1"},
 		{"expansion impossible", storage("2Gi"), platformv1.ReasonVolumeExpansionUnsupported, "does not allow expansion"},

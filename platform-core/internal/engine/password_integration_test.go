@@ -6,6 +6,7 @@ package engine_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
@@ -145,6 +147,57 @@ func TestPasswordIsChangedInPlace(t *testing.T) {
 	fourth := planned(t, app, third.Credentials["default"])
 	takesOver(t, app, fourth)
 	bound("fourth")
+	if got := podOf(t, app); got.UID != pod.UID {
+		t.Error("the pod was replaced")
+	}
+}
+
+// A password that ends with a newline, as one from a file does, is refused: nothing is made with it, and nothing that
+// runs is touched. Once the Secret is mended, all goes on.
+func TestPasswordThatEndsWithANewlineIsRefused(t *testing.T) {
+	namespace := env.Namespace(t)
+	node(t, namespace)
+	run(t, -1)
+	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"},
+		Data: map[string][]byte{"password": []byte("first\n")}}
+	app := application(namespace)
+	credential("default", "mine")(app)
+	for _, obj := range []client.Object{mine, app} {
+		if err := env.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(password string) {
+		t.Helper()
+		before := mine.DeepCopy()
+		mine.Data = map[string][]byte{"password": []byte(password)}
+		if err := env.Client.Patch(t.Context(), mine, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func() {
+		t.Helper()
+		testkit.WaitForCondition(t, env.Client, app, platformv1.StalledCondition, metav1.ConditionTrue)
+		ready := conditions.Get(app, platformv1.ReadyCondition)
+		says := `of Secret "mine" ends with a newline`
+		if ready.Reason != platformv1.ReasonSecretInvalid || !strings.Contains(ready.Message, says) {
+			t.Errorf("it says %s: %s", ready.Reason, ready.Message)
+		}
+		if strings.Contains(ready.Message, "first") || strings.Contains(ready.Message, "second") {
+			t.Errorf("the password is in a condition: %s", ready.Message)
+		}
+	}
+	refused()
+	put("first")
+	testkit.WaitForReady(t, env.Client, app)
+	pod := podOf(t, app)
+	put("second\n")
+	refused()
+	if got := string(secretNamed(t, app, "redis-a-default").Data["password"]); got != "first" {
+		t.Errorf("pods mount %q", got)
+	}
+	put("first")
+	testkit.WaitForReady(t, env.Client, app)
 	if got := podOf(t, app); got.UID != pod.UID {
 		t.Error("the pod was replaced")
 	}

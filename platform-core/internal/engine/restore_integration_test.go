@@ -206,6 +206,11 @@ func TestRestoreToAPointInTime(t *testing.T) {
 		platformv1.ReasonRestoreRefused, `parameter "log" is missing: where the log is`)
 	held(t, begins(t, app.Namespace, "keyless", backup.Name, towards(later), func(s *platformv1.ApplicationSpec) { s.RestoreFrom.Target.Credentials[0].PasswordFrom.Name = "lost" }),
 		platformv1.ReasonRestoreFailed, `names Secret "lost" for the credential "keys", which is not there`)
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "from-file"},
+		StringData: map[string]string{"secret": "x\n"}})
+	held(t, begins(t, app.Namespace, "newline", backup.Name, towards(later), func(s *platformv1.ApplicationSpec) {
+		s.RestoreFrom.Target.Credentials[0].PasswordFrom.Name = "from-file"
+	}), platformv1.ReasonRestoreFailed, `the value under the key "secret" of Secret "from-file" ends with a newline`)
 	if movers := played.verbs(t, mover.VerbRestore); len(movers) != 0 {
 		t.Errorf("there were movers: %v", movers)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/secretvalue"
 )
 
 // DefaultConcurrency is how many Backups of a repository run at a time where that says nothing.
@@ -20,6 +21,7 @@ const DefaultConcurrency int32 = 2
 // Reasons of what is missing.
 const (
 	ReasonSecretNotFound = platformv1.ReasonSecretNotFound
+	ReasonSecretInvalid  = platformv1.ReasonSecretInvalid
 	ReasonClaimNotFound  = platformv1.ReasonClaimNotFound
 )
 
@@ -52,7 +54,7 @@ func Needs(r *platformv1.BackupRepository) []Need {
 	return needs
 }
 
-// Missing looks for the Secrets and the claim of a repository.
+// Missing looks for the Secrets and the claim of a repository, and at what the Secrets have.
 func Missing(ctx context.Context, live client.Reader, r *platformv1.BackupRepository) (Lack, error) {
 	for _, need := range Needs(r) {
 		secret := &corev1.Secret{}
@@ -66,6 +68,9 @@ func Missing(ctx context.Context, live client.Reader, r *platformv1.BackupReposi
 		for _, key := range need.Keys {
 			if len(secret.Data[key]) == 0 {
 				return Lack{ReasonSecretNotFound, fmt.Sprintf("Secret %q of BackupRepository %q has no key %q: add it", need.Secret, r.Name, key)}, nil
+			}
+			if why := secretvalue.Problem(need.Secret, key, secret.Data[key]); why != "" {
+				return Lack{ReasonSecretInvalid, fmt.Sprintf("BackupRepository %q: %s", r.Name, why)}, nil
 			}
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/opsflow"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/records"
+	"github.com/zeroinfra/platform-core/internal/secretvalue"
 	"github.com/zeroinfra/platform-core/internal/sure"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -34,6 +35,8 @@ type facts struct {
 	made map[string][]platformv1.ComponentSet
 	// passwords by credential, those that users supply and those that were generated; absent when the Secret or key is.
 	passwords map[string]string
+	// unusable says of credentials why what is in their Secret is refused as the password; they have none in passwords.
+	unusable map[string]string
 	// credentials are the Secrets that the pods mount, by credential.
 	credentials map[string]*corev1.Secret
 	// revisions of the passwords, by credential; absent while the Secret is not made.
@@ -61,7 +64,8 @@ type facts struct {
 }
 
 func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (*facts, error) {
-	f := &facts{passwords: map[string]string{}, credentials: map[string]*corev1.Secret{}, revisions: map[string]string{}, handovers: map[string]handover{}}
+	f := &facts{passwords: map[string]string{}, unusable: map[string]string{}, credentials: map[string]*corev1.Secret{},
+		revisions: map[string]string{}, handovers: map[string]handover{}}
 	f.state, _ = c.Index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
 
 	if f.state.Bundle == nil {
@@ -187,17 +191,26 @@ func (c *Controller) observePasswords(ctx context.Context, app *platformv1.Appli
 		if err == nil && metav1.IsControlledBy(mounted, app) {
 			f.credentials[declared.Name] = mounted
 		}
-		password := generated(f.credentials[declared.Name])
+		password, from := generated(f.credentials[declared.Name]), mountedFrom(app, declared.Name)
 		if reference, users := f.suppliedFor(declared.Name); users {
+			from = reference
 			if password, err = c.supplied(ctx, app, reference); err != nil {
 				return err
 			}
 		}
-		if password != "" {
+		switch why := secretvalue.Problem(from.Name, cmp.Or(from.Key, passwordKey), []byte(password)); {
+		case why != "":
+			f.unusable[declared.Name] = why
+		case password != "":
 			f.passwords[declared.Name] = password
 		}
 	}
 	return nil
+}
+
+// mountedFrom is where the engine itself has the password of a credential.
+func mountedFrom(app *platformv1.Application, credential string) platformv1.SecretKeyReference {
+	return platformv1.SecretKeyReference{Name: platformv1.CredentialNameFor(app.Name, credential)}
 }
 
 // generated is the password that the engine made, or that somebody put into its place; "" when there is none.

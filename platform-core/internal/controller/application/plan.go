@@ -110,8 +110,11 @@ func checkDomain(app *platformv1.Application, f *facts) *outcome.Outcome {
 		app.Spec.Plugin, app.Spec.PluginVersion, f.publisher, platformv1.DomainLabel, own, f.publisher)
 }
 
-// checkSecrets says which of the Secrets that the spec names is absent or empty.
+// checkSecrets says which of the Secrets that the spec names is absent or empty, and which has what is refused.
 func checkSecrets(app *platformv1.Application, f *facts) *outcome.Outcome {
+	if names := slices.Sorted(maps.Keys(f.unusable)); len(names) > 0 {
+		return stalled(platformv1.ReasonSecretInvalid, "credential %q: %s", names[0], f.unusable[names[0]])
+	}
 	for _, credential := range f.supplied {
 		if _, ok := f.passwords[credential.Name]; !ok {
 			return stalled(platformv1.ReasonSecretNotFound, "Secret %q in namespace %q is missing, or its key %q is missing or empty: create it with the password of credential %q",

@@ -38,6 +38,9 @@ func TestCheckSecrets(t *testing.T) {
 	supplied := []platformv1.Credential{{Name: "default", PasswordFrom: platformv1.SecretKeyReference{Name: "mine", Key: "password"}}}
 	checkRefusal(t, checkSecrets(app, &facts{supplied: supplied}), platformv1.ReasonSecretNotFound, `Secret "mine"`)
 	checkRefusal(t, checkSecrets(app, &facts{supplied: supplied, passwords: map[string]string{"default": "x"}}), "", "")
+	refused := &facts{supplied: supplied, unusable: map[string]string{"default": "it ends with a newline"}}
+	checkRefusal(t, checkSecrets(app, refused), platformv1.ReasonSecretInvalid,
+		`credential "default": it ends with a newline`)
 }
 
 func TestSettleFollowsTheComponents(t *testing.T) {

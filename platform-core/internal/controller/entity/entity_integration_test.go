@@ -300,7 +300,7 @@ func TestWhatWasRefusedCanBeSomebodyElses(t *testing.T) {
 
 func TestWrongSpecsAreRefused(t *testing.T) {
 	f := newFixture(t)
-	f.secret("users", map[string]string{"a": "x", "empty": ""})
+	f.secret("users", map[string]string{"a": "x", "empty": "", "file": "from a file\n"})
 	f.run(-1)
 	for name, test := range map[string]struct {
 		change       func(*platformv1.EntitySpec)
@@ -316,6 +316,8 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 		"command": {func(s *platformv1.EntitySpec) {
 			s.PasswordFrom.Key, s.Parameters = "a", platformv1.Parameters{"commands": "+nonsense"}
 		}, platformv1.ReasonRefusedByMiddleware, "Unknown command"},
+		"newline": {func(s *platformv1.EntitySpec) { s.PasswordFrom.Key = "file" }, platformv1.ReasonSecretInvalid,
+			`the value under the key "file" of Secret "users" ends with a newline`},
 	} {
 		entity := f.entity(name, test.change)
 		f.create(entity)

@@ -22,6 +22,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/render"
+	"github.com/zeroinfra/platform-core/internal/secretvalue"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -32,9 +33,10 @@ type item struct {
 	before, entity *platformv1.Entity
 	// wanted is nil until the plugin takes the spec.
 	wanted *accept.EntityWanted
-	// password, and the version of the Secret that it is from; problem says why there is none.
+	// password, and the version of the Secret that it is from; problem says why there is none, and unusable why what the
+	// Secret has is refused.
 	password, secret, secretBefore string
-	problem                        string
+	problem, unusable              string
 	// found is the object as it was before anything was done; there says whether it was there.
 	found agentclient.EntityState
 	there bool
@@ -98,9 +100,10 @@ func (it *item) readPassword(secret *corev1.Secret) {
 		it.problem = fmt.Sprintf("there is no Secret %q: create it, with the password under the key %q", from.Name, from.Key)
 	case len(secret.Data[from.Key]) == 0:
 		it.problem = fmt.Sprintf("Secret %q has nothing under the key %q: put the password there", from.Name, from.Key)
-	case strings.ContainsAny(string(secret.Data[from.Key]), "\n\r\x00"):
-		it.problem = fmt.Sprintf("the password under the key %q of Secret %q has a line break or a NUL: a password is one line of text", from.Key, from.Name)
 	default:
+		if it.unusable = secretvalue.Problem(from.Name, from.Key, secret.Data[from.Key]); it.unusable != "" {
+			return
+		}
 		it.password, it.secret = string(secret.Data[from.Key]), string(secret.UID)+"/"+secret.ResourceVersion
 	}
 }
@@ -162,6 +165,9 @@ func holdUp(seen *observation, it *item) *outcome.Outcome {
 	}
 	if it.problem != "" && !it.deleting() {
 		return stalled(platformv1.ReasonSecretNotFound, "%s", it.problem)
+	}
+	if it.unusable != "" && !it.deleting() {
+		return stalled(platformv1.ReasonSecretInvalid, "%s", it.unusable)
 	}
 	it.wanted = wanted
 	return nil

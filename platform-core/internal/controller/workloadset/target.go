@@ -13,6 +13,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/internal/secretvalue"
 )
 
 // lacksForTarget says which Secret or volume of a target is not there, so that no mover waits for one that nobody makes; empty where none is missing.
@@ -40,8 +41,12 @@ func (c *Controller) lacksForTarget(ctx context.Context, set *platformv1.Workloa
 		if err != nil {
 			return "", fmt.Errorf("cannot read Secret %q of a target: %w", from.Name, err)
 		}
-		if key := cmp.Or(from.Key, plugin.SecretKeyPassword); len(secret.Data[key]) == 0 {
+		key := cmp.Or(from.Key, plugin.SecretKeyPassword)
+		if len(secret.Data[key]) == 0 {
 			return fmt.Sprintf("Secret %q of restoreFrom.target has no key %q: add it", from.Name, key), nil
+		}
+		if why := secretvalue.Problem(from.Name, key, secret.Data[key]); why != "" {
+			return fmt.Sprintf("restoreFrom.target, credential %q: %s", credential.Name, why), nil
 		}
 	}
 	return "", nil
