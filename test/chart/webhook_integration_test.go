@@ -236,7 +236,7 @@ func (r *release) latency(namespace string) {
 		return took[rounds/2]
 	}
 	with := measure()
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: chartName}}
+	configuration := r.configuration()
 	if err := env.Client.Delete(r.Context(), configuration); err != nil {
 		r.Fatal(err)
 	}
@@ -248,6 +248,12 @@ func (r *release) latency(namespace string) {
 	if with-without > time.Second {
 		r.Errorf("it adds %v", with-without)
 	}
+}
+
+// configuration is the ValidatingWebhookConfiguration of the release.
+func (r *release) configuration() *admissionregistrationv1.ValidatingWebhookConfiguration {
+	name := chartName + "." + r.namespace
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 // logMemory logs what the operator holds.
@@ -360,7 +366,7 @@ func TestWebhookCertificateComesBack(t *testing.T) {
 	if err := env.Client.Create(t.Context(), redis(outside, "bad", "maxclient", "1"), client.DryRunAll); err != nil {
 		t.Errorf("it is in no namespace of the operator: %v", err)
 	}
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: chartName}}
+	configuration := r.configuration()
 	bundle := func() []byte {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(configuration), configuration); err != nil {
 			t.Fatal(err)
@@ -402,7 +408,7 @@ func TestWebhookOnEveryReplica(t *testing.T) {
 	r.judges(namespace)
 	standby := &release{T: t, namespace: r.namespace, account: r.account, arguments: r.arguments, webhook: freeAddress(t)}
 	standby.start()
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: chartName}}
+	configuration := r.configuration()
 	onlyStandby := func() {
 		for i := range configuration.Webhooks {
 			url := configuration.Webhooks[i].ClientConfig.URL

@@ -7,6 +7,19 @@
 {{- end -}}
 {{- end -}}
 
+{{/*
+The name of an object that belongs to no namespace: (dict "root" $ "name" "a-cluster"). It ends with the namespace of the release,
+so that releases in two namespaces share none.
+*/}}
+{{- define "operator.clusterName" -}}
+{{ .name }}.{{ .root.Release.Namespace }}
+{{- end -}}
+
+{{/* The name of the ValidatingWebhookConfiguration. */}}
+{{- define "operator.webhooks" -}}
+{{ include "operator.clusterName" (dict "root" . "name" (include "operator.fullname" .)) }}
+{{- end -}}
+
 {{- define "operator.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -50,10 +63,11 @@ capabilities:
 
 {{/* A cluster-wide role and its binding: (dict "root" $ "suffix" "engine" "rules" list). */}}
 {{- define "operator.clusterRole" -}}
+{{- $name := include "operator.clusterName" (dict "root" .root "name" (printf "%s-%s" (include "operator.fullname" .root) .suffix)) -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
-  name: {{ include "operator.fullname" .root }}-{{ .suffix }}
+  name: {{ $name }}
   labels:
     {{- include "operator.labels" .root | nindent 4 }}
 rules:
@@ -62,13 +76,13 @@ rules:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata:
-  name: {{ include "operator.fullname" .root }}-{{ .suffix }}
+  name: {{ $name }}
   labels:
     {{- include "operator.labels" .root | nindent 4 }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
-  name: {{ include "operator.fullname" .root }}-{{ .suffix }}
+  name: {{ $name }}
 subjects:
   {{- include "operator.subjects" .root | nindent 2 }}
 {{- end -}}

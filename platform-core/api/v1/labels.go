@@ -31,6 +31,8 @@ const (
 	ArchiveLabel = "platform.zeroinfra.github.com/archive"
 	// PluginLabel marks a ConfigMap as a part of the plugin that it names.
 	PluginLabel = "platform.zeroinfra.github.com/plugin"
+	// PublisherAnnotation is on a Plugin: the namespace of the operator that publishes it.
+	PublisherAnnotation = "platform.zeroinfra.github.com/publisher"
 
 	// RotateAnnotation on the Secret of the agents' CA, with any value, has another CA follow now and not only after 2/3 of its life. It is
 	// taken off as that begins.

@@ -72,6 +72,8 @@ type Options struct {
 	Traces *telemetry.Traces
 	// Admission is the validating webhook; nil for none.
 	Admission *Admission
+	// Leads reports whether an operator of the domain in another namespace leads; none does when nil.
+	Leads func(ctx context.Context, namespace string) (bool, error)
 	// LoadPlugin parses and checks a plugin; plugin.Load when nil. Engines in one process can share what it returns.
 	LoadPlugin plugincontroller.LoadFunc
 }
@@ -131,7 +133,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	index := plugin.NewIndex()
 	loader, err := plugincontroller.Setup(mgr, plugincontroller.Deps{
-		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now, Load: o.LoadPlugin,
+		Index: index, Namespace: o.Namespace, Domain: o.Domain, Options: queue.Options(o.Workers), Now: time.Now,
+		Load: o.LoadPlugin, Leads: o.Leads,
 	})
 	if err != nil {
 		return err

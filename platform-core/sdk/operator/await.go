@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -55,10 +56,22 @@ func away(err error) bool {
 		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTooManyRequests(err)
 }
 
-// serveProbes answers probes until the manager does: the process lives and is not ready.
-func serveProbes(addr string) (stop func() error, err error) {
+// startProbes answers probes until the manager does: the process lives and is not ready.
+type startProbes struct {
+	close func() error
+	// reason is why the operator is not ready.
+	reason atomic.Value
+}
+
+// say has /readyz answer with a reason.
+func (p *startProbes) say(reason string) { p.reason.Store(reason) }
+
+// serveProbes begins to answer probes at an address; at none when that is empty or 0.
+func serveProbes(addr string) (*startProbes, error) {
+	p := &startProbes{close: func() error { return nil }}
+	p.say("the operator has not begun yet")
 	if addr == "0" || addr == "" {
-		return func() error { return nil }, nil
+		return p, nil
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -67,9 +80,10 @@ func serveProbes(addr string) (stop func() error, err error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the operator has not begun yet", http.StatusServiceUnavailable)
+		http.Error(w, p.reason.Load().(string), http.StatusServiceUnavailable)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: askPatience}
 	go func() { _ = server.Serve(listener) }() // It ends when it is closed.
-	return server.Close, nil
+	p.close = server.Close
+	return p, nil
 }

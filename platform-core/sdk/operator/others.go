@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/operator/internal/scope"
 )
 
 // others finds out which other operators are there.
@@ -71,7 +72,7 @@ func (o *others) lead(ctx context.Context, domain string) (bool, error) {
 		return false, fmt.Errorf("cannot list the Leases %q: %w", leaseName(domain), err)
 	}
 	for i := range leases.Items {
-		o.leads[domain] = o.leads[domain] || holderAt(&leases.Items[i], time.Now()) != ""
+		o.leads[domain] = o.leads[domain] || scope.HolderAt(&leases.Items[i], time.Now()) != ""
 	}
 	return o.leads[domain], nil
 }

@@ -19,7 +19,10 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/zeroinfra/platform-core/sdk/operator"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
@@ -92,11 +95,22 @@ func run(t *testing.T, namespace string, arguments ...string) *process {
 	}()
 	t.Cleanup(func() {
 		p.end(syscall.SIGKILL)
+		// The operator of the next test, in a namespace of its own, has nobody to wait for.
+		if err := client.IgnoreNotFound(env.Client.Delete(context.Background(), registry())); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
 			t.Logf("the operator said:\n%s", p.output)
 		}
 	})
 	return p
+}
+
+// registry is where operators of the domain register.
+func registry() *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "database-scopes.zeroinfra.github.com",
+	}}
 }
 
 // end sends a signal, waits for the end and returns the exit code.

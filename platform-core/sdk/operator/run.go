@@ -34,6 +34,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/objectcache"
 	"github.com/zeroinfra/platform-core/sdk/operator/internal/crd"
+	"github.com/zeroinfra/platform-core/sdk/operator/internal/scope"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/telemetry"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -73,10 +74,19 @@ func run(ctx context.Context, o Options, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := prepare(ctx, cfg, scheme, o, s, l); err != nil {
+	registry, err := newRegistry(cfg, o.Domain, s)
+	if err != nil {
 		return err
 	}
-	mgr, err := newManager(ctx, cfg, scheme, o, s)
+	if err := prepare(ctx, cfg, scheme, o, s, l, registry); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // It was told to end while it waited.
+		}
+		return err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	mgr, err := newManager(ctx, cfg, scheme, o, s, &scopedLock{registry: registry, end: end})
 	if err != nil {
 		return err
 	}
@@ -85,7 +95,7 @@ func run(ctx context.Context, o Options, s settings) error {
 		return err
 	}
 	defer traces.Shutdown(ctx)
-	if err := setup(mgr, o, s, l, traces); err != nil {
+	if err := setup(mgr, o, s, l, traces, registry); err != nil {
 		return err
 	}
 	if err := mgr.Add(memory); err != nil {
@@ -96,23 +106,34 @@ func run(ctx context.Context, o Options, s settings) error {
 		return err
 	}
 	defer remove()
-	return mgr.Start(ctx)
+	err = mgr.Start(ctx)
+	if served := (*scope.ServedError)(nil); err == nil && errors.As(context.Cause(ctx), &served) {
+		return served
+	}
+	return err
 }
 
-// prepare returns once the API server answers, the settings are read and the definitions are served.
-func prepare(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Options, s settings, l *live) error {
-	stop, err := serveProbes(s.probeAddr)
+// prepare returns once the API server answers, no other operator serves the namespaces, the settings are read and the
+// definitions are served.
+func prepare(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Options, s settings, l *live,
+	registry *scope.Registry,
+) error {
+	probes, err := serveProbes(s.probeAddr)
 	if err != nil {
 		return err
 	}
-	err = awaitServer(ctx, cfg, ctrl.Log.WithName("start"))
+	log := ctrl.Log.WithName("start")
+	err = awaitServer(ctx, cfg, log)
+	if err == nil {
+		err = awaitScope(ctx, registry, probes, log)
+	}
 	if err == nil {
 		err = l.first(ctx, cfg, scheme)
 	}
 	if err == nil {
 		err = ensureCRDs(ctx, cfg, scheme, o, s)
 	}
-	return errors.Join(err, stop())
+	return errors.Join(err, probes.close())
 }
 
 func schemeOf(o Options) (*runtime.Scheme, error) {
@@ -147,11 +168,14 @@ func ensureCRDs(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o
 }
 
 // newManager returns a manager whose caches, once started, have what reconciles read.
-func newManager(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Options, s settings) (manager.Manager, error) {
-	lock, err := newLock(cfg, o.Domain, s.namespace)
+func newManager(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Options, s settings,
+	lock *scopedLock,
+) (manager.Manager, error) {
+	lease, err := newLock(cfg, o.Domain, s)
 	if err != nil {
 		return nil, err
 	}
+	lock.Interface = lease
 	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:                 scheme,
 		Cache:                  cacheOptions(o.Domain, watched(s.watchNamespaces)),
@@ -159,7 +183,7 @@ func newManager(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o
 		Metrics:                metricsserver.Options{BindAddress: s.metricsAddr},
 		HealthProbeBindAddress: s.probeAddr,
 		PprofBindAddress:       s.pprofAddr,
-		LeaderElection:         s.leaderElect,
+		LeaderElection:         true, // See replicaName for --leader-elect=false.
 		RenewDeadline:          ptr.To(renewDeadline),
 		// The process ends right after the manager, so that the lease may go early.
 		LeaderElectionReleaseOnCancel:       true,
@@ -193,7 +217,9 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 }
 
 // setup adds the controllers of the engine and of the typed kinds.
-func setup(mgr manager.Manager, o Options, s settings, l *live, traces *telemetry.Traces) error {
+func setup(mgr manager.Manager, o Options, s settings, l *live, traces *telemetry.Traces,
+	registry *scope.Registry,
+) error {
 	err := engine.Setup(mgr, engine.Options{
 		Domain:     o.Domain,
 		Namespace:  s.namespace,
@@ -202,6 +228,7 @@ func setup(mgr manager.Manager, o Options, s settings, l *live, traces *telemetr
 		Kinds:      o.Kinds,
 		Workers:    l.workers,
 		Traces:     traces,
+		Leads:      registry.Leads,
 		Admission:  s.webhook.admission(o, s.namespace),
 	})
 	if err != nil {

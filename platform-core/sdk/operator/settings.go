@@ -58,7 +58,8 @@ type settings struct {
 // bind declares the flags and their defaults.
 func (s *settings) bind(flags *pflag.FlagSet, domain string) {
 	s.bindCluster(flags, domain)
-	flags.BoolVar(&s.leaderElect, "leader-elect", true, "let only one of several replicas act")
+	flags.BoolVar(&s.leaderElect, "leader-elect", true,
+		"let only one of several replicas act; off, a replica takes the lease over at once, and there must be one only")
 	flags.StringVar(&s.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&s.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.StringVar(&s.pprofAddr, "pprof-bind-address", "0", "address of Go's profiles below /debug/pprof, which show what the operator works on; 0 for none")

@@ -68,7 +68,8 @@ func newTuned(t *testing.T, data map[string]string) *tuned {
 	if data != nil {
 		o.set(data)
 	}
-	o.process = run(t, namespace)
+	// They serve different namespaces, so that two can work at once.
+	o.process = run(t, namespace, "--watch-namespaces="+namespace)
 	o.waitReady()
 	waitForLeader(t, namespace, "")
 	return o

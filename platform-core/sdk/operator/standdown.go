@@ -14,8 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/zeroinfra/platform-core/sdk/operator/internal/scope"
 )
 
 const (
@@ -42,7 +43,7 @@ func standDown(ctx context.Context, live client.Client, out io.Writer, deploymen
 		if err := live.Get(ctx, key, found); err != nil {
 			return true, client.IgnoreNotFound(err)
 		}
-		holder = holderAt(found, time.Now())
+		holder = scope.HolderAt(found, time.Now())
 		return holder == "", nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
@@ -51,13 +52,4 @@ func standDown(ctx context.Context, live client.Client, out io.Writer, deploymen
 		return nil
 	}
 	return err
-}
-
-// holderAt returns who holds a lease at a time; "" when it was given back or has run out.
-func holderAt(lease *coordinationv1.Lease, now time.Time) string {
-	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
-	if renewed := lease.Spec.RenewTime; renewed == nil || renewed.Add(lasts).Before(now) {
-		return ""
-	}
-	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }

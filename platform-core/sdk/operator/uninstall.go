@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/operator/internal/scope"
 	"github.com/zeroinfra/platform-core/sdk/operator/internal/tuning"
 )
 
@@ -52,8 +53,13 @@ func prepareUninstall(o Options) *cobra.Command {
 			if u.deployment == "" {
 				return nil
 			}
-			return standDown(command.Context(), live, command.OutOrStdout(),
+			err = standDown(command.Context(), live, command.OutOrStdout(),
 				types.NamespacedName{Namespace: u.namespace, Name: u.deployment}, leaseName(o.Domain))
+			if err != nil {
+				return err
+			}
+			// Another operator can take the namespaces over at once.
+			return registryOf(live, o.Domain, u.settings).Release(command.Context())
 		},
 	}
 	flags := command.Flags()
@@ -92,6 +98,13 @@ func (u *uninstall) check(ctx context.Context, live client.Client, o Options) er
 	}
 	if found != nil && found.Data[tuning.KeyForce] == "true" {
 		return nil
+	}
+	err = registryOf(live, o.Domain, u.settings).Elsewhere(ctx)
+	if served := (*scope.ServedError)(nil); errors.As(err, &served) {
+		return nil // This one stands by, and nothing is left to it.
+	}
+	if err != nil {
+		return err
 	}
 	kinds, err := finalized(live.Scheme(), o)
 	if err != nil {

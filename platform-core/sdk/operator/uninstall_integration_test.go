@@ -84,6 +84,8 @@ func TestUninstallIsRefused(t *testing.T) {
 		t.Error("it is in a namespace of this operator")
 	}
 
+	standsByForAnother(t, env, check)
+
 	held := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "held"}}
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(held), held); err != nil {
 		t.Fatal(err)
@@ -108,6 +110,38 @@ func TestUninstallIsRefused(t *testing.T) {
 	}
 	if err := check(); err != nil {
 		t.Errorf("the settings say so: %v", err)
+	}
+}
+
+// standsByForAnother has an operator be uninstalled that stands by for another one, which finishes deleting what there
+// is.
+func standsByForAnother(t *testing.T, env *testkit.Env, check func(...string) error) {
+	t.Helper()
+	elsewhere := env.Namespace(t)
+	registry := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "database-scopes.zeroinfra.github.com",
+		Annotations: map[string]string{"operator.platform.zeroinfra.github.com/" + elsewhere: "*"},
+	}}
+	leader := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: leaseName("database")}}
+	leader.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("operator-1"), LeaseDurationSeconds: ptr.To[int32](3600),
+		RenewTime: ptr.To(metav1.NowMicro()),
+	}
+	for _, obj := range []client.Object{registry, leader} {
+		if err := env.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := check(); err != nil {
+		t.Errorf("another operator serves all namespaces: %v", err)
+	}
+	for _, obj := range []client.Object{leader, registry} {
+		if err := env.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+		if err := check(); err == nil {
+			t.Errorf("without %T %q there is no other operator", obj, obj.GetName())
+		}
 	}
 }
 

@@ -5,34 +5,12 @@ package operator
 import (
 	"slices"
 	"testing"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	"github.com/zeroinfra/platform-core/sdk/testkit/example"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 )
-
-func TestHolderAt(t *testing.T) {
-	now := time.Now()
-	renewed := func(ago time.Duration) *metav1.MicroTime { return ptr.To(metav1.NewMicroTime(now.Add(-ago))) }
-	for name, test := range map[string]struct {
-		spec coordinationv1.LeaseSpec
-		want string
-	}{
-		"held":          {coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: renewed(14 * time.Second)}, "a"},
-		"run out":       {coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: renewed(16 * time.Second)}, ""},
-		"given back":    {coordinationv1.LeaseSpec{HolderIdentity: ptr.To(""), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: renewed(0)}, ""},
-		"never renewed": {coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a")}, ""},
-	} {
-		if got := holderAt(&coordinationv1.Lease{Spec: test.spec}, now); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
-	}
-}
 
 // What only the operator can finish deleting is looked for among all kinds that it may hold.
 func TestFinalizedKinds(t *testing.T) {

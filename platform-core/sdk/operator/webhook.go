@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -24,8 +25,10 @@ type webhookSettings struct {
 
 func (w *webhookSettings) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&w.configuration, "webhook-configuration", "",
-		"ValidatingWebhookConfiguration that leads to this operator, whose certificate it keeps, in a Secret of that name with -webhook behind it (default: no webhook is served)")
-	flags.StringVar(&w.host, "webhook-host", "", "DNS name that the API server calls the webhook by (default: <webhook-configuration>-webhook.<namespace>.svc)")
+		"ValidatingWebhookConfiguration that leads to this operator, whose certificate it keeps, in a Secret of that "+
+			"name, without .<namespace> at its end and with -webhook behind it (default: no webhook is served)")
+	flags.StringVar(&w.host, "webhook-host", "",
+		"DNS name that the API server calls the webhook by (default: <name of the Secret>.<namespace>.svc)")
 	flags.StringVar(&w.address, "webhook-bind-address", ":9443", "address of the webhook")
 }
 
@@ -57,7 +60,8 @@ func (w *webhookSettings) admission(o Options, namespace string) *engine.Admissi
 	if w.configuration == "" {
 		return nil
 	}
-	name := w.configuration + "-webhook"
+	// The chart ends names that are unique in the cluster with its namespace.
+	name := strings.TrimSuffix(w.configuration, "."+namespace) + "-webhook"
 	a := &engine.Admission{Configuration: w.configuration, Secret: name, Host: w.host, Kinds: o.Kinds}
 	if a.Host == "" {
 		a.Host = name + "." + namespace + ".svc"

@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -16,6 +17,7 @@ func TestWebhookFlags(t *testing.T) {
 		port      int
 	}{
 		"none":       {nil, true, "", 0},
+		"by chart":   {[]string{"--webhook-configuration=release.system"}, true, "release-webhook.system.svc", 9443},
 		"default":    {[]string{"--webhook-configuration=database-operator"}, true, "database-operator-webhook.system.svc", 9443},
 		"elsewhere":  {[]string{"--webhook-configuration=a", "--webhook-host=localhost", "--webhook-bind-address=127.0.0.1:10443"}, true, "localhost", 10443},
 		"no port":    {[]string{"--webhook-configuration=a", "--webhook-bind-address=127.0.0.1"}, false, "", 0},
@@ -35,11 +37,12 @@ func TestWebhookFlags(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			a := w.admission(Options{}, "system")
+			secret := strings.TrimSuffix(w.configuration, ".system") + "-webhook"
 			switch {
 			case !test.works:
 			case test.host == "" && a != nil:
 				t.Errorf("a webhook is set up unasked: %+v", a)
-			case test.host != "" && (a == nil || a.Host != test.host || a.Port != test.port || a.Secret != a.Configuration+"-webhook"):
+			case test.host != "" && (a == nil || a.Host != test.host || a.Port != test.port || a.Secret != secret):
 				t.Errorf("got %+v", a)
 			}
 		})

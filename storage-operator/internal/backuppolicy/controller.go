@@ -58,7 +58,8 @@ func (Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		return err
 	}
 	c := &Controller{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), instances: instances, check: s.CheckSchedule, now: time.Now,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), instances: instances, namespaces: s.Namespaces,
+		check: s.CheckSchedule, now: time.Now,
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
@@ -76,8 +77,10 @@ type Controller struct {
 	live   client.Reader
 	// instances are the Applications and scheduled Backups of all domains.
 	instances cache.Cache
-	check     func(platformv1.CronLine, platformv1.TimeZone) error
-	now       func() time.Time
+	// namespaces that the operator serves; all when empty.
+	namespaces map[string]cache.Config
+	check      func(platformv1.CronLine, platformv1.TimeZone) error
+	now        func() time.Time
 }
 
 // all wakes every policy.
@@ -128,6 +131,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	if f.policy != nil && f.policy.DeletionTimestamp.IsZero() {
+		c.addElsewhere(&p, f.policy)
 		if err := c.record(ctx, f, p); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -179,6 +183,19 @@ func (c *Controller) observe(ctx context.Context, name string) (facts, error) {
 		}
 	}
 	return f, nil
+}
+
+// addElsewhere adds the sources of a policy in namespaces that other operators of the domain serve, as these wrote them:
+// a status of one operator's sources alone would be written over by the other one, for ever.
+func (c *Controller) addElsewhere(p *plan, policy *storagev1.BackupPolicy) {
+	for _, source := range policy.Status.Sources {
+		if _, ours := c.namespaces[source.Namespace]; ours || len(c.namespaces) == 0 {
+			continue
+		}
+		if p.sources = append(p.sources, source); source.Message == notTakenUp {
+			p.pending++
+		}
+	}
 }
 
 // record writes the status of a policy when that changes.

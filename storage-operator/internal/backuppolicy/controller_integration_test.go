@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -42,8 +43,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// serve runs the controller until the test ends, or it is told to stop.
-func serve(t *testing.T) (stop func()) {
+// serve runs the controller until the test ends, or it is told to stop: of the namespaces, of all when none is named.
+func serve(t *testing.T, namespaces ...string) (stop func()) {
 	t.Helper()
 	mgr, err := ctrl.NewManager(env.System.Config, ctrl.Options{Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		NewCache: objectcache.New, Controller: config.Controller{SkipNameValidation: new(true)}})
@@ -56,7 +57,14 @@ func serve(t *testing.T) (stop func()) {
 		}
 		return nil
 	}
-	if err := (Kind{}).Setup(mgr, operator.ControllerSettings{CheckSchedule: check}); err != nil {
+	settings := operator.ControllerSettings{CheckSchedule: check}
+	for _, namespace := range namespaces {
+		if settings.Namespaces == nil {
+			settings.Namespaces = map[string]cache.Config{}
+		}
+		settings.Namespaces[namespace] = cache.Config{}
+	}
+	if err := (Kind{}).Setup(mgr, settings); err != nil {
 		t.Fatal(err)
 	}
 	return testkit.Run(t, mgr)
@@ -216,6 +224,23 @@ func TestAPolicyThatCannotBeDecodedTakesNothingAway(t *testing.T) {
 	if edits := app.Generation - generation; edits != 2 {
 		t.Errorf("the Application was edited %d times, for another policy and for another line: want 2", edits)
 	}
+}
+
+// Operators that serve different namespaces share the status of a policy: each reports its own instances, and keeps those
+// of the other.
+func TestPolicyOfTwoOperators(t *testing.T) {
+	one, two := env.Namespace(t), env.Namespace(t)
+	serve(t, one)
+	serve(t, two)
+	p := policy(t, "shared", one)
+	p.Spec.Selector.Namespaces = []string{one, two}
+	create(t, testkit.BuildApplication(one, "a").Domain("database").Build(), testkit.BuildApplication(two, "a").Domain("database").Build(), p)
+	testkit.WaitFor(t, env.Client, p, "the instances of both", func() error {
+		if len(p.Status.Sources) != 2 || p.Status.Selected != 2 {
+			return fmt.Errorf("it says %+v", p.Status)
+		}
+		return nil
+	})
 }
 
 // A Backup whose data the inventory does not find is none, and one again when it does: the policy hears of both.

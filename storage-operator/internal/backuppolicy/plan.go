@@ -104,6 +104,9 @@ func decide(f facts) (plan, error) {
 	return p, nil
 }
 
+// notTakenUp is the message of a source that is pending.
+const notTakenUp = "the operator of its domain has not taken the schedule up yet: is it installed, and the instance accepted?"
+
 // take decides on an instance that the policy chooses.
 func (p *plan) take(f facts, app *platformv1.Application, wanted []platformv1.Schedule, backups []*platformv1.Backup) {
 	source := storagev1.BackupPolicySource{Namespace: app.Namespace, Application: app.Name, Kind: kindOf(app), State: storagev1.SourceUncovered}
@@ -148,7 +151,7 @@ func (p *plan) judge(f facts, app *platformv1.Application, source *storagev1.Bac
 		source.Message = status.Message
 	case status.NextTime == nil:
 		p.pending++
-		source.Message = "the operator of its domain has not taken the schedule up yet: is it installed, and the instance accepted?"
+		source.Message = notTakenUp
 	default:
 		source.State = storagev1.SourceCovered
 		if source.Message = p.against(f, status, source, backups); source.Message != "" {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/zeroinfra/hack/generate/internal/repo"
 )
 
 func text(t *testing.T, object any) string {
@@ -53,7 +55,8 @@ func TestWatchNamespaces(t *testing.T) {
 		t.Errorf("RoleBindings are %q, want %q", got, wanted)
 	}
 	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
-		if got := namesOf(objects[kind]); !slices.Equal(got, []string{"/release-database-operator-cluster", "/release-database-operator-webhook"}) {
+		wanted := []string{"/release-database-operator-cluster.system", "/release-database-operator-webhook.system"}
+		if got := namesOf(objects[kind]); !slices.Equal(got, wanted) {
 			t.Errorf("%ss are %q", kind, got)
 		}
 	}
@@ -74,6 +77,54 @@ func TestWatchNamespaces(t *testing.T) {
 	}
 	if out, err := helm(t, "template", "release", "database-operator", "--set", "watchNamespaces={A}"); err == nil {
 		t.Errorf("a name that no namespace can have was taken:\n%s", out)
+	}
+}
+
+// Of two releases of a chart, under one name in two namespaces, none takes an object of the other: with watchNamespaces
+// they share nothing in the cluster.
+func TestReleasesShareNoNames(t *testing.T) {
+	for _, operator := range repo.Operators {
+		seen := map[string]string{}
+		for _, namespace := range []string{"one", "two"} {
+			served := "watchNamespaces={shop-" + namespace + "}"
+			objects := render(t, operator.Name(), "--namespace", namespace, "--set", served)
+			if len(objects["ClusterRole"]) == 0 || len(objects["ValidatingAdmissionPolicy"]) == 0 {
+				t.Fatalf("%s has no objects of the cluster", operator.Name())
+			}
+			for kind, all := range objects {
+				for _, found := range namesOf(all) {
+					if other := seen[kind+" "+found]; other != "" {
+						t.Errorf("%s: %s %s is of the releases in %s and %s", operator.Name(), kind, found, other, namespace)
+					}
+					seen[kind+" "+found] = namespace
+				}
+			}
+		}
+	}
+}
+
+// A binding, a policy and a webhook lead to the objects of their own release.
+func TestReferencesAcrossTheCluster(t *testing.T) {
+	objects := render(t, "database-operator", "--namespace", "system")
+	for kind, target := range map[string]string{
+		"ClusterRoleBinding":               "ClusterRole",
+		"ValidatingAdmissionPolicyBinding": "ValidatingAdmissionPolicy",
+	} {
+		for _, binding := range objects[kind] {
+			var to any
+			if ref, ok := binding["roleRef"].(map[string]any); ok {
+				to = ref["name"]
+			} else {
+				to = binding["spec"].(map[string]any)["policyName"]
+			}
+			if !slices.Contains(namesOf(objects[target]), "/"+to.(string)) {
+				t.Errorf("%s %s leads to %v, and there are %q", kind, name(binding), to, namesOf(objects[target]))
+			}
+		}
+	}
+	got := namesOf(objects["ValidatingWebhookConfiguration"])
+	if !slices.Equal(got, []string{"/release-database-operator.system"}) {
+		t.Errorf("the configurations are %q", got)
 	}
 }
 
@@ -154,7 +205,10 @@ func TestUninstallHook(t *testing.T) {
 		t.Fatalf("there is no hook: %q", namesOf(objects["Job"]))
 	}
 	job := text(t, objects["Job"][0])
-	for _, want := range []string{"- prepare-uninstall\n", "--deployment=release-database-operator\n", "--settings-configmap=release-database-operator-settings\n"} {
+	for _, want := range []string{
+		"- prepare-uninstall\n", "--deployment=release-database-operator\n",
+		"--settings-configmap=release-database-operator-settings\n",
+	} {
 		if !strings.Contains(job, want) {
 			t.Errorf("the hook misses %q:\n%s", want, job)
 		}

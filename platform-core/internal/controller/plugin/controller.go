@@ -54,6 +54,8 @@ type Deps struct {
 	Now func() time.Time
 	// Load parses and checks a bundle; plugin.Load when nil. What it returns is shared and not changed.
 	Load LoadFunc
+	// Leads reports whether an operator of the domain in another namespace leads; none does when nil.
+	Leads func(ctx context.Context, namespace string) (bool, error)
 }
 
 // LoadFunc parses and checks the sources of a bundle, as plugin.Load does.
@@ -176,12 +178,26 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 // speaks of those of its own domain. What declares no domain is told of by whoever is first.
 func (c *Controller) theirs(ctx context.Context, k key, p *parts) (bool, error) {
 	if p.domain() == c.Domain {
-		return false, nil
+		obj := &platformv1.Plugin{}
+		if err := c.client.Get(ctx, client.ObjectKey{Name: objectName(k)}, obj); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		return c.publishedElsewhere(ctx, obj)
 	}
 	// Live: the cache holds what is of this domain.
 	obj := &platformv1.Plugin{}
 	err := c.live.Get(ctx, client.ObjectKey{Name: objectName(k)}, obj)
 	return err == nil && obj.Labels[platformv1.DomainLabel] != c.Domain, client.IgnoreNotFound(err)
+}
+
+// publishedElsewhere says whether an operator of this domain that serves other namespaces publishes a Plugin. Two that
+// did would write over each other's count of instances for ever, and each delete what the other one alone has loaded.
+func (c *Controller) publishedElsewhere(ctx context.Context, obj *platformv1.Plugin) (bool, error) {
+	namespace := obj.Annotations[platformv1.PublisherAnnotation]
+	if obj.Labels[platformv1.DomainLabel] != c.Domain || namespace == "" || namespace == c.Namespace || c.Leads == nil {
+		return false, nil
+	}
+	return c.Leads(ctx, namespace)
 }
 
 // objectName is the name of the Plugin object of a bundle.
@@ -190,10 +206,14 @@ func objectName(k key) string { return k.name + "-" + k.version }
 // publish writes the Plugin object of a bundle.
 func (c *Controller) publish(ctx context.Context, k key, p *parts, state plugin.State) error {
 	obj := &platformv1.Plugin{
-		ObjectMeta: metav1.ObjectMeta{Name: objectName(k), Labels: map[string]string{
-			platformv1.ManagedByLabel: platformv1.ManagedBy,
-			platformv1.DomainLabel:    c.Domain,
-		}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: objectName(k),
+			Labels: map[string]string{
+				platformv1.ManagedByLabel: platformv1.ManagedBy,
+				platformv1.DomainLabel:    c.Domain,
+			},
+			Annotations: map[string]string{platformv1.PublisherAnnotation: c.Namespace},
+		},
 		Spec: platformv1.PluginSpec{Plugin: k.name, Version: k.version, Domain: p.domain()},
 	}
 	if state.Bundle != nil {
@@ -286,6 +306,9 @@ func (c *Controller) withdraw(ctx context.Context, k key) error {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if theirs, err := c.publishedElsewhere(ctx, obj); theirs || err != nil {
 		return err
 	}
 	return c.apply.Delete(ctx, obj)

@@ -15,5 +15,8 @@
 // Operators may share a namespace. Each publishes the bundles of its own domain; what is of no domain that runs here is
 // refused by whichever is first, and taken over by the operator of its domain once that comes.
 //
+// Operators of one domain may serve different namespaces. One of them publishes a bundle that several have loaded, and
+// counts its own instances; another one takes that over when the first one is gone.
+//
 // A broken or changed bundle never harms one that is loaded: the index keeps what it accepted.
 package plugin

@@ -109,7 +109,7 @@ func operatorOf(t *testing.T, namespace, domain string) (*plugin.Index, *written
 }
 
 // start runs a controller; with a Lease that it waits for when one is named.
-func start(t *testing.T, namespace, domain, lease string) (*plugin.Index, *written, func()) {
+func start(t *testing.T, namespace, domain, lease string, options ...func(*Deps)) (*plugin.Index, *written, func()) {
 	t.Helper()
 	mine := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: domain})}
 	w := &written{}
@@ -130,7 +130,11 @@ func start(t *testing.T, namespace, domain, lease string) (*plugin.Index, *writt
 		t.Fatal(err)
 	}
 	index := plugin.NewIndex()
-	if _, err := Setup(manager, Deps{Index: index, Namespace: namespace, Domain: domain, Now: time.Now}); err != nil {
+	deps := Deps{Index: index, Namespace: namespace, Domain: domain, Now: time.Now}
+	for _, option := range options {
+		option(&deps)
+	}
+	if _, err := Setup(manager, deps); err != nil {
 		t.Fatal(err)
 	}
 	return index, w, testkit.Run(t, manager)
