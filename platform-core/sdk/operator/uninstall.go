@@ -32,6 +32,10 @@ type uninstall struct {
 	deployment string
 	// force leaves out the check.
 	force bool
+	// release is the name of the Helm release whose uninstallation this is a part of, and revision that of its hook;
+	// empty when a person runs the command.
+	release  string
+	revision int
 }
 
 // prepareUninstall is what the chart runs before it takes the operator away. Only a
@@ -46,6 +50,18 @@ func prepareUninstall(o Options) *cobra.Command {
 			live, err := u.client(o)
 			if err != nil {
 				return err
+			}
+			if u.release != "" {
+				release := helmRelease{Reader: live, namespace: u.namespace, name: u.release, revision: u.revision}
+				gone, err := release.uninstalling(command.Context())
+				if err != nil {
+					return err
+				}
+				if !gone {
+					fmt.Fprintf(command.OutOrStdout(), "nothing is done: Helm does not uninstall release %q in namespace %q; leave "+
+						"out the hooks of a chart that something else than Helm applies\n", u.release, u.namespace)
+					return nil
+				}
 			}
 			if err := u.check(command.Context(), live, o); err != nil {
 				return err
@@ -65,6 +81,9 @@ func prepareUninstall(o Options) *cobra.Command {
 	flags := command.Flags()
 	u.bindCluster(flags, o.Domain)
 	flags.StringVar(&u.deployment, "deployment", "", "Deployment of the operator, to be scaled to 0 (default: none is)")
+	flags.StringVar(&u.release, "release", "",
+		"Helm release that this is a hook of: nothing is done unless Helm uninstalls it (default: no release)")
+	flags.IntVar(&u.revision, "revision", 1, "revision of that release that the hook was rendered for")
 	flags.BoolVar(&u.force, "force", false, "do not look for objects that only this operator can finish deleting")
 	return command
 }

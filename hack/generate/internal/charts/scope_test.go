@@ -207,7 +207,7 @@ func TestUninstallHook(t *testing.T) {
 	job := text(t, objects["Job"][0])
 	for _, want := range []string{
 		"- prepare-uninstall\n", "--deployment=release-database-operator\n",
-		"--settings-configmap=release-database-operator-settings\n",
+		"--settings-configmap=release-database-operator-settings\n", "--release=release\n", "--revision=1\n",
 	} {
 		if !strings.Contains(job, want) {
 			t.Errorf("the hook misses %q:\n%s", want, job)
