@@ -45,6 +45,7 @@ func TestCreatePostgreSQL(t *testing.T) {
 		"bucket without an endpoint":     {"b", `archive: {bucket: logs, accessKey: app, secretKeyFrom: {name: x}}`, "archive.bucket needs archive.endpoint, archive.accessKey and archive.secretKeyFrom"},
 		"name of 28":                     {strings.Repeat("a", 28), ``, "at most 27 characters"},
 		"name with a dot":                {"a.b", ``, "cannot hold a dot"},
+		"name with a digit first":        {"1web", ``, ""},
 		"no major version":               {"b", `version: "17.2"`, "spec.version"},
 		"version that is a word":         {"b", `version: latest`, "spec.version"},
 		"no version":                     {"b", `version: ""`, "spec.version"},

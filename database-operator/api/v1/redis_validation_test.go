@@ -62,6 +62,7 @@ func TestCreate(t *testing.T) {
 		"name of 32":                    {strings.Repeat("a", 32), ``, ""},
 		"name of 33":                    {strings.Repeat("a", 33), ``, "at most 32 characters"},
 		"name with a dot":               {"a.b", ``, "cannot hold a dot"},
+		"name with a digit first":       {"1web", ``, ""},
 		"version":                       {"b", `version: latest`, "spec.version"},
 		"point in time":                 {"b", `restoreFrom: {backup: b, target: {time: "2026-01-31T12:00:00Z"}}`, "an archived log, and Redis has none"},
 		"claims":                        {"b", `resources: {claims: [{name: x}]}`, "resources.claims is not supported"},

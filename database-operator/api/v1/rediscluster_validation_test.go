@@ -20,6 +20,7 @@ func TestCreateCluster(t *testing.T) {
 		"name of 25":                  {strings.Repeat("a", 25), ``, ""},
 		"name of 26":                  {strings.Repeat("a", 26), ``, "at most 25 characters"},
 		"name with a dot":             {"a.b", ``, "cannot hold a dot"},
+		"name with a digit first":     {"1web", ``, ""},
 		"version":                     {"b", `version: latest`, "spec.version"},
 		"many shards":                 {"c", `{shards: 64, replicasPerShard: 4}`, ""},
 		"no replicas":                 {"d", `replicasPerShard: 0`, ""},

@@ -23,6 +23,31 @@ const (
 	MaxScheduleName = 24
 )
 
+// Longest names of objects, see DerivedName.
+const (
+	// MaxObjectName is the longest name that most objects can have.
+	MaxObjectName = 253
+	// MaxLabelValue is the longest name of an object that is in a label as well, such as that of a Job in those of its
+	// pods.
+	MaxLabelValue = 63
+)
+
+// nameDigest is how many digits of a digest end a name that was cut.
+const nameDigest = 8
+
+// DerivedName returns the name of an object that follows from names of others: the parts, with hyphens between them.
+// One of more than limit characters is cut, and ends with a digest of the whole, so that other parts give another name.
+// The parts are names that Kubernetes allows, or ends of such; limit is MaxObjectName or MaxLabelValue.
+func DerivedName(limit int, parts ...string) string {
+	name := strings.Join(parts, "-")
+	if len(name) <= limit {
+		return name
+	}
+	// No part of a name may begin or end with these: what is cut off after one of them leaves it out, too.
+	kept := strings.TrimRight(name[:limit-1-nameDigest], ".-")
+	return kept + "-" + fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:nameDigest]
+}
+
 // DefaultSet is the name of the only set of a component that declares none.
 const DefaultSet = "main"
 
@@ -129,11 +154,8 @@ func BackupKeyFor(b *Backup) string {
 
 // BackupSnapshotNameFor returns the name of the VolumeSnapshot that has a volume of a Backup: it follows from the Backup, so that there is one whatever crashes.
 func BackupSnapshotNameFor(b *Backup, volume string) string {
-	return strings.TrimRight(b.Name[:min(len(b.Name), longestSnapshotStem)], ".-") + "-" + string(b.UID)[:min(len(b.UID), backupIdentity)] + "-" + volume
+	return DerivedName(MaxObjectName, b.Name, string(b.UID)[:min(len(b.UID), backupIdentity)], volume)
 }
-
-// longestSnapshotStem is how much of the name of a Backup is in that of its snapshots.
-const longestSnapshotStem = 180
 
 // backupIdentity is how many characters of its UID are in the name of the folder of a Backup.
 const backupIdentity = 8
@@ -146,4 +168,4 @@ func ImportedBackupNameFor(key string) string { return path.Base(key) }
 func ShareNameFor(r *BackupRepository) string { return "backups-" + string(r.UID) }
 
 // ShareClaimNameFor returns the name of its PersistentVolumeClaim.
-func ShareClaimNameFor(r *BackupRepository) string { return r.Name + "-nfs" }
+func ShareClaimNameFor(r *BackupRepository) string { return DerivedName(MaxObjectName, r.Name, "nfs") }

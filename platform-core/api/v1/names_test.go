@@ -9,6 +9,38 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+// What is derived from names is allowed at every length, wherever those have dots and hyphens, and follows from the
+// whole of them.
+func TestDerivedNames(t *testing.T) {
+	for _, limit := range []int{MaxLabelValue, MaxObjectName} {
+		seen := map[string]string{}
+		for length := 1; length <= MaxObjectName; length++ {
+			for _, unit := range []string{"a", "a.", "a-", "ab.c-", "a--", "1.2.3-4"} {
+				name := strings.Repeat(unit, length)[:length-1] + "z"
+				got := DerivedName(limit, name, "backup")
+				if problems := validation.IsDNS1123Subdomain(got); len(problems) > 0 || len(got) > limit {
+					t.Fatalf("%q gives %q, which is longer than %d or not allowed: %v", name, got, limit, problems)
+				}
+				if whole := name + "-backup"; len(whole) <= limit && got != whole {
+					t.Fatalf("%q gives %q, and fits", name, got)
+				}
+				if other := DerivedName(limit, name, "backuq"); other == got {
+					t.Fatalf("%q gives %q, whatever follows", name, got)
+				}
+				if other, taken := seen[got]; taken && other != name {
+					t.Fatalf("%q and %q give %q", name, other, got)
+				}
+				seen[got] = name
+			}
+		}
+	}
+	// Names that are in clusters stay.
+	long := strings.Repeat("a", 60)
+	if got := DerivedName(MaxLabelValue, long, "backup"); got != strings.Repeat("a", 54)+"-16724c8e" {
+		t.Errorf("it is %q", got)
+	}
+}
+
 // Names of Entities are allowed ones, and no two objects share one.
 func TestEntityNames(t *testing.T) {
 	seen := map[string]string{}

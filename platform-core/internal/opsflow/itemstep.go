@@ -3,8 +3,6 @@
 package opsflow
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,8 +24,6 @@ const (
 	maxOutput = 4096
 	// maxItems is the longest list that a forEach goes through.
 	maxItems = 100
-	// maxOperationName is the longest name of an Operation that a step makes.
-	maxOperationName = 63
 )
 
 // item is one of a step with forEach, or the only one of a step without.
@@ -218,18 +214,14 @@ func childItem(r *run, t *plugin.OperationStep, step *platformv1.StepStatus, one
 
 // childName is the same whenever the same child is meant, and fits into a label.
 func (r *run) childName(step *platformv1.StepStatus, one item) string {
-	name := r.op.Name + "-" + step.Name
+	parts := []string{r.op.Name, step.Name}
 	if one.number > 0 {
-		name += fmt.Sprintf("-%d", one.number)
+		parts = append(parts, strconv.Itoa(one.number))
 	}
 	if step.Attempts > 1 {
-		name += fmt.Sprintf("-try%d", step.Attempts)
+		parts = append(parts, fmt.Sprintf("try%d", step.Attempts))
 	}
-	if len(name) <= maxOperationName {
-		return name
-	}
-	sum := sha256.Sum256([]byte(name))
-	return name[:maxOperationName-9] + "-" + hex.EncodeToString(sum[:4])
+	return platformv1.DerivedName(platformv1.MaxLabelValue, parts...)
 }
 
 // objectItem applies, patches or deletes an object.

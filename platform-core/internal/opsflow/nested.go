@@ -82,7 +82,7 @@ func (r *run) foretellItem(t *plugin.OperationStep, words string, one item) (for
 		return foretold{words: words + " with parameters that are known only once the steps before it have ended"}, ""
 	}
 	child := &platformv1.Operation{ObjectMeta: metav1.ObjectMeta{
-		Namespace: r.op.Namespace, Name: r.op.Name + "-" + t.Name,
+		Namespace: r.op.Namespace, Name: platformv1.DerivedName(platformv1.MaxLabelValue, r.op.Name, t.Name),
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(r.op, platformv1.GroupVersion.WithKind("Operation"))},
 	}, Spec: spec}
 	template, refusal := r.facts.Others(spec.TemplateRef)

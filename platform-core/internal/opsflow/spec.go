@@ -78,7 +78,7 @@ func SpecOperation(app *platformv1.Application, change Change) *platformv1.Opera
 
 // OtherName is the name of a record where somebody else has the name that it should have.
 func OtherName(name string, app types.UID) string {
-	return name + "-" + string(app[:min(8, len(app))])
+	return platformv1.DerivedName(platformv1.MaxObjectName, name, string(app[:min(8, len(app))]))
 }
 
 // Amend adds another edit to the record of one that has not yet taken effect.

@@ -30,6 +30,10 @@ func CheckedComponents(b *plugin.Bundle, app *platformv1.Application) ([]platfor
 	if length := len(app.Name); length > platformv1.MaxApplicationName {
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "the name %q has %d characters: at most %d are allowed", app.Name, length, platformv1.MaxApplicationName))
 	}
+	if len(validation.IsDNS1035Label(app.Name)) > 0 {
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "the name %q cannot be that of a Service: create "+
+			"the Application under a name of lower-case letters, digits and hyphens, with a letter first", app.Name))
+	}
 	refusals = append(refusals, checkVersion(b, app.Spec.Version)...)
 	topology, ok := b.Topology(app.Spec.Topology)
 	if !ok {

@@ -62,7 +62,7 @@ type Snapshot struct{ *unstructured.Unstructured }
 // NameFor is the name of the last snapshot of a claim: that of the claim, and what tells this claim from a later one of its name.
 func NameFor(claim *corev1.PersistentVolumeClaim) string {
 	short := string(claim.UID)
-	return claim.Name + "-" + short[:min(8, len(short))]
+	return platformv1.DerivedName(platformv1.MaxObjectName, claim.Name, short[:min(8, len(short))])
 }
 
 // Of is a snapshot, to be made, of the volume of a claim, as that leaves it. It has the labels of the claim, and whose data it is.

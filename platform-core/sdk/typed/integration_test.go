@@ -178,6 +178,7 @@ func TestWhatDoesNotCompileStalls(t *testing.T) {
 	tests := map[string]*example.Sample{
 		"at most 5":             create(t, "many", example.SampleSpec{Version: "7.0", Replicas: 6}),
 		"at most 31 characters": create(t, strings.Repeat("n", 32), example.SampleSpec{Version: "7.0"}),
+		"name of a Service":     create(t, "my.app", example.SampleSpec{Version: "7.0"}),
 	}
 	for text, s := range tests {
 		testkit.WaitForCondition(t, env.Client, s, platformv1.StalledCondition, metav1.ConditionTrue)

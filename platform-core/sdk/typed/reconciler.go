@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -140,6 +141,10 @@ func compile[T Object](kind Kind[T], obj T, domain string) (*platformv1.Applicat
 	if extra := len(name) - platformv1.MaxApplicationName; extra > 0 {
 		return nil, fmt.Errorf("metadata.name: %q is too long, the name of a %s has at most %d characters",
 			obj.GetName(), kind.Name(), len(obj.GetName())-extra)
+	}
+	if len(validation.IsDNS1035Label(name)) > 0 {
+		return nil, fmt.Errorf("metadata.name: %q becomes part of the name of a Service, which takes lower-case "+
+			"letters, digits and hyphens: create the %s under another name", obj.GetName(), kind.Name())
 	}
 	app, err := kind.Compile(obj)
 	if err != nil {

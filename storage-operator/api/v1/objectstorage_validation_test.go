@@ -42,6 +42,7 @@ func TestCreate(t *testing.T) {
 		"name of 24":                    {strings.Repeat("a", 24), ``, ""},
 		"name of 25":                    {strings.Repeat("a", 25), ``, "at most 24 characters"},
 		"name with a dot":               {"a.b", ``, "cannot hold a dot"},
+		"name with a digit first":       {"1web", ``, ""},
 		"version":                       {"b", `version: latest`, "spec.version"},
 		"backend":                       {"b", `backend: Ceph`, "spec.backend"},
 		"claims":                        {"b", `resources: {claims: [{name: x}]}`, "resources.claims is not supported"},

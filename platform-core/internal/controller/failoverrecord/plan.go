@@ -3,7 +3,6 @@
 package failoverrecord
 
 import (
-	"fmt"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +30,8 @@ func due(set *platformv1.WorkloadSet) []int64 {
 // nameFor is the name of the record of a term. A set that is made anew under its name begins its terms anew.
 func nameFor(set *platformv1.WorkloadSet, term int64) string {
 	uid := string(set.UID)
-	return fmt.Sprintf("%s-failover-%d-%s", set.Name, term, uid[:min(5, len(uid))])
+	number := strconv.FormatInt(term, 10)
+	return platformv1.DerivedName(platformv1.MaxObjectName, set.Name, "failover", number, uid[:min(5, len(uid))])
 }
 
 // operation is the record of a term, complete but for its owner.
