@@ -85,30 +85,45 @@ func inPhase(phase corev1.PersistentVolumeClaimPhase) map[string]*corev1.Persist
 	return map[string]*corev1.PersistentVolumeClaim{claim.Name: claim}
 }
 
-// What stops a pod is told with the pod, the container, the cause and what to do.
-func TestFault(t *testing.T) {
+// faultCase is a pod, and what is said of it.
+type faultCase struct {
+	pod    *corev1.Pod
+	claims map[string]*corev1.PersistentVolumeClaim
+	reason string
+	want   string
+	wakes  bool
+}
+
+// check says whether a pod is told of with the pod, the container, the cause and what to do.
+func (c faultCase) check(t *testing.T) {
+	t.Helper()
+	fault, wake := Pod{Pod: c.pod, Claims: c.claims, Now: now}.Fault()
+	if (wake > 0) != c.wakes {
+		t.Errorf("it is looked at again after %s", wake)
+	}
+	switch {
+	case c.reason == "" && fault == nil:
+	case c.reason == "" || fault == nil:
+		t.Errorf("it says %+v, want %s: %s", fault, c.reason, c.want)
+	case fault.Reason != c.reason, !strings.Contains(fault.Message, c.want), !strings.Contains(fault.Message, "a-0"):
+		t.Errorf("it says %s: %s\nwant %s: %s", fault.Reason, fault.Message, c.reason, c.want)
+	case !platformv1.StopsPods(fault.Reason):
+		t.Errorf("%s is said behind others", fault.Reason)
+	}
+}
+
+// A pod without a node or without its volumes says so, and one that only begins says nothing.
+func TestFaultOfPlaceAndVolumes(t *testing.T) {
 	const (
-		image, process   = platformv1.ReasonImageUnavailable, platformv1.ReasonProcessFailing
 		nowhere, volumes = platformv1.ReasonPodUnschedulable, platformv1.ReasonVolumeUnavailable
 		conflict         = "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."
 		unbound          = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."
-		backOff          = `Back-off pulling image "nowhere/db:1"`
 	)
 	sandbox := says(corev1.PodReadyToStartContainers, corev1.ConditionFalse, "", "")
 	ready := says(corev1.PodReady, corev1.ConditionTrue, "", "")
 	gated := says(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "gates are set")
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	agent := func(p *corev1.Pod) {
-		status := corev1.ContainerStatus{Name: "agent", Image: "agent:1", State: waits("ErrImageNeverPull", "")}
-		p.Status.InitContainerStatuses = []corev1.ContainerStatus{status}
-	}
-	for name, test := range map[string]struct {
-		pod    *corev1.Pod
-		claims map[string]*corev1.PersistentVolumeClaim
-		reason string
-		want   string
-		wakes  bool
-	}{
+	for name, test := range map[string]faultCase{
 		"nothing is known":   {pod: pod()},
 		"ready":              {pod: pod(container(waits("ImagePullBackOff", ""), nil), ready)},
 		"starts":             {pod: pod(container(waits("ContainerCreating", ""), nil))},
@@ -123,6 +138,30 @@ func TestFault(t *testing.T) {
 			reason: nowhere, want: "unbound immediate PersistentVolumeClaims; see why they are Pending: kubectl describe pvc data"},
 		"gated": {pod: pod(gated), reason: nowhere,
 			want: "gates are set; whoever set spec.schedulingGates on the pod has to remove them"},
+		"lost volume": {pod: pod(on), claims: inPhase(corev1.ClaimLost), reason: volumes,
+			want: `pod a-0: claim data-a-0 has lost its volume: bring PersistentVolume "pv-1" back`},
+		"claim that waits long": {pod: pod(), claims: inPhase(corev1.ClaimPending), reason: volumes,
+			want: "pod a-0: no volume is provisioned for claim data-a-0: see why, kubectl describe pvc data-a-0"},
+		"claim that waits": {pod: pod(recent), claims: inPhase(corev1.ClaimPending), wakes: true},
+		"volumes that are not there": {pod: pod(on, sandbox), claims: inPhase(corev1.ClaimBound), reason: volumes,
+			want: "node n1 has not set up its volumes and its network: see its events for FailedMount, "},
+		"volumes that come": {pod: pod(on, sandbox, recent), wakes: true},
+	} {
+		t.Run(name, test.check)
+	}
+}
+
+// A container that does not start, or does not stay up, says why.
+func TestFaultOfContainers(t *testing.T) {
+	const (
+		image, process = platformv1.ReasonImageUnavailable, platformv1.ReasonProcessFailing
+		backOff        = `Back-off pulling image "nowhere/db:1"`
+	)
+	agent := func(p *corev1.Pod) {
+		status := corev1.ContainerStatus{Name: "agent", Image: "agent:1", State: waits("ErrImageNeverPull", "")}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{status}
+	}
+	for name, test := range map[string]faultCase{
 		"no image": {pod: pod(container(waits("ErrImagePull", "failed to resolve:\n not found"), nil)), reason: image,
 			want: `pod a-0: container db cannot get image "nowhere/db:1" (ImagePullBackOff: failed to resolve: not found): ` +
 				"make it available to the node, or mend the registry setting, the name or the pull secret"},
@@ -148,31 +187,8 @@ func TestFault(t *testing.T) {
 		"has just crashed": {pod: pod(container(corev1.ContainerState{Terminated: ended(1, "Error", "")}, nil)),
 			reason: process, want: "(exit code 1)"},
 		"has ended well": {pod: pod(container(corev1.ContainerState{Terminated: ended(0, "Completed", "")}, nil))},
-		"lost volume": {pod: pod(on), claims: inPhase(corev1.ClaimLost), reason: volumes,
-			want: `pod a-0: claim data-a-0 has lost its volume: bring PersistentVolume "pv-1" back`},
-		"claim that waits long": {pod: pod(), claims: inPhase(corev1.ClaimPending), reason: volumes,
-			want: "pod a-0: no volume is provisioned for claim data-a-0: see why, kubectl describe pvc data-a-0"},
-		"claim that waits": {pod: pod(recent), claims: inPhase(corev1.ClaimPending), wakes: true},
-		"volumes that are not there": {pod: pod(on, sandbox), claims: inPhase(corev1.ClaimBound), reason: volumes,
-			want: "node n1 has not set up its volumes and its network: see its events for FailedMount, "},
-		"volumes that come": {pod: pod(on, sandbox, recent), wakes: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			fault, wake := Pod{Pod: test.pod, Claims: test.claims, Now: now}.Fault()
-			if (wake > 0) != test.wakes {
-				t.Errorf("it is looked at again after %s", wake)
-			}
-			switch {
-			case test.reason == "" && fault == nil:
-			case test.reason == "" || fault == nil:
-				t.Errorf("it says %+v, want %s: %s", fault, test.reason, test.want)
-			case fault.Reason != test.reason, !strings.Contains(fault.Message, test.want),
-				!strings.Contains(fault.Message, "a-0"):
-				t.Errorf("it says %s: %s\nwant %s: %s", fault.Reason, fault.Message, test.reason, test.want)
-			case !platformv1.StopsPods(fault.Reason):
-				t.Errorf("%s is said behind others", fault.Reason)
-			}
-		})
+		t.Run(name, test.check)
 	}
 }
 
