@@ -87,15 +87,6 @@ func TestCreate(t *testing.T) {
 		"parameter save":                {"b", `parameters: {save: x}`, "set spec.persistence.saveRules in place"},
 		"parameter requirepass":         {"b", `parameters: {requirepass: x}`, "set spec.auth.passwordFrom in place"},
 		"password from nowhere":         {"b", `auth: {passwordFrom: {key: x}}`, "spec.auth.passwordFrom.name"},
-		"service type":                  {"b", `service: {type: ExternalName}`, "spec.service.type"},
-		"service":                       {"m", `service: {type: LoadBalancer, loadBalancerSourceRanges: [192.0.2.0/24, "2001:db8::/32"], externalTrafficPolicy: Local, ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv6, IPv4], overrides: [{name: replica, type: NodePort, externalTrafficPolicy: Local}]}`, ""},
-		"ranges without a balancer":     {"b", `service: {loadBalancerSourceRanges: [192.0.2.0/24]}`, "loadBalancerSourceRanges need the type LoadBalancer"},
-		"ranges that are none":          {"b", `service: {type: LoadBalancer, loadBalancerSourceRanges: [192.0.2.0/33]}`, "spec.service.loadBalancerSourceRanges[0]"},
-		"policy of traffic inside":      {"b", `service: {externalTrafficPolicy: Local}`, "externalTrafficPolicy needs the type NodePort or LoadBalancer"},
-		"an override of traffic inside": {"b", `service: {overrides: [{name: replica, externalTrafficPolicy: Local}]}`, "externalTrafficPolicy needs the type NodePort or LoadBalancer"},
-		"two families, one stack":       {"b", `service: {ipFamilies: [IPv4, IPv6]}`, "two ipFamilies need the ipFamilyPolicy"},
-		"a family twice":                {"b", `service: {ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv4, IPv4]}`, "each of ipFamilies once"},
-		"an unknown family":             {"b", `service: {ipFamilies: [IPv5]}`, "spec.service.ipFamilies[0]"},
 		"plugin version":                {"b", `pluginVersion: "1"`, "spec.pluginVersion"},
 		"deletion policy":               {"b", `deletionPolicy: Forget`, "spec.deletionPolicy"},
 		"kept":                          {"kept", `{deletionProtection: true, adoptVolumes: 6f2c1c1e-55b4-4a0e-9f0c-0f6f0a0d8a11}`, ""},
@@ -139,6 +130,24 @@ func TestCreate(t *testing.T) {
 		"parameter of durability":       {"b", `parameters: {min-replicas-to-write: 1}`, "set spec.durability.minReplicas in place"},
 		"parameter of lag":              {"b", `parameters: {min-replicas-max-lag: 1}`, "set spec.durability.maxLagSeconds in place"},
 		"storage class, size by itself": {"f", `storage: {storageClassName: fast}`, ""},
+	} {
+		t.Run(title, func(t *testing.T) { create(t, c.name, c.spec, c.want) })
+	}
+}
+
+// Settings of Services that cannot be had together are refused.
+func TestCreateServices(t *testing.T) {
+	create := creation(t)
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"service type":                  {"b", `service: {type: ExternalName}`, "spec.service.type"},
+		"service":                       {"m", `service: {type: LoadBalancer, loadBalancerSourceRanges: [192.0.2.0/24, "2001:db8::/32"], externalTrafficPolicy: Local, ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv6, IPv4], overrides: [{name: replica, type: NodePort, externalTrafficPolicy: Local}]}`, ""},
+		"ranges without a balancer":     {"b", `service: {loadBalancerSourceRanges: [192.0.2.0/24]}`, "loadBalancerSourceRanges need the type LoadBalancer"},
+		"ranges that are none":          {"b", `service: {type: LoadBalancer, loadBalancerSourceRanges: [192.0.2.0/33]}`, "spec.service.loadBalancerSourceRanges[0]"},
+		"policy of traffic inside":      {"b", `service: {externalTrafficPolicy: Local}`, "externalTrafficPolicy needs the type NodePort or LoadBalancer"},
+		"an override of traffic inside": {"b", `service: {overrides: [{name: replica, externalTrafficPolicy: Local}]}`, "externalTrafficPolicy needs the type NodePort or LoadBalancer"},
+		"two families, one stack":       {"b", `service: {ipFamilies: [IPv4, IPv6]}`, "two ipFamilies need the ipFamilyPolicy"},
+		"a family twice":                {"b", `service: {ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv4, IPv4]}`, "each of ipFamilies once"},
+		"an unknown family":             {"b", `service: {ipFamilies: [IPv5]}`, "spec.service.ipFamilies[0]"},
 	} {
 		t.Run(title, func(t *testing.T) { create(t, c.name, c.spec, c.want) })
 	}
