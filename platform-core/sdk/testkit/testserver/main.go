@@ -26,7 +26,6 @@ var exempt = map[string]string{
 	"delete platform.zeroinfra.github.com/components": "the unit tests of controller/application: a component that is no longer declared",
 	"engine platform.zeroinfra.github.com/plugins":    "the admission policies, which recognize an engine by it",
 	"impersonate /serviceaccounts":                    "requests of Operations that run as an account, which are logged as that account's",
-	"list coordination.k8s.io/leases":                 "the unit tests of sdk/operator: what remains before an operator is uninstalled",
 	"patch events.k8s.io/events":                      "client-go, for an event that repeats within minutes",
 }
 
