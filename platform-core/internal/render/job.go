@@ -47,6 +47,16 @@ type Job struct {
 // JobOf returns a Job whose pod is like those of a set: the image of container, the user, where it may run; it is confined as they are. The label
 // of the Application lets it through the walls of that. It is no pod of the set: no Service selects it.
 func JobOf(set *platformv1.WorkloadSet, container string, s Settings, j Job) (*batchv1.Job, error) {
+	job, err := jobLike(set, container, s, j)
+	if err != nil {
+		return nil, err
+	}
+	s.Pods.completeJob(&job.Spec.Template)
+	return job, nil
+}
+
+// jobLike is JobOf for a Job that gets more before it has what the settings give every pod.
+func jobLike(set *platformv1.WorkloadSet, container string, s Settings, j Job) (*batchv1.Job, error) {
 	like, err := Pod(set, 0)
 	if err != nil {
 		return nil, err
@@ -90,7 +100,6 @@ func JobOf(set *platformv1.WorkloadSet, container string, s Settings, j Job) (*b
 		platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: set.Spec.Application, platformv1.DomainLabel: set.Labels[platformv1.DomainLabel],
 	}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(labels)}, Spec: spec}
-	s.Pods.completeJob(&template)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: j.Name, Labels: labels},
 		// Whether it is tried again is for the Operation to say.

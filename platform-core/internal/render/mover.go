@@ -64,7 +64,7 @@ type Mover struct {
 // MoverBeside returns the Job of a mover that takes the data of an instance: in the image of a container of a set, whose pods let it in, with the
 // variables of the method.
 func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mover, env []plugin.JobEnv) (*batchv1.Job, error) {
-	job, err := JobOf(set, container, s, Job{Name: m.Name, Env: env, Resources: moverResources(), Deadline: m.Deadline})
+	job, err := jobLike(set, container, s, Job{Name: m.Name, Env: env, Resources: moverResources(), Deadline: m.Deadline})
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func MoverBeside(set *platformv1.WorkloadSet, container string, s Settings, m Mo
 // MoverOver returns the Job of a mover that reads the files of a pod, on the node that has its volume: as the user whose they are, who may write into the
 // repository, and nothing on the volume.
 func MoverOver(set *platformv1.WorkloadSet, container string, s Settings, pod *corev1.Pod, m Mover) (*batchv1.Job, error) {
-	job, err := JobOf(set, container, s, Job{Name: m.Name, Pod: pod.Name, Resources: moverResources(), Deadline: m.Deadline})
+	job, err := jobLike(set, container, s, Job{Name: m.Name, Pod: pod.Name, Resources: moverResources(), Deadline: m.Deadline})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func moverLike(set *platformv1.WorkloadSet, s Settings, like Job) (*batchv1.Job,
 		like.Env = append(like.Env, env)
 	}
 	like.Resources = moverResources()
-	job, err := JobOf(set, set.Spec.Restore.Container, s, like)
+	job, err := jobLike(set, set.Spec.Restore.Container, s, like)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (m Mover) complete(job *batchv1.Job, s Settings) (*batchv1.Job, error) {
 	for _, meta := range []*metav1.ObjectMeta{&job.ObjectMeta, &template.ObjectMeta} {
 		meta.Labels[platformv1.BackupLabel] = string(m.For)
 	}
-	template.Annotations = withDefaults(map[string]string{platformv1.MoverPlanAnnotation: string(text)}, template.Annotations)
+	template.Annotations = map[string]string{platformv1.MoverPlanAnnotation: string(text)}
 	spec := &template.Spec
 	for i := range spec.InitContainers {
 		if m.Plan.Files != nil {

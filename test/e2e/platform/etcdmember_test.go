@@ -22,10 +22,7 @@ func (e *etcd) checkRebuild() {
 	before := e.memberIDs(leader)
 	w := e.startWriterTo(leader, e.local())
 	op := framework.NewOperation("rebuild", "RebuildMember", framework.CoreReference("Application", e.Name), "pod", lost)
-	op.Namespace = e.Namespace.Name
-	if err := framework.Cluster.Client.Create(e.Ctx, op); err != nil {
-		e.Fatal(err)
-	}
+	e.Create(op)
 	e.ExpectOperationSucceeded(op.Name)
 	e.WaitReady()
 	e.Eventually(framework.SettleTimeout, "three members serve, one of them a new one", func() error {
@@ -83,10 +80,7 @@ func (e *etcd) checkSpace() {
 		return nil
 	})
 	op := framework.NewOperation("free", "FreeSpace", framework.CoreReference("Application", e.Name))
-	op.Namespace = e.Namespace.Name
-	if err := framework.Cluster.Client.Create(e.Ctx, op); err != nil {
-		e.Fatal(err)
-	}
+	e.Create(op)
 	e.ExpectOperationSucceeded(op.Name)
 	e.mustCtl(leader, e.local(), "put", "more", "x")
 	e.Eventually(framework.SettleTimeout, "the condition is gone", func() error {

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
 	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
 const (
@@ -35,8 +36,6 @@ const (
 	invalidCatalogName = "3D000"
 	// prerequisiteState is that of a database that takes no connections.
 	prerequisiteState = "55000"
-	// tooManyConnections is what all limits of connections have in common.
-	tooManyConnections = "53300"
 )
 
 // session is a connection to one database.
@@ -172,7 +171,7 @@ func isAbsent(err error) bool {
 
 // turnedAway is the error of a server that has no connection left; nil for any other error.
 func turnedAway(err error) error {
-	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == tooManyConnections {
+	if refused := link.TurnedAway(err); refused != nil {
 		return &driver.OutOfConnections{Said: refused.Message}
 	}
 	return nil

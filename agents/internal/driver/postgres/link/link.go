@@ -79,6 +79,17 @@ func Until(ctx context.Context, what string, isSo func() (bool, error)) error {
 	}
 }
 
+// tooManyConnections is the SQLSTATE of all limits of connections.
+const tooManyConnections = "53300"
+
+// TurnedAway returns what a server says that has no connection left for who logs in; nil for any other error.
+func TurnedAway(err error) *pgconn.PgError {
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == tooManyConnections {
+		return refused
+	}
+	return nil
+}
+
 // HangUp ends a session, and waits a moment for that.
 func HangUp(connection *pgconn.PgConn) {
 	ending, cancel := context.WithTimeout(context.Background(), time.Second)

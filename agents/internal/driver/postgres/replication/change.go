@@ -27,7 +27,7 @@ func (s *Server) Promote(ctx context.Context) error {
 		return err
 	}
 	defer link.HangUp(connection)
-	if err := s.adopt(ctx, settings{waitsFor: m.waitsFor(s.Pod, s.Method), standbySlots: m.standbySlots(s.Pod)}); err != nil {
+	if err := s.adopt(ctx, s.settingsFor(m)); err != nil {
 		return err
 	}
 	if connection.ParameterStatus("in_hot_standby") == "on" {
@@ -55,7 +55,7 @@ func (s *Server) Enlist(ctx context.Context) error {
 	if connection.ParameterStatus("in_hot_standby") == "on" {
 		return errors.New("the server follows another one")
 	}
-	if err := s.adopt(ctx, settings{waitsFor: m.waitsFor(s.Pod, s.Method), standbySlots: m.standbySlots(s.Pod)}); err != nil {
+	if err := s.adopt(ctx, s.settingsFor(m)); err != nil {
 		return err
 	}
 	if err := nudge(ctx, connection); err != nil {
@@ -215,7 +215,7 @@ func (s *Server) Follow(ctx context.Context, primary string) error {
 	if err != nil {
 		return err
 	}
-	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method), standbySlots: m.standbySlots(s.Pod)}
+	set := s.settingsFor(m)
 	own, err := s.detached(ctx, connection, set)
 	if err != nil {
 		return err

@@ -102,6 +102,11 @@ type settings struct {
 	raised map[string]string
 }
 
+// settingsFor are those that follow from who may write.
+func (s *Server) settingsFor(m member) settings {
+	return settings{waitsFor: m.waitsFor(s.Pod, s.Method), standbySlots: m.standbySlots(s.Pod)}
+}
+
 // write has them where the server reads them next.
 func (s *Server) write(set settings) error {
 	var text strings.Builder
@@ -208,9 +213,6 @@ func (s *Server) local(ctx context.Context) (*pgconn.PgConn, error) {
 	return s.connect(ctx, fmt.Sprintf("host=%s port=%d user=postgres sslmode=disable", s.Run, s.Port), "")
 }
 
-// tooManyConnections is the SQLSTATE of all limits of connections.
-const tooManyConnections = "53300"
-
 // simpleProtocol marks a session that takes statements without arguments alone, as those for replication do.
 const simpleProtocol = "simple protocol"
 
@@ -218,7 +220,7 @@ const simpleProtocol = "simple protocol"
 // replication: the server counts these apart, and one with a database takes SQL.
 func (s *Server) connect(ctx context.Context, where, password string) (*pgconn.PgConn, error) {
 	connection, err := s.session(ctx, where, password)
-	if refused := (*pgconn.PgError)(nil); !errors.As(err, &refused) || refused.Code != tooManyConnections {
+	if link.TurnedAway(err) == nil {
 		return connection, err
 	}
 	reserved, failed := s.session(ctx, where+" replication=database", password)

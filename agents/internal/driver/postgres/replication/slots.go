@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,14 +20,11 @@ const failoverSlotsSince = 17
 // standbySlots is the setting synchronized_standby_slots of a writer in a pod: the slots of the other members. What a member does not have
 // yet is sent to no consumer of a failover slot, so that a consumer is never ahead of the member that takes over.
 func (l member) standbySlots(pod string) string {
-	var names []string
-	for _, m := range l.List.Members {
-		if m.Name != pod {
-			names = append(names, slotOf(m.Name))
-		}
+	slots := l.others(pod)
+	for i := range slots {
+		slots[i] = slotOf(slots[i])
 	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return strings.Join(slots, ", ")
 }
 
 // hasFailoverSlots says whether the data is of a version that has failover slots.

@@ -55,7 +55,8 @@ func (s *Server) StartWriter(ctx context.Context) error {
 		}
 		s.Log.Info("what followed becomes the writer", "term", m.Term)
 	}
-	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method), standbySlots: m.standbySlots(s.Pod), recovers: exists(s.data(recoverySignal))}
+	set := s.settingsFor(m)
+	set.recovers = exists(s.data(recoverySignal))
 	if err := s.write(set); err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (s *Server) StartFollower(ctx context.Context, primary string) error {
 	} else if other {
 		how = Replaced
 	}
-	set := settings{waitsFor: m.waitsFor(s.Pod, s.Method), standbySlots: m.standbySlots(s.Pod)}
+	set := s.settingsFor(m)
 	if how != "" {
 		err := s.repair(ctx, primary, how)
 		away := errors.As(err, new(writerAway))

@@ -58,17 +58,26 @@ func (l member) waitsFor(pod string, method Method) string {
 	if l.List.Copies == 0 {
 		return ""
 	}
-	var others []string
-	for _, m := range l.List.Members {
-		if m.Name != pod {
-			others = append(others, `"`+m.Name+`"`)
-		}
-	}
-	slices.Sort(others)
+	others := l.others(pod)
 	if len(others) == 0 {
-		others = []string{`"` + pod + `"`}
+		others = []string{pod}
+	}
+	for i := range others {
+		others[i] = `"` + others[i] + `"`
 	}
 	return fmt.Sprintf("%s %d (%s)", strings.ToUpper(string(method)), l.List.Copies, strings.Join(others, ", "))
+}
+
+// others are the names of the members but for a pod, in order.
+func (l member) others(pod string) []string {
+	var names []string
+	for _, m := range l.List.Members {
+		if m.Name != pod {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // slots of the members, as an array of the server.
