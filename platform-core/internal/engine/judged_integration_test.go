@@ -138,7 +138,8 @@ func TestARemovedSetComesBackWhole(t *testing.T) {
 	}
 }
 
-// Resources that the namespace's LimitRange rules out touch no pod: none of those that run is given up for one that cannot be made.
+// Resources that the namespace's LimitRange rules out touch no pod: none of those that run is given up for one that
+// cannot be made.
 func TestResourcesThatALimitRangeRulesOutTouchNoPod(t *testing.T) {
 	namespace, app := standing(t, "quorum")
 	before := standingIn(t, namespace)

@@ -326,8 +326,9 @@ func TestRetainReachesTheVolumesAtOnce(t *testing.T) {
 	}
 }
 
-// Volumes of a protected instance are kept when its WorkloadSet goes all the same, as with a CustomResourceDefinition that is deleted: the
-// API server removes the objects of that one without asking its admission policies. The next WorkloadSet has the same volumes.
+// Volumes of a protected instance are kept when its WorkloadSet goes all the same, as with a CustomResourceDefinition
+// that is deleted: the API server removes the objects of that one without asking its admission policies. The next
+// WorkloadSet has the same volumes.
 func TestVolumesOfAProtectedInstanceAreKept(t *testing.T) {
 	env.Controllers(t, testkit.GarbageCollector)
 	namespace, app := standing(t, "tiers")

@@ -90,7 +90,8 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 		ended := endOf(&pods[i], own)
 		state.Message, state.Said = cmp.Or(saidBy(&pods[i], own), state.Message), cmp.Or(ended.Message, state.Said)
 		state.ExitCode = cmp.Or(ended.ExitCode, state.ExitCode)
-		// A container that somebody added to the pod, such as the proxy of a mesh, may never end: the Job is judged by its own.
+		// A container that somebody added to the pod, such as the proxy of a mesh, may never end: the Job is judged by its
+		// own.
 		if ended.FinishedAt.IsZero() || state.Phase == platformv1.OperationSucceeded {
 			continue
 		}

@@ -12,20 +12,23 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// PodSettings is what the operator's settings add to every pod that it makes: those of instances, movers and jobs. They are outside the
-// revision of pods: a change replaces none, and pods that are made later have it.
+// PodSettings is what the operator's settings add to every pod that it makes: those of instances, movers and jobs. They
+// are outside the revision of pods: a change replaces none, and pods that are made later have it.
 type PodSettings struct {
 	// ImagePullSecrets are names of Secrets in the namespace of the pod.
 	ImagePullSecrets []string
-	// Labels and Annotations of the pods, for example those that keep the sidecars of a service mesh out. What a pod has of that name stays.
+	// Labels and Annotations of the pods, for example those that keep the sidecars of a service mesh out. What a pod has
+	// of that name stays.
 	Labels, Annotations map[string]string
-	// AgentCPU limits each container beside the one of the middleware (agents, exporters) that has no limit. No limit when zero.
+	// AgentCPU limits each container beside the one of the middleware (agents, exporters) that has no limit. No limit when
+	// zero.
 	AgentCPU resource.Quantity
 	// JobCPU limits the containers of movers and jobs that have none. No limit when zero.
 	JobCPU resource.Quantity
 }
 
-// completeInstance completes the template of an instance's pods, whose container of that name has the resources that the user gave it.
+// completeInstance completes the template of an instance's pods, whose container of that name has the resources that
+// the user gave it.
 func (p *PodSettings) completeInstance(t *corev1.PodTemplateSpec, container string) {
 	if p == nil {
 		return
@@ -81,7 +84,8 @@ func withDefaults(values, defaults map[string]string) map[string]string {
 	return values
 }
 
-// limitCPU gives a limit to the containers that have none, but for the one of that name. A request above it comes down to it.
+// limitCPU gives a limit to the containers that have none, but for the one of that name. A request above it comes down
+// to it.
 func limitCPU(containers []corev1.Container, limit resource.Quantity, except string) {
 	if limit.IsZero() {
 		return

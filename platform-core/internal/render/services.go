@@ -93,7 +93,8 @@ func clientServices(declared *plugin.Component) []string {
 	return names
 }
 
-// settingsOf are what the spec says of a Service for clients, nil for nothing: of the first one directly, of another by its name.
+// settingsOf are what the spec says of a Service for clients, nil for nothing: of the first one directly, of another by
+// its name.
 func settingsOf(spec *platformv1.ServiceExposure, name, first string) *platformv1.ServiceSettings {
 	if spec == nil {
 		return nil
@@ -126,7 +127,8 @@ func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component, wan
 	clients := clientServices(declared)
 	switch {
 	case len(clients) == 0 && wanted != nil:
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has service set: it has no Service for clients, take it out", spec.Component)
+		return refuse(platformv1.ReasonInvalidSpec,
+			"component %q has service set: it has no Service for clients, take it out", spec.Component)
 	case len(clients) == 0:
 		return nil
 	case wanted == nil:
@@ -140,7 +142,8 @@ func fillService(spec *platformv1.ComponentSpec, declared *plugin.Component, wan
 	for i := range spec.Service.Overrides {
 		override := &spec.Service.Overrides[i]
 		if !slices.Contains(clients[1:], override.Name) {
-			return refuse(platformv1.ReasonInvalidSpec, "component %q has service.overrides for %q: %s", spec.Component, override.Name, overridable(clients[1:]))
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has service.overrides for %q: %s",
+				spec.Component, override.Name, overridable(clients[1:]))
 		}
 		if override.Type == "" {
 			override.Type = corev1.ServiceTypeClusterIP

@@ -64,8 +64,8 @@ func Authority(app *platformv1.Application) []*unstructured.Unstructured {
 			"commonName": name,
 			"secretName": name,
 			"duration":   authorityLife,
-			// Whatever the key signed is trusted under the next certificate as well, so that members go on trusting each other while
-			// some have a certificate of before and some one of after.
+			// Whatever the key signed is trusted under the next certificate as well, so that members go on trusting each other
+			// while some have a certificate of before and some one of after.
 			"privateKey": privateKey("Never"),
 			"issuerRef":  map[string]any{"name": root, "kind": issuerKind, "group": issuerGroup},
 		}),

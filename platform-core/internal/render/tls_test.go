@@ -77,7 +77,8 @@ func TestAuthorityIsForThoseWithoutAnIssuer(t *testing.T) {
 	}
 }
 
-// A CA that is renewed has its key again: what it signed before is trusted under its next certificate, and the other way round.
+// A CA that is renewed has its key again: what it signed before is trusted under its next certificate, and the other
+// way round.
 func TestARenewedAuthorityIsTheSameKey(t *testing.T) {
 	_, output := render(t, redis(t), settings, application(withTLS(nil)))
 	for name, want := range map[string]struct {

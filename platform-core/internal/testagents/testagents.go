@@ -102,11 +102,12 @@ func FreePort(t testing.TB) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// networkPort is the port at which a test program claims a network: a listener there, which ends with the program, is the claim.
+// networkPort is the port at which a test program claims a network: a listener there, which ends with the program, is
+// the claim.
 const networkPort = 4879
 
-// network claims one of the loopback networks 127.1.0.0/16 to 127.254.0.0/16, which no other test program that runs has: agents
-// listen on the same ports in all of them. The listener is kept, so that it is not collected.
+// network claims one of the loopback networks 127.1.0.0/16 to 127.254.0.0/16, which no other test program that runs
+// has: agents listen on the same ports in all of them. The listener is kept, so that it is not collected.
 var network = sync.OnceValue(func() net.Listener {
 	for n := 1; n <= 254; n++ {
 		if claim, err := net.Listen("tcp", fmt.Sprintf("127.%d.0.1:%d", n, networkPort)); err == nil {

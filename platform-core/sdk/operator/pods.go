@@ -23,9 +23,12 @@ type podSettings struct {
 func (s *podSettings) bind(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.imagePullSecrets, "pod-image-pull-secrets", nil,
 		"Secrets with credentials for registries, in the namespace of each instance, for all pods of instances, movers and jobs")
-	flags.StringToStringVar(&s.labels, "pod-labels", nil, "labels of all pods of instances, movers and jobs, such as sidecar.istio.io/inject=false")
-	flags.StringToStringVar(&s.annotations, "pod-annotations", nil, "annotations of all pods of instances, movers and jobs, such as linkerd.io/inject=disabled")
-	flags.StringVar(&s.agentCPU, "agent-cpu-limit", "", "limit of CPU of each container beside the one of the middleware, such as 500m (default: none)")
+	flags.StringToStringVar(&s.labels, "pod-labels", nil,
+		"labels of all pods of instances, movers and jobs, such as sidecar.istio.io/inject=false")
+	flags.StringToStringVar(&s.annotations, "pod-annotations", nil,
+		"annotations of all pods of instances, movers and jobs, such as linkerd.io/inject=disabled")
+	flags.StringVar(&s.agentCPU, "agent-cpu-limit", "",
+		"limit of CPU of each container beside the one of the middleware, such as 500m (default: none)")
 	flags.StringVar(&s.jobCPU, "job-cpu-limit", "", "limit of CPU of the containers of movers and jobs, such as 1 (default: none)")
 }
 
@@ -34,7 +37,8 @@ func (s *podSettings) settings() (*engine.PodSettings, error) {
 	pods := &engine.PodSettings{ImagePullSecrets: s.imagePullSecrets, Labels: s.labels, Annotations: s.annotations}
 	for _, name := range s.imagePullSecrets {
 		if len(validation.IsDNS1123Subdomain(name)) > 0 {
-			return nil, fmt.Errorf("cannot pull images with Secret %q: --pod-image-pull-secrets takes names of Secrets, separated by commas", name)
+			return nil, fmt.Errorf("cannot pull images with Secret %q: --pod-image-pull-secrets takes names of Secrets, "+
+				"separated by commas", name)
 		}
 	}
 	for flag, values := range map[string]map[string]string{"labels": s.labels, "annotations": s.annotations} {
@@ -48,7 +52,8 @@ func (s *podSettings) settings() (*engine.PodSettings, error) {
 				problems = append(problems, "the operator sets it itself")
 			}
 			if len(problems) > 0 {
-				return nil, fmt.Errorf("cannot give pods %s=%s: --pod-%s: %s", key, value, flag, strings.Join(problems, "; "))
+				return nil, fmt.Errorf("cannot give pods %s=%s: --pod-%s: %s", key, value, flag,
+					strings.Join(problems, "; "))
 			}
 		}
 	}
@@ -61,7 +66,8 @@ func (s *podSettings) settings() (*engine.PodSettings, error) {
 		}
 		quantity, err := resource.ParseQuantity(limit.value)
 		if err != nil || quantity.MilliValue() <= 0 {
-			return nil, fmt.Errorf("cannot limit CPU to %q: --%s takes a quantity above 0, such as 500m", limit.value, limit.flag)
+			return nil, fmt.Errorf("cannot limit CPU to %q: --%s takes a quantity above 0, such as 500m",
+				limit.value, limit.flag)
 		}
 		*limit.into = quantity
 	}

@@ -185,8 +185,8 @@ func (c *Controller) observe(ctx context.Context, name string) (facts, error) {
 	return f, nil
 }
 
-// addElsewhere adds the sources of a policy in namespaces that other operators of the domain serve, as these wrote them:
-// a status of one operator's sources alone would be written over by the other one, for ever.
+// addElsewhere adds the sources of a policy in namespaces that other operators of the domain serve, as these wrote
+// them: a status of one operator's sources alone would be written over by the other one, for ever.
 func (c *Controller) addElsewhere(p *plan, policy *storagev1.BackupPolicy) {
 	for _, source := range policy.Status.Sources {
 		if _, ours := c.namespaces[source.Namespace]; ours || len(c.namespaces) == 0 {

@@ -226,8 +226,8 @@ func TestAPolicyThatCannotBeDecodedTakesNothingAway(t *testing.T) {
 	}
 }
 
-// Operators that serve different namespaces share the status of a policy: each reports its own instances, and keeps those
-// of the other.
+// Operators that serve different namespaces share the status of a policy: each reports its own instances, and keeps
+// those of the other.
 func TestPolicyOfTwoOperators(t *testing.T) {
 	one, two := env.Namespace(t), env.Namespace(t)
 	serve(t, one)

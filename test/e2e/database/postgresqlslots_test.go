@@ -14,8 +14,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// TestPostgreSQLFailoverSlots proves that a consumer of a logical slot with failover = true skips nothing over switchovers there and back, and
-// that no former primary keeps a slot of its own, which would hold its log for ever.
+// TestPostgreSQLFailoverSlots proves that a consumer of a logical slot with failover = true skips nothing over
+// switchovers there and back, and that no former primary keeps a slot of its own, which would hold its log for ever.
 func TestPostgreSQLFailoverSlots(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "slots")

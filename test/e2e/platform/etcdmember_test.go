@@ -14,8 +14,8 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// checkRebuild has the volume of a follower deleted under load by a RebuildMember: the cluster has three members again, one of them with
-// another ID, which has copied what it missed; and nothing that was acknowledged is lost.
+// checkRebuild has the volume of a follower deleted under load by a RebuildMember: the cluster has three members again,
+// one of them with another ID, which has copied what it missed; and nothing that was acknowledged is lost.
 func (e *etcd) checkRebuild() {
 	leader, followers := e.led()
 	lost := followers[0]
@@ -56,8 +56,8 @@ func (e *etcd) memberIDs(pod string) map[string]string {
 	return found
 }
 
-// checkSpace fills the space of the cluster with revisions of one key: etcd refuses writes, a condition says so, and the Operation FreeSpace
-// has it take them again.
+// checkSpace fills the space of the cluster with revisions of one key: etcd refuses writes, a condition says so, and
+// the Operation FreeSpace has it take them again.
 func (e *etcd) checkSpace() {
 	e.Update(framework.WithComponent(etcdComponent, func(c *platformv1.ApplicationComponent) {
 		c.Parameters = maps.Clone(c.Parameters)

@@ -20,9 +20,9 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// preflight has the API server try, as a dry run, a pod of each set whose pods are about to be replaced or resized: a pod that cannot be
-// resized is replaced. What it would refuse, a priority class that is not there or resources that a LimitRange rules out for example, is
-// refused before a pod that runs is given up for it.
+// preflight has the API server try, as a dry run, a pod of each set whose pods are about to be replaced or resized: a
+// pod that cannot be resized is replaced. What it would refuse, a priority class that is not there or resources that a
+// LimitRange rules out for example, is refused before a pod that runs is given up for it.
 func (c *Controller) preflight(ctx context.Context, component *platformv1.Component, f *facts, output *render.ComponentOutput) outcome.Outcome {
 	for _, wanted := range output.WorkloadSets {
 		live := f.sets[wanted.Name]

@@ -17,8 +17,8 @@
 //
 // Conditions: Ready, Reconciling, Stalled, and those that the plugin declares, from what pods report (conditions.go). Reasons: PodsNotReady,
 // PodUnschedulable, NodeUnreachable, ImageUnavailable, VolumeUnavailable, QuotaExceeded, ProcessFailing,
-// ConfigurationPending, SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible, RetainedVolumesExist, AdoptionRefused,
-// WaitingForMaintenance, StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
+// ConfigurationPending, SwitchoverPending, SwitchoverFailed, ResizePending, ResizeInfeasible, RetainedVolumesExist,
+// AdoptionRefused, WaitingForMaintenance, StorageClassNotFound, VolumeShrinkRefused, VolumeExpansionUnsupported,
 // NameTaken, Restoring, RestoreFailed, Stopped, Suspended, Deleting. Restored says how far the data of a Backup is.
 //
 // Data is never destroyed as a side effect: claims are made, grown, and only with

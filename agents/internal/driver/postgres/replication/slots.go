@@ -14,11 +14,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// failoverSlotsSince is the major version from which standbys keep copies of the logical slots that were created with failover = true.
+// failoverSlotsSince is the major version from which standbys keep copies of the logical slots that were created with
+// failover = true.
 const failoverSlotsSince = 17
 
-// standbySlots is the setting synchronized_standby_slots of a writer in a pod: the slots of the other members. What a member does not have
-// yet is sent to no consumer of a failover slot, so that a consumer is never ahead of the member that takes over.
+// standbySlots is the setting synchronized_standby_slots of a writer in a pod: the slots of the other members. What a
+// member does not have yet is sent to no consumer of a failover slot, so that a consumer is never ahead of the member
+// that takes over.
 func (l member) standbySlots(pod string) string {
 	slots := l.others(pod)
 	for i := range slots {
@@ -43,8 +45,8 @@ func (s *Server) hasFailoverSlots() (bool, error) {
 	return major >= failoverSlotsSince, nil
 }
 
-// dropFormerSlots drops the logical slots for failover that a server has of the time in which it took writes: as a standby it copies those
-// of the writer, and one of its own of the same name would stop that and hold its log for ever.
+// dropFormerSlots drops the logical slots for failover that a server has of the time in which it took writes: as a
+// standby it copies those of the writer, and one of its own of the same name would stop that and hold its log for ever.
 func (s *Server) dropFormerSlots(ctx context.Context, connection *pgconn.PgConn) error {
 	has, err := s.hasFailoverSlots()
 	if err != nil || !has {
