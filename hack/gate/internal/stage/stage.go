@@ -35,7 +35,7 @@ func (r Runner) Log(name string) string { return filepath.Join(r.Logs, name+".lo
 func (r Runner) Events(name string) string { return filepath.Join(r.Logs, name) }
 
 // Run runs make with the stage as its target until it ends. When ctx ends, the whole process group is told to end, and is
-// killed when it has not after two minutes: nothing of a stage outlives it.
+// killed when it has not after two minutes; then all else that the stage has started is killed.
 func (r Runner) Run(ctx context.Context, name string) error {
 	if err := errors.Join(os.RemoveAll(r.Events(name)), os.MkdirAll(r.Events(name), 0o755)); err != nil {
 		return fmt.Errorf("cannot make the folder of stage %s: %w", name, err)
@@ -52,7 +52,8 @@ func (r Runner) Run(ctx context.Context, name string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	// A process that a stage leaves behind holds its output open: do not wait for that.
 	cmd.WaitDelay = time.Second
-	cmd.Env = append(os.Environ(), "TEST_EVENTS="+r.Events(name))
+	events := "TEST_EVENTS=" + r.Events(name)
+	cmd.Env = append(os.Environ(), events)
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -65,6 +66,7 @@ func (r Runner) Run(ctx context.Context, name string) error {
 		}
 	case <-ctx.Done():
 		err = errors.Join(context.Cause(ctx), end(cmd.Process.Pid, ended))
+		killAll(events)
 	}
 	// What a stage left in its group ends with it.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)

@@ -6,11 +6,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +41,26 @@ func TestRunKeepsAndShowsOutput(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	r, _ := runner(t, "endless:\n\t@trap 'touch cleaned; exit 1' TERM; touch begun; sleep infinity & wait\n")
+	interrupt(t, r, "endless")
+	if _, err := os.Stat(filepath.Join(r.Root, "cleaned")); err != nil {
+		t.Errorf("the stage did not clean up: %v", err)
+	}
+}
+
+// A test's API server has a process group of its own, which the signal to the stage does not reach.
+func TestInterruptedRunEndsProcessesOfOtherGroups(t *testing.T) {
+	r, _ := runner(t, "serves:\n\t@setsid sh -c 'echo $$$$ >server; touch begun; exec sleep infinity' & sleep infinity\n")
+	interrupt(t, r, "serves")
+	server, err := os.ReadFile(filepath.Join(r.Root, "server"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForEnd(t, strings.TrimSpace(string(server)))
+}
+
+// interrupt runs a target that makes the file begun, and ends its context then.
+func interrupt(t *testing.T, r Runner, target string) {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
 	go func() {
@@ -55,11 +73,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			}
 		}
 	}()
-	if err := r.Run(ctx, "endless"); !errors.Is(err, interrupted) {
+	if err := r.Run(ctx, target); !errors.Is(err, interrupted) {
 		t.Errorf("got %v, want that it was interrupted", err)
-	}
-	if _, err := os.Stat(filepath.Join(r.Root, "cleaned")); err != nil {
-		t.Errorf("the stage did not clean up: %v", err)
 	}
 }
 
@@ -68,17 +83,19 @@ func TestRunEndsWhatAStageLeftBehind(t *testing.T) {
 	if err := r.Run(t.Context(), "leaves"); err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(out.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Killed it is gone, or waits for who has adopted it.
-	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	waitForEnd(t, strings.TrimSpace(out.String()))
+}
+
+// waitForEnd waits until a process, named by its ID, is gone, or waits for its new parent to read how it ended.
+func waitForEnd(t *testing.T, pid string) {
+	t.Helper()
+	stat := filepath.Join("/proc", pid, "stat")
+	state, err := os.ReadFile(stat)
 	for deadline := time.Now().Add(2 * time.Minute); err == nil && !strings.Contains(string(state), ") Z"); {
 		if time.Now().After(deadline) {
-			t.Fatalf("process %d still runs: %s", pid, state)
+			t.Fatalf("process %s still runs: %s", pid, state)
 		}
 		runtime.Gosched()
-		state, err = os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		state, err = os.ReadFile(stat)
 	}
 }
