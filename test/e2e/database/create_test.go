@@ -19,20 +19,20 @@ import (
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "sample")
-	names := s.ApplySamples()
-	for _, name := range names["Redis"] {
+	samples := s.ApplySamplesOf("database-operator")
+	for _, name := range samples.Names("Redis") {
 		i := &framework.Instance{Namespace: s, Name: name}
 		t.Logf("sample %s: apply to Ready: %s", name, framework.FormatSeconds(i.WaitReady()))
 		checkStatus(i)
 		i.CheckBinding()
 	}
-	for _, name := range names["PostgreSQL"] {
+	for _, name := range samples.Names("PostgreSQL") {
 		p := &framework.PostgreSQLInstance{Namespace: s, Name: name, PortForwards: s.NewPortForwards()}
 		t.Logf("sample %s: apply to Ready: %s", name, framework.FormatSeconds(p.WaitReady()))
 		p.WaitForReplicas(int(p.Object().Spec.Replicas))
 		p.WaitForAnswer(p.Pool(framework.Login{}), "1", "SELECT 1::text")
 	}
-	for _, name := range names["RedisCluster"] {
+	for _, name := range samples.Names("RedisCluster") {
 		r := &redisCluster{Namespace: s, name: name, ways: s.NewPortForwards()}
 		t.Logf("sample %s: apply to Ready: %s", name, framework.FormatSeconds(r.ready()))
 		r.whole(3)

@@ -14,7 +14,7 @@
 //
 //   - Main and MainWithReleases prepare the cluster; Install and InstallWithArgs run helm in a test.
 //   - NewNamespace makes the namespace of a test; its methods create, read and delete objects in it.
-//   - ApplyFolder applies manifests, WaitForReady waits by the rules of kstatus, BindingData reads what clients need.
+//   - ApplySamplesOf applies the samples of an operator, WaitForReady waits by the rules of kstatus, BindingData reads what clients need.
 //   - NewPortForwards dials pods and Services through the API server, NewExternalClient from the network of the cluster.
 //   - Run and Exec run a command in a container; RunClient makes a pod to run clients in.
 //   - Poll, Eventually and Throughout wait for conditions, and say what they last lacked.

@@ -5,66 +5,11 @@ package framework
 import (
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 )
-
-// ApplyFolder applies all manifests of a folder to the namespace of the test, as "kubectl apply --server-side" does,
-// and returns the objects. A kustomization is left out.
-func (s *Namespace) ApplyFolder(dir string) []*unstructured.Unstructured {
-	s.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		s.Fatal(err)
-	}
-	var objects []*unstructured.Unstructured
-	for _, file := range files {
-		if filepath.Base(file) == "kustomization.yaml" {
-			continue
-		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			s.Fatal(err)
-		}
-		for _, document := range strings.Split("\n"+string(data), "\n---") {
-			object := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
-				s.Fatalf("cannot read manifest %q: %v", file, err)
-			}
-			if len(object.Object) == 0 {
-				continue
-			}
-			object.SetNamespace(s.Name)
-			if err := Cluster.Client.Apply(s.Ctx, client.ApplyConfigurationFromUnstructured(object)); err != nil {
-				s.Fatalf("cannot apply %s %q of %q: %v", object.GetKind(), object.GetName(), file, err)
-			}
-			objects = append(objects, object)
-		}
-	}
-	return objects
-}
-
-// ApplySamples applies the database operator's samples and returns the names of those of each kind.
-func (s *Namespace) ApplySamples() map[string][]string {
-	s.Helper()
-	names := map[string][]string{}
-	for _, object := range s.ApplyFolder(Config.SamplesDir) {
-		names[object.GetKind()] = append(names[object.GetKind()], object.GetName())
-	}
-	for _, kind := range []string{"Redis", "RedisCluster", "PostgreSQL"} {
-		if len(names[kind]) == 0 {
-			s.Fatalf("among the samples in %q is no %s: %v", Config.SamplesDir, kind, names)
-		}
-	}
-	return names
-}
 
 // CheckBinding proves that the data of the binding Secret are all that a client needs, and that less is refused.
 func (i *Instance) CheckBinding() {

@@ -55,8 +55,6 @@ type Settings struct {
 	ValuesFile string
 	// RepositoryDir is the folder of the whole suite, above the module of the tests.
 	RepositoryDir string
-	// SamplesDir is the folder of the database operator's samples.
-	SamplesDir string
 	// DevCluster is the devcluster program with its flags (DEVCLUSTER, DEVCLUSTER_NAME); empty when there is none.
 	DevCluster []string
 	// InstallOperator is false when E2E_SKIP_INSTALL=1.
@@ -113,7 +111,6 @@ func readSettings() (Settings, error) {
 		ChartsDir:       path("CHARTS", "../charts"),
 		ValuesFile:      os.Getenv("E2E_VALUES"),
 		RepositoryDir:   filepath.Dir(root),
-		SamplesDir:      filepath.Join(root, "../database-operator/config/samples"),
 		InstallOperator: os.Getenv("E2E_SKIP_INSTALL") != "1",
 		HelmArgs:        strings.Fields(os.Getenv("E2E_HELM_ARGS")),
 		parallel:        orDefault(os.Getenv("E2E_PARALLEL"), "4"),
