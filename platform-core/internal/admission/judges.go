@@ -123,8 +123,8 @@ func (c *court) typed(kinds map[string]typed.Registration) judge {
 		if err != nil || object.GetDeletionTimestamp() != nil {
 			return accept.Verdict{}, err
 		}
-		app, refused := kind.Compile(object, c.domain)
-		var old *platformv1.Application
+		out, refused := kind.Compile(object, c.domain)
+		old := &typed.Output{}
 		var was error
 		if changed {
 			old, was = kind.Compile(before, c.domain)
@@ -135,19 +135,18 @@ func (c *court) typed(kinds map[string]typed.Registration) judge {
 		case refused != nil:
 			return accept.Verdict{Refused: []*render.Refusal{{Reason: platformv1.ReasonInvalidSpec, Message: refused.Error()}}}, nil
 		}
-		if err := c.identify(ctx, object, app, old); err != nil {
+		if was != nil {
+			old = &typed.Output{}
+		}
+		if err := c.identify(ctx, object, out.Application, old.Application); err != nil {
 			return accept.Verdict{}, err
 		}
-		verdict, err := c.judge(ctx, app, old)
+		verdict, err := c.judge(ctx, out.Application, old.Application)
 		if err != nil {
 			return accept.Verdict{}, err
 		}
-		var inside []platformv1.EntitySpec
-		if changed {
-			inside = kind.Entities(before)
-		}
-		state, _ := c.index.Get(app.Spec.Plugin, app.Spec.PluginVersion)
-		return verdict.And(accept.JudgeInside(kind.Entities(object), inside, app, state)), nil
+		state, _ := c.index.Get(out.Application.Spec.Plugin, out.Application.Spec.PluginVersion)
+		return verdict.And(accept.JudgeInside(out.Entities, old.Entities, out.Application, state)), nil
 	}
 }
 

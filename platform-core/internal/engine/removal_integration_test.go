@@ -87,12 +87,12 @@ func TestWhatWentUpCanBeRemoved(t *testing.T) {
 type beating struct{ example.Kind }
 
 // Compile implements typed.Kind.
-func (beating) Compile(s *example.Sample) (*platformv1.Application, error) {
+func (beating) Compile(s *example.Sample) (*typed.Output, error) {
 	app := application("")
 	if s.Spec.Replicas > 0 {
 		app.Spec.Components = []platformv1.ApplicationComponent{{Name: "redis", Parameters: platformv1.Parameters{"hz": platformv1.ParameterValue(fmt.Sprint(s.Spec.Replicas))}}}
 	}
-	return &platformv1.Application{Spec: app.Spec}, nil
+	return &typed.Output{Application: &platformv1.Application{Spec: app.Spec}}, nil
 }
 
 // WriteThrough implements typed.Writer.

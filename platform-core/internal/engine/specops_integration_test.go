@@ -433,10 +433,10 @@ func TestAnEditWaitsForAnOperationThatWorksThroughPods(t *testing.T) {
 type store struct{ example.Kind }
 
 // Compile implements typed.Kind.
-func (store) Compile(s *example.Sample) (*platformv1.Application, error) {
+func (store) Compile(s *example.Sample) (*typed.Output, error) {
 	app := shop("", "", "tiers")
 	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "web", Replicas: &s.Spec.Replicas}}
-	return &platformv1.Application{Spec: app.Spec}, nil
+	return &typed.Output{Application: &platformv1.Application{Spec: app.Spec}}, nil
 }
 
 // WriteThrough implements typed.Writer.

@@ -281,10 +281,11 @@ func (e Editor) Compile(object *unstructured.Unstructured, kind typed.Registrati
 	if err := Decode(object, source); err != nil {
 		return nil, err
 	}
-	app, err := kind.Compile(source, e.Domain)
+	out, err := kind.Compile(source, e.Domain)
 	if err != nil {
 		return nil, err
 	}
+	app = out.Application
 	app.UID, app.OwnerReferences, app.Status.Plugin = live.UID, live.OwnerReferences, live.Status.Plugin
 	return app, nil
 }

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 // WritingKind is a kind whose objects Operations can change, as the package typed has them.
 type WritingKind[T any] interface {
 	New() T
-	Compile(T) (*platformv1.Application, error)
+	Compile(T) (*typed.Output, error)
 	WriteThrough() map[string]string
 }
 
@@ -43,11 +43,11 @@ func WriteThrough[T any](t *testing.T, kind WritingKind[T], examples map[string]
 		if first := strings.Split(mapping[field], ".")[0]; !strings.Contains(example.Spec, `"`+first+`"`) {
 			t.Errorf("%s comes from %s, and the example is %s", field, mapping[field], example.Spec)
 		}
-		app, err := kind.Compile(obj)
+		out, err := kind.Compile(obj)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if spec, _ := json.Marshal(app.Spec); !strings.Contains(string(spec), example.Compiled) {
+		if spec, _ := json.Marshal(out.Application.Spec); !strings.Contains(string(spec), example.Compiled) {
 			t.Errorf("%s of %s is not in %s", field, example.Spec, spec)
 		}
 	}

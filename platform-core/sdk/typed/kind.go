@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package typed is the frame of every typed kind: a domain API such as Redis that
-// compiles to an Application of the core API.
+// compiles to objects of the core API, see Output.
 //
 // A kind says how to compile and what to report; the one reconciler here does the
 // rest: it reads the object, compiles it, applies the Application under the field
@@ -13,8 +13,8 @@
 // to mirror, Stalled with reason InvalidSpec (it does not compile) or NameTaken
 // (an object that is not ours has the Application's name), and Reconciling with
 // reason Progressing (the Application has not been looked at yet). Suspended is
-// True while the spec asks for that; nothing else is touched then. What lives inside the middleware (see EntityMaker) has the object wait or
-// stall with a reason of its Entity.
+// True while the spec asks for that; nothing else is touched then. What
+// lives inside the middleware has the object wait or stall with a reason of its Entity.
 package typed
 
 import (
@@ -43,11 +43,14 @@ type Kind[T Object] interface {
 	Name() string
 	// New returns an empty object.
 	New() T
-	// Compile turns the object into an Application: its spec, and labels and
-	// annotations if any. The frame sets its name, namespace, domain label and
-	// owner reference. An error stalls the object with the text as its message:
-	// name the field and say what is allowed. See Refuse for a reason of one's own.
-	Compile(T) (*platformv1.Application, error)
+	// Compile turns the object into what it declares. An error stalls the object with
+	// the text as its message: name the field and say what is allowed. See Refuse for
+	// a reason of one's own.
+	Compile(T) (*Output, error)
+}
+
+// Reporter is a capability of a kind whose status tells of its Application.
+type Reporter[T Object] interface {
 	// Report fills in the kind's own status fields from the Application's status.
 	// The frame sees to the conditions, the phase and observedGeneration.
 	Report(T, *platformv1.Application)

@@ -22,7 +22,7 @@ func TestNamesOfObjects(t *testing.T) {
 	} {
 		s := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 		s.Spec.Version = "7.0"
-		app, err := typed.Register(example.Kind{}).Compile(s, "database")
+		out, err := typed.Register(example.Kind{}).Compile(s, "database")
 		switch {
 		case refused != "":
 			if err == nil || !strings.Contains(err.Error(), refused) || !strings.Contains(err.Error(), name) {
@@ -30,8 +30,8 @@ func TestNamesOfObjects(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%q: %v", name, err)
-		case len(validation.IsDNS1035Label(app.Name)) > 0:
-			t.Errorf("%q becomes %q, which no Service can be called", name, app.Name)
+		case len(validation.IsDNS1035Label(out.Application.Name)) > 0:
+			t.Errorf("%q becomes %q, which no Service can be called", name, out.Application.Name)
 		}
 	}
 }

@@ -5,13 +5,11 @@ package typed
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -80,24 +78,28 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		return outcome.Failed(r.keepVolumes(ctx, obj))
 	}
 	conditions.Remove(obj, SuspendedCondition)
-	wanted, err := compile(r.kind, obj, r.domain)
+	referents, err := r.referents(ctx, obj)
+	if err != nil {
+		return report(obj, unchanged, outcome.Failed(err))
+	}
+	out, err := compile(r.kind, obj, r.domain, referents)
 	if err != nil {
 		return r.refused(ctx, obj, platformv1.PhaseStalled, outcome.Stalled(reasonOf(err), err.Error()))
 	}
-	if err := controllerutil.SetControllerReference(obj, wanted, r.client.Scheme()); err != nil {
+	if err := controllerutil.SetControllerReference(obj, out.Application, r.client.Scheme()); err != nil {
 		return report(obj, unchanged, outcome.Failed(err))
 	}
-	change, err := r.apply.Apply(ctx, wanted)
+	change, err := r.apply.Apply(ctx, out.Application)
 	if err != nil {
 		o := apply.Outcome(err)
 		return r.refused(ctx, obj, phaseOf(o), o)
 	}
-	entities, err := r.keepEntities(ctx, obj, wanted)
+	entities, err := r.keepEntities(ctx, obj, out.Entities)
 	if err != nil {
 		o := apply.Outcome(err)
 		return report(obj, phaseOf(o), o)
 	}
-	return r.mirror(ctx, obj, wanted.Name, change, entities)
+	return r.mirror(ctx, obj, out.Application.Name, change, entities)
 }
 
 // refused reports why the Application does not become what the object asks.
@@ -126,41 +128,15 @@ func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change a
 	}
 	obj.SetObservedGeneration(obj.GetGeneration())
 	obj.SetPhase(app.Status.Phase)
-	r.kind.Report(obj, app)
+	if reporter, ok := r.kind.(Reporter[T]); ok {
+		reporter.Report(obj, app)
+	}
 	if conditions.IsTrue(app, platformv1.ReadyCondition) && entities.Kind() != outcome.KindDone {
 		conditions.Mirror(obj, app, platformv1.AcceptedCondition)
 		return report(obj, phaseWith(entities), entities)
 	}
 	conditions.Mirror(obj, app, slices.Concat(mirrored, conditions.Declared(app), conditions.Declared(obj))...)
 	return outcome.Done()
-}
-
-// compile returns the Application that the object asks for, complete but for its owner.
-func compile[T Object](kind Kind[T], obj T, domain string) (*platformv1.Application, error) {
-	name := platformv1.ApplicationNameFor(kind.Name(), obj.GetName())
-	if extra := len(name) - platformv1.MaxApplicationName; extra > 0 {
-		return nil, fmt.Errorf("metadata.name: %q is too long, the name of a %s has at most %d characters",
-			obj.GetName(), kind.Name(), len(obj.GetName())-extra)
-	}
-	if len(validation.IsDNS1035Label(name)) > 0 {
-		return nil, fmt.Errorf("metadata.name: %q becomes part of the name of a Service, which takes lower-case "+
-			"letters, digits and hyphens: create the %s under another name", obj.GetName(), kind.Name())
-	}
-	app, err := kind.Compile(obj)
-	if err != nil {
-		return nil, err
-	}
-	if version := obj.GetAnnotations()[platformv1.PluginVersionAnnotation]; version != "" && !declaresPluginVersion(kind) {
-		// An Operation brought it there: the kind names the version that a new instance begins with.
-		app.Spec.PluginVersion = version
-	}
-	app.Name, app.Namespace = name, obj.GetNamespace()
-	own := app.Labels
-	app.Labels = carried(obj.GetLabels())
-	maps.Copy(app.Labels, own)
-	app.Labels[platformv1.DomainLabel] = domain
-	app.Labels[platformv1.ManagedByLabel] = platformv1.ManagedBy
-	return app, nil
 }
 
 // deployers are the prefixes of labels by which tools find, and prune, what they have deployed.

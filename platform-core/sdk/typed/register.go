@@ -27,17 +27,14 @@ type Settings struct {
 type Registration interface {
 	// Object returns an empty object of the kind.
 	Object() client.Object
-	// Compile returns the Application that an object of the kind asks for in an operator of this domain, complete
-	// but for its owner, or an error that says what to mend: what the reconciler would say of it.
-	Compile(obj client.Object, domain string) (*platformv1.Application, error)
-	// Entities returns what an object of the kind declares inside the middleware, see EntityMaker; nil for none.
-	Entities(obj client.Object) []platformv1.EntitySpec
+	// Compile returns what an object of the kind declares in an operator of this domain, complete but for its owner, or
+	// an error that says what to mend: what the reconciler would say of it. References are taken not to exist.
+	Compile(obj client.Object, domain string) (*Output, error)
 	// WriteThrough says which field of the object each field of the Application comes from, see Writer; nil for none.
 	WriteThrough() map[string]string
 	// Convert returns the value that a field of the object has for one of the Application's, see Converter.
 	Convert(field string, value any) (any, error)
 	setup(mgr ctrl.Manager, settings Settings) error
-	makesEntities() bool
 }
 
 // Register returns the registration of a kind, for operator.Options.
@@ -45,8 +42,10 @@ func Register[T Object](kind Kind[T]) Registration { return registration[T]{kind
 
 // Setup adds the controllers of all registered kinds to a manager.
 func Setup(mgr ctrl.Manager, settings Settings, registrations ...Registration) error {
-	if err := indexEntities(mgr, registrations); err != nil {
-		return err
+	if len(registrations) > 0 {
+		if err := indexEntities(mgr); err != nil {
+			return err
+		}
 	}
 	for _, r := range registrations {
 		if err := r.setup(mgr, settings); err != nil {
@@ -62,22 +61,12 @@ type registration[T Object] struct{ kind Kind[T] }
 func (r registration[T]) Object() client.Object { return r.kind.New() }
 
 // Compile implements Registration.
-func (r registration[T]) Compile(obj client.Object, domain string) (*platformv1.Application, error) {
+func (r registration[T]) Compile(obj client.Object, domain string) (*Output, error) {
 	typed, ok := obj.(T)
 	if !ok {
 		return nil, fmt.Errorf("cannot compile a %T as a %s", obj, r.kind.Name())
 	}
-	return compile(r.kind, typed, domain)
-}
-
-// Entities implements Registration.
-func (r registration[T]) Entities(obj client.Object) []platformv1.EntitySpec {
-	maker, makes := r.kind.(EntityMaker[T])
-	typed, ok := obj.(T)
-	if !makes || !ok {
-		return nil
-	}
-	return maker.Entities(typed)
+	return compile(r.kind, typed, domain, nil)
 }
 
 // WriteThrough implements Registration.
@@ -101,10 +90,8 @@ func (r registration[T]) setup(mgr ctrl.Manager, settings Settings) error {
 	controller := ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(r.kind.New()).
-		Watches(&platformv1.Application{}, queue.OwnerOf(mgr, r.kind.New()))
-	if r.makesEntities() {
-		controller = controller.Watches(&platformv1.Entity{}, queue.OwnerOf(mgr, r.kind.New()))
-	}
+		Watches(&platformv1.Application{}, queue.OwnerOf(mgr, r.kind.New())).
+		Watches(&platformv1.Entity{}, queue.OwnerOf(mgr, r.kind.New()))
 	controller, err := r.watchReferred(mgr, controller)
 	if err != nil {
 		return err

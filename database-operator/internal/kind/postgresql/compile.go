@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
@@ -32,9 +33,9 @@ const defaultPoolers = 2
 var defaultSize = resource.MustParse("5Gi")
 
 // Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API server before them.
-func (Kind) Compile(p *databasev1.PostgreSQL) (*platformv1.Application, error) {
+func (Kind) Compile(p *databasev1.PostgreSQL) (*typed.Output, error) {
 	spec := &p.Spec
-	return &platformv1.Application{
+	app := &platformv1.Application{
 		Spec: platformv1.ApplicationSpec{
 			Plugin:        plugin,
 			PluginVersion: cmp.Or(spec.PluginVersion, pluginVersion),
@@ -64,7 +65,8 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*platformv1.Application, error) {
 			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
 			Archive:        archiveIn(spec.Archive),
 		},
-	}, nil
+	}
+	return &typed.Output{Application: app, Entities: entities(p)}, nil
 }
 
 // parameters puts the fields that are parameters of the plugin beside those that the user names himself; the CRD keeps the two apart. What is

@@ -11,11 +11,17 @@ import (
 )
 
 func TestCompile(t *testing.T) {
-	testkit.Golden(t, "testdata", func(in databasev1.PostgreSQL) (any, error) { return Kind{}.Compile(&in) })
+	testkit.Golden(t, "testdata", func(in databasev1.PostgreSQL) (any, error) {
+		out, err := Kind{}.Compile(&in)
+		if err != nil {
+			return nil, err
+		}
+		return out.Application, nil
+	})
 }
 
 func TestEntities(t *testing.T) {
-	testkit.Golden(t, "testdata/entities", func(in databasev1.PostgreSQL) (any, error) { return Kind{}.Entities(&in), nil })
+	testkit.Golden(t, "testdata/entities", func(in databasev1.PostgreSQL) (any, error) { return entities(&in), nil })
 }
 
 func TestWriteThroughIsWhatCompileDoes(t *testing.T) {

@@ -25,10 +25,10 @@ const (
 // anyNumber of sessions.
 const anyNumber int32 = -1
 
-// Entities implements typed.EntityMaker: roles and what they are granted, databases and their extensions.
+// entities are what is inside the servers: roles and what they are granted, databases and their extensions.
 //
 // What the data of a Backup has already becomes what the object says: it is there before anybody could have made it for this object.
-func (Kind) Entities(p *databasev1.PostgreSQL) []platformv1.EntitySpec {
+func entities(p *databasev1.PostgreSQL) []platformv1.EntitySpec {
 	restored := p.Spec.RestoreFrom != nil
 	var specs []platformv1.EntitySpec
 	for _, r := range p.Spec.Roles {

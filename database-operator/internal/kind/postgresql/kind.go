@@ -19,10 +19,10 @@ import (
 type Kind struct{}
 
 var (
-	_ typed.Kind[*databasev1.PostgreSQL]        = Kind{}
-	_ typed.EntityMaker[*databasev1.PostgreSQL] = Kind{}
-	_ typed.Writer                              = Kind{}
-	_ typed.Converter                           = Kind{}
+	_ typed.Kind[*databasev1.PostgreSQL]     = Kind{}
+	_ typed.Reporter[*databasev1.PostgreSQL] = Kind{}
+	_ typed.Writer                           = Kind{}
+	_ typed.Converter                        = Kind{}
 )
 
 // Name implements typed.Kind.

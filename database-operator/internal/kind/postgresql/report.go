@@ -11,7 +11,7 @@ import (
 	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
-// Report implements typed.Kind.
+// Report implements typed.Reporter.
 func (Kind) Report(p *databasev1.PostgreSQL, app *platformv1.Application) {
 	s := &p.Status
 	s.Application = app.Name

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
@@ -38,9 +39,9 @@ var sentinelSize = resource.MustParse("64Mi")
 
 // Compile implements typed.Kind. The defaults that the CRD states are filled in here
 // too, for callers that have no API server before them.
-func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
+func (Kind) Compile(r *databasev1.Redis) (*typed.Output, error) {
 	spec := &r.Spec
-	return &platformv1.Application{
+	app := &platformv1.Application{
 		Spec: platformv1.ApplicationSpec{
 			Plugin:        redisparts.Plugin,
 			PluginVersion: cmp.Or(spec.PluginVersion, redisparts.PluginVersion),
@@ -68,7 +69,8 @@ func (Kind) Compile(r *databasev1.Redis) (*platformv1.Application, error) {
 			Keeping:        spec.Keeping,
 			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
 		},
-	}, nil
+	}
+	return &typed.Output{Application: app, Entities: redisparts.Users(spec.Users)}, nil
 }
 
 // topology of a server that can have replicas: the engine says who writes, also while there is none, or Sentinels elect.

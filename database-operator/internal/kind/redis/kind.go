@@ -3,12 +3,10 @@
 package redis
 
 import (
-	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
-	"github.com/zeroinfra/database-operator/internal/redisparts"
 )
 
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis,verbs=get;list;watch;patch
@@ -21,19 +19,14 @@ import (
 type Kind struct{}
 
 var (
-	_ typed.Kind[*databasev1.Redis]        = Kind{}
-	_ typed.EntityMaker[*databasev1.Redis] = Kind{}
-	_ typed.Writer                         = Kind{}
-	_ typed.Converter                      = Kind{}
+	_ typed.Kind[*databasev1.Redis]     = Kind{}
+	_ typed.Reporter[*databasev1.Redis] = Kind{}
+	_ typed.Writer                      = Kind{}
+	_ typed.Converter                   = Kind{}
 )
 
 // Name implements typed.Kind.
 func (Kind) Name() string { return "Redis" }
-
-// Entities implements typed.EntityMaker: the users.
-func (Kind) Entities(r *databasev1.Redis) []platformv1.EntitySpec {
-	return redisparts.Users(r.Spec.Users)
-}
 
 // writes is what Operations change of the servers.
 var writes = kindparts.Replicated{Component: component, Field: "replicas", Whole: "a Redis"}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
@@ -24,9 +25,9 @@ const (
 const defaultShards = 3
 
 // Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API server before them.
-func (Kind) Compile(r *databasev1.RedisCluster) (*platformv1.Application, error) {
+func (Kind) Compile(r *databasev1.RedisCluster) (*typed.Output, error) {
 	spec := &r.Spec
-	return &platformv1.Application{
+	app := &platformv1.Application{
 		Spec: platformv1.ApplicationSpec{
 			Plugin:        redisparts.Plugin,
 			PluginVersion: cmp.Or(spec.PluginVersion, redisparts.PluginVersion),
@@ -54,7 +55,8 @@ func (Kind) Compile(r *databasev1.RedisCluster) (*platformv1.Application, error)
 			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
 			Keeping:        spec.Keeping,
 		},
-	}, nil
+	}
+	return &typed.Output{Application: app, Entities: redisparts.Users(spec.Users)}, nil
 }
 
 // pods of each shard: the replicas and their primary.

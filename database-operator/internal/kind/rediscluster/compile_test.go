@@ -11,5 +11,11 @@ import (
 )
 
 func TestCompile(t *testing.T) {
-	testkit.Golden(t, "testdata", func(in databasev1.RedisCluster) (any, error) { return Kind{}.Compile(&in) })
+	testkit.Golden(t, "testdata", func(in databasev1.RedisCluster) (any, error) {
+		out, err := Kind{}.Compile(&in)
+		if err != nil {
+			return nil, err
+		}
+		return out.Application, nil
+	})
 }

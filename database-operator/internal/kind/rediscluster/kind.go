@@ -3,12 +3,10 @@
 package rediscluster
 
 import (
-	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
-	"github.com/zeroinfra/database-operator/internal/redisparts"
 )
 
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redisclusters,verbs=get;list;watch;patch
@@ -21,19 +19,14 @@ import (
 type Kind struct{}
 
 var (
-	_ typed.Kind[*databasev1.RedisCluster]        = Kind{}
-	_ typed.EntityMaker[*databasev1.RedisCluster] = Kind{}
-	_ typed.Writer                                = Kind{}
-	_ typed.Converter                             = Kind{}
+	_ typed.Kind[*databasev1.RedisCluster]     = Kind{}
+	_ typed.Reporter[*databasev1.RedisCluster] = Kind{}
+	_ typed.Writer                             = Kind{}
+	_ typed.Converter                          = Kind{}
 )
 
 // Name implements typed.Kind.
 func (Kind) Name() string { return "RedisCluster" }
-
-// Entities implements typed.EntityMaker: the users, whom each server has.
-func (Kind) Entities(r *databasev1.RedisCluster) []platformv1.EntitySpec {
-	return redisparts.Users(r.Spec.Users)
-}
 
 // writes is what Operations change of the servers.
 var writes = kindparts.Replicated{Component: component, Field: "replicasPerShard", Whole: "each shard"}

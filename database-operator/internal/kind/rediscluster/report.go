@@ -11,7 +11,7 @@ import (
 	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
-// Report implements typed.Kind.
+// Report implements typed.Reporter.
 func (Kind) Report(r *databasev1.RedisCluster, app *platformv1.Application) {
 	s := &r.Status
 	s.Application = app.Name

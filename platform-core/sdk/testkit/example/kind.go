@@ -13,9 +13,9 @@ import (
 type Kind struct{}
 
 var (
-	_ typed.Kind[*Sample]        = Kind{}
-	_ typed.Suspender[*Sample]   = Kind{}
-	_ typed.EntityMaker[*Sample] = Kind{}
+	_ typed.Kind[*Sample]      = Kind{}
+	_ typed.Suspender[*Sample] = Kind{}
+	_ typed.Reporter[*Sample]  = Kind{}
 )
 
 // Name implements typed.Kind.
@@ -25,18 +25,19 @@ func (Kind) Name() string { return "Sample" }
 func (Kind) New() *Sample { return &Sample{} }
 
 // Compile implements typed.Kind.
-func (Kind) Compile(s *Sample) (*platformv1.Application, error) {
+func (Kind) Compile(s *Sample) (*typed.Output, error) {
 	if s.Spec.Replicas > 5 {
 		return nil, fmt.Errorf("spec.replicas: %d is too many, a Sample has at most 5", s.Spec.Replicas)
 	}
-	return &platformv1.Application{Spec: platformv1.ApplicationSpec{
+	app := &platformv1.Application{Spec: platformv1.ApplicationSpec{
 		Plugin: "redis", PluginVersion: "1.0.0", Version: s.Spec.Version, Topology: "standalone",
 		Components:     []platformv1.ApplicationComponent{{Name: "redis", Replicas: &s.Spec.Replicas}},
 		DeletionPolicy: s.Spec.DeletionPolicy,
-	}}, nil
+	}}
+	return &typed.Output{Application: app, Entities: users(s)}, nil
 }
 
-// Report implements typed.Kind.
+// Report implements typed.Reporter.
 func (Kind) Report(s *Sample, app *platformv1.Application) {
 	s.Status.Host = ""
 	for _, endpoint := range app.Status.Endpoints {
@@ -44,8 +45,8 @@ func (Kind) Report(s *Sample, app *platformv1.Application) {
 	}
 }
 
-// Entities implements typed.EntityMaker.
-func (Kind) Entities(s *Sample) []platformv1.EntitySpec {
+// users are the Entities of a Sample.
+func users(s *Sample) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, name := range s.Spec.Users {
 		specs = append(specs, platformv1.EntitySpec{Type: "acl-user", Name: name, DeletionPolicy: platformv1.EntityDelete})

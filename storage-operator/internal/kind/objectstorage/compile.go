@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
@@ -28,8 +29,13 @@ const (
 // defaultSize of a volume.
 var defaultSize = resource.MustParse("10Gi")
 
-// Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API server before them.
-func (Kind) Compile(o *storagev1.ObjectStorage) (*platformv1.Application, error) {
+// Compile implements typed.Kind.
+func (k Kind) Compile(o *storagev1.ObjectStorage) (*typed.Output, error) {
+	return k.CompileWith(o, nil)
+}
+
+// CompileWith implements typed.Referrer. The defaults that the CRD states are filled in here too, for callers that have no API server before them.
+func (Kind) CompileWith(o *storagev1.ObjectStorage, referents typed.Referents) (*typed.Output, error) {
 	spec := &o.Spec
 	if err := checkInside(spec); err != nil {
 		return nil, err
@@ -56,7 +62,7 @@ func (Kind) Compile(o *storagev1.ObjectStorage) (*platformv1.Application, error)
 		// Written down only where it is false: true is the default.
 		app.Spec.Running = new(false)
 	}
-	return app, nil
+	return &typed.Output{Application: app, Entities: entities(o, referents)}, nil
 }
 
 // compileMinio adds the servers.

@@ -13,11 +13,17 @@ import (
 )
 
 func TestCompile(t *testing.T) {
-	testkit.Golden(t, "testdata", func(in storagev1.ObjectStorage) (any, error) { return Kind{}.Compile(&in) })
+	testkit.Golden(t, "testdata", func(in storagev1.ObjectStorage) (any, error) {
+		out, err := Kind{}.Compile(&in)
+		if err != nil {
+			return nil, err
+		}
+		return out.Application, nil
+	})
 }
 
 func TestEntities(t *testing.T) {
-	testkit.Golden(t, "testdata/entities", func(in storagev1.ObjectStorage) (any, error) { return Kind{}.Entities(&in), nil })
+	testkit.Golden(t, "testdata/entities", func(in storagev1.ObjectStorage) (any, error) { return entities(&in, nil), nil })
 }
 
 func TestWhatNoEntityCouldSayIsRefused(t *testing.T) {

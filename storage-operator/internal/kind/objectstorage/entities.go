@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
@@ -31,21 +32,16 @@ const (
 	secretKey = "password"
 )
 
-// Entities implements typed.EntityMaker.
-func (k Kind) Entities(o *storagev1.ObjectStorage) []platformv1.EntitySpec {
-	return k.EntitiesWith(o, nil)
-}
-
-// EntitiesWith implements typed.Referrer: buckets and their replications, policies, and users with what they are granted. Buckets that a Backup has become
+// entities are what is inside the storage: buckets and their replications, policies, and users with what they are granted. Buckets that a Backup has become
 // what the object says: nobody else could have made them.
-func (Kind) EntitiesWith(o *storagev1.ObjectStorage, others map[string]*storagev1.ObjectStorage) []platformv1.EntitySpec {
+func entities(o *storagev1.ObjectStorage, referents typed.Referents) []platformv1.EntitySpec {
 	var specs []platformv1.EntitySpec
 	for _, b := range o.Spec.Buckets {
 		specs = append(specs, platformv1.EntitySpec{
 			Type: bucketType, Name: b.Name, Parameters: bucket(&b, o.Spec.Backend), DeletionPolicy: cmp.Or(b.DeletionPolicy, platformv1.EntityRetain), Adopt: b.Adopt || o.Spec.RestoreFrom != nil,
 		})
 		for _, r := range b.Replication {
-			specs = append(specs, replication(b.Name, &r, others))
+			specs = append(specs, replication(b.Name, &r, referents))
 		}
 	}
 	for _, p := range o.Spec.Policies {

@@ -19,7 +19,7 @@ type Kind struct{}
 
 var (
 	_ typed.Kind[*storagev1.ObjectStorage]           = Kind{}
-	_ typed.EntityMaker[*storagev1.ObjectStorage]    = Kind{}
+	_ typed.Reporter[*storagev1.ObjectStorage]       = Kind{}
 	_ typed.EntityReporter[*storagev1.ObjectStorage] = Kind{}
 	_ typed.Referrer[*storagev1.ObjectStorage]       = Kind{}
 	_ typed.Writer                                   = Kind{}

@@ -8,7 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
@@ -16,25 +19,36 @@ import (
 // replicationType is what the plugin minio calls a rule; its name is that of the bucket, a slash, and that of the rule.
 const replicationType = "replication"
 
-// Referred implements typed.Referrer: the targets of replications.
-func (Kind) Referred(o *storagev1.ObjectStorage) []string {
-	var names []string
+// storageKind is the kind of the targets of replications.
+var storageKind = storagev1.GroupVersion.WithKind("ObjectStorage")
+
+// ReferredKinds implements typed.Referrer.
+func (Kind) ReferredKinds() []schema.GroupVersionKind { return []schema.GroupVersionKind{storageKind} }
+
+// References implements typed.Referrer: the targets of replications.
+func (Kind) References(o *storagev1.ObjectStorage) []typed.Reference {
+	var targets []typed.Reference
 	for _, b := range o.Spec.Buckets {
 		for _, r := range b.Replication {
-			if r.ObjectStorageRef != nil {
-				names = append(names, r.ObjectStorageRef.Name)
+			if r.ObjectStorageRef != nil && !slices.Contains(targets, targetOf(&r)) {
+				targets = append(targets, targetOf(&r))
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return targets
+}
+
+// targetOf refers to the storage that a rule replicates to.
+func targetOf(r *storagev1.ObjectStorageReplication) typed.Reference {
+	return typed.Reference{GVK: storageKind, Name: r.ObjectStorageRef.Name}
 }
 
 // replication is a rule in the words of the plugin. It is adopted where it is there: its name is this object's to give, and it holds nothing.
-func replication(bucket string, r *storagev1.ObjectStorageReplication, others map[string]*storagev1.ObjectStorage) platformv1.EntitySpec {
+func replication(bucket string, r *storagev1.ObjectStorageReplication, referents typed.Referents) platformv1.EntitySpec {
 	endpoint := r.Endpoint
 	if r.ObjectStorageRef != nil {
-		endpoint = endpointFor(others[r.ObjectStorageRef.Name])
+		target, _ := referents[targetOf(r)].(*storagev1.ObjectStorage)
+		endpoint = endpointFor(target)
 	}
 	parameters := platformv1.Parameters{
 		"endpoint": platformv1.ParameterValue(endpoint), "target-bucket": platformv1.ParameterValue(r.Bucket), "access-key": platformv1.ParameterValue(r.AccessKey),

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
@@ -21,7 +22,8 @@ func TestTargetsAreWhereTheOtherStorageIs(t *testing.T) {
 		{Name: "a", Replication: []storagev1.ObjectStorageReplication{{Name: "r", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}}}},
 		{Name: "b", Replication: []storagev1.ObjectStorageReplication{{Name: "r", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}}, {Name: "s", Endpoint: "https://x"}}},
 	}}}
-	if got := (Kind{}).Referred(o); !slices.Equal(got, []string{"vault"}) {
+	vault := typed.Reference{GVK: storagev1.GroupVersion.WithKind("ObjectStorage"), Name: "vault"}
+	if got := (Kind{}).References(o); !slices.Equal(got, []typed.Reference{vault}) {
 		t.Errorf("it names %v", got)
 	}
 	for want, other := range map[string]*storagev1.ObjectStorage{
@@ -31,11 +33,11 @@ func TestTargetsAreWhereTheOtherStorageIs(t *testing.T) {
 		"https://s3.example.com": {Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal, External: &storagev1.ObjectStorageExternal{Endpoint: "https://s3.example.com"}},
 			Status: storagev1.ObjectStorageStatus{Endpoint: "s3.example.com:443"}},
 	} {
-		others := map[string]*storagev1.ObjectStorage{}
+		referents := typed.Referents{}
 		if other != nil {
-			others["vault"] = other
+			referents[vault] = other
 		}
-		for _, spec := range (Kind{}).EntitiesWith(o, others) {
+		for _, spec := range entities(o, referents) {
 			if spec.Name == "a/r" && string(spec.Parameters["endpoint"]) != want {
 				t.Errorf("got %q, want %q", spec.Parameters["endpoint"], want)
 			}

@@ -11,7 +11,7 @@ import (
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
 
-// Report implements typed.Kind.
+// Report implements typed.Reporter.
 func (Kind) Report(o *storagev1.ObjectStorage, app *platformv1.Application) {
 	s := &o.Status
 	s.Application = app.Name
