@@ -210,6 +210,18 @@ const (
 	ReasonMembersRefused = "MembersRefused"
 	// ReasonApplicationNotFound: the Application that an Entity names is absent.
 	ReasonApplicationNotFound = "ApplicationNotFound"
+	// ReasonReferenceNotFound: an object that the spec names does not exist in the namespace.
+	ReasonReferenceNotFound = "ReferenceNotFound"
+	// ReasonReferenceDeleting: an object that the spec names is being deleted.
+	ReasonReferenceDeleting = "ReferenceDeleting"
+	// ReasonReferenceNotAllowed: the spec names an object in another namespace.
+	ReasonReferenceNotAllowed = "ReferenceNotAllowed"
+	// ReasonKindNotInstalled: the cluster has no objects of a kind that is needed.
+	ReasonKindNotInstalled = "KindNotInstalled"
+	// ReasonForbidden: the API server does not let the operator read or write an object that is needed.
+	ReasonForbidden = "Forbidden"
+	// ReasonOperationFailed: an Operation that an object declares failed.
+	ReasonOperationFailed = "OperationFailed"
 	// ReasonTypeNotFound: the plugin has no entities of this type.
 	ReasonTypeNotFound = "TypeNotFound"
 	// ReasonAlreadyExists: the middleware has an object of the name that is not the Entity's.

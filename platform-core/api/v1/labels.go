@@ -118,6 +118,12 @@ const (
 	// BackupFinalizer is on a Backup whose data is to be removed from its repository with it.
 	BackupFinalizer = "platform.zeroinfra.github.com/backup"
 
+	// OutputLabel is on a Kubernetes object that an object of a typed kind declares, and names that kind in lower case.
+	OutputLabel = "platform.zeroinfra.github.com/output-of"
+	// CompiledAnnotation is on an Operation that an object of a typed kind declares, and is a digest of the spec that
+	// it was created with.
+	CompiledAnnotation = "platform.zeroinfra.github.com/compiled"
+
 	// ManagedBy is the value of the label app.kubernetes.io/managed-by on all that the engine owns.
 	ManagedBy = "zeroinfra"
 )

@@ -75,6 +75,33 @@ type OperationSpec struct {
 	Cancel bool `json:"cancel,omitempty"`
 }
 
+// RunStatus is what became of an Operation that an object of a typed kind declares. It outlives the record of the
+// Operation.
+type RunStatus struct {
+	// name by which the object declares the Operation.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// operation is the name of the Operation.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Operation string `json:"operation"`
+	// uid of the Operation; absent until it has been seen.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// phase of the Operation when it was last seen; Cancelled also when it was deleted before its end.
+	// +optional
+	Phase OperationPhase `json:"phase,omitempty"`
+	// startTime is when the Operation began.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// completionTime is when the Operation ended.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
 // OperationRetry says how often a step that failed is tried again.
 type OperationRetry struct {
 	// limit is how many times a step is tried again, after the first.

@@ -234,7 +234,8 @@ func setup(mgr manager.Manager, o Options, s settings, l *live, traces *telemetr
 	if err != nil {
 		return fmt.Errorf("cannot set up the engine: %w", err)
 	}
-	if err := typed.Setup(mgr, typed.Settings{Domain: o.Domain, Workers: l.workers}, o.Kinds...); err != nil {
+	kinds := typed.Settings{Domain: o.Domain, Workers: l.workers, Namespaces: watched(s.watchNamespaces)}
+	if err := typed.Setup(mgr, kinds, o.Kinds...); err != nil {
 		return err
 	}
 	if err := setupControllers(mgr, o, s, l); err != nil {

@@ -14,41 +14,46 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// EntityReporter is a capability of a kind whose objects tell in their status of what they declare inside the middleware.
+// EntityReporter is a capability of a kind whose objects tell in their status of what they declare inside the
+// middleware.
 type EntityReporter[T Object] interface {
 	// ReportEntities fills in the kind's own status fields from the object's Entities, in the order of their names. One that is not declared any
 	// more may be among them, and one that has just been made is not.
 	ReportEntities(T, []platformv1.Entity)
 }
 
-// entityOwnerField indexes Entities by the UID of the object that controls them.
-const entityOwnerField = "metadata.controllerUID"
+// ownerField indexes what objects declare by the UID of the object that controls them.
+const ownerField = "metadata.controllerUID"
 
-func entityOwner(obj client.Object) []string {
+func controllerUID(obj client.Object) []string {
 	if controller := metav1.GetControllerOf(obj); controller != nil {
 		return []string{string(controller.UID)}
 	}
 	return nil
 }
 
-// indexEntities has the Entities of an object be found without a look at all others.
-func indexEntities(mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Entity{}, entityOwnerField, entityOwner); err != nil {
-		return fmt.Errorf("cannot index Entities by their owner: %w", err)
+// indexOwned has the Entities and Operations of an object be found without a look at all others.
+func indexOwned(mgr ctrl.Manager) error {
+	for _, owned := range []client.Object{&platformv1.Entity{}, &platformv1.Operation{}} {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), owned, ownerField, controllerUID); err != nil {
+			return fmt.Errorf("cannot index %T by its owner: %w", owned, err)
+		}
 	}
 	return nil
 }
 
 // keepEntities brings the Entities of an object to what it declares, and returns how it stands with them.
-func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platformv1.EntitySpec) (outcome.Outcome, error) {
+func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platformv1.EntitySpec) outcome.Outcome {
 	var list platformv1.EntityList
-	err := r.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{entityOwnerField: string(obj.GetUID())})
+	err := r.client.List(ctx, &list, client.InNamespace(obj.GetNamespace()),
+		client.MatchingFields{ownerField: string(obj.GetUID())})
 	if err != nil {
-		return outcome.Done(), fmt.Errorf("cannot list the Entities of %q: %w", obj.GetName(), err)
+		return outcome.Failed(fmt.Errorf("cannot list the Entities of %q: %w", obj.GetName(), err))
 	}
 	// Before anything points into it.
 	slices.SortFunc(list.Items, func(a, b platformv1.Entity) int { return strings.Compare(a.Name, b.Name) })
@@ -56,29 +61,31 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platfo
 	for i := range list.Items {
 		have[list.Items[i].Name] = &list.Items[i]
 	}
-	worst := outcome.Done()
+	var outcomes []outcome.Outcome
 	if reporter, ok := r.kind.(EntityReporter[T]); ok {
 		reporter.ReportEntities(obj, list.Items)
 	}
 	for _, spec := range wanted {
 		entity := &platformv1.Entity{Spec: spec}
-		entity.Name, entity.Namespace = platformv1.EntityNameFor(spec.ApplicationRef.Name, spec.Type, spec.Name), obj.GetNamespace()
+		entity.Name, entity.Namespace = platformv1.EntityNameFor(spec.ApplicationRef.Name, spec.Type,
+			spec.Name), obj.GetNamespace()
 		entity.Labels = map[string]string{platformv1.DomainLabel: r.domain, platformv1.ManagedByLabel: platformv1.ManagedBy}
 		if err := controllerutil.SetControllerReference(obj, entity, r.client.Scheme()); err != nil {
-			return worst, err
+			return outcome.Failed(err)
 		}
 		if _, err := r.apply.Apply(ctx, entity); err != nil {
-			return worst, err
+			outcomes = append(outcomes, apply.Outcome(err))
+		} else {
+			outcomes = append(outcomes, ofEntity(have[entity.Name], &spec))
 		}
-		worst = worse(worst, ofEntity(have[entity.Name], &spec))
 		delete(have, entity.Name)
 	}
 	for _, entity := range have {
 		if err := r.apply.Delete(ctx, entity); err != nil {
-			return worst, err
+			outcomes = append(outcomes, outcome.Failed(err))
 		}
 	}
-	return worst, nil
+	return outcome.Worst(outcomes...)
 }
 
 // ofEntity is how it stands with one Entity, nil for one that has just been made, in words that say which it is.
@@ -98,17 +105,9 @@ func ofEntity(entity *platformv1.Entity, spec *platformv1.EntitySpec) outcome.Ou
 	}
 }
 
-// worse keeps the first of what a person has to mend, else the first of what is waited for.
-func worse(a, b outcome.Outcome) outcome.Outcome {
-	if a.Kind() == outcome.KindDone || a.Kind() != outcome.KindStalled && b.Kind() == outcome.KindStalled {
-		return b
-	}
-	return a
-}
-
-// phaseWith is that of an object whose Application is ready and whose Entities are not.
-func phaseWith(entities outcome.Outcome) platformv1.Phase {
-	if entities.Kind() == outcome.KindStalled {
+// phaseWith is that of an object of which something beside the Application is not ready.
+func phaseWith(beside outcome.Outcome) platformv1.Phase {
+	if beside.Kind() == outcome.KindStalled {
 		return platformv1.PhaseStalled
 	}
 	return platformv1.PhaseUpdating

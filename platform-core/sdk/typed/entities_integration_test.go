@@ -36,7 +36,8 @@ func tell(t *testing.T, entity *platformv1.Entity, o outcome.Outcome) {
 	}
 }
 
-// restsWhileItWaits proves that another look at what waits writes nothing. It starts the frame, and returns what stops it.
+// restsWhileItWaits proves that another look at what waits writes nothing. It starts the frame, and returns what stops
+// it.
 func restsWhileItWaits(t *testing.T, s *example.Sample) (stop func()) {
 	t.Helper()
 	earlier := s.DeepCopy()

@@ -14,6 +14,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,15 +38,21 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, &env, testkit.EnvOptions{
 		Own:         "the controllers serve all namespaces",
 		AddToScheme: []func(*runtime.Scheme) error{example.AddToScheme},
-		CRDs:        []fs.FS{crd.FS, example.CRDs},
-		System:      "zeroinfra-system", Roles: []fs.FS{example.Role()},
+		CRDs:        []fs.FS{crd.FS, example.CRDs, example.BundleCRDs},
+		System:      "zeroinfra-system", Roles: []fs.FS{example.Role(), example.BundleRole()},
 	})
 }
 
 // start runs the frame for Sample until the test, or stop, ends it.
 func start(t *testing.T) (stop func()) {
 	t.Helper()
-	mgr, err := ctrl.NewManager(env.System.Config, manager.Options{
+	return serve(t, env.System.Config, typed.Register(example.Kind{}))
+}
+
+// serve runs the frame for kinds with the rights of an account until the test, or stop, ends it.
+func serve(t *testing.T, cfg *rest.Config, kinds ...typed.Registration) (stop func()) {
+	t.Helper()
+	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:     env.Scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
@@ -53,7 +60,7 @@ func start(t *testing.T) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := typed.Setup(mgr, typed.Settings{Domain: "database"}, typed.Register(example.Kind{})); err != nil {
+	if err := typed.Setup(mgr, typed.Settings{Domain: "database"}, kinds...); err != nil {
 		t.Fatal(err)
 	}
 	return testkit.Run(t, mgr)

@@ -3,18 +3,19 @@
 // Package typed is the frame of every typed kind: a domain API such as Redis that
 // compiles to objects of the core API, see Output.
 //
-// A kind says how to compile and what to report; the one reconciler here does the
-// rest: it reads the object, compiles it, applies the Application under the field
-// owner "typed/<kind>", mirrors the Application's conditions and phase, and
-// patches the status once, only when it changed.
+// A kind says how to compile; what else it can is said by capabilities, small interfaces such as Reporter, Writer
+// and Referrer. The one reconciler here does the rest: it reads the object and what that names, compiles it, applies
+// what it compiled to under the field owner "typed/<kind>", deletes what is no longer compiled, and patches the status
+// once, only when it changed. It never changes or deletes an object that the typed object does not control.
 //
-// Conditions of a typed object: Ready, Reconciling, Stalled and Accepted as the
-// Application has them, with reasons of the Application; or, when there is nothing
-// to mirror, Stalled with reason InvalidSpec (it does not compile) or NameTaken
-// (an object that is not ours has the Application's name), and Reconciling with
-// reason Progressing (the Application has not been looked at yet). Suspended is
-// True while the spec asks for that; nothing else is touched then. What
-// lives inside the middleware has the object wait or stall with a reason of its Entity.
+// Conditions of a typed object: Ready, Reconciling, Stalled and Accepted as the Application has them, with reasons of
+// the Application. What is declared beside the Application, or in its place, has the object wait or stall with a
+// reason of its own: that of an Entity, of an object by the rules of kstatus, or of an Operation; the first that a
+// person has to mend, else the first that is not ready. Where nothing can be compiled, or applied, the object stalls
+// with InvalidSpec (it does not compile, or the API server rejects what it compiled to), NameTaken (a name is that of
+// an object that is not ours), Forbidden, KindNotInstalled, or a reason of Referrer; what is not concerned is applied
+// all the same. Reconciling with reason Progressing says that something has not been looked at yet. Suspended is True
+// while the spec asks for that; nothing else is touched then.
 package typed
 
 import (

@@ -4,6 +4,7 @@ package typed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ import (
 // nothing, since it turned out to change nothing.
 const recheck = time.Second
 
+// syncRecheck is how soon to look again while objects are being read.
+const syncRecheck = 200 * time.Millisecond
+
 // mirrored are the conditions that a typed object has from its Application.
 var mirrored = []string{
 	platformv1.AcceptedCondition, platformv1.ReadyCondition,
@@ -39,8 +43,16 @@ type reconciler[T Object] struct {
 	owner  string
 	domain string
 	client client.Client
+	// live reads what the cache may not show.
+	live   client.Reader
 	apply  *apply.Applier
 	events *event.Recorder
+	// objects has the Objects that objects of the kind declare, and applyObjects writes them; nil for a kind that
+	// declares none.
+	objects      *watcher
+	applyObjects *apply.Applier
+	// referred reads what objects of the kind name.
+	referred referred
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -78,28 +90,74 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		return outcome.Failed(r.keepVolumes(ctx, obj))
 	}
 	conditions.Remove(obj, SuspendedCondition)
-	referents, err := r.referents(ctx, obj)
-	if err != nil {
+	referents, refusal, err := r.referents(ctx, obj)
+	switch {
+	case errors.Is(err, errNotSynced):
+		return notSynced()
+	case err != nil:
 		return report(obj, unchanged, outcome.Failed(err))
+	case refusal.Kind() != outcome.KindDone:
+		return r.refused(ctx, obj, platformv1.PhaseStalled, refusal)
 	}
 	out, err := compile(r.kind, obj, r.domain, referents)
 	if err != nil {
 		return r.refused(ctx, obj, platformv1.PhaseStalled, outcome.Stalled(reasonOf(err), err.Error()))
 	}
-	if err := controllerutil.SetControllerReference(obj, out.Application, r.client.Scheme()); err != nil {
-		return report(obj, unchanged, outcome.Failed(err))
-	}
-	change, err := r.apply.Apply(ctx, out.Application)
+	change, err := r.keepApplication(ctx, obj, out.Application)
 	if err != nil {
 		o := apply.Outcome(err)
 		return r.refused(ctx, obj, phaseOf(o), o)
 	}
-	entities, err := r.keepEntities(ctx, obj, out.Entities)
-	if err != nil {
-		o := apply.Outcome(err)
-		return report(obj, phaseOf(o), o)
+	objects, err := r.keepObjects(ctx, obj, out.Objects)
+	beside := outcome.Worst(r.keepEntities(ctx, obj, out.Entities), objects, r.keepOperations(ctx, obj, out.Operations))
+	switch {
+	case errors.Is(err, errNotSynced):
+		return notSynced()
+	case err != nil:
+		beside = outcome.Worst(beside, compileError(err))
 	}
-	return r.mirror(ctx, obj, out.Application.Name, change, entities)
+	switch {
+	case beside.Kind() == outcome.KindFailed:
+		return report(obj, unchanged, beside)
+	case out.Application == nil:
+		return report(obj, phaseAlone(beside), beside)
+	}
+	return r.mirror(ctx, obj, out.Application.Name, change, beside)
+}
+
+// notSynced has an object be looked at again as soon as what it depends on may have been read. Its status stays as it
+// is: nothing is known yet that would change it.
+func notSynced() outcome.Outcome {
+	return outcome.WaitingFor(syncRecheck, platformv1.ReasonProgressing,
+		"the objects that it declares or names are being read")
+}
+
+// compileError is the outcome of an error of Compile or about what it returned.
+func compileError(err error) outcome.Outcome {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return outcome.Stalled(refusal.Reason, refusal.Message)
+	}
+	return outcome.Failed(err)
+}
+
+// keepApplication applies the Application that an object declares, and deletes the one that it declares no more, by the
+// policy of that.
+func (r *reconciler[T]) keepApplication(ctx context.Context, obj T, wanted *platformv1.Application) (apply.Change,
+	error) {
+	if wanted != nil {
+		if err := controllerutil.SetControllerReference(obj, wanted, r.client.Scheme()); err != nil {
+			return apply.Unchanged, err
+		}
+		return r.apply.Apply(ctx, wanted)
+	}
+	app := &platformv1.Application{}
+	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: platformv1.ApplicationNameFor(r.kind.Name(),
+		obj.GetName())}
+	if err := r.client.Get(ctx, key, app); err != nil || !metav1.IsControlledBy(app, obj) {
+		return apply.Unchanged, client.IgnoreNotFound(err)
+	}
+	return apply.Unchanged, r.apply.Delete(ctx, app)
 }
 
 // refused reports why the Application does not become what the object asks.
@@ -108,8 +166,11 @@ func (r *reconciler[T]) refused(ctx context.Context, obj T, phase platformv1.Pha
 	return outcome.Worst(why, outcome.Failed(r.keepVolumes(ctx, obj)))
 }
 
-// mirror copies what the Application says of itself, once it speaks of what was asked; when it is ready, the object is so only with its Entities.
-func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change apply.Change, entities outcome.Outcome) outcome.Outcome {
+// mirror copies what the Application says of itself, once it speaks of what was asked. The object is ready only with
+// what it declares beside that, and what a person has to mend there is said first, unless the Application stalls as
+// well.
+func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change apply.Change,
+	beside outcome.Outcome) outcome.Outcome {
 	app := &platformv1.Application{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, app)
 	if client.IgnoreNotFound(err) != nil {
@@ -121,6 +182,8 @@ func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change a
 		// What was read may be older than the write. The status still speaks of the
 		// generation before, which is true; the watch brings the rest.
 		return outcome.WaitingFor(recheck, pending.Reason(), pending.Message())
+	case beside.Kind() == outcome.KindStalled && (err != nil || app.Status.ObservedGeneration != app.Generation):
+		return report(obj, platformv1.PhaseStalled, beside)
 	case err != nil, change == apply.Created, app.Status.ObservedGeneration <= 0:
 		return report(obj, platformv1.PhaseCreating, pending)
 	case app.Status.ObservedGeneration != app.Generation:
@@ -131,12 +194,13 @@ func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change a
 	if reporter, ok := r.kind.(Reporter[T]); ok {
 		reporter.Report(obj, app)
 	}
-	if conditions.IsTrue(app, platformv1.ReadyCondition) && entities.Kind() != outcome.KindDone {
+	if conditions.IsTrue(app, platformv1.ReadyCondition) && beside.Kind() != outcome.KindDone ||
+		beside.Kind() == outcome.KindStalled && !conditions.IsTrue(app, platformv1.StalledCondition) {
 		conditions.Mirror(obj, app, platformv1.AcceptedCondition)
-		return report(obj, phaseWith(entities), entities)
+		return report(obj, phaseWith(beside), beside)
 	}
 	conditions.Mirror(obj, app, slices.Concat(mirrored, conditions.Declared(app), conditions.Declared(obj))...)
-	return outcome.Done()
+	return outcome.Done().Within(beside.After())
 }
 
 // deployers are the prefixes of labels by which tools find, and prune, what they have deployed.
@@ -183,6 +247,14 @@ func report[T Object](obj T, phase platformv1.Phase, o outcome.Outcome) outcome.
 		obj.SetPhase(phase)
 	}
 	return o
+}
+
+// phaseAlone is the phase of an object that declares no Application.
+func phaseAlone(o outcome.Outcome) platformv1.Phase {
+	if o.Kind() == outcome.KindDone {
+		return platformv1.PhaseReady
+	}
+	return phaseWith(o)
 }
 
 func phaseOf(o outcome.Outcome) platformv1.Phase {

@@ -4,6 +4,7 @@ package typed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,41 +19,62 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
-// Reference is an object that another one names in its spec, in the same namespace. It can be compared.
+// Reference is an object that another one depends on and names in its spec. References can be compared.
 type Reference struct {
-	// GVK is the group, version and kind of the object that is named.
+	// GVK is the group, version and kind of the object that is named: not a Secret, whose content only the engine
+	// reads.
 	GVK schema.GroupVersionKind
+	// Namespace of the object that is named; that of the object itself when empty. Another one is refused.
+	Namespace string
 	// Name of the object that is named.
 	Name string
+	// Field of the spec that names it, for messages, for example spec.modelRef.
+	Field string
+	// Optional has the object compile also while what it names does not exist or is being deleted.
+	Optional bool
 }
 
-// Referents are the objects that are there of those that an object names.
+// Referents are the objects that exist of those that an object names: of their Go types where the operator serves the
+// kind or it is BackupRepository or Plugin, else unstructured.
 type Referents map[Reference]client.Object
 
-// Referrer is a capability of a kind whose objects depend on others in the same namespace. An object is reconciled again when one
-// changes that it names.
+// Referrer is a capability of a kind whose objects depend on others in the same namespace. An object is reconciled
+// again when one changes that it names. While one that is not optional does not exist, is being deleted or is in
+// another namespace, the object stalls with ReferenceNotFound, ReferenceDeleting or ReferenceNotAllowed, and what it
+// declared before stays as it is.
 type Referrer[T Object] interface {
-	// ReferredKinds returns every group, version and kind that References names. Those of the operator's scheme are read as their Go
-	// types, all others as unstructured objects.
+	// ReferredKinds returns every group, version and kind that References names. The operator needs the rights to get,
+	// list and watch them.
 	ReferredKinds() []schema.GroupVersionKind
-	// References returns what an object names, in any order.
+	// References returns what an object names, in the order in which it is to be told what is wrong.
 	References(T) []Reference
-	// CompileWith is Compile with those of the references that exist. Compile itself answers where nothing can be read, as if none did.
+	// CompileWith is Compile with those of the references that exist. Compile itself answers where nothing can be read,
+	// as if none did.
 	CompileWith(T, Referents) (*Output, error)
 }
 
 // referredField indexes objects by what they name.
 const referredField = "references"
 
-// indexKey is the value of the index for one reference.
-func (reference Reference) indexKey() string {
-	return reference.GVK.GroupKind().String() + "/" + reference.Name
+// referredKey is the value of the index for an object that is named.
+func referredKey(kind schema.GroupKind, name string) string { return kind.String() + "/" + name }
+
+// referred reads what objects name: those of served kinds from the manager's cache, which has all of them, and others
+// from a watcher.
+type referred struct {
+	client client.Client
+	served map[schema.GroupVersionKind]bool
+	others *watcher
 }
 
 // watchReferred has objects of a kind be reconciled when another object changes that they name.
-func (r registration[T]) watchReferred(mgr ctrl.Manager, controller *builder.Builder) (*builder.Builder, error) {
+func (r registration[T]) watchReferred(mgr ctrl.Manager, controller *builder.Builder, from referred) (*builder.Builder,
+	error) {
 	referrer, ok := r.kind.(Referrer[T])
 	if !ok {
 		return controller, nil
@@ -64,80 +86,153 @@ func (r registration[T]) watchReferred(mgr ctrl.Manager, controller *builder.Bui
 		}
 		var keys []string
 		for _, reference := range referrer.References(typed) {
-			keys = append(keys, reference.indexKey())
+			keys = append(keys, referredKey(reference.GVK.GroupKind(), reference.Name))
 		}
 		return keys
 	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), r.kind.New(), referredField, keys); err != nil {
 		return nil, fmt.Errorf("cannot index objects of kind %q by their references: %w", r.kind.Name(), err)
 	}
+	others := false
 	for _, gvk := range referrer.ReferredKinds() {
-		referred, err := emptyObject(mgr.GetScheme(), gvk)
+		if !from.served[gvk] {
+			others = true
+			continue
+		}
+		object, err := servedObject(mgr.GetScheme(), gvk)
 		if err != nil {
 			return nil, err
 		}
-		controller = controller.Watches(referred, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
-			all, err := r.referrersOf(ctx, mgr.GetClient(), obj.GetNamespace(), Reference{GVK: gvk, Name: obj.GetName()})
-			if err != nil {
-				log.FromContext(ctx).Error(err, "cannot list the objects that name another", "kind", gvk.Kind, "name", obj.GetName())
-			}
-			return all
+		controller = controller.Watches(object, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context,
+			obj client.Object) []reconcile.Request {
+			return r.referrersOf(ctx, mgr.GetClient(), gvk.GroupKind(), obj)
+		}))
+	}
+	if others {
+		controller = controller.WatchesRawSource(from.others.source(func(ctx context.Context,
+			obj client.Object) []reconcile.Request {
+			return r.referrersOf(ctx, mgr.GetClient(), obj.GetObjectKind().GroupVersionKind().GroupKind(), obj)
 		}))
 	}
 	return controller, nil
 }
 
 // referrersOf lists the objects of a kind that name another.
-func (r registration[T]) referrersOf(ctx context.Context, c client.Client, namespace string, reference Reference) ([]reconcile.Request, error) {
-	gvk, err := apiutil.GVKForObject(r.kind.New(), c.Scheme())
-	if err != nil {
-		return nil, err
-	}
-	list, err := c.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err != nil {
-		return nil, err
-	}
-	if err := c.List(ctx, list.(client.ObjectList), client.InNamespace(namespace), client.MatchingFields{referredField: reference.indexKey()}); err != nil {
-		return nil, err
-	}
+func (r registration[T]) referrersOf(ctx context.Context, c client.Client, kind schema.GroupKind,
+	named client.Object) []reconcile.Request {
 	var all []reconcile.Request
-	err = meta.EachListItem(list, func(item runtime.Object) error {
-		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
-		return nil
-	})
-	return all, err
+	list, err := r.emptyList(c.Scheme())
+	if err == nil {
+		err = c.List(ctx, list, client.InNamespace(named.GetNamespace()),
+			client.MatchingFields{referredField: referredKey(kind, named.GetName())})
+	}
+	if err == nil {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+			return nil
+		})
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot list the objects that name another", "kind", kind.Kind, "name",
+			named.GetName())
+	}
+	return all
 }
 
-// referents reads what an object names.
-func (r *reconciler[T]) referents(ctx context.Context, obj T) (Referents, error) {
+// emptyList returns an empty list of the kind.
+func (r registration[T]) emptyList(scheme *runtime.Scheme) (client.ObjectList, error) {
+	gvk, err := apiutil.GVKForObject(r.kind.New(), scheme)
+	if err != nil {
+		return nil, err
+	}
+	list, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	return list.(client.ObjectList), nil
+}
+
+// referents reads what an object names, and returns why it cannot be compiled with that; Done when it can.
+// Errors: errNotSynced while it cannot be told what exists.
+func (r *reconciler[T]) referents(ctx context.Context, obj T) (Referents, outcome.Outcome, error) {
 	referrer, ok := r.kind.(Referrer[T])
 	if !ok {
-		return nil, nil
+		return nil, outcome.Done(), nil
 	}
 	referents := Referents{}
+	var refusals []outcome.Outcome
 	for _, reference := range referrer.References(obj) {
-		referent, err := emptyObject(r.client.Scheme(), reference.GVK)
-		if err != nil {
-			return nil, err
+		if reference.Namespace != "" && reference.Namespace != obj.GetNamespace() {
+			refusals = append(refusals, outcome.Stalled(platformv1.ReasonReferenceNotAllowed, fmt.Sprintf(
+				"%s names %s in namespace %q: name one in namespace %q",
+				reference.Field, reference, reference.Namespace, obj.GetNamespace())))
+			continue
 		}
-		err = r.client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: reference.Name}, referent)
+		referent, err := r.referred.read(ctx, reference, obj.GetNamespace())
 		switch {
 		case err == nil:
 			referents[reference] = referent
-		case !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("cannot read %s %q: %w", reference.GVK.Kind, reference.Name, err)
+		case errors.Is(err, errNotSynced):
+			return nil, outcome.Done(), err
+		case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err):
+			return nil, outcome.Done(), fmt.Errorf("cannot read %s: %w", reference, err)
+		}
+		if !reference.Optional {
+			refusals = append(refusals, ofReferent(reference, referent, err))
 		}
 	}
-	return referents, nil
+	return referents, outcome.Worst(refusals...), nil
 }
 
-// emptyObject returns an object of a kind: of its Go type where the scheme has one, else an unstructured one.
-func emptyObject(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Object, error) {
-	if !scheme.Recognizes(gvk) {
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(gvk)
-		return object, nil
+// ofReferent is the outcome of a reference that is not optional: Done for an object that exists and stays.
+func ofReferent(reference Reference, referent client.Object, err error) outcome.Outcome {
+	switch {
+	case apierrors.IsForbidden(err):
+		return outcome.StalledFor(lookAgain, platformv1.ReasonForbidden, fmt.Sprintf(
+			"%s names %s, which the API server does not let the operator read: give the operator's account the rights: %v",
+			reference.Field, reference, err))
+	case meta.IsNoMatchError(err):
+		return outcome.StalledFor(lookAgain, platformv1.ReasonKindNotInstalled, fmt.Sprintf(
+			"%s names %s, and this cluster has no kind %s in %s: install what defines it",
+			reference.Field, reference, reference.GVK.Kind, reference.GVK.GroupVersion()))
+	case err != nil:
+		return outcome.Stalled(platformv1.ReasonReferenceNotFound, fmt.Sprintf(
+			"%s names %s, which does not exist: create it, or name another", reference.Field, reference))
+	case !referent.GetDeletionTimestamp().IsZero():
+		return outcome.Stalled(platformv1.ReasonReferenceDeleting, fmt.Sprintf(
+			"%s names %s, which is being deleted: name another, or create it again once it is gone", reference.Field, reference))
 	}
+	return outcome.Done()
+}
+
+// String names the object for a person.
+func (reference Reference) String() string {
+	return fmt.Sprintf("%s %q", reference.GVK.Kind, reference.Name)
+}
+
+// read returns the object that is named.
+func (r referred) read(ctx context.Context, reference Reference, namespace string) (client.Object, error) {
+	key := client.ObjectKey{Namespace: namespace, Name: reference.Name}
+	if r.served[reference.GVK] {
+		object, err := servedObject(r.client.Scheme(), reference.GVK)
+		if err != nil {
+			return nil, err
+		}
+		return object, r.client.Get(ctx, key, object)
+	}
+	if r.others == nil {
+		return nil, fmt.Errorf("ReferredKinds does not name kind %s", reference.GVK)
+	}
+	if err := r.others.ready(ctx, reference.GVK, namespace); err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(reference.GVK)
+	return object, r.others.GetClient().Get(ctx, key, object)
+}
+
+// servedObject returns an empty object of a kind that the scheme has.
+func servedObject(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Object, error) {
 	object, err := scheme.New(gvk)
 	if err != nil {
 		return nil, err

@@ -4,10 +4,16 @@ package typed
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/apply"
@@ -21,6 +27,8 @@ type Settings struct {
 	Domain string
 	// Workers is how many objects of a kind are reconciled at a time; queue.DefaultWorkers when nil.
 	Workers *queue.Limit
+	// Namespaces that the operator serves; all when nil.
+	Namespaces map[string]cache.Config
 }
 
 // Registration is a kind that an operator serves. Register makes one.
@@ -34,7 +42,9 @@ type Registration interface {
 	WriteThrough() map[string]string
 	// Convert returns the value that a field of the object has for one of the Application's, see Converter.
 	Convert(field string, value any) (any, error)
-	setup(mgr ctrl.Manager, settings Settings) error
+	declaresObjects() bool
+	refersBeyond(served map[schema.GroupVersionKind]bool) bool
+	setup(mgr ctrl.Manager, settings Settings, shared shared) error
 }
 
 // Register returns the registration of a kind, for operator.Options.
@@ -42,17 +52,57 @@ func Register[T Object](kind Kind[T]) Registration { return registration[T]{kind
 
 // Setup adds the controllers of all registered kinds to a manager.
 func Setup(mgr ctrl.Manager, settings Settings, registrations ...Registration) error {
-	if len(registrations) > 0 {
-		if err := indexEntities(mgr); err != nil {
-			return err
-		}
+	if len(registrations) == 0 {
+		return nil
+	}
+	if err := indexOwned(mgr); err != nil {
+		return err
+	}
+	shared, err := newShared(mgr, settings, registrations)
+	if err != nil {
+		return err
 	}
 	for _, r := range registrations {
-		if err := r.setup(mgr, settings); err != nil {
+		if err := r.setup(mgr, settings, shared); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// shared is what the controllers of all kinds of an operator have in common.
+type shared struct {
+	// objects has the Objects that objects of these kinds declare; nil when none does.
+	objects *watcher
+	referred
+}
+
+func newShared(mgr ctrl.Manager, settings Settings, registrations []Registration) (shared, error) {
+	s := shared{referred: referred{client: mgr.GetClient(), served: map[schema.GroupVersionKind]bool{
+		platformv1.GroupVersion.WithKind("BackupRepository"): true, platformv1.GroupVersion.WithKind("Plugin"): true,
+	}}}
+	var err error
+	for _, r := range registrations {
+		gvk, err := apiutil.GVKForObject(r.Object(), mgr.GetScheme())
+		if err != nil {
+			return s, fmt.Errorf("cannot serve a typed kind: %w", err)
+		}
+		s.served[gvk] = true
+	}
+	if slices.ContainsFunc(registrations, Registration.declaresObjects) {
+		named, err := labels.NewRequirement(platformv1.OutputLabel, selection.Exists, nil)
+		if err != nil {
+			return s, err
+		}
+		selector := labels.SelectorFromSet(labels.Set{platformv1.DomainLabel: settings.Domain}).Add(*named)
+		if s.objects, err = newWatcher(mgr, selector, settings.Namespaces); err != nil {
+			return s, err
+		}
+	}
+	if slices.ContainsFunc(registrations, func(r Registration) bool { return r.refersBeyond(s.served) }) {
+		s.others, err = newWatcher(mgr, labels.Everything(), settings.Namespaces)
+	}
+	return s, err
 }
 
 type registration[T Object] struct{ kind Kind[T] }
@@ -85,27 +135,53 @@ func (r registration[T]) Convert(field string, value any) (any, error) {
 	return value, nil
 }
 
-func (r registration[T]) setup(mgr ctrl.Manager, settings Settings) error {
+// declaresObjects implements Registration.
+func (r registration[T]) declaresObjects() bool {
+	_, declares := r.kind.(ObjectMaker)
+	return declares
+}
+
+// refersBeyond implements Registration.
+func (r registration[T]) refersBeyond(served map[schema.GroupVersionKind]bool) bool {
+	referrer, refers := r.kind.(Referrer[T])
+	return refers && slices.ContainsFunc(referrer.ReferredKinds(),
+		func(gvk schema.GroupVersionKind) bool { return !served[gvk] })
+}
+
+// setup implements Registration.
+func (r registration[T]) setup(mgr ctrl.Manager, settings Settings, shared shared) error {
 	owner := "typed/" + strings.ToLower(r.kind.Name())
+	gvk, err := apiutil.GVKForObject(r.kind.New(), mgr.GetScheme())
+	if err != nil {
+		return err
+	}
 	controller := ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(r.kind.New()).
 		Watches(&platformv1.Application{}, queue.OwnerOf(mgr, r.kind.New())).
 		Watches(&platformv1.Entity{}, queue.OwnerOf(mgr, r.kind.New()))
-	controller, err := r.watchReferred(mgr, controller)
-	if err != nil {
+	c := &reconciler[T]{
+		kind:     r.kind,
+		owner:    owner,
+		domain:   settings.Domain,
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		apply:    apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
+		events:   event.New(mgr.GetEventRecorder(owner)),
+		referred: shared.referred,
+	}
+	if r.declaresObjects() {
+		c.objects = shared.objects
+		c.applyObjects = apply.NewWithReader(shared.objects.GetClient(), shared.objects.GetAPIReader(), owner)
+		controller = controller.WatchesRawSource(shared.objects.source(ownersOf(gvk.GroupKind())))
+	}
+	if _, runs := r.kind.(Runner[T]); runs {
+		controller = controller.Watches(&platformv1.Operation{}, queue.OwnerOf(mgr, r.kind.New()))
+	}
+	if controller, err = r.watchReferred(mgr, controller, shared.referred); err != nil {
 		return err
 	}
-	err = controller.WithOptions(queue.Options(settings.Workers)).
-		Complete(&reconciler[T]{
-			kind:   r.kind,
-			owner:  owner,
-			domain: settings.Domain,
-			client: mgr.GetClient(),
-			apply:  apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
-			events: event.New(mgr.GetEventRecorder(owner)),
-		})
-	if err != nil {
+	if err := controller.WithOptions(queue.Options(settings.Workers)).Complete(c); err != nil {
 		return fmt.Errorf("cannot set up the controller of kind %q: %w", r.kind.Name(), err)
 	}
 	return nil

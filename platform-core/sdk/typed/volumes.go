@@ -14,8 +14,9 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// keepVolumes has the Application of an object whose spec cannot be taken up go by the deletionPolicy of that spec all the same, where more is kept under it:
-// who deletes the object next counts on it. Under deletionProtection the volumes are kept.
+// keepVolumes has the Application of an object whose spec cannot be taken up go by the deletionPolicy of that spec all
+// the same, where more is kept under it: who deletes the object next counts on it. Under deletionProtection the volumes
+// are kept.
 func (r *reconciler[T]) keepVolumes(ctx context.Context, obj T) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

@@ -18,7 +18,7 @@ var GroupVersion = schema.GroupVersion{Group: "sample.zeroinfra.github.com", Ver
 
 // CRDs holds the definition of Sample.
 //
-//go:embed crd/*.yaml
+//go:embed crd/sample.zeroinfra.github.com_samples.yaml
 var CRDs embed.FS
 
 //go:embed role/*.yaml
@@ -33,9 +33,9 @@ func Role() fs.FS {
 	return role
 }
 
-// AddToScheme registers Sample with a scheme.
+// AddToScheme registers Bundle and Sample with a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Sample{}, &SampleList{})
+	scheme.AddKnownTypes(GroupVersion, &Bundle{}, &BundleList{}, &Sample{}, &SampleList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
