@@ -237,7 +237,9 @@ func TestUpdatePostgreSQL(t *testing.T) {
 
 // A version that nothing was made of can be mended: the object says that there is none such.
 func TestVersionThatWasNeverThere(t *testing.T) {
-	obj := &databasev1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "db"}, Spec: databasev1.PostgreSQLSpec{Version: "16"}}
+	obj := &databasev1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "db"}, Spec: databasev1.PostgreSQLSpec{
+		InstanceSpec: platformv1.InstanceSpec{Version: "16"},
+	}}
 	if err := env.Client.Create(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +258,9 @@ func TestVersionThatWasNeverThere(t *testing.T) {
 // TestDefaultsOfPostgreSQL shows what the server fills in when a Go client sends no more than the version.
 func TestDefaultsOfPostgreSQL(t *testing.T) {
 	got := &databasev1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "defaults"}, Spec: databasev1.PostgreSQLSpec{
-		Version: "17", Synchronous: &databasev1.PostgreSQLSynchronous{}, Roles: []databasev1.PostgreSQLRole{{Name: "a", PasswordFrom: &platformv1.SecretKeyReference{Name: "x"},
+		InstanceSpec: platformv1.InstanceSpec{Version: "17"},
+		Synchronous:  &databasev1.PostgreSQLSynchronous{},
+		Roles: []databasev1.PostgreSQLRole{{Name: "a", PasswordFrom: &platformv1.SecretKeyReference{Name: "x"},
 			Grants: []databasev1.PostgreSQLGrant{{Database: "d", Privileges: []databasev1.PostgreSQLPrivilege{"CONNECT"}}}}},
 		Databases: []databasev1.PostgreSQLDatabase{{Name: "d", Extensions: []databasev1.PostgreSQLExtension{{Name: "hstore"}}}},
 	}}
@@ -264,7 +268,7 @@ func TestDefaultsOfPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, role, database := got.Spec, got.Spec.Roles[0], got.Spec.Databases[0]
-	if spec.Storage.Size.String() != "5Gi" || spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.5.0" || spec.Replicas != 0 || !*spec.Running {
+	if spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.5.0" || spec.Replicas != 0 || !*spec.Running {
 		t.Errorf("the defaults are %+v", spec)
 	}
 	if s := spec.Synchronous; s.Method != databasev1.SynchronousAny || s.Shortage != platformv1.ShortageWait || s.Replicas != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
@@ -195,12 +196,14 @@ func TestUpdate(t *testing.T) {
 // TestDefaults shows what the server fills in when a Go client sends no more than the version.
 func TestDefaults(t *testing.T) {
 	namespace := env.Namespace(t)
-	got := &databasev1.Redis{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "defaults"}, Spec: databasev1.RedisSpec{Version: "7.0"}}
+	got := &databasev1.Redis{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "defaults"}, Spec: databasev1.RedisSpec{
+		InstanceSpec: platformv1.InstanceSpec{Version: "7.0"},
+	}}
 	if err := env.Client.Create(t.Context(), got); err != nil {
 		t.Fatal(err)
 	}
 	spec := got.Spec
-	if spec.Persistence.Mode != databasev1.PersistenceAOF || spec.Storage.Size.String() != "1Gi" ||
+	if spec.Persistence.Mode != databasev1.PersistenceAOF || !*spec.Running ||
 		spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.5.0" {
 		t.Errorf("the defaults are %+v", spec)
 	}

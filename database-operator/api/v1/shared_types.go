@@ -29,10 +29,32 @@ type Failover struct {
 	After *metav1.Duration `json:"after,omitempty"`
 }
 
-// Member is a pod of an instance and what it does.
-type Member struct {
-	// name of the pod.
-	Name string `json:"name"`
-	// role: primary or replica.
-	Role string `json:"role"`
+// ReplicatedStatus is what is known of a primary and its replicas, beside what is known of all instances.
+type ReplicatedStatus struct {
+	// primary is the pod that takes writes.
+	// +optional
+	Primary string `json:"primary,omitempty"`
+	// term grows at each change of the primary; absent for a server that stays alone, and where the middleware elects.
+	// +optional
+	Term int64 `json:"term,omitempty"`
+	// changes of the primary are the latest eight, the last one last: from whom to whom, when, and why. Absent where
+	// the middleware elects.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Changes []platformv1.WriterChange `json:"changes,omitempty"`
+	// replicas that follow the primary, as "healthy/wanted"; absent for a server that stays alone.
+	// +optional
+	Replicas string `json:"replicas,omitempty"`
+	// durability: Synchronous while a replica has each write before a client is told of it, else Asynchronous; absent
+	// for a server that stays alone, where nobody takes over.
+	// +optional
+	Durability platformv1.Durability `json:"durability,omitempty"`
+	// lossWindowSeconds is of how many seconds the writes that were acknowledged can be lost when another pod takes
+	// over: 0 while durability is Synchronous. Absent where nothing bounds it.
+	// +optional
+	LossWindowSeconds *int64 `json:"lossWindowSeconds,omitempty"`
+	// readOnlyEndpoint leads to the replicas, as "host:port"; what is read there may be a moment old.
+	// +optional
+	ReadOnlyEndpoint string `json:"readOnlyEndpoint,omitempty"`
 }

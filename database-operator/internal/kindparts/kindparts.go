@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kindparts is what the kinds of this operator have alike: parts of their specs as an Application has them, and of its status as they
-// tell it.
+// Package kindparts is what the kinds of this operator have alike, beside what all instances have (typed.Instance):
+// parts of their specs as an Application has them, and of its status as they tell it.
 package kindparts
 
 import (
 	"cmp"
-	"net"
+	"fmt"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 )
@@ -26,22 +25,6 @@ const (
 	// Healthy is what the engine says of a pod whose server answers.
 	Healthy = "Healthy"
 )
-
-// Running is written down only where it is false: true is the default.
-func Running(wanted *bool) *bool {
-	if wanted == nil || *wanted {
-		return nil
-	}
-	return new(false)
-}
-
-// Storage of each pod. byDefault is its size where none is said.
-func Storage(size resource.Quantity, class *string, byDefault resource.Quantity) *platformv1.Storage {
-	if size.IsZero() {
-		size = byDefault
-	}
-	return (&platformv1.Storage{Size: size, StorageClassName: class}).DeepCopy()
-}
 
 // Credentials says where the password of a credential comes from; nil for one that is made.
 func Credentials(name string, auth *databasev1.Auth) []platformv1.Credential {
@@ -72,36 +55,23 @@ func Number(n int32) platformv1.ParameterValue {
 	return platformv1.ParameterValue(strconv.Itoa(int(n)))
 }
 
-// Endpoint returns the address of the Service for pods of a role; empty when there is none.
-func Endpoint(all []platformv1.Endpoint, role string) string {
-	for _, e := range all {
-		if e.Role == role {
-			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+// ReportReplicated tells of the primary and the replicas that a component of an Application has. The number of
+// replicas and the changes of the primary are told where the component has any.
+func ReportReplicated(s *databasev1.ReplicatedStatus, app *platformv1.Application, component string) {
+	from := app.Status.DeepCopy()
+	*s = databasev1.ReplicatedStatus{
+		Primary: from.Primary, Term: from.Term, Durability: from.Durability, LossWindowSeconds: from.LossWindowSeconds,
+		ReadOnlyEndpoint: typed.EndpointOf(app, Replica),
+	}
+	for _, c := range from.Components {
+		if c.Name != component {
+			continue
+		}
+		s.Replicas = fmt.Sprintf("%d/%d", HealthyIn(c.Pods, Replica), max(c.Replicas-1, 0))
+		for _, set := range c.Sets {
+			s.Changes = append(s.Changes, set.Changes...)
 		}
 	}
-	return ""
-}
-
-// Members are the pods of an Application that have a role.
-func Members(app *platformv1.Application) []databasev1.Member {
-	var members []databasev1.Member
-	for _, c := range app.Status.Components {
-		for _, pod := range c.Pods {
-			if pod.Role != "" {
-				members = append(members, databasev1.Member{Name: pod.Name, Role: pod.Role})
-			}
-		}
-	}
-	return members
-}
-
-// Changes of the pod that writes are the latest ones of a component, the last one last, with which its Application's status shares nothing.
-func Changes(c platformv1.ComponentState) []platformv1.WriterChange {
-	var changes []platformv1.WriterChange
-	for _, set := range c.DeepCopy().Sets {
-		changes = append(changes, set.Changes...)
-	}
-	return changes
 }
 
 // HealthyIn counts the pods of a role, empty for any, whose server answers.

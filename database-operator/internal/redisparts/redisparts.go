@@ -5,12 +5,14 @@ package redisparts
 
 import (
 	"cmp"
+	"maps"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	"github.com/zeroinfra/database-operator/internal/kindparts"
@@ -34,9 +36,9 @@ var defaultSaveRules = []databasev1.SaveRule{
 	{Seconds: 60, Changes: 10000},
 }
 
-// Storage of each pod.
-func Storage(s databasev1.RedisStorage) *platformv1.Storage {
-	return kindparts.Storage(s.Size, s.StorageClassName, DefaultSize)
+// Instance is what a component of servers has of an InstanceSpec.
+func Instance(component string) typed.Instance {
+	return typed.Instance{Plugin: Plugin, PluginVersion: PluginVersion, Component: component, Size: DefaultSize}
 }
 
 // Credentials says where the password of the user default comes from; nil for one that is made.
@@ -44,20 +46,23 @@ func Credentials(auth *databasev1.Auth) []platformv1.Credential {
 	return kindparts.Credentials(Credential, auth)
 }
 
-// Memory is how much Redis uses for data, and what it does then, as parameters.
-func Memory(most *resource.Quantity, policy databasev1.MaxmemoryPolicy) platformv1.Parameters {
+// Parameters puts the fields that are parameters of Redis beside those that the user names himself; the CRD keeps the
+// two apart.
+func Parameters(named platformv1.Parameters, servers *databasev1.RedisServers) platformv1.Parameters {
 	out := platformv1.Parameters{}
-	if most != nil {
-		out["maxmemory"] = platformv1.ParameterValue(strconv.FormatInt(most.Value(), 10))
+	maps.Copy(out, named)
+	if servers.Maxmemory != nil {
+		out["maxmemory"] = platformv1.ParameterValue(strconv.FormatInt(servers.Maxmemory.Value(), 10))
 	}
-	if policy != "" {
-		out["maxmemory-policy"] = platformv1.ParameterValue(policy)
+	if servers.MaxmemoryPolicy != "" {
+		out["maxmemory-policy"] = platformv1.ParameterValue(servers.MaxmemoryPolicy)
 	}
+	maps.Copy(out, persistence(servers.Persistence))
 	return out
 }
 
-// Persistence is how data survives a restart, as parameters.
-func Persistence(p databasev1.RedisPersistence) platformv1.Parameters {
+// persistence is how data survives a restart, as parameters.
+func persistence(p databasev1.RedisPersistence) platformv1.Parameters {
 	mode := cmp.Or(p.Mode, databasev1.PersistenceAOF)
 	// An empty save turns snapshots off.
 	out := platformv1.Parameters{"appendonly": "no", "save": ""}

@@ -234,6 +234,13 @@ type ApplicationStatus struct {
 	// restoredFrom says what the data that the instance began with is from; absent before it is there.
 	// +optional
 	RestoredFrom *RestoredFrom `json:"restoredFrom,omitempty"`
+	// lastBackup is the newest Backup of this instance that is completed; absent while there is none.
+	// +optional
+	LastBackup *BackupRecord `json:"lastBackup,omitempty"`
+	// lastVerifiedRestore is the newest restore drill that found a Backup of this instance good; absent while there
+	// is none.
+	// +optional
+	LastVerifiedRestore *VerifiedRestore `json:"lastVerifiedRestore,omitempty"`
 }
 
 // Binding names a Secret that follows the Service Binding specification.

@@ -69,12 +69,21 @@ type Scheduling struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// PodDisruptionBudget limits voluntary disruptions of the pods of a set.
+// PodDisruptionBudget limits voluntary disruptions of the pods of a set. Default: maxUnavailable 1, for a set of two
+// pods or more.
+// +kubebuilder:validation:XValidation:rule="(has(self.minAvailable) ? 1 : 0) + (has(self.maxUnavailable) ? 1 : 0) + (has(self.disabled) && self.disabled ? 1 : 0) == 1",message="set one of podDisruptionBudget.minAvailable, maxUnavailable and disabled: each says alone how many pods may go"
 type PodDisruptionBudget struct {
-	// maxUnavailable pods of each set, a number or a percentage.
-	// +required
+	// minAvailable pods of each set have to stay: a number, or a percentage of the pods that the set has, rounded up.
+	// +optional
 	// +kubebuilder:validation:XIntOrString
-	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
+	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
+	// maxUnavailable pods of each set may go: a number, or a percentage of the pods that the set has, rounded up.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// disabled has no PodDisruptionBudget made: a drained node takes all pods that are on it. Default false.
+	// +optional
+	Disabled bool `json:"disabled,omitempty"`
 }
 
 // Autoscaling has a HorizontalPodAutoscaler decide how many pods each set of a component has.

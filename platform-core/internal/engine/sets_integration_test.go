@@ -73,7 +73,7 @@ func TestSetsComeAndGo(t *testing.T) {
 	// One set shrinks without its first pod, one goes, one comes with settings of its own.
 	change(t, app, func(s *platformv1.ApplicationSpec) {
 		s.Components = []platformv1.ApplicationComponent{{
-			Name: "db", Replicas: new(int32(2)), PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: intstr.FromString("50%")},
+			Name: "db", Replicas: new(int32(2)), PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: new(intstr.FromString("50%"))},
 			Parameters: app.Spec.Components[0].Parameters, Resources: app.Spec.Components[0].Resources,
 			Sets: []platformv1.ComponentSet{
 				{Name: "0", Replicas: new(int32(1)), ExcludedOrdinals: []int32{0}},

@@ -10,33 +10,67 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// checkBudget refuses what is neither a number of pods nor a percentage of them.
+// checkBudget refuses what is neither a number of pods nor a percentage of them, and a budget that says nothing or
+// more than one thing.
 func checkBudget(spec *platformv1.ComponentSpec) *Refusal {
-	if spec.PodDisruptionBudget == nil {
+	b := spec.PodDisruptionBudget
+	if b == nil {
 		return nil
 	}
-	most := spec.PodDisruptionBudget.MaxUnavailable
-	// A number is a percentage of nothing as little as "150%" is one of all.
-	if value, err := intstr.GetScaledValueFromIntOrPercent(&most, 100, false); err != nil || value < 0 || most.Type == intstr.String && value > 100 {
-		return refuse(platformv1.ReasonInvalidSpec, "component %q has podDisruptionBudget.maxUnavailable %q: it must be a number from 0 or a percentage such as 20%%", spec.Component, most.String())
+	said := 0
+	for _, limit := range []struct {
+		name  string
+		value *intstr.IntOrString
+	}{{"minAvailable", b.MinAvailable}, {"maxUnavailable", b.MaxUnavailable}} {
+		if limit.value == nil {
+			continue
+		}
+		said++
+		// A number is a percentage of nothing as little as "150%" is one of all.
+		value, err := intstr.GetScaledValueFromIntOrPercent(limit.value, 100, false)
+		if err != nil || value < 0 || limit.value.Type == intstr.String && value > 100 {
+			return refuse(platformv1.ReasonInvalidSpec, "component %q has podDisruptionBudget.%s %q: it must be a number from 0 or a percentage such as 20%%",
+				spec.Component, limit.name, limit.value.String())
+		}
+	}
+	if b.Disabled {
+		said++
+	}
+	if said != 1 {
+		return refuse(platformv1.ReasonInvalidSpec, "component %q has a podDisruptionBudget with %d of minAvailable, maxUnavailable and disabled: set one of them", spec.Component, said)
 	}
 	return nil
 }
 
-// budget keeps a drained node from taking more pods of the set than the user allows; nil for a set of
-// one pod, where it would only hold up the drain. It is told as the number that has to stay: for a number that may go, Kubernetes asks the
-// scale subresource, which its controllers may not know yet when the definitions are new.
+// stay is how many pods of the set a drained node has to leave. Percentages are rounded up, as Kubernetes does. They
+// were checked.
+func (c *setContext) stay() int {
+	pods, b := int(c.set.replicas), c.spec.PodDisruptionBudget
+	switch {
+	case b == nil && pods < 2:
+		// It would only hold up the drain.
+		return 0
+	case b == nil:
+		return pods - 1
+	case b.MinAvailable != nil:
+		stay, _ := intstr.GetScaledValueFromIntOrPercent(b.MinAvailable, pods, true)
+		return stay
+	}
+	out, _ := intstr.GetScaledValueFromIntOrPercent(b.MaxUnavailable, pods, true)
+	return max(0, pods-out)
+}
+
+// budget keeps a drained node from taking more pods of the set than the user allows; nil where that is disabled, and
+// for a set of one pod that may go. It is told as the number that has to stay: for a number that may go, Kubernetes
+// asks the scale subresource, which its controllers may not know yet when the definitions are new.
 func (c *setContext) budget() *policyv1.PodDisruptionBudget {
-	if c.set.replicas < 2 {
+	if b := c.spec.PodDisruptionBudget; b != nil && b.Disabled || c.set.replicas < 1 {
 		return nil
 	}
-	most := intstr.FromInt32(1)
-	if c.spec.PodDisruptionBudget != nil {
-		most = c.spec.PodDisruptionBudget.MaxUnavailable
+	stay := intstr.FromInt(c.stay())
+	if c.set.replicas < 2 && stay.IntValue() == 0 {
+		return nil
 	}
-	// Percentages are rounded up, as Kubernetes does. They were checked.
-	out, _ := intstr.GetScaledValueFromIntOrPercent(&most, int(c.set.replicas), true)
-	stay := intstr.FromInt(max(0, int(c.set.replicas)-out))
 	// A pod without data that is not ready serves nobody and never keeps a node from being drained. One with data may
 	// be catching up: as long as others are missing it is left to that.
 	unhealthy := policyv1.AlwaysAllow

@@ -97,6 +97,16 @@ func TestSetsAreRefused(t *testing.T) {
 		`podDisruptionBudget.maxUnavailable "101%"`: {sharded(t), func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = budget(intstr.FromString("101%")) }},
 		`podDisruptionBudget.maxUnavailable "-1"`:   {sharded(t), func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = budget(intstr.FromInt32(-1)) }},
 		`podDisruptionBudget.maxUnavailable "some"`: {sharded(t), func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = budget(intstr.FromString("some")) }},
+		`podDisruptionBudget.minAvailable "101%"`: {sharded(t), func(c *platformv1.ApplicationComponent) {
+			c.PodDisruptionBudget = staying(intstr.FromString("101%"))
+		}},
+		`podDisruptionBudget with 0 of minAvailable`: {sharded(t), func(c *platformv1.ApplicationComponent) {
+			c.PodDisruptionBudget = &platformv1.PodDisruptionBudget{}
+		}},
+		`podDisruptionBudget with 2 of minAvailable`: {sharded(t), func(c *platformv1.ApplicationComponent) {
+			c.PodDisruptionBudget = staying(intstr.FromInt32(1))
+			c.PodDisruptionBudget.Disabled = true
+		}},
 	} {
 		_, refusal := Components(tc.bundle, application(component(tc.change)))
 		if refusal == nil || !strings.Contains(refusal.Message, says) {
@@ -106,7 +116,12 @@ func TestSetsAreRefused(t *testing.T) {
 }
 
 func budget(most intstr.IntOrString) *platformv1.PodDisruptionBudget {
-	return &platformv1.PodDisruptionBudget{MaxUnavailable: most}
+	return &platformv1.PodDisruptionBudget{MaxUnavailable: &most}
+}
+
+// staying is a budget of pods that have to stay.
+func staying(least intstr.IntOrString) *platformv1.PodDisruptionBudget {
+	return &platformv1.PodDisruptionBudget{MinAvailable: &least}
 }
 
 // Each set has what it names, and for the rest what the component has.
@@ -158,8 +173,15 @@ func TestBudgets(t *testing.T) {
 	sized := func(replicas int32, most *platformv1.PodDisruptionBudget) *platformv1.Application {
 		return application(component(func(c *platformv1.ApplicationComponent) { c.Replicas, c.PodDisruptionBudget = &replicas, most }))
 	}
-	if got := output(t, sharded(t), sized(1, nil)).Budgets; len(got) != 0 {
-		t.Errorf("sets of one pod have budgets: %+v", got)
+	for name, app := range map[string]*platformv1.Application{
+		"one pod":                  sized(1, nil),
+		"one pod that may go":      sized(1, budget(intstr.FromInt32(1))),
+		"a budget that is off":     sized(3, &platformv1.PodDisruptionBudget{Disabled: true}),
+		"one pod and a percentage": sized(1, staying(intstr.FromString("0%"))),
+	} {
+		if got := output(t, sharded(t), app).Budgets; len(got) != 0 {
+			t.Errorf("%s: there are budgets: %+v", name, got)
+		}
 	}
 	for _, c := range []struct {
 		replicas int32
@@ -169,6 +191,9 @@ func TestBudgets(t *testing.T) {
 	}{
 		{2, nil, 1}, {3, nil, 2}, {2, budget(intstr.FromInt32(0)), 2}, {2, budget(intstr.FromInt32(5)), 0},
 		{3, budget(intstr.FromString("40%")), 1}, {3, budget(intstr.FromString("100%")), 0}, {3, budget(intstr.FromString("0%")), 3},
+		{3, staying(intstr.FromInt32(1)), 1}, {3, staying(intstr.FromString("50%")), 2}, {2, staying(intstr.FromInt32(0)), 0},
+		// What is said of one pod holds.
+		{1, staying(intstr.FromInt32(1)), 1}, {1, budget(intstr.FromInt32(0)), 1},
 	} {
 		got := output(t, sharded(t), sized(c.replicas, c.most)).Budgets
 		if len(got) != 2 || got[0].Name != "cache-redis-0" || got[0].Spec.MinAvailable.IntValue() != c.stay || got[0].Spec.MaxUnavailable != nil ||

@@ -3,14 +3,16 @@
 package v1
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// ObjectStorageSpec describes an object storage, and what is inside it.
+// ObjectStorageSpec describes an object storage, and what is inside it. version is a release line of the backend,
+// such as 2026.2; required but for the backend External, which has none here. storage is 10Gi for each server by
+// default. tls can be turned on or off only while running is false. restoreFrom has the servers begin with the
+// buckets and objects of a Backup, which are put into them when they run; pools and parity can be others than they
+// were.
 // +kubebuilder:validation:XValidation:rule="has(self.pools) == has(oldSelf.pools)",message="pools can neither be added to a single server nor taken out: how objects are laid out is decided when the object is made. Create another ObjectStorage and copy the buckets"
 // +kubebuilder:validation:XValidation:rule="!has(self.parity) || has(self.pools)",message="parity needs pools: a single server has one volume, and nothing to make an object anew from"
 // +kubebuilder:validation:XValidation:rule="!has(self.pools) || self.pools.all(p, p.servers / 2 >= (has(self.parity) ? self.parity : (self.pools[0].servers < 6 ? 2 : (self.pools[0].servers < 8 ? 3 : 4))))",message="each pool needs at least twice as many servers as parity has drives, which is by default 2 where the first pool has 4 or 5 servers, 3 where it has 6 or 7, and else 4: give the pool more servers, or set a lower parity"
@@ -34,10 +36,10 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",message="deletionPolicy is of volumes, and with backend External there are none: take it out. What becomes of a bucket, its own deletionPolicy says"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.adoptVolumes)",message="with backend External there are no volumes to adopt: take adoptVolumes out"
 // +kubebuilder:validation:XValidation:rule="self.backend != 'External' || !has(self.restoreFrom)",message="restoreFrom puts objects into servers that run here, and with backend External none do: take it out"
-// +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom is for an object that is made, and immutable: make another one from the other backup"
-// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.adoptVolumes) || size(self.adoptVolumes) == 0",message="restoreFrom and adoptVolumes say both where the data comes from: take one of them out"
-// +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.storageClassName)) == (has(oldSelf.storage) && has(oldSelf.storage.storageClassName)) && (!has(self.storage) || !has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName)",message="storage.storageClassName is immutable"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.restoreFrom.target)",fieldPath=".restoreFrom",message="restoreFrom.target is a point in time, which is reached by an archived log, and a storage of objects has none: leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('storage_class_standard' in self.parameters)",fieldPath=".parameters",message="set spec.parity in place of the parameter storage_class_standard"
 type ObjectStorageSpec struct {
+	platformv1.InstanceSpec `json:",inline"`
 	// backend that stores the objects. Minio: servers of MinIO, which its authors no longer maintain. External: an S3 elsewhere that is only referenced,
 	// of which the buckets are kept. Immutable.
 	// +required
@@ -46,12 +48,6 @@ type ObjectStorageSpec struct {
 	// external says where the storage is. For the backend External, which needs it.
 	// +optional
 	External *ObjectStorageExternal `json:"external,omitempty"`
-	// version of the backend: a release line such as 2026.2. The plugin lists those that it supports: kubectl get plugins -o yaml. Required, but for
-	// the backend External, which has none here.
-	// +optional
-	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+){0,2}$`
-	// +kubebuilder:validation:MaxLength=20
-	Version string `json:"version,omitempty"`
 	// pools of servers, over which each object of a pool is spread in parts. Without them it is a single server, and what is lost with its volume is
 	// lost. It grows by more pools, at the end of the list; what a pool is made of never changes. Decided for good when the object is made. A pool
 	// that is added restarts all servers at once: clients are without an answer for some seconds.
@@ -69,13 +65,6 @@ type ObjectStorageSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8
 	Parity *int32 `json:"parity,omitempty"`
-	// storage of each server. Default 10Gi of the cluster's default class.
-	// +optional
-	Storage ObjectStorageVolume `json:"storage,omitzero"`
-	// resources of each server, or of the pod that looks after an external storage: requests and limits of cpu and memory. The plugin's defaults when left out.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported"
-	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 	// buckets. Each is an Entity that this object owns. An object is Ready when its buckets, policies and users are as asked.
 	// +optional
 	// +listType=map
@@ -95,66 +84,15 @@ type ObjectStorageSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
 	Users []ObjectStorageUser `json:"users,omitempty"`
-	// parameters of the backend that have no field here, by the names of the plugin. Each is checked: an unknown name or a value out of range sets the
-	// condition Stalled, and nothing changes. A change restarts all servers at once.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!('storage_class_standard' in self)",message="set spec.parity in place of the parameter storage_class_standard"
-	Parameters platformv1.Parameters `json:"parameters,omitempty"`
-	// service says how clients reach the storage. Default: of type ClusterIP.
-	// +optional
-	Service *platformv1.ServiceExposure `json:"service,omitempty"`
-	// tls has the storage speak HTTPS, and nothing else, with a certificate of cert-manager; servers speak it with each other too. It can be turned on
-	// or off only while running is false.
-	// +optional
-	TLS *platformv1.TLS `json:"tls,omitempty"`
 	// trustedCASecretRef names the key, ca.crt when left out, of a Secret in the same namespace that has the authorities, as PEM, which the servers trust at
 	// targets of replication: beside those that everybody knows, and that of their own certificate. To set it or take it out replaces the pods; a change of
 	// the Secret restarts all servers at once.
 	// +optional
 	TrustedCASecretRef *platformv1.AuthorityReference `json:"trustedCASecretRef,omitempty"`
-	// scheduling says where the pods may run. Pods are spread over nodes and zones as far as that goes, also without it. A change replaces the pods.
-	// +optional
-	Scheduling *platformv1.Scheduling `json:"scheduling,omitempty"`
-	// podDisruptionBudget limits how many pods of each pool a drained node may take at once. Default 1.
-	// +optional
-	PodDisruptionBudget *platformv1.PodDisruptionBudget `json:"podDisruptionBudget,omitempty"`
-	// networkPolicy, when set, lets only those in who are named there, the servers and the operator.
-	// +optional
-	NetworkPolicy *platformv1.NetworkPolicy `json:"networkPolicy,omitempty"`
-	// maintenance says when a change of this spec may restart servers or replace pods. At any time when left out.
-	// +optional
-	Maintenance *platformv1.Maintenance `json:"maintenance,omitempty"`
-	// schedules run Operations on this storage at set times. Those that restart it or replace its pods wait for a maintenance window.
-	// +optional
-	// +listType=map
-	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=16
-	Schedules []platformv1.Schedule `json:"schedules,omitempty"`
-	// monitoring has Prometheus read the metrics. They are on the port of the clients, who can read them too while this is on.
-	// +optional
-	Monitoring *platformv1.Monitoring `json:"monitoring,omitempty"`
-	// running is false for a storage that is stopped: its pods are gone, its volumes, Service and Secrets are kept. Default true.
-	// +optional
-	// +kubebuilder:default=true
-	Running *bool `json:"running,omitempty"`
-	// deletionPolicy says what becomes of the volumes when this object is deleted: Retain keeps them, Delete deletes them with all that is on
-	// them, and Snapshot does that once there is a VolumeSnapshot of each. Default Retain.
-	// +optional
-	// +kubebuilder:default=Retain
-	DeletionPolicy     platformv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	platformv1.Keeping `json:",inline"`
-	// restoreFrom has the storage begin with the buckets and objects of a Backup of the same namespace, which is waited for. They are put into the servers when
-	// these run; the object is Ready when all are there. Immutable. Users, and how buckets are kept that are listed here, are those of this object; pools and
-	// parity can be others than they were.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.target)",message="restoreFrom.target is a point in time, which is reached by an archived log, and a storage of objects has none: leave it out"
-	RestoreFrom *platformv1.RestoreFrom `json:"restoreFrom,omitempty"`
 	// pluginVersion is the version of the plugin that runs this storage. Immutable but through an Operation of template UpgradeApp. Default 1.3.0.
 	// +optional
 	// +kubebuilder:default="1.3.0"
-	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
-	// +kubebuilder:validation:MaxLength=40
-	PluginVersion string `json:"pluginVersion,omitempty"`
+	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
 }
 
 // Backend is what stores objects.
@@ -183,68 +121,20 @@ type ObjectStoragePool struct {
 	Servers int32 `json:"servers"`
 }
 
-// ObjectStorageVolume is the volume of each server.
-type ObjectStorageVolume struct {
-	// size of the volume. It can grow, where its class allows that; never shrink, but that a size which the class could not give can be taken
-	// back. Default 10Gi.
-	// +optional
-	// +kubebuilder:default="10Gi"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) > 0",message="storage.size must be greater than 0"
-	Size resource.Quantity `json:"size,omitzero"`
-	// storageClassName of the volume; the cluster's default class when left out. Immutable.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	StorageClassName *string `json:"storageClassName,omitempty"`
-}
-
 // ObjectStorageStatus is what is known of an object storage.
 type ObjectStorageStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// phase is one word for printing.
-	// +optional
-	Phase platformv1.Phase `json:"phase,omitempty"`
-	// conditions: Ready, Reconciling, Stalled and Accepted.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=16
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// version of the backend that runs.
-	// +optional
-	Version string `json:"version,omitempty"`
-	// ready counts servers as "ready/wanted". For an external storage it counts the pod that looks after it, which is ready while the storage answers
-	// and takes the account.
-	// +optional
-	Ready string `json:"ready,omitempty"`
+	platformv1.InstanceStatus `json:",inline"`
 	// pools and how many of their servers are ready; none for a single server.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Pools []ObjectStoragePoolStatus `json:"pools,omitempty"`
-	// endpoint that clients use, as "host:port".
-	// +optional
-	Endpoint string `json:"endpoint,omitempty"`
-	// bindingName names the Secret with endpoint, accessKey and secretKey of root, or of the account of an external storage, after the Service Binding
-	// specification. Give applications users of their own.
-	// +optional
-	BindingName string `json:"bindingName,omitempty"`
-	// application names the Application that this object compiles to.
-	// +optional
-	Application string `json:"application,omitempty"`
 	// replications and how far they are, as of when they were last looked at.
 	// +optional
 	// +listType=map
 	// +listMapKey=bucket
 	// +listMapKey=name
 	Replications []ObjectStorageReplicationStatus `json:"replications,omitempty"`
-	// schedules, the one that comes next first.
-	// +optional
-	// +listType=map
-	// +listMapKey=name
-	Schedules []platformv1.ScheduleStatus `json:"schedules,omitempty"`
 }
 
 // ObjectStoragePoolStatus is how many servers of a pool are ready.

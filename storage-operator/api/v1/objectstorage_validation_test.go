@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
@@ -235,7 +236,9 @@ func TestUpdateExternal(t *testing.T) {
 // TestDefaults shows what the server fills in when a Go client sends no more than it has to.
 func TestDefaults(t *testing.T) {
 	got := &storagev1.ObjectStorage{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "defaults"}, Spec: storagev1.ObjectStorageSpec{
-		Backend: storagev1.BackendMinio, Version: "2026.2", Buckets: []storagev1.ObjectStorageBucket{{Name: "abc"}},
+		InstanceSpec: platformv1.InstanceSpec{Version: "2026.2"},
+		Backend:      storagev1.BackendMinio,
+		Buckets:      []storagev1.ObjectStorageBucket{{Name: "abc"}},
 	}}
 	if err := env.Client.Create(t.Context(), got); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,11 @@ func TestReplicationFollowsTheStorageThatItNames(t *testing.T) {
 	kindtest.Serve(t, env, typed.Register[*storagev1.ObjectStorage](objectstorage.Kind{}))
 	storage := func(name string, buckets ...storagev1.ObjectStorageBucket) *storagev1.ObjectStorage {
 		obj := &storagev1.ObjectStorage{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendMinio, Version: "2026.2", Buckets: buckets}}
+			Spec: storagev1.ObjectStorageSpec{
+				InstanceSpec: platformv1.InstanceSpec{Version: "2026.2"},
+				Backend:      storagev1.BackendMinio,
+				Buckets:      buckets,
+			}}
 		if err := env.Client.Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}

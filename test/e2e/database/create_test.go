@@ -43,7 +43,9 @@ func TestSamples(t *testing.T) {
 func TestMinimal(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "minimal")
-	s.Create(&databasev1.Redis{ObjectMeta: framework.ObjectMeta("plain"), Spec: databasev1.RedisSpec{Version: "7.0"}})
+	s.Create(&databasev1.Redis{ObjectMeta: framework.ObjectMeta("plain"), Spec: databasev1.RedisSpec{
+		InstanceSpec: platformv1.InstanceSpec{Version: "7.0"},
+	}})
 	i := &framework.Instance{Namespace: s, Name: "plain"}
 	t.Logf("apply to Ready: %s", framework.FormatSeconds(i.WaitReady()))
 	checkStatus(i)

@@ -131,10 +131,13 @@ func checkDamagedDrill(i *framework.Instance) {
 
 func checkDrillOfPostgreSQL(s *framework.Namespace) {
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.PostgreSQLSpec{
-		Version: framework.PostgreSQLVersion, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("512Mi")},
-		Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
-		Databases:      []databasev1.PostgreSQLDatabase{{Name: "shop"}},
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
+		InstanceSpec: platformv1.InstanceSpec{
+			Version:        framework.PostgreSQLVersion,
+			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
+			DeletionPolicy: platformv1.DeletionPolicyDelete,
+		},
+		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop"}},
 	}})
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
 	p.WaitReady()

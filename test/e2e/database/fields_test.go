@@ -36,7 +36,7 @@ func TestEveryFieldIsReadBack(t *testing.T) {
 	}
 	everything := s.CreateRedis("everything", framework.WithFsyncAlways(), func(spec *databasev1.RedisSpec) {
 		spec.Resources = resources
-		spec.Storage = databasev1.RedisStorage{Size: resource.MustParse("96Mi"), StorageClassName: &class}
+		spec.Storage = platformv1.InstanceStorage{Size: resource.MustParse("96Mi"), StorageClassName: &class}
 		spec.Auth = &databasev1.Auth{PasswordFrom: platformv1.SecretKeyReference{Name: "chosen", Key: "pw"}}
 		spec.Maxmemory = ptr.To(resource.MustParse("24Mi"))
 		spec.MaxmemoryPolicy = "allkeys-lru"

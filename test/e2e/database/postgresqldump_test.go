@@ -30,11 +30,15 @@ const oddName = `odd "name" = it's`
 // dumping asks for a PostgreSQL of a version, with a password of its user from a key of the Secret "users".
 func dumping(version, key string) databasev1.PostgreSQLSpec {
 	return databasev1.PostgreSQLSpec{
-		Version: version, Replicas: 1, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("1Gi")},
-		Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
-		Roles:          []databasev1.PostgreSQLRole{{Name: "app", PasswordFrom: &platformv1.SecretKeyReference{Name: "users", Key: key}}},
-		Databases:      []databasev1.PostgreSQLDatabase{{Name: "shop", Owner: "app", Extensions: []databasev1.PostgreSQLExtension{{Name: "hstore"}}}},
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
+		InstanceSpec: platformv1.InstanceSpec{
+			Version:        version,
+			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
+			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
+			DeletionPolicy: platformv1.DeletionPolicyDelete,
+		},
+		Replicas:  1,
+		Roles:     []databasev1.PostgreSQLRole{{Name: "app", PasswordFrom: &platformv1.SecretKeyReference{Name: "users", Key: key}}},
+		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop", Owner: "app", Extensions: []databasev1.PostgreSQLExtension{{Name: "hstore"}}}},
 	}
 }
 

@@ -27,12 +27,15 @@ func TestPostgreSQLHBA(t *testing.T) {
 		return &platformv1.SecretKeyReference{Name: "users", Key: key}
 	}
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.PostgreSQLSpec{
-		Version: postgresqlNewest, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("512Mi")},
+		InstanceSpec: platformv1.InstanceSpec{
+			Version: postgresqlNewest,
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			// They cost nothing and show that what is new in this version is taken over.
+			Parameters:     platformv1.Parameters{"io_method": "sync", "log_connections": "receipt, setup_durations", "max_wal_size": "64MB", "min_wal_size": "32MB"},
+			DeletionPolicy: platformv1.DeletionPolicyDelete,
+		},
 		Roles:     []databasev1.PostgreSQLRole{{Name: "app", PasswordFrom: from("app")}, {Name: "reader", PasswordFrom: from("reader")}},
 		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop", Owner: "app"}},
-		// They cost nothing and show that what is new in this version is taken over.
-		Parameters:     platformv1.Parameters{"io_method": "sync", "log_connections": "receipt, setup_durations", "max_wal_size": "64MB", "min_wal_size": "32MB"},
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
 	}})
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
 	t.Logf("made to Ready: %s", framework.FormatSeconds(p.WaitReady()))

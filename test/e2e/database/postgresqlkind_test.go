@@ -32,14 +32,22 @@ func postgresqlOfItsKind(name string) *databasev1.PostgreSQL {
 		return &platformv1.SecretKeyReference{Name: "users", Key: key}
 	}
 	return &databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta(name), Spec: databasev1.PostgreSQLSpec{
-		Version: framework.PostgreSQLVersion, Replicas: 1,
+		InstanceSpec: platformv1.InstanceSpec{
+			Version: framework.PostgreSQLVersion,
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("96Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
+			},
+			Storage:             platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters:          platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"},
+			Service:             &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"example.com/team": "shop"}}},
+			Scheduling:          &platformv1.Scheduling{NodeSelector: map[string]string{corev1.LabelOSStable: "linux"}},
+			PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(1))},
+			DeletionPolicy:      platformv1.DeletionPolicyDelete,
+		},
+		Replicas:    1,
 		Synchronous: &databasev1.PostgreSQLSynchronous{Replicas: new(int32(1)), Method: databasev1.SynchronousFirst, Shortage: platformv1.ShortageContinue},
 		Failover:    &databasev1.Failover{Mode: platformv1.FailoverAuto, After: &metav1.Duration{Duration: 3 * time.Second}},
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("96Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("384Mi")},
-		},
-		Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("512Mi")},
 		Roles: []databasev1.PostgreSQLRole{
 			{Name: "app", PasswordFrom: from("app"), ConnectionLimit: new(int32(7))},
 			{Name: "reader", PasswordFrom: from("reader"), MemberOf: []string{"pg_read_all_data"},
@@ -49,11 +57,6 @@ func postgresqlOfItsKind(name string) *databasev1.PostgreSQL {
 			{Name: "shop", Owner: "app", ConnectionLimit: new(int32(15)), Extensions: []databasev1.PostgreSQLExtension{{Name: "hstore"}}},
 			{Name: "gone", DeletionPolicy: platformv1.EntityDelete},
 		},
-		Parameters:          platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB", "max_slot_wal_keep_size": "64MB"},
-		Service:             &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"example.com/team": "shop"}}},
-		Scheduling:          &platformv1.Scheduling{NodeSelector: map[string]string{corev1.LabelOSStable: "linux"}},
-		PodDisruptionBudget: &platformv1.PodDisruptionBudget{MaxUnavailable: intstr.FromInt32(1)},
-		DeletionPolicy:      platformv1.DeletionPolicyDelete,
 	}}
 }
 

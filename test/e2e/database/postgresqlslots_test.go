@@ -20,9 +20,13 @@ func TestPostgreSQLFailoverSlots(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "slots")
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.PostgreSQLSpec{
-		Version: framework.PostgreSQLVersion, Replicas: 1, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("512Mi")},
-		Parameters:     platformv1.Parameters{"wal_level": "logical", "hot_standby_feedback": "on", "max_wal_size": "64MB", "min_wal_size": "32MB"},
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
+		InstanceSpec: platformv1.InstanceSpec{
+			Version:        framework.PostgreSQLVersion,
+			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters:     platformv1.Parameters{"wal_level": "logical", "hot_standby_feedback": "on", "max_wal_size": "64MB", "min_wal_size": "32MB"},
+			DeletionPolicy: platformv1.DeletionPolicyDelete,
+		},
+		Replicas: 1,
 	}})
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
 	p.WaitReady()

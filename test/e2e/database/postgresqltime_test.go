@@ -85,12 +85,16 @@ func TestPostgreSQLPointInTime(t *testing.T) {
 func (m *timeMachine) spec(prefix string) databasev1.PostgreSQLSpec {
 	m.Helper()
 	return databasev1.PostgreSQLSpec{
-		Version: framework.PostgreSQLVersion, Replicas: 1, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("1Gi")},
-		Parameters: platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
-		Databases:  []databasev1.PostgreSQLDatabase{{Name: "shop"}},
+		InstanceSpec: platformv1.InstanceSpec{
+			Version:        framework.PostgreSQLVersion,
+			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
+			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "64MB"},
+			DeletionPolicy: platformv1.DeletionPolicyDelete,
+		},
+		Replicas:  1,
+		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop"}},
 		Archive: &databasev1.PostgreSQLArchive{Endpoint: m.storage.Binding()["endpoint"], Bucket: logBucket, Prefix: prefix, Addressing: databasev1.ArchiveAddressingPath, AccessKey: keeper,
 			SecretKeyFrom: platformv1.SecretKeyReference{Name: keeper, Key: "secretKey"}, CAFrom: m.authority(), Timeout: &metav1.Duration{Duration: 10 * time.Second}},
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
 	}
 }
 

@@ -28,9 +28,13 @@ const (
 // postgresqlToUpgrade is a PostgreSQL of an older version with rows in it.
 func postgresqlToUpgrade(s *framework.Namespace, version string, replicas int32) *framework.PostgreSQLInstance {
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: databasev1.PostgreSQLSpec{
-		Version: version, Replicas: replicas, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("1Gi")},
-		Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB"},
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
+		InstanceSpec: platformv1.InstanceSpec{
+			Version:        version,
+			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("1Gi")},
+			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "32MB"},
+			DeletionPolicy: platformv1.DeletionPolicyDelete,
+		},
+		Replicas: replicas,
 	}})
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
 	p.WaitForReplicas(int(replicas))

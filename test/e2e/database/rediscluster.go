@@ -48,15 +48,21 @@ type redisCluster struct {
 // smallCluster is a RedisCluster of six pods that ask for little.
 func smallCluster() databasev1.RedisClusterSpec {
 	return databasev1.RedisClusterSpec{
-		Version: "7.0", Shards: 3, ReplicasPerShard: new(int32(1)),
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+		InstanceSpec: platformv1.InstanceSpec{
+			Version: "7.0",
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+			},
+			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("64Mi")},
+			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
-		Storage: databasev1.RedisStorage{Size: resource.MustParse("64Mi")},
-		// What a process had not yet put into its file when it was killed is lost where it starts again in place.
-		Persistence:    databasev1.RedisPersistence{Mode: databasev1.PersistenceAOF, AppendFsync: databasev1.AppendFsyncAlways},
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
+		RedisServers: databasev1.RedisServers{
+			// What a process had not yet put into its file when it was killed is lost where it starts again in place.
+			Persistence: databasev1.RedisPersistence{Mode: databasev1.PersistenceAOF, AppendFsync: databasev1.AppendFsyncAlways},
+		},
+		Shards:           3,
+		ReplicasPerShard: new(int32(1)),
 	}
 }
 

@@ -32,7 +32,7 @@ func placed(spec *databasev1.RedisSpec) {
 		Tolerations:       []corev1.Toleration{{Key: "example.com/redis", Operator: corev1.TolerationOpExists}},
 		PriorityClassName: "system-cluster-critical",
 	}
-	spec.PodDisruptionBudget = &platformv1.PodDisruptionBudget{MaxUnavailable: intstr.FromInt32(0)}
+	spec.PodDisruptionBudget = &platformv1.PodDisruptionBudget{MaxUnavailable: new(intstr.FromInt32(0))}
 	spec.NetworkPolicy = &platformv1.NetworkPolicy{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}}
 }
 
@@ -227,7 +227,7 @@ func takesUpEdits(i *framework.Instance) {
 	i.Eventually(framework.SettleTimeout, "the Redis declares the parameter, and the budget is taken back", func() error {
 		i.MustGet(component.Name, component)
 		got, budget := i.Object().Spec.Parameters["hz"], component.Spec.PodDisruptionBudget
-		if got != "20" || budget == nil || budget.MaxUnavailable != intstr.FromInt32(0) || component.Spec.Parameters["hz"] != "20" {
+		if got != "20" || budget == nil || budget.MaxUnavailable == nil || *budget.MaxUnavailable != intstr.FromInt32(0) || component.Spec.Parameters["hz"] != "20" {
 			return fmt.Errorf("hz is %q, and the Component has %+v and %v", got, budget, component.Spec.Parameters)
 		}
 		return reverted(i, "spec.podDisruptionBudget")

@@ -162,7 +162,9 @@ func rewrites(u *framework.PluginUpgrade) {
 func TestShippedPluginUpgrade(t *testing.T) {
 	s := framework.NewNamespace(t, "shipped")
 	s.RestoreOperatorAtEnd()
-	beginsWith(s, framework.NewestRedis, framework.NewRedis("fresh"), func(obj client.Object) string { return obj.(*databasev1.Redis).Spec.PluginVersion })
+	beginsWith(s, framework.NewestRedis, framework.NewRedis("fresh"), func(obj client.Object) string {
+		return string(obj.(*databasev1.Redis).Spec.PluginVersion)
+	})
 	db := s.CreateRedis("db", framework.WithFsyncAlways(), framework.WithReplicas(2), framework.WithPluginVersion(framework.OriginalVersion))
 	wide := createRedisCluster(s, "wide", func(spec *databasev1.RedisClusterSpec) { spec.PluginVersion = framework.OriginalVersion })
 	near := s.CreateRedis("near", framework.WithPluginVersion(framework.FormerRedis))
@@ -220,7 +222,7 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	s.RestoreOperatorAtEnd()
 	fresh := framework.NewUpgradablePostgreSQL("fresh")
 	fresh.Spec.PluginVersion = ""
-	beginsWith(s, framework.NewestPostgreSQL, fresh, func(obj client.Object) string { return obj.(*databasev1.PostgreSQL).Spec.PluginVersion })
+	beginsWith(s, framework.NewestPostgreSQL, fresh, func(obj client.Object) string { return string(obj.(*databasev1.PostgreSQL).Spec.PluginVersion) })
 	s.Create(framework.NewUpgradablePostgreSQL("db"))
 	near := framework.NewUpgradablePostgreSQL("near")
 	near.Spec.PluginVersion, near.Spec.Replicas, near.Spec.Synchronous, near.Spec.Monitoring = framework.FormerPostgreSQL, 0, nil, nil

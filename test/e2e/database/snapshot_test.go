@@ -122,10 +122,14 @@ func checkSnapshottedRedis(s *framework.Namespace) {
 
 func checkSnapshottedPostgreSQL(s *framework.Namespace) {
 	spec := databasev1.PostgreSQLSpec{
-		Version: framework.PostgreSQLVersion, Replicas: 1, Storage: databasev1.PostgreSQLStorage{Size: resource.MustParse("512Mi")},
-		Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB"},
-		Databases:      []databasev1.PostgreSQLDatabase{{Name: "shop"}},
-		DeletionPolicy: platformv1.DeletionPolicySnapshot,
+		InstanceSpec: platformv1.InstanceSpec{
+			Version:        framework.PostgreSQLVersion,
+			Storage:        platformv1.InstanceStorage{Size: resource.MustParse("512Mi")},
+			Parameters:     platformv1.Parameters{"max_connections": "40", "max_wal_size": "64MB", "min_wal_size": "32MB"},
+			DeletionPolicy: platformv1.DeletionPolicySnapshot,
+		},
+		Replicas:  1,
+		Databases: []databasev1.PostgreSQLDatabase{{Name: "shop"}},
 	}
 	s.Create(&databasev1.PostgreSQL{ObjectMeta: framework.ObjectMeta("db"), Spec: spec})
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}

@@ -45,13 +45,16 @@ type ObjectStorage struct {
 func (s *Namespace) CreateObjectStorage(name string, change func(*storagev1.ObjectStorageSpec)) *ObjectStorage {
 	s.Helper()
 	obj := &storagev1.ObjectStorage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.ObjectStorageSpec{
-		Backend: storagev1.BackendMinio, Version: "2026.2",
-		Storage: storagev1.ObjectStorageVolume{Size: resource.MustParse("256Mi")},
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+		InstanceSpec: platformv1.InstanceSpec{
+			Version: "2026.2",
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("256Mi")},
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+			},
+			DeletionPolicy: platformv1.DeletionPolicyDelete,
 		},
-		DeletionPolicy: platformv1.DeletionPolicyDelete,
+		Backend: storagev1.BackendMinio,
 	}}
 	change(&obj.Spec)
 	s.Create(obj)

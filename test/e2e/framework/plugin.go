@@ -182,5 +182,5 @@ func (b *Bundle) Setting() Setting { return WithPluginVersion(b.Version) }
 
 // WithPluginVersion has a Redis run on a version of the plugin.
 func WithPluginVersion(version string) Setting {
-	return func(spec *databasev1.RedisSpec) { spec.PluginVersion = version }
+	return func(spec *databasev1.RedisSpec) { spec.PluginVersion = platformv1.PluginVersion(version) }
 }

@@ -50,12 +50,14 @@ type Setting func(*databasev1.RedisSpec)
 // NewRedis returns a Redis that asks for little.
 func NewRedis(name string, settings ...Setting) *databasev1.Redis {
 	r := &databasev1.Redis{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: databasev1.RedisSpec{
-		Version: "7.0",
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+		InstanceSpec: platformv1.InstanceSpec{
+			Version: "7.0",
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+			},
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("64Mi")},
 		},
-		Storage: databasev1.RedisStorage{Size: resource.MustParse("64Mi")},
 	}}
 	for _, apply := range settings {
 		apply(&r.Spec)

@@ -8,7 +8,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
-	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/test/e2e/framework"
 )
@@ -47,7 +46,7 @@ func TestPluginUpgrade(t *testing.T) {
 		b.Install()
 		b.ExpectAccepted()
 	}
-	s.ExpectRefused(i.TryUpdate(func(spec *databasev1.RedisSpec) { spec.PluginVersion = next.Version }), "template UpgradeApp with targetRef Redis 'db'")
+	s.ExpectRefused(i.TryUpdate(framework.WithPluginVersion(next.Version)), "template UpgradeApp with targetRef Redis 'db'")
 	s.ExpectOperationRefused(framework.NewOperation("too-far", "UpgradeApp", i.Reference(), "version", last.Version), "does not take over from version "+framework.OriginalVersion)
 
 	s.Create(framework.NewOperation("next", "UpgradeApp", i.Reference(), "version", next.Version))

@@ -29,43 +29,21 @@ const (
 // defaultPoolers can lose one.
 const defaultPoolers = 2
 
-// defaultSize of a volume.
-var defaultSize = resource.MustParse("5Gi")
+// instance is what a PostgreSQL has of an InstanceSpec.
+var instance = typed.Instance{
+	Plugin: plugin, PluginVersion: pluginVersion, Component: component, Size: resource.MustParse("5Gi"),
+	Role: kindparts.Primary, Replicas: "replicas", Whole: "a PostgreSQL",
+}
 
 // Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API server before them.
 func (Kind) Compile(p *databasev1.PostgreSQL) (*typed.Output, error) {
 	spec := &p.Spec
-	app := &platformv1.Application{
-		Spec: platformv1.ApplicationSpec{
-			Plugin:        plugin,
-			PluginVersion: cmp.Or(spec.PluginVersion, pluginVersion),
-			Version:       spec.Version,
-			Topology:      topology,
-			Components: append([]platformv1.ApplicationComponent{{
-				Name:                component,
-				Replicas:            new(spec.Replicas + 1),
-				Resources:           *spec.Resources.DeepCopy(),
-				Storage:             kindparts.Storage(spec.Storage.Size, spec.Storage.StorageClassName, defaultSize),
-				Parameters:          parameters(spec),
-				Service:             spec.Service.DeepCopy(),
-				Scheduling:          spec.Scheduling.DeepCopy(),
-				PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
-				Monitoring:          spec.Monitoring.DeepCopy(),
-			}}, poolers(spec)...),
-			Credentials:    append(kindparts.Credentials(credential, spec.Auth), archiveCredentials(spec.Archive)...),
-			Failover:       kindparts.Failover(spec.Failover),
-			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
-			TLS:            spec.TLS.DeepCopy(),
-			Maintenance:    spec.Maintenance.DeepCopy(),
-			Schedules:      spec.DeepCopy().Schedules,
-			Running:        kindparts.Running(spec.Running),
-			Suspend:        spec.Suspend,
-			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
-			Keeping:        spec.Keeping,
-			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
-			Archive:        archiveIn(spec.Archive),
-		},
-	}
+	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
+	main := &app.Spec.Components[0]
+	main.Replicas, main.Parameters = new(spec.Replicas+1), parameters(spec)
+	app.Spec.Topology, app.Spec.Failover, app.Spec.Archive = topology, kindparts.Failover(spec.Failover), archiveIn(spec.Archive)
+	app.Spec.Credentials = append(kindparts.Credentials(credential, spec.Auth), archiveCredentials(spec.Archive)...)
+	app.Spec.Components = append(app.Spec.Components, poolers(spec)...)
 	return &typed.Output{Application: app, Entities: entities(p)}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
-	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=postgresqls,verbs=get;list;watch;patch
@@ -28,12 +27,9 @@ var (
 // Name implements typed.Kind.
 func (Kind) Name() string { return "PostgreSQL" }
 
-// writes is what Operations change of the servers.
-var writes = kindparts.Replicated{Component: component, Field: "replicas", Whole: "a PostgreSQL"}
-
 // WriteThrough implements typed.Writer.
 func (Kind) WriteThrough() map[string]string {
-	fields := writes.WriteThrough()
+	fields := instance.WriteThrough()
 	for _, field := range []string{"replicas", "resources", "parameters"} {
 		fields["components["+pooler+"]."+field] = pooler + "." + field
 	}
@@ -41,7 +37,7 @@ func (Kind) WriteThrough() map[string]string {
 }
 
 // Convert implements typed.Converter.
-func (Kind) Convert(field string, value any) (any, error) { return writes.Convert(field, value) }
+func (Kind) Convert(field string, value any) (any, error) { return instance.Convert(field, value) }
 
 // New implements typed.Kind.
 func (Kind) New() *databasev1.PostgreSQL { return &databasev1.PostgreSQL{} }

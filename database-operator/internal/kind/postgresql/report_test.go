@@ -43,16 +43,25 @@ func TestReport(t *testing.T) {
 	}})
 	pooled.Status.Endpoints = append(pooled.Status.Endpoints, platformv1.Endpoint{Name: "postgresql-shop-pooler", Host: "postgresql-shop-pooler.n.svc", Port: 6432})
 	common := databasev1.PostgreSQLStatus{
-		Version: "17.6", Primary: "postgresql-shop-postgresql-main-0", Endpoint: "postgresql-shop.n.svc:5432", ReadOnlyEndpoint: "postgresql-shop-replica.n.svc:5432",
-		BindingName: "postgresql-shop-binding", Application: "postgresql-shop", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+		InstanceStatus: platformv1.InstanceStatus{
+			Version:     "17.6",
+			Endpoint:    "postgresql-shop.n.svc:5432",
+			BindingName: "postgresql-shop-binding",
+			Application: "postgresql-shop",
+			Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
+		},
+		ReplicatedStatus: databasev1.ReplicatedStatus{
+			Primary:          "postgresql-shop-postgresql-main-0",
+			ReadOnlyEndpoint: "postgresql-shop-replica.n.svc:5432",
+		},
 	}
 	wantAlone, wantReplicated := common, common
 	wantAlone.Ready, wantAlone.Term, wantAlone.Durability, wantAlone.Replicas = "1/1", 1, platformv1.DurabilityAsynchronous, "0/0"
-	wantAlone.Members = []databasev1.Member{{Name: "postgresql-shop-postgresql-main-0", Role: "primary"}}
+	wantAlone.Members = []platformv1.InstanceMember{{Name: "postgresql-shop-postgresql-main-0", Role: "primary"}}
 	wantReplicated.Ready, wantReplicated.Term, wantReplicated.Durability, wantReplicated.Replicas = "2/4", 7, platformv1.DurabilitySynchronous, "1/3"
 	wantReplicated.LossWindowSeconds = new(int64(0))
 	wantReplicated.Changes = []platformv1.WriterChange{{Term: 7, From: "m-1", To: "m-0", Cause: platformv1.WriterFailed}}
-	wantReplicated.Members = []databasev1.Member{{Name: "m-0", Role: "primary"}, {Name: "m-1", Role: "replica"}, {Name: "m-2", Role: "joining"}}
+	wantReplicated.Members = []platformv1.InstanceMember{{Name: "m-0", Role: "primary"}, {Name: "m-1", Role: "replica"}, {Name: "m-2", Role: "joining"}}
 	wantPooled := wantReplicated
 	wantPooled.Poolers, wantPooled.PoolerEndpoint = "1/2", "postgresql-shop-pooler.n.svc:6432"
 	for name, c := range map[string]struct {
@@ -63,11 +72,30 @@ func TestReport(t *testing.T) {
 		"with replicas": {replicated, wantReplicated},
 		"with poolers":  {pooled, wantPooled},
 		// What is no longer so does not stay in the status.
-		"nothing known": {&platformv1.Application{ObjectMeta: alone.ObjectMeta}, databasev1.PostgreSQLStatus{Application: "postgresql-shop"}},
+		"nothing known": {&platformv1.Application{ObjectMeta: alone.ObjectMeta}, databasev1.PostgreSQLStatus{
+			InstanceStatus: platformv1.InstanceStatus{Application: "postgresql-shop"},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &databasev1.PostgreSQL{Status: databasev1.PostgreSQLStatus{Version: "15.1", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", BindingName: "old",
-				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, LossWindowSeconds: new(int64(9)), Changes: []platformv1.WriterChange{{Term: 6}}, Poolers: "9/9", PoolerEndpoint: "old:3", Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
+			p := &databasev1.PostgreSQL{Status: databasev1.PostgreSQLStatus{
+				InstanceStatus: platformv1.InstanceStatus{
+					Version:     "15.1",
+					Endpoint:    "old:1",
+					BindingName: "old",
+					Members:     []platformv1.InstanceMember{{Name: "old", Role: "primary"}},
+				},
+				ReplicatedStatus: databasev1.ReplicatedStatus{
+					Primary:           "old",
+					ReadOnlyEndpoint:  "old:2",
+					Term:              6,
+					Replicas:          "9/9",
+					Durability:        platformv1.DurabilitySynchronous,
+					LossWindowSeconds: new(int64(9)),
+					Changes:           []platformv1.WriterChange{{Term: 6}},
+				},
+				Poolers:        "9/9",
+				PoolerEndpoint: "old:3",
+			}}
 			Kind{}.Report(p, c.app)
 			if !reflect.DeepEqual(p.Status, c.want) {
 				t.Errorf("got %+v, want %+v", p.Status, c.want)

@@ -4,7 +4,6 @@ package redis
 
 import (
 	"cmp"
-	"maps"
 	"strconv"
 	"time"
 
@@ -37,39 +36,25 @@ const defaultSentinels = 3
 // sentinelSize is more than the few lines that a Sentinel keeps will ever need.
 var sentinelSize = resource.MustParse("64Mi")
 
+// instance is what a Redis has of an InstanceSpec.
+var instance = servers()
+
+func servers() typed.Instance {
+	i := redisparts.Instance(component)
+	i.Role, i.Replicas, i.Whole = kindparts.Primary, "replicas", "a Redis"
+	return i
+}
+
 // Compile implements typed.Kind. The defaults that the CRD states are filled in here
 // too, for callers that have no API server before them.
 func (Kind) Compile(r *databasev1.Redis) (*typed.Output, error) {
 	spec := &r.Spec
-	app := &platformv1.Application{
-		Spec: platformv1.ApplicationSpec{
-			Plugin:        redisparts.Plugin,
-			PluginVersion: cmp.Or(spec.PluginVersion, redisparts.PluginVersion),
-			Version:       spec.Version,
-			Topology:      topology(spec),
-			Components: append([]platformv1.ApplicationComponent{{
-				Name:                component,
-				Replicas:            pods(spec.Replicas),
-				Resources:           *spec.Resources.DeepCopy(),
-				Storage:             redisparts.Storage(spec.Storage),
-				Parameters:          parameters(spec),
-				Service:             spec.Service.DeepCopy(),
-				Scheduling:          spec.Scheduling.DeepCopy(),
-				PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
-				Monitoring:          spec.Monitoring.DeepCopy(),
-			}}, sentinelComponents(spec)...),
-			Credentials:    redisparts.Credentials(spec.Auth),
-			Failover:       failover(spec),
-			NetworkPolicy:  spec.NetworkPolicy.DeepCopy(),
-			TLS:            spec.TLS.DeepCopy(),
-			Maintenance:    spec.Maintenance.DeepCopy(),
-			Schedules:      spec.DeepCopy().Schedules,
-			Running:        kindparts.Running(spec.Running),
-			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
-			Keeping:        spec.Keeping,
-			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
-		},
-	}
+	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
+	main := &app.Spec.Components[0]
+	main.Replicas, main.Parameters = pods(spec.Replicas), parameters(spec)
+	app.Spec.Topology, app.Spec.Failover = topology(spec), failover(spec)
+	app.Spec.Credentials = redisparts.Credentials(spec.Auth)
+	app.Spec.Components = append(app.Spec.Components, sentinelComponents(spec)...)
 	return &typed.Output{Application: app, Entities: redisparts.Users(spec.Users)}, nil
 }
 
@@ -128,18 +113,18 @@ func sentinelComponents(spec *databasev1.RedisSpec) []platformv1.ApplicationComp
 	return []platformv1.ApplicationComponent{c}
 }
 
-// parameters puts the fields that are parameters of Redis beside those that the user
-// names himself; the CRD keeps the two apart.
+// parameters are those of the servers, and those by which the primary takes writes.
 func parameters(spec *databasev1.RedisSpec) platformv1.Parameters {
-	out, persistence := platformv1.Parameters{}, spec.Persistence
-	maps.Copy(out, spec.Parameters)
-	maps.Copy(out, redisparts.Memory(spec.Maxmemory, spec.MaxmemoryPolicy))
-	if d := spec.Durability; d != nil {
-		// Redis that is killed starts again over its own file, and its replicas follow it: what the file lacks is lost, also where a client waited for a replica.
-		persistence.AppendFsync = cmp.Or(persistence.AppendFsync, databasev1.AppendFsyncAlways)
-		out["min-replicas-to-write"] = kindparts.Number(d.MinReplicas)
-		out["min-replicas-max-lag"] = kindparts.Number(cmp.Or(d.MaxLagSeconds, defaultMaxLag))
+	d := spec.Durability
+	if d == nil {
+		return redisparts.Parameters(spec.Parameters, &spec.RedisServers)
 	}
-	maps.Copy(out, redisparts.Persistence(persistence))
+	servers := spec.RedisServers
+	// Redis that is killed starts again over its own file, and its replicas follow it: what the file lacks is lost,
+	// also where a client waited for a replica.
+	servers.Persistence.AppendFsync = cmp.Or(servers.Persistence.AppendFsync, databasev1.AppendFsyncAlways)
+	out := redisparts.Parameters(spec.Parameters, &servers)
+	out["min-replicas-to-write"] = kindparts.Number(d.MinReplicas)
+	out["min-replicas-max-lag"] = kindparts.Number(cmp.Or(d.MaxLagSeconds, defaultMaxLag))
 	return out
 }

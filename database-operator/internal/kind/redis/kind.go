@@ -6,7 +6,6 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
-	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redis,verbs=get;list;watch;patch
@@ -28,18 +27,15 @@ var (
 // Name implements typed.Kind.
 func (Kind) Name() string { return "Redis" }
 
-// writes is what Operations change of the servers.
-var writes = kindparts.Replicated{Component: component, Field: "replicas", Whole: "a Redis"}
-
 // WriteThrough implements typed.Writer.
 func (Kind) WriteThrough() map[string]string {
-	fields := writes.WriteThrough()
+	fields := instance.WriteThrough()
 	fields["components["+sentinels+"].replicas"] = "sentinel.replicas"
 	return fields
 }
 
 // Convert implements typed.Converter.
-func (Kind) Convert(field string, value any) (any, error) { return writes.Convert(field, value) }
+func (Kind) Convert(field string, value any) (any, error) { return instance.Convert(field, value) }
 
 // New implements typed.Kind.
 func (Kind) New() *databasev1.Redis { return &databasev1.Redis{} }

@@ -44,12 +44,25 @@ func TestReport(t *testing.T) {
 		{Name: "redis-cache-sentinel-main-0", Health: "Healthy"}, {Name: "redis-cache-sentinel-main-1", Health: "Healthy"}, {Name: "redis-cache-sentinel-main-2", Health: "Starting"},
 	}})
 	wantReplicated := databasev1.RedisStatus{
-		Version: "7.0.15", Ready: "2/3", Primary: "redis-cache-redis-main-0", Term: 7, Changes: changes, Replicas: "1/2", Durability: platformv1.DurabilityAsynchronous,
-		Members: []databasev1.Member{
-			{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
+		InstanceStatus: platformv1.InstanceStatus{
+			Version: "7.0.15",
+			Ready:   "2/3",
+			Members: []platformv1.InstanceMember{
+				{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
+			},
+			Endpoint:    "redis-cache.shop.svc.cluster.local:6379",
+			BindingName: "redis-cache-binding",
+			Application: "redis-cache",
+			Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
 		},
-		Endpoint: "redis-cache.shop.svc.cluster.local:6379", ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
-		BindingName: "redis-cache-binding", Application: "redis-cache", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+		ReplicatedStatus: databasev1.ReplicatedStatus{
+			Primary:          "redis-cache-redis-main-0",
+			Term:             7,
+			Changes:          changes,
+			Replicas:         "1/2",
+			Durability:       platformv1.DurabilityAsynchronous,
+			ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
+		},
 	}
 	wantBounded := *wantReplicated.DeepCopy()
 	wantBounded.Durability, wantBounded.LossWindowSeconds = platformv1.DurabilitySynchronous, new(int64(0))
@@ -58,27 +71,64 @@ func TestReport(t *testing.T) {
 		want databasev1.RedisStatus
 	}{
 		"running": {app, databasev1.RedisStatus{
-			Version: "7.0.15", Ready: "1/1", Primary: "redis-cache-redis-main-0",
-			Endpoint: "redis-cache.shop.svc.cluster.local:6379", BindingName: "redis-cache-binding", Application: "redis-cache",
-			Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+			InstanceStatus: platformv1.InstanceStatus{
+				Version:     "7.0.15",
+				Ready:       "1/1",
+				Endpoint:    "redis-cache.shop.svc.cluster.local:6379",
+				BindingName: "redis-cache-binding",
+				Application: "redis-cache",
+				Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
+			},
+			ReplicatedStatus: databasev1.ReplicatedStatus{Primary: "redis-cache-redis-main-0"},
 		}},
 		"with replicas":   {replicated, wantReplicated},
 		"what is bounded": {bounded, wantBounded},
 		"with Sentinels": {watched, databasev1.RedisStatus{
-			Version: "7.0.15", Ready: "2/3", Primary: "redis-cache-redis-main-0", Replicas: "1/2", Durability: platformv1.DurabilityAsynchronous,
-			Members: []databasev1.Member{
-				{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
+			InstanceStatus: platformv1.InstanceStatus{
+				Version: "7.0.15",
+				Ready:   "2/3",
+				Members: []platformv1.InstanceMember{
+					{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
+				},
+				Endpoint:    "redis-cache.shop.svc.cluster.local:6379",
+				BindingName: "redis-cache-binding",
+				Application: "redis-cache",
+				Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
 			},
-			Sentinels: "2/3", SentinelEndpoint: "redis-cache-sentinel.shop.svc:26379",
-			Endpoint: "redis-cache.shop.svc.cluster.local:6379", ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
-			BindingName: "redis-cache-binding", Application: "redis-cache", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
+			ReplicatedStatus: databasev1.ReplicatedStatus{
+				Primary:          "redis-cache-redis-main-0",
+				Replicas:         "1/2",
+				Durability:       platformv1.DurabilityAsynchronous,
+				ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
+			},
+			Sentinels:        "2/3",
+			SentinelEndpoint: "redis-cache-sentinel.shop.svc:26379",
 		}},
 		// What is no longer so does not stay in the status.
-		"nothing known": {&platformv1.Application{ObjectMeta: app.ObjectMeta}, databasev1.RedisStatus{Application: "redis-cache"}},
+		"nothing known": {&platformv1.Application{ObjectMeta: app.ObjectMeta}, databasev1.RedisStatus{
+			InstanceStatus: platformv1.InstanceStatus{Application: "redis-cache"},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &databasev1.Redis{Status: databasev1.RedisStatus{Version: "6.2.0", Primary: "old", Endpoint: "old:1", ReadOnlyEndpoint: "old:2", SentinelEndpoint: "old:3", Sentinels: "9/9", BindingName: "old",
-				Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous, LossWindowSeconds: new(int64(9)), Changes: []platformv1.WriterChange{{Term: 6}}, Members: []databasev1.Member{{Name: "old", Role: "primary"}}}}
+			r := &databasev1.Redis{Status: databasev1.RedisStatus{
+				InstanceStatus: platformv1.InstanceStatus{
+					Version:     "6.2.0",
+					Endpoint:    "old:1",
+					BindingName: "old",
+					Members:     []platformv1.InstanceMember{{Name: "old", Role: "primary"}},
+				},
+				ReplicatedStatus: databasev1.ReplicatedStatus{
+					Primary:           "old",
+					ReadOnlyEndpoint:  "old:2",
+					Term:              6,
+					Replicas:          "9/9",
+					Durability:        platformv1.DurabilitySynchronous,
+					LossWindowSeconds: new(int64(9)),
+					Changes:           []platformv1.WriterChange{{Term: 6}},
+				},
+				SentinelEndpoint: "old:3",
+				Sentinels:        "9/9",
+			}}
 			Kind{}.Report(r, c.app)
 			if !reflect.DeepEqual(r.Status, c.want) {
 				t.Errorf("got %+v, want %+v", r.Status, c.want)

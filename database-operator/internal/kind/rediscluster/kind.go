@@ -6,7 +6,6 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
-	"github.com/zeroinfra/database-operator/internal/kindparts"
 )
 
 // +kubebuilder:rbac:groups=database.zeroinfra.github.com,resources=redisclusters,verbs=get;list;watch;patch
@@ -28,14 +27,11 @@ var (
 // Name implements typed.Kind.
 func (Kind) Name() string { return "RedisCluster" }
 
-// writes is what Operations change of the servers.
-var writes = kindparts.Replicated{Component: component, Field: "replicasPerShard", Whole: "each shard"}
-
 // WriteThrough implements typed.Writer.
-func (Kind) WriteThrough() map[string]string { return writes.WriteThrough() }
+func (Kind) WriteThrough() map[string]string { return instance.WriteThrough() }
 
 // Convert implements typed.Converter.
-func (Kind) Convert(field string, value any) (any, error) { return writes.Convert(field, value) }
+func (Kind) Convert(field string, value any) (any, error) { return instance.Convert(field, value) }
 
 // New implements typed.Kind.
 func (Kind) New() *databasev1.RedisCluster { return &databasev1.RedisCluster{} }

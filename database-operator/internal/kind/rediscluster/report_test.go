@@ -31,20 +31,40 @@ func TestReport(t *testing.T) {
 		},
 	}
 	want := databasev1.RedisClusterStatus{
-		Version: "7.0.15", Ready: "4/6", Shards: "1/3", Roles: "3 primaries, 1 replica", Endpoint: "rediscluster-shop.n.svc:6379", BindingName: "rediscluster-shop-binding",
-		Application: "rediscluster-shop", Durability: platformv1.DurabilityAsynchronous, Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
-		Members: []databasev1.RedisClusterMember{
-			{Name: "s-0-0", Shard: "0", Role: "primary"}, {Name: "s-0-1", Shard: "0", Role: "replica"},
-			{Name: "s-1-0", Shard: "1", Role: "primary"}, {Name: "s-3-0", Shard: "3", Role: "primary"},
+		InstanceStatus: platformv1.InstanceStatus{
+			Version:     "7.0.15",
+			Ready:       "4/6",
+			Endpoint:    "rediscluster-shop.n.svc:6379",
+			BindingName: "rediscluster-shop-binding",
+			Application: "rediscluster-shop",
+			Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
+			Members: []platformv1.InstanceMember{
+				{Name: "s-0-0", Shard: "0", Role: "primary"}, {Name: "s-0-1", Shard: "0", Role: "replica"},
+				{Name: "s-1-0", Shard: "1", Role: "primary"}, {Name: "s-3-0", Shard: "3", Role: "primary"},
+			},
 		},
+		Shards:     "1/3",
+		Roles:      "3 primaries, 1 replica",
+		Durability: platformv1.DurabilityAsynchronous,
 	}
-	old := databasev1.RedisClusterStatus{Version: "6.2", Shards: "9/9", Roles: "9 primaries, 9 replicas", Endpoint: "old:1", BindingName: "old", Members: []databasev1.RedisClusterMember{{Name: "old"}}}
+	old := databasev1.RedisClusterStatus{
+		InstanceStatus: platformv1.InstanceStatus{
+			Version:     "6.2",
+			Endpoint:    "old:1",
+			BindingName: "old",
+			Members:     []platformv1.InstanceMember{{Name: "old"}},
+		},
+		Shards: "9/9",
+		Roles:  "9 primaries, 9 replicas",
+	}
 	r := &databasev1.RedisCluster{Status: old}
 	if (Kind{}).Report(r, app); !reflect.DeepEqual(r.Status, want) {
 		t.Errorf("got %+v, want %+v", r.Status, want)
 	}
 	alone := &databasev1.RedisCluster{Spec: databasev1.RedisClusterSpec{ReplicasPerShard: new(int32(0))}, Status: old}
-	if (Kind{}).Report(alone, &platformv1.Application{ObjectMeta: app.ObjectMeta}); !reflect.DeepEqual(alone.Status, databasev1.RedisClusterStatus{Application: "rediscluster-shop"}) {
+	if (Kind{}).Report(alone, &platformv1.Application{ObjectMeta: app.ObjectMeta}); !reflect.DeepEqual(alone.Status, databasev1.RedisClusterStatus{
+		InstanceStatus: platformv1.InstanceStatus{Application: "rediscluster-shop"},
+	}) {
 		t.Errorf("nothing is known, and the status is %+v", alone.Status)
 	}
 }

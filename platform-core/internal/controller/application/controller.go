@@ -93,7 +93,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	}
 	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
 	c.frame = frame.New(c.client, c.work, finish).WhenGone(func(app types.NamespacedName) { c.Secrets.Release(app) })
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, judgedField, judgedOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, endedField, endedOf); err != nil {
 		return fmt.Errorf("cannot index Backups: %w", err)
 	}
 	made := queue.Made(mgr, &platformv1.Application{}, nil)
@@ -123,10 +123,11 @@ func (c *Controller) ofPlugin(ctx context.Context, obj client.Object) []reconcil
 	return madefrom.Requests(madefrom.Plugin(ctx, c.client, &platformv1.ApplicationList{}, obj))
 }
 
-// ofBackup wakes the Applications that wait for a Backup to begin with, and the one that it is of when a drill has judged it.
+// ofBackup wakes the Applications that wait for a Backup to begin with, and the one that it is of once it has ended
+// or a drill has judged it.
 func (c *Controller) ofBackup(ctx context.Context, backup client.Object) []reconcile.Request {
 	var source []reconcile.Request
-	if b := backup.(*platformv1.Backup); b.Status.Verified != nil {
+	if b := backup.(*platformv1.Backup); len(endedOf(b)) > 0 {
 		source = []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ApplicationRef.Name}}}
 	}
 	return append(source, c.those(ctx, func(app *platformv1.Application) bool {

@@ -55,6 +55,10 @@ type facts struct {
 	backup *platformv1.Backup
 	// judged is the Backup of the instance that a drill judged last; nil for none.
 	judged *platformv1.Backup
+	// completed is the newest Backup of the instance that is completed, and restored the newest drill that found one
+	// good; nil for none.
+	completed *platformv1.BackupRecord
+	restored  *platformv1.VerifiedRestore
 	// tls is what is known of TLS.
 	tls tlsFacts
 	// taken is the generation that the instance was driven to before this turn; 0 for none.
@@ -84,7 +88,7 @@ func (c *Controller) observe(ctx context.Context, app *platformv1.Application) (
 	if err := c.observeBackup(ctx, app, f); err != nil {
 		return nil, err
 	}
-	if err := c.observeDrills(ctx, app, f); err != nil {
+	if err := c.observeBackups(ctx, app, f); err != nil {
 		return nil, err
 	}
 	if err := c.observeClasses(ctx, f); err != nil {

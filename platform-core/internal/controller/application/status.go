@@ -49,6 +49,7 @@ func report(app *platformv1.Application, f *facts) {
 	conditions.SumDeclared(app, parts)
 	reportRestored(app, f)
 	reportVerified(app, f)
+	reportBackups(app, f)
 	s.Version, s.Ready = version, fmt.Sprintf("%d/%d", ready, wanted)
 	s.Schedules = scheduling.Status(app, opsflow.TemplatesFor(app, f.state.Bundle))
 	if f.bound(app) {

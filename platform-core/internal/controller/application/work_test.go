@@ -60,7 +60,9 @@ func TestNeedsWork(t *testing.T) {
 		"service": {redis(func(c *platformv1.ApplicationComponent) {
 			c.Service = &platformv1.ServiceExposure{ServiceSettings: platformv1.ServiceSettings{Annotations: map[string]string{"a": "b"}}}
 		}), ""},
-		"budget":  {redis(func(c *platformv1.ApplicationComponent) { c.PodDisruptionBudget = &platformv1.PodDisruptionBudget{} }), ""},
+		"budget": {redis(func(c *platformv1.ApplicationComponent) {
+			c.PodDisruptionBudget = &platformv1.PodDisruptionBudget{Disabled: true}
+		}), ""},
 		"stop":    {func(s *platformv1.ApplicationSpec) { s.Running = new(false) }, "spec.running: true → false"},
 		"version": {func(s *platformv1.ApplicationSpec) { s.Version = "8.0" }, "spec.version: 7.0 → 8.0"},
 		"storage": {redis(func(c *platformv1.ApplicationComponent) {

@@ -5,7 +5,6 @@ package objectstorage
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -26,8 +25,8 @@ const (
 	distributed   = "distributed"
 )
 
-// defaultSize of a volume.
-var defaultSize = resource.MustParse("10Gi")
+// instance is what servers of MinIO have of an InstanceSpec.
+var instance = typed.Instance{Plugin: plugin, PluginVersion: pluginVersion, Component: component, Size: resource.MustParse("10Gi")}
 
 // Compile implements typed.Kind.
 func (k Kind) Compile(o *storagev1.ObjectStorage) (*typed.Output, error) {
@@ -40,52 +39,28 @@ func (Kind) CompileWith(o *storagev1.ObjectStorage, referents typed.Referents) (
 	if err := checkInside(spec); err != nil {
 		return nil, err
 	}
-	if spec.Backend == storagev1.BackendExternal && spec.External == nil {
-		return nil, errors.New("backend External needs external: where the storage is, and the Secret with the keys of an account there")
+	if spec.Backend != storagev1.BackendExternal {
+		return &typed.Output{Application: compileMinio(spec), Entities: entities(o, referents)}, nil
 	}
-	app := &platformv1.Application{
-		Spec: platformv1.ApplicationSpec{
-			PluginVersion:  cmp.Or(spec.PluginVersion, pluginVersion),
-			Maintenance:    spec.Maintenance.DeepCopy(),
-			Schedules:      spec.DeepCopy().Schedules,
-			DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.DeletionPolicyRetain),
-			Keeping:        spec.Keeping,
-			RestoreFrom:    spec.RestoreFrom.DeepCopy(),
-		},
-	}
-	if spec.Backend == storagev1.BackendExternal {
-		compileExternal(&app.Spec, spec)
-	} else {
-		compileMinio(&app.Spec, spec)
-	}
-	if spec.Running != nil && !*spec.Running {
-		// Written down only where it is false: true is the default.
-		app.Spec.Running = new(false)
+	app, err := compileExternal(spec)
+	if err != nil {
+		return nil, err
 	}
 	return &typed.Output{Application: app, Entities: entities(o, referents)}, nil
 }
 
-// compileMinio adds the servers.
-func compileMinio(app *platformv1.ApplicationSpec, spec *storagev1.ObjectStorageSpec) {
-	app.Plugin, app.Version, app.Topology = plugin, spec.Version, standalone
+// compileMinio returns the Application of servers.
+func compileMinio(spec *storagev1.ObjectStorageSpec) *platformv1.Application {
+	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
+	main := &app.Spec.Components[0]
+	app.Spec.Topology, main.Sets, main.Parameters = standalone, sets(spec.Pools), parameters(spec)
 	if len(spec.Pools) > 0 {
-		app.Topology = distributed
+		app.Spec.Topology = distributed
 	}
-	app.Components = []platformv1.ApplicationComponent{{
-		Name:                component,
-		Sets:                sets(spec.Pools),
-		Resources:           *spec.Resources.DeepCopy(),
-		Storage:             volume(spec.Storage.DeepCopy()),
-		Parameters:          parameters(spec),
-		Service:             spec.Service.DeepCopy(),
-		Scheduling:          spec.Scheduling.DeepCopy(),
-		PodDisruptionBudget: spec.PodDisruptionBudget.DeepCopy(),
-		Monitoring:          spec.Monitoring.DeepCopy(),
-	}}
 	if ca := spec.TrustedCASecretRef; ca != nil {
-		app.Credentials = []platformv1.Credential{supplied("trusted-ca", ca.Name, cmp.Or(ca.Key, authorityKey))}
+		app.Spec.Credentials = []platformv1.Credential{supplied("trusted-ca", ca.Name, cmp.Or(ca.Key, authorityKey))}
 	}
-	app.NetworkPolicy, app.TLS = spec.NetworkPolicy.DeepCopy(), spec.TLS.DeepCopy()
+	return app
 }
 
 // sets are the pools, in their order.
@@ -95,13 +70,6 @@ func sets(pools []storagev1.ObjectStoragePool) []platformv1.ComponentSet {
 		sets = append(sets, platformv1.ComponentSet{Name: pool.Name, Replicas: new(pool.Servers)})
 	}
 	return sets
-}
-
-func volume(asked *storagev1.ObjectStorageVolume) *platformv1.Storage {
-	if asked.Size.IsZero() {
-		asked.Size = defaultSize.DeepCopy()
-	}
-	return &platformv1.Storage{Size: asked.Size, StorageClassName: asked.StorageClassName}
 }
 
 // parameters puts the fields that are parameters of the plugin beside those that the user names himself; the CRD keeps the two apart.

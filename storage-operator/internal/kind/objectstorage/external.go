@@ -4,10 +4,12 @@ package objectstorage
 
 import (
 	"cmp"
+	"errors"
 	"net"
 	"net/url"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
@@ -30,27 +32,30 @@ const (
 // addressing is where the name of a bucket is, in the words of the plugin.
 var addressing = map[platformv1.AddressingStyle]platformv1.ParameterValue{"": "path", platformv1.AddressingPath: "path", platformv1.AddressingVirtualHost: "virtual"}
 
-// compileExternal adds the pod that looks after a storage elsewhere.
-func compileExternal(app *platformv1.ApplicationSpec, spec *storagev1.ObjectStorageSpec) {
+// externalInstance is what the pod that looks after a storage elsewhere has of an InstanceSpec.
+var externalInstance = typed.Instance{Plugin: externalPlugin, PluginVersion: pluginVersion, Component: externalComponent}
+
+// compileExternal returns the Application of a pod that looks after a storage elsewhere.
+func compileExternal(spec *storagev1.ObjectStorageSpec) (*platformv1.Application, error) {
 	e := spec.External
-	app.Plugin, app.Version, app.Topology = externalPlugin, externalVersion, externalTopology
-	app.Components = []platformv1.ApplicationComponent{{
-		Name:       externalComponent,
-		Resources:  *spec.Resources.DeepCopy(),
-		Scheduling: spec.Scheduling.DeepCopy(),
-		Parameters: platformv1.Parameters{
-			"endpoint":   platformv1.ParameterValue(e.Endpoint),
-			"region":     platformv1.ParameterValue(cmp.Or(e.Region, defaultRegion)),
-			"addressing": addressing[e.AddressingStyle],
-		},
-	}}
-	app.Credentials = []platformv1.Credential{
+	if e == nil {
+		return nil, errors.New("backend External needs external: where the storage is, and the Secret with the keys of an account there")
+	}
+	app := externalInstance.Application(&spec.InstanceSpec, spec.PluginVersion)
+	app.Spec.Version, app.Spec.Topology = externalVersion, externalTopology
+	app.Spec.Components[0].Parameters = platformv1.Parameters{
+		"endpoint":   platformv1.ParameterValue(e.Endpoint),
+		"region":     platformv1.ParameterValue(cmp.Or(e.Region, defaultRegion)),
+		"addressing": addressing[e.AddressingStyle],
+	}
+	app.Spec.Credentials = []platformv1.Credential{
 		supplied("access-key", e.CredentialsSecretRef.Name, accountKey),
 		supplied("secret-key", e.CredentialsSecretRef.Name, accountSecretKey),
 	}
 	if ca := e.CASecretRef; ca != nil {
-		app.Credentials = append(app.Credentials, supplied("storage-ca", ca.Name, cmp.Or(ca.Key, authorityKey)))
+		app.Spec.Credentials = append(app.Spec.Credentials, supplied("storage-ca", ca.Name, cmp.Or(ca.Key, authorityKey)))
 	}
+	return app, nil
 }
 
 // supplied is a credential that a user has put into a Secret.

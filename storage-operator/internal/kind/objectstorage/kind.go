@@ -33,9 +33,7 @@ func (Kind) New() *storagev1.ObjectStorage { return &storagev1.ObjectStorage{} }
 
 // WriteThrough implements typed.Writer. How many servers there are nothing but another pool changes.
 func (Kind) WriteThrough() map[string]string {
-	const of = "components[" + component + "]."
-	return map[string]string{
-		"running": "running", "version": "version", "pluginVersion": "pluginVersion", of + "resources": "resources", of + "storage.size": "storage.size",
-		of + "parameters": "parameters", "components[" + externalComponent + "].resources": "resources",
-	}
+	fields := instance.WriteThrough()
+	fields["components["+externalComponent+"].resources"] = "resources"
+	return fields
 }

@@ -16,7 +16,9 @@ import (
 
 func TestTargetsAreWhereTheOtherStorageIs(t *testing.T) {
 	minio := func(endpoint string, tls *platformv1.TLS) *storagev1.ObjectStorage {
-		return &storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{TLS: tls}, Status: storagev1.ObjectStorageStatus{Endpoint: endpoint}}
+		return &storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{
+			InstanceSpec: platformv1.InstanceSpec{TLS: tls},
+		}, Status: storagev1.ObjectStorageStatus{InstanceStatus: platformv1.InstanceStatus{Endpoint: endpoint}}}
 	}
 	o := &storagev1.ObjectStorage{Spec: storagev1.ObjectStorageSpec{Buckets: []storagev1.ObjectStorageBucket{
 		{Name: "a", Replication: []storagev1.ObjectStorageReplication{{Name: "r", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}}}},
@@ -31,7 +33,9 @@ func TestTargetsAreWhereTheOtherStorageIs(t *testing.T) {
 		"http://objectstorage-v.shop.svc:9000":  minio("objectstorage-v.shop.svc:9000", nil),
 		"https://objectstorage-v.shop.svc:9000": minio("objectstorage-v.shop.svc:9000", &platformv1.TLS{Enabled: true}),
 		"https://s3.example.com": {Spec: storagev1.ObjectStorageSpec{Backend: storagev1.BackendExternal, External: &storagev1.ObjectStorageExternal{Endpoint: "https://s3.example.com"}},
-			Status: storagev1.ObjectStorageStatus{Endpoint: "s3.example.com:443"}},
+			Status: storagev1.ObjectStorageStatus{
+				InstanceStatus: platformv1.InstanceStatus{Endpoint: "s3.example.com:443"},
+			}},
 	} {
 		referents := typed.Referents{}
 		if other != nil {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build integration
+
+package v1_test
+
+import (
+	"testing"
+
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+)
+
+// What could be applied before the kinds shared an InstanceSpec can be applied since: testdata/samples are samples of
+// then, and stay as they are. What the kind compiles in its own tests can be applied as well.
+func TestSamplesOfBeforeApply(t *testing.T) {
+	namespace := env.Namespace(t)
+	testkit.Samples(t, env.Client, namespace, "testdata/samples/*.yaml")
+	testkit.Samples(t, env.Client, namespace, "../../internal/kind/objectstorage/testdata/*.in.yaml")
+}
