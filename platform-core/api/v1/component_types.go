@@ -178,6 +178,10 @@ type ComponentStatus struct {
 	// membership is the call that brings the members to what they are to be, while there is one.
 	// +optional
 	Membership *MembershipCall `json:"membership,omitempty"`
+	// formed says that the pods have been members of one cluster, all of them, so that none begins one anew: an empty volume is that of a
+	// member that has lost its data.
+	// +optional
+	Formed bool `json:"formed,omitempty"`
 	// endpoints that clients use.
 	// +optional
 	// +listType=map

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -23,7 +24,7 @@ type Membership struct {
 	Check string `json:"check"`
 	// Action takes steps, for as long as its time allows.
 	Action string `json:"action"`
-	// Parameters of both by name. Placeholders see app, component, members, leaving and moves.
+	// Parameters of both by name. Placeholders see app, component, members, leaving, moves and formed.
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
@@ -54,6 +55,8 @@ type Members struct {
 	Leaving []string
 	// Moves says whether parts of the data may go from one set to another. Default MovesAllowed.
 	Moves Moves
+	// Formed says that all members were there once: none may begin the cluster anew.
+	Formed bool
 }
 
 // Moves says whether parts of the data may go from one set to another.
@@ -78,6 +81,7 @@ func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, m
 	}
 	variables := map[string]any{
 		"members": string(sets), "leaving": string(leaving), "moves": string(cmp.Or(members.Moves, MovesAllowed)),
+		"formed":    strconv.FormatBool(members.Formed),
 		"app":       map[string]any{"name": values.App.Name, "namespace": values.App.Namespace, "version": values.App.Version, "topology": values.App.Topology, "tls": values.App.TLS},
 		"component": map[string]any{"name": values.Component.Name, "headless": values.Component.Headless, "memoryLimit": values.Component.MemoryLimit},
 	}
@@ -96,7 +100,7 @@ func (b *Bundle) MembershipParameters(c *Component, values placeholder.Values, m
 
 var membershipLanguage = sync.OnceValues(func() (*placeholder.Language, error) {
 	return placeholder.NewLanguage(map[string]placeholder.Shape{
-		"members": placeholder.TextShape, "leaving": placeholder.TextShape, "moves": placeholder.TextShape,
+		"members": placeholder.TextShape, "leaving": placeholder.TextShape, "moves": placeholder.TextShape, "formed": placeholder.TextShape,
 		"app": placeholder.Fields(map[string]placeholder.Shape{
 			"name": placeholder.TextShape, "namespace": placeholder.TextShape, "version": placeholder.TextShape, "topology": placeholder.TextShape, "tls": placeholder.AnyShape,
 		}),

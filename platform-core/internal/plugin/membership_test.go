@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -34,6 +35,23 @@ func TestMembershipParameters(t *testing.T) {
 	}
 	if got, err = b.MembershipParameters(node, values, Members{Sets: [][]string{{"a"}}}); err != nil || !strings.Contains(got["shape"], `"leaving": []`) {
 		t.Errorf("nobody leaves: %v, %v", got, err)
+	}
+}
+
+// A plugin whose pods begin one cluster is told whether there has been one.
+func TestMembershipParametersTellWhetherThereWasACluster(t *testing.T) {
+	sources := clusterSources(t)
+	edit(t, sources, PartComponents, componentsKey, `"memory": ${component.memoryLimit}}'`, `"memory": ${component.memoryLimit}, "formed": ${formed}}'`)
+	b, errs := Load(sources)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	node, _ := b.Component("node")
+	for _, formed := range []bool{false, true} {
+		got, err := b.MembershipParameters(node, placeholder.Values{}, Members{Formed: formed})
+		if want := fmt.Sprintf(`"formed": %t}`, formed); err != nil || !strings.HasSuffix(got["shape"], want) {
+			t.Errorf("got %v, %v; want %s", got, err, want)
+		}
 	}
 }
 

@@ -30,8 +30,8 @@ import (
 type members struct {
 	plugin.Members
 	declared *plugin.Component
-	// parameters of the actions for these members.
-	parameters map[string]string
+	// parameters of the actions for these members, and the same for members that are formed: that is no reason to ask again.
+	parameters, lasting map[string]string
 	// pods that stay and can be asked, those that are healthy first.
 	pods []*corev1.Pod
 	// all pods by UID, as far as they live.
@@ -57,7 +57,17 @@ func (c *Controller) observeMembers(ctx context.Context, component *platformv1.C
 	if m.Moves, err = c.moves(ctx, component); err != nil {
 		return nil, err
 	}
-	if m.parameters, err = render.MembershipParameters(f.state.Bundle, settings, ownerOf(component), &component.Spec, m.Members); err != nil {
+	// Volumes that are taken over have had a cluster.
+	m.Formed = component.Status.Formed || component.Spec.AdoptVolumes != ""
+	parameters := func(of plugin.Members) (map[string]string, error) {
+		return render.MembershipParameters(f.state.Bundle, settings, ownerOf(component), &component.Spec, of)
+	}
+	if m.parameters, err = parameters(m.Members); err != nil {
+		return nil, err
+	}
+	formed := m.Members
+	formed.Formed = true
+	if m.lasting, err = parameters(formed); err != nil {
 		return nil, err
 	}
 	var list corev1.PodList
@@ -134,7 +144,7 @@ func (m *members) lookAt(pods []corev1.Pod) {
 	}
 	slices.SortFunc(m.pods, func(a, b *corev1.Pod) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.Name, b.Name)) })
 	// Texts, numbers, lists and maps of them.
-	data, err := json.Marshal([]any{m.parameters, told})
+	data, err := json.Marshal([]any{m.lasting, told})
 	if err != nil {
 		panic(err)
 	}

@@ -153,6 +153,7 @@ func (c *Controller) look(ctx context.Context, component *platformv1.Component, 
 	}
 	switch phase, reason := phaseOf(call); phase {
 	case plugin.MembersDone:
+		component.Status.Formed = true
 		if a.settled = m.print; len(m.Leaving) > 0 {
 			return outcome.WaitingFor(time.Millisecond, platformv1.ReasonMembersPending, fmt.Sprintf("%s left and can go", list(m.Leaving)))
 		}

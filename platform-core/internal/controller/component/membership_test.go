@@ -123,6 +123,29 @@ func TestACallIsOnRecordBeforeItIsMade(t *testing.T) {
 	}
 }
 
+// That all were members once is on record, for calls to come, and is no reason to ask again.
+func TestMembersAreFormedOnce(t *testing.T) {
+	s := newStory(t)
+	s.says = answer(plugin.MembersWaiting)
+	if s.turn(); s.component.Status.Formed {
+		t.Error("members that are waited for count as formed")
+	}
+	s.says, s.now = answer(plugin.MembersDone), s.now.Add(time.Minute)
+	if s.turn(); !s.component.Status.Formed {
+		t.Error("members that are done do not count as formed")
+	}
+	asked := len(s.asked)
+	if s.turn(); len(s.asked) != asked {
+		t.Errorf("asked were %v", s.asked)
+	}
+	s.says = answer(plugin.MembersWorking)
+	s.report(agentreport.Report{Health: agentreport.Unhealthy})
+	s.now = s.now.Add(time.Minute)
+	if s.turn(); !s.component.Status.Formed {
+		t.Error("members that have work to do count as formed no more")
+	}
+}
+
 // A call that nobody knows the end of is not begun after twice its time, and another one not before three times.
 func TestNoSecondCallWhileOneMayRun(t *testing.T) {
 	s := newStory(t)
