@@ -1,47 +1,54 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# etcd-member starts etcd with the given arguments, and decides how a member whose volume is empty joins. The cluster knows a member that
-# has served before by an ID that belongs to the data which is lost: it is removed and added as a new one, which copies the data of the
-# others ("Member lifecycle" in etcd's design documents). A member that has never served begins with the others as --initial-cluster says.
+# etcd-member starts etcd with the given arguments, and decides how its member joins:
 #
-#   MEMBER_NAME  name of this member
-#   MEMBER_URL   its peer URL
-#   MEMBERS      client URL of each member: name=URL, separated by spaces
-#   MEMBER_CA    file with the CA of the client URLs, empty without TLS
+# - With data, it starts again.
+# - A pod without data waits to be added by etcd-members and joins as a learner, which copies the data of the others
+#   and counts for no majority until it has them.
+# - The cluster knows a member that has served by an ID that belongs to its data. A member whose data is lost is
+#   removed, and joins as a new one ("Member lifecycle" in etcd's design documents). Likewise, the data of a member
+#   that was removed, as by scaling in, is of no use to a member that is added later: it goes when the pod is added
+#   again.
+# - The cluster begins as one member, in the pod that etcd-members marks.
+#
 #   MEMBER_DATA  folder of the data
-#   POD_IPS      addresses of the pod: with an IPv6 one among them it listens on all addresses of both families, in place of IPv4's alone
+#   POD_IPS      addresses of the pod: with an IPv6 one among them it listens on all addresses of both families, in
+#                place of IPv4's alone
+#
+# lib.sh has the other variables.
 set -u
+. "${MEMBER_LIB:-/usr/local/lib/etcd-members.sh}"
 
-say() { echo "etcd-member: $*" >&2; }
+url=$(peer_url "$MEMBER_NAME")
+joined="$MEMBER_DATA/joined-as"
 
-# ctl asks the member at a client URL.
-ctl() {
-  at=$1
-  shift
-  etcdctl --endpoints="$at" ${MEMBER_CA:+--cacert="$MEMBER_CA"} --command-timeout=2s --dial-timeout=2s "$@"
-}
+# others are the pods that may be there beside this one. A set has ordinals beyond its number of pods where pods among
+# them left.
+others=
+for ordinal in 0 1 2 3 4 5 6 7 8; do
+  pod="${MEMBER_NAME%-*}-$ordinal"
+  [ "$pod" = "$MEMBER_NAME" ] || others="$others $pod"
+done
 
-# serving prints the client URLs of the other members that serve. A member serves only once it is in a cluster.
-serving() {
-  for entry in $MEMBERS; do
-    [ "${entry%%=*}" != "$MEMBER_NAME" ] || continue
-    (ctl "${entry#*=}" endpoint status >/dev/null 2>&1 && echo "${entry#*=}") &
-  done
-  wait
-}
+has_data() { [ -d "$MEMBER_DATA/member/wal" ]; }
 
-# field prints field $1 of the line of "member list" that has $3 in field $2: ID, status, name, peer URLs, client URLs.
-field() { printf '%s\n' "$list" | awk -F', *' -v out="$1" -v by="$2" -v is="$3" '$by == is { print $out; exit }'; }
-
-# others prints name=peer URL of each member with a name, and of this one.
-others() {
-  printf '%s\n' "$list" | awk -F', *' -v name="$MEMBER_NAME" -v url="$MEMBER_URL" '
+# initial_cluster prints name=peer URL of each member with a name, and of this one.
+initial_cluster() {
+  printf '%s\n' "$list" | awk -F', *' -v name="$MEMBER_NAME" -v url="$url" '
     $3 != "" && $3 != name { printf "%s=%s,", $3, $4 }
     END { printf "%s=%s", name, url }'
 }
 
-start() { exec etcd "$@"; }
+alone() { exec etcd "$@" --initial-cluster="$MEMBER_NAME=$url" --initial-cluster-state=new; }
+
+# waits says once what this pod waits for.
+said=
+waits() {
+  [ "$said" = "$1" ] || say "$1"
+  said=$1
+  sleep 1
+}
 
 for argument; do
   shift
@@ -50,35 +57,36 @@ for argument; do
   esac
   set -- "$@" "$argument"
 done
-if [ -d "$MEMBER_DATA/member/wal" ]; then
-  start "$@" --initial-cluster-state=new
-fi
-export ETCDCTL_API=3
+# A pod that was cut off before it had data, or lost it, is to be told again.
+has_data || rm -f "$begun_mark"
 while :; do
-  endpoints=$(serving)
-  # Nobody has a cluster yet: all begin together.
-  [ -n "$endpoints" ] || start "$@" --initial-cluster-state=new
-  list=
-  for endpoint in $endpoints; do
-    list=$(ctl "$endpoint" member list 2>/dev/null) && [ -n "$list" ] && break
-    list=
-  done
-  if [ -z "$list" ]; then
-    say "this member's volume is empty, and the others have no majority to add it: start another member, or restore a backup"
-    sleep 2
+  # What follows splits at blanks.
+  # shellcheck disable=SC2086
+  if ! read_members $others; then
+    # With data, etcd takes no notice of --initial-cluster.
+    if has_data; then
+      alone "$@"
+    elif mv "$begin_mark" "$begun_mark" 2>/dev/null; then
+      say "this pod begins the cluster"
+      alone "$@"
+    fi
+    waits "this pod has no data and no majority of the members serves: it waits for one, or to begin the cluster"
     continue
   fi
-  id=$(field 1 3 "$MEMBER_NAME")
-  if [ -n "$id" ] && [ -z "$(field 5 3 "$MEMBER_NAME")" ]; then
-    # It is named by --initial-cluster and has never served.
-    start "$@" --initial-cluster-state=new
-  elif [ -n "$id" ]; then
-    say "this member served as $id and its data is gone: it is removed from the cluster and added as a new member"
-    ctl "$endpoint" member remove "$id" >&2 || sleep 2
-  elif [ -n "$(field 1 4 "$MEMBER_URL")" ]; then
-    say "this member joins the cluster and copies its data"
-    start "$@" --initial-cluster="$(others)" --initial-cluster-state=existing
+  id=$(field 1 4 "$url") name=$(field 3 4 "$url")
+  if [ -z "$id" ]; then
+    waits "this pod is no member: it waits to be added"
+  elif has_data && { [ -n "$name" ] || [ "$id" = "$(cat "$joined" 2>/dev/null)" ]; }; then
+    alone "$@"
+  elif has_data; then
+    say "the data is of a member that was removed from the cluster: this pod joins as member $id and copies it anew"
+    rm -rf "$MEMBER_DATA/member"
+  elif [ -n "$name" ]; then
+    say "this member served as $id and its data is gone: it is removed, and waits to be added as a new one"
+    ctl "$via" member remove "$id" >&2 || sleep 1
   else
-    ctl "$endpoint" member add "$MEMBER_NAME" --peer-urls="$MEMBER_URL" >&2 || sleep 2
+    say "this pod joins the cluster as member $id and copies its data"
+    mkdir -p "$MEMBER_DATA" && chmod 0700 "$MEMBER_DATA" && echo "$id" >"$joined" || exit 1
+    exec etcd "$@" --initial-cluster="$(initial_cluster)" --initial-cluster-state=existing
   fi
 done
