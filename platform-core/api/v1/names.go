@@ -112,6 +112,12 @@ func AuthorityNameFor(application string) string {
 	return application + "-ca"
 }
 
+// TrustNameFor returns the name of the Secret with the certificates of all CAs that the members and clients of an
+// Application are to trust.
+func TrustNameFor(application string) string {
+	return application + "-trust"
+}
+
 // SelfSignedNameFor returns the name of the Issuer of that CA.
 func SelfSignedNameFor(application string) string {
 	return application + "-selfsigned"

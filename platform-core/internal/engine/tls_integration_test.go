@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/zeroinfra/platform-core/agentproto/report"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
 	"github.com/zeroinfra/platform-core/internal/render"
@@ -41,8 +40,15 @@ func certificateOf(namespace, name string) *unstructured.Unstructured {
 	return certificate
 }
 
-// issue plays cert-manager for one Certificate, once that is there.
-func issue(t *testing.T, namespace, name, content string) *corev1.Secret {
+// issue plays cert-manager for the Certificate of a component, once that is there: the authority signs it.
+func issue(t *testing.T, namespace, name, authority string) *corev1.Secret {
+	t.Helper()
+	a := authorityNamed(t, authority)
+	return issueAs(t, namespace, name, a.issues(t), a.pem)
+}
+
+// issueAs is issue with a certificate, and that of its authority, as PEM.
+func issueAs(t *testing.T, namespace, name string, issued, ca []byte) *corev1.Secret {
 	t.Helper()
 	certificate := certificateOf(namespace, name)
 	testkit.WaitFor(t, env.Client, certificate, "is made", nil)
@@ -51,7 +57,7 @@ func issue(t *testing.T, namespace, name, content string) *corev1.Secret {
 		t.Fatal(err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key"), "ca.crt": []byte("CA of " + content)}}
+		Data: map[string][]byte{"tls.crt": issued, "tls.key": []byte("key"), "ca.crt": ca}}
 	err = env.Client.Create(t.Context(), secret)
 	if apierrors.IsAlreadyExists(err) {
 		live := &corev1.Secret{}
@@ -111,11 +117,12 @@ func podOf(t *testing.T, app *platformv1.Application) *corev1.Pod {
 	return pod
 }
 
+// wantBinding waits until clients are told to trust these authorities.
 func wantBinding(t *testing.T, app *platformv1.Application, ca, uri string) {
 	t.Helper()
 	binding := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: platformv1.BindingNameFor(app.Name)}}
 	testkit.WaitFor(t, env.Client, binding, "has the CA "+ca, func() error {
-		if got := string(binding.Data["ca.crt"]); got != ca || string(binding.Data["uri"][:len(uri)]) != uri {
+		if got := namesIn(binding.Data["ca.crt"]); got != ca || string(binding.Data["uri"][:len(uri)]) != uri {
 			return fmt.Errorf("the CA is %q and the URI begins with %q", got, binding.Data["uri"][:len(uri)])
 		}
 		return nil
@@ -141,7 +148,7 @@ func TestTLSComesWithCertManager(t *testing.T) {
 	})
 	installCertManager(t)
 
-	authority := issue(t, namespace, "redis-a-ca", "the CA")
+	authority := issueAuthority(t, namespace, "first")
 	component := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "redis-a-redis"}}
 	testkit.WaitFor(t, env.Client, component, "waits for its certificate", func() error {
 		if ready := conditions.Get(component, platformv1.ReadyCondition); ready == nil || ready.Reason != platformv1.ReasonCertificateNotReady {
@@ -155,7 +162,7 @@ func TestTLSComesWithCertManager(t *testing.T) {
 	}
 	leaf := issue(t, namespace, "redis-a-redis-tls", "first")
 	testkit.WaitForReady(t, env.Client, app)
-	wantBinding(t, app, "CA of first", "rediss://")
+	wantBinding(t, app, "first", "rediss://")
 	for _, secret := range []*corev1.Secret{authority, leaf} {
 		testkit.WaitFor(t, env.Client, secret, "goes with its Certificate", func() error {
 			if by := metav1.GetControllerOf(secret); by == nil || by.Kind != "Certificate" || by.Name != secret.Name || len(secret.Data["tls.key"]) == 0 {
@@ -205,16 +212,7 @@ func servedAndReissued(t *testing.T, app *platformv1.Application, component *pla
 		}
 	}
 	wantServed(metav1.ConditionFalse)
-	reported := pod.DeepCopy()
-	said, err := report.Parse(pod.Annotations[platformv1.ReportAnnotation])
-	if err != nil {
-		t.Fatal(err)
-	}
-	said.CertificateDigest = certmanager.Digest(leaf)
-	reported.Annotations[platformv1.ReportAnnotation] = said.String()
-	if err := env.Client.Patch(t.Context(), reported, client.MergeFrom(pod)); err != nil {
-		t.Fatal(err)
-	}
+	serves(t, pod, leaf)
 	wantServed(metav1.ConditionTrue)
 
 	setTLS(t, app, &platformv1.TLS{Enabled: true, IssuerRef: &platformv1.IssuerReference{Name: "house", Kind: "ClusterIssuer"}})
@@ -245,10 +243,12 @@ func servedAndReissued(t *testing.T, app *platformv1.Application, component *pla
 	}
 	notReady(t, house, "the CA is locked")
 	wantIssuer(app, `ClusterIssuer "house", which tls.issuerRef names, is not ready: the CA is locked; mend it`)
-	issue(t, app.Namespace, leaf.Name, "second")
+	leaf = issue(t, app.Namespace, leaf.Name, "second")
 	wantServed(metav1.ConditionFalse)
 	testkit.WaitForReady(t, env.Client, app)
-	wantBinding(t, app, "CA of second", "rediss://")
+	wantBinding(t, app, "second,first", "rediss://")
+	serves(t, podOf(t, app), leaf)
+	wantBinding(t, app, "second", "rediss://")
 	if got := podOf(t, app); got.UID != pod.UID {
 		t.Error("another issuer replaced the pod")
 	}

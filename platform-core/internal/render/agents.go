@@ -163,12 +163,28 @@ func (c *setContext) volumes() []corev1.Volume {
 		}})
 	}
 	if c.spec.TLS.On() {
-		volumes = append(volumes, corev1.Volume{Name: volumeCerts, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName:  platformv1.CertificateNameFor(c.owner.Application, c.spec.Component),
-			DefaultMode: new(int32(secretMode)),
-		}}})
+		volumes = append(volumes, c.certificates())
 	}
 	return volumes
+}
+
+// certificates are the component's certificate with its key, and beside it all CAs to trust: while a CA gives way to
+// another one, those of certificates that other components have.
+func (c *context) certificates() corev1.Volume {
+	items := func(secret string, keys ...string) corev1.VolumeProjection {
+		projection := &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}
+		for _, key := range keys {
+			projection.Items = append(projection.Items, corev1.KeyToPath{Key: key, Path: key})
+		}
+		return corev1.VolumeProjection{Secret: projection}
+	}
+	return corev1.Volume{Name: volumeCerts, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{
+			items(platformv1.CertificateNameFor(c.owner.Application, c.spec.Component), plan.CertificateFile, plan.KeyFile),
+			items(platformv1.TrustNameFor(c.owner.Application), plan.CAFile),
+		},
+		DefaultMode: new(int32(secretMode)),
+	}}}
 }
 
 // secretSources projects the password of each credential that the component uses to "<credential>/password", and beside it

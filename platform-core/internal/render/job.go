@@ -91,7 +91,7 @@ func jobLike(set *platformv1.WorkloadSet, container string, s Settings, j Job) (
 	if affinity := like.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
 		spec.Affinity = &corev1.Affinity{NodeAffinity: affinity.NodeAffinity}
 	}
-	withAuthority(&spec, like.Spec.Volumes)
+	withAuthority(&spec, set.Spec.Application, like.Spec.Volumes)
 	confine(&spec)
 	if err := withVolumes(&spec, set, j.Pod, like.Spec.Containers[i].VolumeMounts); err != nil {
 		return nil, err
@@ -137,13 +137,14 @@ func withVolumes(spec *corev1.PodSpec, set *platformv1.WorkloadSet, pod string, 
 }
 
 // withAuthority mounts what clients of an instance with TLS know it by, and not its key.
-func withAuthority(spec *corev1.PodSpec, volumes []corev1.Volume) {
-	i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == volumeCerts && v.Secret != nil })
-	if i < 0 {
+func withAuthority(spec *corev1.PodSpec, application string, volumes []corev1.Volume) {
+	if !slices.ContainsFunc(volumes, func(v corev1.Volume) bool { return v.Name == volumeCerts }) {
 		return
 	}
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: volumeCerts, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName: volumes[i].Secret.SecretName, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}, DefaultMode: new(int32(secretMode)),
+		SecretName:  platformv1.TrustNameFor(application),
+		Items:       []corev1.KeyToPath{{Key: plan.CAFile, Path: plan.CAFile}},
+		DefaultMode: new(int32(secretMode)),
 	}}})
 	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: volumeCerts, MountPath: plan.CertificatesDir, ReadOnly: true})
 }

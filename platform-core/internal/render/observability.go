@@ -193,7 +193,7 @@ func (c *context) podMonitor() *unstructured.Unstructured {
 		endpoint["scheme"] = "https"
 		endpoint["tlsConfig"] = map[string]any{
 			"ca": map[string]any{"secret": map[string]any{
-				"name": platformv1.CertificateNameFor(c.owner.Application, c.spec.Component), "key": plan.CAFile,
+				"name": platformv1.TrustNameFor(c.owner.Application), "key": plan.CAFile,
 			}},
 			// Pods are reached by their address, which is in no certificate.
 			"serverName": c.headlessDomain(),

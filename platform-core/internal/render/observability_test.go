@@ -92,7 +92,7 @@ func TestWhoServesMetrics(t *testing.T) {
 	endpoint := endpoints[0].(map[string]any)
 	ca, _, _ := unstructured.NestedString(endpoint, "tlsConfig", "ca", "secret", "name")
 	name, _, _ := unstructured.NestedString(endpoint, "tlsConfig", "serverName")
-	if endpoint["scheme"] != "https" || ca != "cache-redis-tls" || !slices.Contains(output.Certificate.Object["spec"].(map[string]any)["dnsNames"].([]any), any(name)) {
+	if endpoint["scheme"] != "https" || ca != "cache-trust" || !slices.Contains(output.Certificate.Object["spec"].(map[string]any)["dnsNames"].([]any), any(name)) {
 		t.Errorf("the endpoint is %v", endpoint)
 	}
 }

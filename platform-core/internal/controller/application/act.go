@@ -28,6 +28,9 @@ func (c *Controller) act(ctx context.Context, app *platformv1.Application, f *fa
 	if err := c.ensureAuthority(ctx, app, f); err != nil {
 		return apply.Outcome(err)
 	}
+	if err := c.ensureTrust(ctx, app, f); err != nil {
+		return apply.Outcome(err)
+	}
 	for _, declared := range f.credentialsOf() {
 		if f.revisions[declared.Name] == "" {
 			// Another replica or an earlier turn made one, and the cache does not have it yet.

@@ -4,6 +4,8 @@ package application
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +18,7 @@ import (
 	agentplan "github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
+	"github.com/zeroinfra/platform-core/internal/pki"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
@@ -29,6 +32,9 @@ type tlsFacts struct {
 	authority *corev1.Secret
 	// issued are the Secrets of the certificates that are there, by component.
 	issued map[string]*corev1.Secret
+	// kept is the Secret with the authorities to trust; nil when there is none. trust is what it is to have.
+	kept  *corev1.Secret
+	trust []byte
 }
 
 func (c *Controller) observeTLS(ctx context.Context, app *platformv1.Application, f *facts) error {
@@ -46,7 +52,10 @@ func (c *Controller) observeTLS(ctx context.Context, app *platformv1.Application
 		return err
 	}
 	f.tls.authority = authority
-	if !f.tls.wanted && f.tls.authority == nil {
+	if f.tls.kept, err = read(platformv1.TrustNameFor(app.Name)); err != nil {
+		return err
+	}
+	if !f.tls.wanted && f.tls.authority == nil && f.tls.kept == nil {
 		return nil
 	}
 	if f.tls.installed, err = c.Certificates.Installed(ctx); err != nil {
@@ -61,6 +70,49 @@ func (c *Controller) observeTLS(ctx context.Context, app *platformv1.Application
 			f.tls.issued[name] = secret
 		}
 	}
+	f.tls.trust = f.trusted(app)
+	return nil
+}
+
+// trusted are the authorities that members and clients are to trust, as PEM.
+func (f *facts) trusted(app *platformv1.Application) []byte {
+	var t pki.Trust
+	// The Issuer signs with this one. An issuer that users name shows its own only with what it issued.
+	if f.tls.authority != nil && app.Spec.TLS.On() && app.Spec.TLS.IssuerRef == nil {
+		t.Authority = f.tls.authority.Data[agentplan.CertificateFile]
+	}
+	if f.tls.kept != nil {
+		t.Former = f.tls.kept.Data[agentplan.CAFile]
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.components)) {
+		secret := f.tls.issued[name]
+		if secret != nil {
+			t.Issued = append(t.Issued, pki.Issued{
+				Certificate: secret.Data[agentplan.CertificateFile], CA: secret.Data[agentplan.CAFile],
+			})
+		}
+		present := certmanager.Digest(secret)
+		t.Behind = t.Behind || slices.ContainsFunc(f.components[name].Status.Pods, func(pod platformv1.PodState) bool {
+			return pod.CertificateDigest != present
+		})
+	}
+	return t.Bundle()
+}
+
+// ensureTrust keeps the Secret with the authorities to trust, which the pods mount, and removes it once no component
+// has a certificate. It keeps former authorities, too, which may be nowhere else.
+func (c *Controller) ensureTrust(ctx context.Context, app *platformv1.Application, f *facts) error {
+	switch {
+	case f.tls.wanted && len(f.tls.trust) > 0:
+		_, err := c.applyOwned(ctx, app, &corev1.Secret{
+			ObjectMeta: meta(app, platformv1.TrustNameFor(app.Name), ""),
+			Type:       corev1.SecretTypeOpaque,
+			Data:       map[string][]byte{agentplan.CAFile: f.tls.trust},
+		})
+		return err
+	case !f.tls.wanted && f.tls.kept != nil && len(f.tls.issued) == 0 && metav1.IsControlledBy(f.tls.kept, app):
+		return c.apply.Delete(ctx, f.tls.kept)
+	}
 	return nil
 }
 
@@ -73,18 +125,16 @@ func checkCertManager(f *facts) *outcome.Outcome {
 	return &o
 }
 
-// ca returns the certificate of the CA that issued the certificate of a component; known is false while that is not issued.
-// It is empty without TLS.
+// ca returns the CAs that clients of a component are to trust; known is false while its certificate is not issued. It is
+// empty without TLS.
 func (f *facts) ca(component string) (ca []byte, known bool) {
 	if !f.tls.wanted {
 		return nil, true
 	}
-	secret := f.tls.issued[component]
-	if secret == nil {
+	if secret := f.tls.issued[component]; secret == nil || len(secret.Data[agentplan.CAFile]) == 0 {
 		return nil, false
 	}
-	ca = secret.Data[agentplan.CAFile]
-	return ca, len(ca) > 0
+	return f.tls.trust, len(f.tls.trust) > 0
 }
 
 // ensureAuthority keeps the CA that an instance has of its own, and has its Secret go with its Certificate.

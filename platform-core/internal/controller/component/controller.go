@@ -124,6 +124,7 @@ func Setup(mgr ctrl.Manager, deps Deps) (Forecast, error) {
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, made, builder.WithPredicates(specChanged)).
 		Watches(&platformv1.Plugin{}, handler.EnqueueRequestsFromMapFunc(c.ofPlugin), builder.WithPredicates(madefrom.PluginChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofIssued), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.ofTrust), builder.WithPredicates(onlyMade)).
 		WatchesRawSource(deps.Certificates.Source("Component")).
 		WatchesRawSource(deps.Settings.Source(c.all)).
 		WithOptions(deps.Options).

@@ -14,11 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/certmanager"
+	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
@@ -34,6 +37,8 @@ type tlsFacts struct {
 	certificate *unstructured.Unstructured
 	// secret that it was issued to; nil when there is none.
 	secret *corev1.Secret
+	// trust is the Secret with the authorities that the pods mount; nil when there is none.
+	trust *corev1.Secret
 	// problem says why the certificate is not ready, and issuer what keeps a named issuer from giving it; "" when all is well.
 	problem, issuer string
 }
@@ -50,6 +55,17 @@ func (c *Controller) observeTLS(ctx context.Context, component *platformv1.Compo
 	case !f.tls.wanted && !c.Certificates.Watching():
 		// Nothing is left of a certificate, and so cert-manager need not be looked for.
 		return nil
+	}
+	if f.tls.wanted {
+		trust := &corev1.Secret{}
+		key := client.ObjectKey{Namespace: component.Namespace, Name: platformv1.TrustNameFor(component.Spec.Application)}
+		err := c.client.Get(ctx, key, trust)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err == nil {
+			f.tls.trust = trust
+		}
 	}
 	var err error
 	if f.tls.installed, err = c.Certificates.Installed(ctx); err != nil || !f.tls.installed {
@@ -94,7 +110,7 @@ func (c *Controller) certify(ctx context.Context, component *platformv1.Componen
 		// All pods begin with the same certificate, not some with one of another issuer.
 		return f.tls.pending()
 	}
-	return c.issued(ctx, f)
+	return c.issued(ctx, component, f)
 }
 
 // pending says why there is no certificate as it is asked for, and what to do about it.
@@ -107,13 +123,18 @@ func (t tlsFacts) pending() outcome.Outcome {
 }
 
 // issued says what is missing of the Secret, and has it go with its Certificate.
-func (c *Controller) issued(ctx context.Context, f *facts) outcome.Outcome {
+func (c *Controller) issued(ctx context.Context, component *platformv1.Component, f *facts) outcome.Outcome {
 	if certmanager.Digest(f.tls.secret) == "" || f.tls.certificate == nil {
 		return f.tls.pending()
 	}
 	if len(f.tls.secret.Data[plan.CAFile]) == 0 {
 		return outcome.Stalled(platformv1.ReasonCertificateNotReady, fmt.Sprintf("Secret %s has no %s: the issuer does not give the certificate of its CA; "+
 			"name one that does in tls.issuerRef, or none", f.tls.secret.Name, plan.CAFile))
+	}
+	if f.tls.trust == nil {
+		// The Secret wakes us.
+		return outcome.WaitingFor(frame.Recheck, platformv1.ReasonCertificateNotReady,
+			fmt.Sprintf("Secret %s with the authorities to trust is being made", platformv1.TrustNameFor(component.Spec.Application)))
 	}
 	return apply.Outcome(certmanager.Bind(ctx, c.apply, f.tls.secret, f.tls.certificate))
 }
@@ -159,6 +180,31 @@ func reportCertificate(component *platformv1.Component, f *facts) {
 		condition.Message = fmt.Sprintf("%s: not yet served by %s", f.tls.secret.Name, strings.Join(behind, ", "))
 	}
 	conditions.Set(component, condition)
+}
+
+// onlyMade passes objects that are new.
+var onlyMade = predicate.Funcs{
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+// ofTrust wakes the Components of an Application whose authorities to trust are there.
+func (c *Controller) ofTrust(ctx context.Context, obj client.Object) []reconcile.Request {
+	application := obj.GetLabels()[platformv1.ApplicationLabel]
+	if application == "" || obj.GetName() != platformv1.TrustNameFor(application) {
+		return nil
+	}
+	var components platformv1.ComponentList
+	// One that cannot be listed looks again by itself.
+	if err := c.client.List(ctx, &components, client.InNamespace(obj.GetNamespace()),
+		client.MatchingLabels{platformv1.ApplicationLabel: application}); err != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range components.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&components.Items[i])})
+	}
+	return requests
 }
 
 // ofIssued wakes the Component whose certificate was issued.
