@@ -97,8 +97,10 @@ func (l *loader) checkBinding(path document.Path, binding *Binding) {
 
 // checkExternalBinding: all that clients are told is in parameters and credentials of the component.
 func (l *loader) checkExternalBinding(path document.Path, binding *Binding, c *Component) {
-	if binding.Service != "" || binding.ReadOnlyService != "" || binding.Port != "" || len(binding.Also) > 0 || binding.URIScheme != "" || binding.URISchemeTLS != "" {
-		l.wrong(path, "has external, and with that no service, readOnlyService, port, also, uriScheme or uriSchemeTLS, which are of pods: take them out")
+	if binding.Service != "" || binding.ReadOnlyService != "" || binding.Port != "" || len(binding.Also) > 0 || binding.URIScheme != "" || binding.URISchemeTLS != "" ||
+		binding.Database != "" {
+		l.wrong(path, "has external, and with that no service, readOnlyService, port, database, also, uriScheme or uriSchemeTLS, "+
+			"which are of pods: take them out")
 	}
 	if binding.Credential == "" {
 		l.wrong(path, "has external and no credential: add that of the account")
@@ -116,7 +118,7 @@ func (l *loader) checkExternalBinding(path document.Path, binding *Binding, c *C
 
 // checkAliases: each stands for something that is bound, and takes nothing else's place.
 func (l *loader) checkAliases(path document.Path, binding *Binding) {
-	taken := []string{"type", "provider", "host", "port", "username", "password", "uri", "host-ro", "uri-ro", plan.CAFile}
+	taken := []string{"type", "provider", "host", "port", "username", "password", "database", "uri", "host-ro", "uri-ro", plan.CAFile}
 	for _, alias := range slices.Sorted(maps.Keys(binding.Aliases)) {
 		of := binding.Aliases[alias]
 		switch {

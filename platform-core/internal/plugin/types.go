@@ -333,6 +333,8 @@ type Binding struct {
 	External *ExternalBinding `json:"external,omitempty"`
 	// Credential whose username and password are bound; empty for a middleware that asks for none.
 	Credential string `json:"credential,omitempty"`
+	// Database that clients use, where the middleware has such: it adds "database", and is the path of the URIs.
+	Database string `json:"database,omitempty"`
 	// URIScheme, when set, adds "uri": scheme://username:password@host:port, or without a credential scheme://host:port.
 	URIScheme string `json:"uriScheme,omitempty"`
 	// URISchemeTLS takes the place of URIScheme where the instance speaks TLS.

@@ -13,11 +13,16 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin"
 )
 
+// Login is what clients log in with. Database is empty where the middleware has no such thing.
+type Login struct{ Username, Password, Database string }
+
 // Binding returns the data of the Secret that follows the Service Binding
 // specification; nil when the plugin declares none for the topology or its Service is not among the endpoints, which are those of all components.
 // ca is the certificate of the CA
 // where the instance speaks TLS, else empty.
-func Binding(b *plugin.Bundle, application, topology string, endpoints []platformv1.Endpoint, username, password string, ca []byte) map[string][]byte {
+func Binding(b *plugin.Bundle, application, topology string, endpoints []platformv1.Endpoint, login Login,
+	ca []byte,
+) map[string][]byte {
 	binding := b.Binding(topology)
 	if binding == nil || binding.External != nil {
 		return nil
@@ -48,15 +53,18 @@ func Binding(b *plugin.Bundle, application, topology string, endpoints []platfor
 	}
 	var user *url.Userinfo
 	if binding.Credential != "" {
-		data["username"], data["password"] = []byte(username), []byte(password)
-		user = url.UserPassword(username, password)
+		data["username"], data["password"] = []byte(login.Username), []byte(login.Password)
+		user = url.UserPassword(login.Username, login.Password)
+	}
+	if login.Database != "" {
+		data["database"] = []byte(login.Database)
 	}
 	scheme := binding.URIScheme
 	if len(ca) > 0 {
 		data[plan.CAFile], scheme = ca, binding.URISchemeTLS
 	}
 	uriOf := func(host string) []byte {
-		uri := url.URL{Scheme: scheme, User: user, Host: net.JoinHostPort(host, port)}
+		uri := url.URL{Scheme: scheme, User: user, Host: net.JoinHostPort(host, port), Path: login.Database}
 		return []byte(uri.String())
 	}
 	if scheme != "" {

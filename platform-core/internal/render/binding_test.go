@@ -35,7 +35,7 @@ func TestBindingNamesFurtherServices(t *testing.T) {
 		}
 		// In whatever order components are looked at.
 		slices.Reverse(endpoints)
-		data := Binding(b.In(topology), "cache", topology, endpoints, "default", "p", nil)
+		data := Binding(b.In(topology), "cache", topology, endpoints, Login{Username: "default", Password: "p"}, nil)
 		for key, value := range want {
 			if string(data[key]) != value {
 				t.Errorf("%s: %s is %q, want %q", topology, key, data[key], value)
@@ -56,7 +56,7 @@ func TestBindingHasAliases(t *testing.T) {
 	}
 	endpoints := []platformv1.Endpoint{{Name: "media", Host: "media.shop.svc", Port: 9000}}
 	for ca, scheme := range map[string]string{"": "http", "certificate": "https"} {
-		data := Binding(b, "media", "standalone", endpoints, "root", "p:w", []byte(ca))
+		data := Binding(b, "media", "standalone", endpoints, Login{Username: "root", Password: "p:w"}, []byte(ca))
 		for key, want := range map[string]string{"type": "s3", "endpoint": scheme + "://media.shop.svc:9000", "accessKey": "root", "secretKey": "p:w"} {
 			if string(data[key]) != want {
 				t.Errorf("%s is %q, want %q", key, data[key], want)

@@ -116,7 +116,8 @@ func bindingSecret(b *plugin.Bundle, app *platformv1.Application, endpoints []pl
 	if app.Spec.TLS.On() {
 		ca = []byte("the CA's certificate")
 	}
-	data := Binding(b, app.Name, app.Spec.Topology, endpoints, credential.Username, "password", ca)
+	login := Login{Username: credential.Username, Password: "password", Database: binding.Database}
+	data := Binding(b, app.Name, app.Spec.Topology, endpoints, login, ca)
 	if binding.External != nil {
 		if app.Spec.Supplies(binding.External.CA) {
 			ca = []byte("the authority's certificate")

@@ -182,7 +182,7 @@ func TestServicesAndBinding(t *testing.T) {
 	if !reflect.DeepEqual(output.Endpoints, want) {
 		t.Errorf("endpoints are %+v", output.Endpoints)
 	}
-	data := Binding(b, "cache", "standalone", output.Endpoints, "default", "p@ss:/word", nil)
+	data := Binding(b, "cache", "standalone", output.Endpoints, Login{Username: "default", Password: "p@ss:/word"}, nil)
 	for key, value := range map[string]string{
 		"type": "redis", "provider": "zeroinfra", "host": "cache.shop.svc", "port": "6379",
 		"username": "default", "password": "p@ss:/word", "uri": "redis://default:p%40ss%3A%2Fword@cache.shop.svc:6379",
@@ -194,12 +194,17 @@ func TestServicesAndBinding(t *testing.T) {
 	if data["host-ro"] != nil || data["uri-ro"] != nil {
 		t.Errorf("there are no replicas, and the binding names %s", data["host-ro"])
 	}
-	if Binding(b, "cache", "standalone", nil, "u", "p", nil) != nil {
+	named := Login{Username: "default", Password: "p", Database: "shop"}
+	data = Binding(b, "cache", "standalone", output.Endpoints, named, nil)
+	if string(data["database"]) != "shop" || string(data["uri"]) != "redis://default:p@cache.shop.svc:6379/shop" {
+		t.Errorf("of a database the binding says %q and %q", data["database"], data["uri"])
+	}
+	if Binding(b, "cache", "standalone", nil, Login{Username: "u", Password: "p"}, nil) != nil {
 		t.Error("there is a binding without an endpoint")
 	}
 	replicas := slices.Concat(output.Endpoints, []platformv1.Endpoint{{Name: "cache-replica", Host: "cache-replica.shop.svc", Port: 6379, Role: "replica"}})
 	b.Components.Binding.ReadOnlyService = "replica"
-	data = Binding(b, "cache", "standalone", replicas, "default", "p", nil)
+	data = Binding(b, "cache", "standalone", replicas, Login{Username: "default", Password: "p"}, nil)
 	if string(data["host-ro"]) != "cache-replica.shop.svc" || string(data["uri-ro"]) != "redis://default:p@cache-replica.shop.svc:6379" {
 		t.Errorf("for reads the binding names %s and %s", data["host-ro"], data["uri-ro"])
 	}

@@ -205,7 +205,7 @@ func TestStorageAndServiceNeedAPluginThatHasThem(t *testing.T) {
 	if len(ws.Spec.Volumes) != 0 || len(output.Endpoints) != 0 || len(output.Services) != 2 {
 		t.Errorf("got %+v and %+v", ws.Spec.Volumes, output)
 	}
-	if Binding(stateless, "cache", "standalone", output.Endpoints, "u", "p", nil) != nil {
+	if Binding(stateless, "cache", "standalone", output.Endpoints, Login{Username: "u", Password: "p"}, nil) != nil {
 		t.Error("a plugin without a binding gives one")
 	}
 }

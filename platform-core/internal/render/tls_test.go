@@ -94,7 +94,7 @@ func TestARenewedAuthorityIsTheSameKey(t *testing.T) {
 func TestBindingOfTLS(t *testing.T) {
 	b := redis(t)
 	_, output := render(t, b, settings, application(withTLS(nil)))
-	data := Binding(b, "cache", "standalone", output.Endpoints, "default", "p", []byte("CA"))
+	data := Binding(b, "cache", "standalone", output.Endpoints, Login{Username: "default", Password: "p"}, []byte("CA"))
 	if string(data["ca.crt"]) != "CA" || string(data["uri"]) != "rediss://default:p@cache.shop.svc:6379" {
 		t.Errorf("got %q", data)
 	}

@@ -29,6 +29,7 @@ import (
 const (
 	usernameKey = "username"
 	passwordKey = plugin.SecretKeyPassword
+	databaseKey = "database"
 	alsoKey     = plugin.SecretKeyAlso
 	revisionKey = agentplan.RevisionFile
 )
@@ -132,16 +133,14 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 	if binding.External != nil {
 		return c.ensureExternalBinding(ctx, app, f, binding)
 	}
-	declared, ok := bundle.Credential(binding.Credential)
-	password := f.passwords[binding.Credential]
-	var username string
-	if ok {
-		username = declared.Username
+	login := render.Login{Password: f.passwords[binding.Credential], Database: binding.Database}
+	if declared, ok := bundle.Credential(binding.Credential); ok {
+		login.Username = declared.Username
 	}
-	if binding.Credential != "" && password == "" {
+	if binding.Credential != "" && login.Password == "" {
 		return nil
 	}
-	password, err := c.bound(ctx, app, f, password)
+	login, err := c.bound(ctx, app, f, login)
 	if err != nil {
 		return err
 	}
@@ -154,7 +153,7 @@ func (c *Controller) ensureBinding(ctx context.Context, app *platformv1.Applicat
 	for _, component := range f.components {
 		endpoints = append(endpoints, component.Status.Endpoints...)
 	}
-	data := render.Binding(bundle, app.Name, app.Spec.Topology, endpoints, username, password, ca)
+	data := render.Binding(bundle, app.Name, app.Spec.Topology, endpoints, login, ca)
 	return c.applyBinding(ctx, app, binding, data)
 }
 
@@ -183,18 +182,25 @@ func (c *Controller) applyBinding(ctx context.Context, app *platformv1.Applicati
 	return err
 }
 
-// bound is the password to hand out to clients: the one before, as long as the processes may still know that alone.
-func (c *Controller) bound(ctx context.Context, app *platformv1.Application, f *facts, password string) (string, error) {
+// bound is the login to hand out to clients: the one before, as long as the processes may still know that alone. That
+// of another plugin version can have another username and another database.
+func (c *Controller) bound(ctx context.Context, app *platformv1.Application, f *facts, login render.Login,
+) (render.Login, error) {
 	binding := f.state.Bundle.Binding(app.Spec.Topology)
 	if binding.Credential == "" || f.handovers[binding.Credential].phase == platformv1.HandoverRetires || f.tookOver(binding.Component, binding.Credential) {
-		return password, nil
+		return login, nil
 	}
 	have := &corev1.Secret{}
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: platformv1.BindingNameFor(app.Name)}, have)
 	if apierrors.IsNotFound(err) {
-		return password, nil
+		return login, nil
 	}
-	return cmp.Or(string(have.Data[passwordKey]), password), err
+	if err != nil || len(have.Data[passwordKey]) == 0 {
+		return login, err
+	}
+	return render.Login{
+		Username: string(have.Data[usernameKey]), Password: string(have.Data[passwordKey]), Database: string(have.Data[databaseKey]),
+	}, nil
 }
 
 // tookOver says whether all pods of a component run with the present password of a credential.
