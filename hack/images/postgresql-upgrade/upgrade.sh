@@ -311,7 +311,7 @@ convert() {
     drop "$fresh"
     refuse "version $to does not have what version $from had: the log tells the differences"
   fi
-  for file in .zeroinfra.password .zeroinfra.replication .zeroinfra.pooler; do
+  for file in .zeroinfra.password .zeroinfra.replication .zeroinfra.pooler .zeroinfra.app; do
     [ ! -e "$data/$file" ] || cp -p "$data/$file" "$fresh/$file"
   done
   # The history begins anew, and no server that goes on from the one before may take it for its own.

@@ -36,7 +36,7 @@ rm -f "$data/postmaster.pid" /zeroinfra/run/.s.PGSQL.5432 /zeroinfra/run/.s.PGSQ
 
 # alone has the server carry out the lines of its input, before anybody is let in and with nothing in the log. The first that fails ends it.
 alone() {
-  "$programs/postgres" --single -D "$data" -c config_file="$config" -c exit_on_error=on -c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1 postgres >/dev/null
+  "$programs/postgres" --single -D "$data" -c config_file="$config" -c exit_on_error=on -c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1 postgres
 }
 # lacks CREDENTIAL FILE: the pod has the credential, and the data another revision of its password.
 lacks() { [ -e "/zeroinfra/secrets/$1" ] && [ "$(cat "$data/$2" 2>/dev/null)" != "$(cat "/zeroinfra/secrets/$1/revision")" ]; }
@@ -49,6 +49,15 @@ password() {
 }
 # role ROLE ATTRIBUTES is the statement that makes a role.
 role() { echo "DO \$\$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '$1') THEN CREATE ROLE $1 LOGIN $2; END IF; END \$\$"; }
+
+# database NAME OWNER is the statement that makes a database. Unlike a role, it cannot be made on a condition.
+database() {
+  found=$(echo "SELECT 'there' AS found FROM pg_database WHERE datname = '$1'" | alone) || refuse "the server has not said whether there is a database $1"
+  case $found in
+    *'found = "there"'*) ;;
+    *) echo "CREATE DATABASE $1 WITH TEMPLATE template0 OWNER $2" ;;
+  esac
+}
 
 # statements are what the data lacks: a line for each. They have passwords, and are on no disk.
 statements() {
@@ -76,18 +85,26 @@ GRANT EXECUTE ON FUNCTION zeroinfra.pooler_user(text) TO zeroinfra_pooler
 STATEMENTS
     password zeroinfra_pooler pooler
   fi
+  if lacks app .zeroinfra.app; then
+    # Clients log in with it, to a database of its own.
+    role app ""
+    password app app
+    database app app
+  fi
 }
 
 # Who follows has the passwords that the writer has.
 if [ ! -e "$data/standby.signal" ] && [ ! -e "$data/recovery.signal" ]; then
   # Revisions before passwords: should both change in between, the password is set once more at the next start.
   followers=$(cat /zeroinfra/secrets/replication/revision 2>/dev/null || true) pooler=$(cat /zeroinfra/secrets/pooler/revision 2>/dev/null || true)
+  app=$(cat /zeroinfra/secrets/app/revision 2>/dev/null || true)
   todo=$(statements) || exit 1
   if [ -n "$todo" ]; then
-    printf '%s\n' "$todo" | alone || refuse "the server has not carried out what its log names: roles, their rights or their passwords"
+    printf '%s\n' "$todo" | alone >/dev/null || refuse "the server has not carried out what its log names: roles, their rights, their passwords or a database"
     keep .zeroinfra.password "$revision"
     [ -z "$followers" ] || keep .zeroinfra.replication "$followers"
     [ -z "$pooler" ] || keep .zeroinfra.pooler "$pooler"
+    [ -z "$app" ] || keep .zeroinfra.app "$app"
   fi
 fi
 exec "$programs/postgres" -D "$data" -c config_file="$config"

@@ -19,7 +19,7 @@ import (
 // former are files of the server that was copied alone: whom it followed, in which terms it wrote, which passwords it had set, and what it was
 // upgraded from.
 var former = []string{"standby.signal", "recovery.signal", "postmaster.pid", "zeroinfra.conf", "zeroinfra.timelines", "zeroinfra.upgrade",
-	".zeroinfra.password", ".zeroinfra.replication", ".zeroinfra.pooler"}
+	".zeroinfra.password", ".zeroinfra.replication", ".zeroinfra.pooler", ".zeroinfra.app"}
 
 // Own makes the data that of a server of its own, which archives in a folder of its own. That begins with the histories of the timelines that the data
 // has: without them nobody knew which one its log is of.

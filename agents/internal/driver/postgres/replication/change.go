@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/zeroinfra/agents/internal/atomicfile"
-	"github.com/zeroinfra/agents/internal/driver/postgres"
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
 )
 
@@ -147,46 +145,6 @@ func (s *Server) awaitLocal(ctx context.Context) (connection *pgconn.PgConn, err
 		return err == nil, err
 	})
 	return connection, err
-}
-
-// credentials are the roles of which a Secret has the password, by the file that says which one the server has.
-var credentials = []struct{ credential, role, file string }{
-	{"superuser", "postgres", ".zeroinfra.password"},
-	{"replication", Role, ".zeroinfra.replication"},
-	{"pooler", "zeroinfra_pooler", ".zeroinfra.pooler"},
-}
-
-// setPasswords gives roles the passwords of the Secrets, where the data is of a server that had others.
-func (s *Server) setPasswords(ctx context.Context, connection *pgconn.PgConn) error {
-	for _, c := range credentials {
-		if !exists(filepath.Join(s.Secrets, c.credential)) {
-			// The topology has none.
-			continue
-		}
-		password, revision, err := link.Password(s.Secrets, c.credential)
-		if err != nil {
-			return err
-		}
-		has, err := os.ReadFile(s.data(c.file))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if string(has) == revision {
-			continue
-		}
-		verifier, err := postgres.Verifier(password)
-		if err != nil {
-			return err
-		}
-		// A verifier has no quotes.
-		if err := run(ctx, connection, "ALTER ROLE "+c.role+" PASSWORD '"+verifier+"'"); err != nil {
-			return err
-		}
-		if err := atomicfile.Write(s.data(c.file), []byte(revision), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Follow has the server follow the writer in another pod, once it is known that the writer's data goes on from its own. Where it does
