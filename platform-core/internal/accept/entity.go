@@ -44,6 +44,11 @@ func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plug
 	case declared.Password == "" && from != nil:
 		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec, "an entity of type %q has no password: take passwordFrom out", declared.Type))
 	}
+	if owner := credentialOf(entity, declared, bundle); owner != "" {
+		refusals = append(refusals, refuse(platformv1.ReasonInvalidSpec,
+			"the password of %s %q is that of credential %q of the Application: set it there, and take passwordFrom out",
+			declared.Type, entity.Spec.Name, owner))
+	}
 	parameters, errs := bundle.EntityParameters(declared, placeholder.App{
 		Name: app.Name, Namespace: app.Namespace, Version: app.Spec.Version, Topology: app.Spec.Topology, TLS: app.Spec.TLS.On(),
 	}, entity.Spec.Parameters)
@@ -54,6 +59,19 @@ func Entity(entity *platformv1.Entity, app *platformv1.Application, bundle *plug
 		return nil, refusals
 	}
 	return &EntityWanted{Type: declared, Roles: roles, Parameters: parameters}, nil
+}
+
+// credentialOf is the credential that has the password which an Entity asks for; empty where there is none.
+func credentialOf(entity *platformv1.Entity, declared *plugin.Entity, bundle *plugin.Bundle) string {
+	if declared.Password == "" || entity.Spec.PasswordFrom == nil {
+		return ""
+	}
+	for _, c := range bundle.Components.Credentials {
+		if c.Username == entity.Spec.Name && !c.Supplied {
+			return c.Name
+		}
+	}
+	return ""
 }
 
 // JudgeEntity decides about an Entity of an Application that is about to be created, or changed from old, which is nil at creation: as Judge
