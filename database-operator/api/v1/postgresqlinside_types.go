@@ -10,18 +10,18 @@ import (
 
 // PostgreSQLRole is a role of PostgreSQL: a user, or a group that users are members of. What is not said is not allowed; what leads past the
 // engine (superuser, createrole, replication) nobody can be given.
-// +kubebuilder:validation:XValidation:rule="has(self.login) && !self.login || has(self.passwordFrom)",message="a role that logs in needs passwordFrom: nobody is let in without a password. Set login to false for a role that others are members of"
+// +kubebuilder:validation:XValidation:rule="self.name == 'app' || has(self.login) && !self.login || has(self.passwordFrom)",message="a role that logs in needs passwordFrom: nobody is let in without a password. Set login to false for a role that others are members of"
 type PostgreSQLRole struct {
 	// name that it logs in with.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_$.@-]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self != 'postgres'",message="the role postgres is the instance's own: its password is auth.passwordFrom"
+	// +kubebuilder:validation:XValidation:rule="self != 'postgres'",message="the role postgres is the instance's own superuser: name another one"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('zeroinfra_')",message="names of roles that begin with zeroinfra_ are the engine's own: name another one"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('pg_')",message="names of roles that begin with pg_ are PostgreSQL's own: name another one"
 	Name string `json:"name"`
 	// passwordFrom names a Secret in the same namespace and the key that holds the password, of printable ASCII characters. PostgreSQL follows
-	// a change of it.
+	// a change of it. That of the role app, which the binding hands out, is the password in the binding.
 	// +optional
 	PasswordFrom *platformv1.SecretKeyReference `json:"passwordFrom,omitempty"`
 	// login is false for a role that cannot log in. Default true.

@@ -3,12 +3,14 @@
 package pluginfolder
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
@@ -77,7 +79,16 @@ var restarting = map[string][]string{
 // reloading are the steps after which processes are told to read their configuration anew, which says the same in other words.
 var reloading = []string{
 	"postgresql 1.0.0 to 1.2.0", "postgresql 1.1.0 to 1.2.0", "postgresql 1.0.0 to 1.3.0", "postgresql 1.1.0 to 1.3.0", "postgresql 1.0.0 to 1.4.0", "postgresql 1.1.0 to 1.4.0",
-	"postgresql 1.0.0 to 1.5.0", "postgresql 1.1.0 to 1.5.0",
+}
+
+// replacing are the steps that replace pods, by the credential that they get: since postgresql 1.5.0 that of the role for
+// clients.
+var replacing = map[string]string{
+	"postgresql 1.0.0 to 1.5.0": "app",
+	"postgresql 1.1.0 to 1.5.0": "app",
+	"postgresql 1.2.0 to 1.5.0": "app",
+	"postgresql 1.3.0 to 1.5.0": "app",
+	"postgresql 1.4.0 to 1.5.0": "app",
 }
 
 // leavesPodsAlone goes through all golden cases of the former version.
@@ -109,6 +120,10 @@ func leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
 			step := former.Manifest.Name + " " + former.Manifest.Version + " to " + next.Manifest.Version
 			if slices.Contains(restarting[step], app.Spec.Topology) {
 				restartsAlone(t, filepath.Base(input)+": "+name, set, is[name])
+				continue
+			}
+			if credential := replacing[step]; credential != "" && set.Spec.Component != "pooler" {
+				replacesFor(t, filepath.Base(input)+": "+name, credential, set, is[name])
 				continue
 			}
 			sameForPods(t, filepath.Base(input)+": "+name, set, is[name])
@@ -161,6 +176,50 @@ func restartsAlone(t *testing.T, name string, was, is *platformv1.WorkloadSet) {
 	same := is.DeepCopy()
 	same.Spec.Plan = was.Spec.Plan
 	sameForPods(t, name, was, same)
+}
+
+// replacesFor compares what pods are made from where they get a credential more: they have a volume source for it, a
+// reload that takes its password over, and nothing else that is new.
+func replacesFor(t *testing.T, name, credential string, was, is *platformv1.WorkloadSet) {
+	t.Helper()
+	if is == nil {
+		t.Errorf("%s: the set is gone", name)
+		return
+	}
+	before, after := templateOf(t, was), templateOf(t, is)
+	found := 0
+	for _, volume := range after.Spec.Volumes {
+		if volume.Projected == nil {
+			continue
+		}
+		volume.Projected.Sources = slices.DeleteFunc(volume.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			of := s.Secret != nil && strings.HasSuffix(s.Secret.Name, "-"+credential)
+			if of {
+				found++
+			}
+			return of
+		})
+	}
+	if found != 1 {
+		t.Errorf("%s: pods have the credential %d times: take it out of what replaces pods", name, found)
+	}
+	if !equality.Semantic.DeepEqual(before, after) {
+		t.Errorf("%s: the pods change in more than the credential", name)
+	}
+	process, processNow := planOf(t, was).Process, planOf(t, is).Process
+	processNow.Reload.Credentials = process.Reload.Credentials
+	if !equality.Semantic.DeepEqual(process, processNow) {
+		t.Errorf("%s: the process changes in more than the passwords that a reload takes over", name)
+	}
+}
+
+func templateOf(t *testing.T, set *platformv1.WorkloadSet) corev1.PodTemplateSpec {
+	t.Helper()
+	var template corev1.PodTemplateSpec
+	if err := json.Unmarshal(set.Spec.Template.Raw, &template); err != nil {
+		t.Fatal(err)
+	}
+	return template
 }
 
 // sameForPods compares all that pods and processes are made from.

@@ -30,7 +30,7 @@ func TestSamples(t *testing.T) {
 		p := &framework.PostgreSQLInstance{Namespace: s, Name: name, PortForwards: s.NewPortForwards()}
 		t.Logf("sample %s: apply to Ready: %s", name, framework.FormatSeconds(p.WaitReady()))
 		p.WaitForReplicas(int(p.Object().Spec.Replicas))
-		p.WaitForAnswer(p.Pool(framework.Login{}), "1", "SELECT 1::text")
+		p.WaitForAnswer(p.Pool(framework.Login{Bound: true}), "app", "SELECT current_user::text")
 	}
 	for _, name := range samples.Names("RedisCluster") {
 		r := &redisCluster{Namespace: s, name: name, ways: s.NewPortForwards()}

@@ -150,7 +150,7 @@ func checkDrillOfPostgreSQL(s *framework.Namespace) {
 	verify := &platformv1.Operation{}
 	s.MustGet("rows-good-verify", verify)
 	// postgres, shop and template1.
-	if databases := verify.Status.Steps[0].Outputs["databases"]; databases != "3" {
+	if databases := verify.Status.Steps[0].Outputs["databases"]; databases != "4" {
 		s.Errorf("it has read %q databases: %+v", databases, verify.Status)
 	}
 	s.ExpectNoDrillLeftovers()

@@ -78,7 +78,7 @@ func TestPostgreSQLDump(t *testing.T) {
 	}
 	w.StopAndVerify("a dump", framework.InPlaceGapLimit)
 	facts := b.Status.Facts
-	if b.Spec.Method != "dump" || facts["source"] != "primary" || facts["databases"] != "4" || !strings.HasPrefix(facts["serverVersion"], dumpedVersion+".") {
+	if b.Spec.Method != "dump" || facts["source"] != "primary" || facts["databases"] != "5" || !strings.HasPrefix(facts["serverVersion"], dumpedVersion+".") {
 		t.Errorf("the Backup is by %s, and says %v", b.Spec.Method, facts)
 	}
 
@@ -136,8 +136,8 @@ func checkDumpTaken(s *framework.Namespace, name, version, sum, odd string) {
 	p.WaitForAnswer(guest, "100001", "SELECT count(*)::text FROM kept")
 	p.ExpectStatementRefused(guest, "permission denied", "SELECT count(*)::text FROM load")
 	source := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: p.PortForwards}
-	former := source.Binding()["password"]
-	if p.Binding()["password"] == former {
+	former := source.SuperuserPassword()
+	if p.SuperuserPassword() == former {
 		s.Error("the restored server has the password of the one before")
 	}
 	p.ExpectStatementRefused(p.Pool(framework.Login{User: "postgres", Password: former}), "password authentication failed", "SELECT 1::text")
@@ -180,14 +180,14 @@ func checkDumpRefused(p *framework.PostgreSQLInstance) {
 func checkDumpInPlace(p *framework.PostgreSQLInstance, sum string) {
 	copied := &framework.PostgreSQLInstance{Namespace: p.Namespace, Name: "copy17", PortForwards: p.PortForwards}
 	copied.Exec(copied.Pool(framework.Login{Database: "shop"}), "UPDATE kept SET s = 'spoilt'")
-	password := copied.Binding()["password"]
+	password := copied.SuperuserPassword()
 	op := framework.NewRestoreOperation("rewind", dumpBackup, copied.Reference())
 	p.Create(op)
 	p.WaitForOperation("rewind")
 	serves(copied, "17", 1)
 	copied.WaitForAnswer(copied.Pool(framework.Login{Database: "shop"}), sum, sumRows)
 	copied.Exec(copied.Pool(framework.Login{User: "app", Password: "another " + appPassword, Database: "shop"}), "INSERT INTO kept VALUES (-1, 'newer')")
-	if copied.Binding()["password"] != password {
+	if copied.SuperuserPassword() != password {
 		p.Error("its password is another one")
 	}
 	p.MustGet("rewind", op)

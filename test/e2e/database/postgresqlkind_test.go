@@ -66,7 +66,7 @@ func TestPostgreSQLOfItsKind(t *testing.T) {
 	s := framework.NewNamespace(t, "pgkind")
 	s.Create(postgresqlOfItsKind("db"))
 	p := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}
-	p.ExpectNotReady(platformv1.ReasonSecretNotFound, `role "app"`, `Secret "users"`)
+	p.ExpectNotReady(platformv1.ReasonSecretNotFound, `credential "app"`, `Secret "users"`)
 	s.Create(&corev1.Secret{ObjectMeta: framework.ObjectMeta("users"), StringData: map[string]string{"app": appPassword, "reader": "reads"}})
 	t.Logf("Secret made to Ready: %s", framework.FormatSeconds(p.WaitReady()))
 	p.WaitForReplicas(1)
@@ -102,7 +102,9 @@ func checkPostgreSQLStatus(p *framework.PostgreSQLInstance) {
 		"durability":       {string(obj.Status.Durability), string(platformv1.DurabilitySynchronous)},
 		"application":      {obj.Status.Application, p.Application().Name},
 		"binding type":     {b["type"], "postgresql"},
-		"binding username": {b["username"], "postgres"},
+		"binding username": {b["username"], "app"},
+		"binding password": {b["password"], appPassword},
+		"binding database": {b["database"], "app"},
 	} {
 		if pair[0] != pair[1] {
 			p.Errorf("%s is %q, want %q", what, pair[0], pair[1])
@@ -113,6 +115,11 @@ func checkPostgreSQLStatus(p *framework.PostgreSQLInstance) {
 	}
 	p.WaitForAnswer(p.Pool(framework.Login{}), "false", "SELECT pg_is_in_recovery()::text")
 	p.WaitForAnswer(p.Pool(framework.Login{ReadOnly: true}), "true", "SELECT pg_is_in_recovery()::text")
+	bound := p.Pool(framework.Login{Bound: true})
+	p.WaitForAnswer(bound, "app owns app",
+		"SELECT current_user || ' owns ' || datname FROM pg_database WHERE datdba = current_user::regrole AND datname = current_database()")
+	p.Exec(bound, "CREATE TABLE own (n int)", "DROP TABLE own")
+	p.ExpectStatementRefused(bound, "permission denied", "SELECT pg_switch_wal()::text")
 	p.WaitForAnswer(p.Pool(framework.Login{}), obj.Status.Version, "SELECT split_part(current_setting('server_version'), ' ', 1)")
 	p.ExpectStatementRefused(p.Pool(framework.Login{User: "postgres", Password: "guess"}), "password authentication failed", "SELECT 1::text")
 }
@@ -332,7 +339,7 @@ func checkRefused(p *framework.PostgreSQLInstance) {
 			s.Synchronous = &databasev1.PostgreSQLSynchronous{Replicas: new(int32(3))}
 		},
 		"set spec.synchronous.method":   func(s *databasev1.PostgreSQLSpec) { s.Parameters["synchronous.method"] = "any" },
-		"a role that logs in needs":     func(s *databasev1.PostgreSQLSpec) { s.Roles[0].PasswordFrom = nil },
+		"a role that logs in needs":     func(s *databasev1.PostgreSQLSpec) { s.Roles = append(s.Roles, databasev1.PostgreSQLRole{Name: "more"}) },
 		`did you mean "shared_buffers"`: func(s *databasev1.PostgreSQLSpec) { s.Parameters["shared_bufers"] = "1GB" },
 		"keeps the data safe as it is":  func(s *databasev1.PostgreSQLSpec) { s.Parameters["fsync"] = "off" },
 		"cannot be off or local where":  func(s *databasev1.PostgreSQLSpec) { s.Parameters["synchronous_commit"] = "off" },

@@ -178,8 +178,9 @@ func checkRestoredPostgreSQL(s *framework.Namespace) {
 	restored.WaitForAnswer(restored.Pool(framework.Login{Database: "shop"}), sum, sumRows)
 	restored.WaitForAnswer(restored.Pool(framework.Login{Database: "shop", ReadOnly: true}), sum, sumRows)
 	restored.Exec(restored.Pool(framework.Login{Database: "shop"}), "INSERT INTO kept VALUES (0, 'new')")
-	if p.Binding()["password"] == restored.Binding()["password"] {
-		s.Error("the restored server has the password of the one before")
+	if p.SuperuserPassword() == restored.SuperuserPassword() || p.Binding()["password"] == restored.Binding()["password"] {
+		s.Error("the restored server has a password of the one before")
 	}
+	p.WaitForAnswer(restored.Pool(framework.Login{Bound: true}), "app", "SELECT current_database()::text")
 	p.WaitForAnswer(pool, sum, sumRows)
 }

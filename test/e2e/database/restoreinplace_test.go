@@ -211,14 +211,15 @@ func checkPostgreSQLInPlace(s *framework.Namespace) {
 	s.Create(framework.NewBackupOperation("base", "store", p.Reference()))
 	s.WaitForStoredBackup("base")
 	p.Exec(pool, "UPDATE kept SET s = 'spoilt'")
-	password := p.Binding()["password"]
+	password, superuser := p.Binding()["password"], p.SuperuserPassword()
 	s.Create(framework.NewRestoreOperation("rewind", "base-backup", p.Reference()))
 	s.WaitForOperation("rewind")
 	p.WaitReady()
 	restored := p.Pool(framework.Login{Database: "shop"})
 	p.WaitForAnswer(restored, sum, sumRows)
 	p.Exec(restored, "INSERT INTO kept VALUES (0, 'new')")
-	if p.Binding()["password"] != password {
-		s.Error("its password is another one")
+	p.WaitForAnswer(p.Pool(framework.Login{Bound: true}), "app", "SELECT current_database()::text")
+	if p.Binding()["password"] != password || p.SuperuserPassword() != superuser {
+		s.Error("one of its passwords is another one")
 	}
 }

@@ -75,6 +75,22 @@ func restarted(u *framework.PluginUpgrade) {
 	u.Before = now
 }
 
+// othersTookOver has the test fail unless each pod is another one. From then on, what there is now counts as before.
+func othersTookOver(u *framework.PluginUpgrade) {
+	u.Helper()
+	now := u.ProcessMarks()
+	for pod, was := range u.Before {
+		uid, _, _ := strings.Cut(was, ",")
+		if uidNow, _, there := strings.Cut(now[pod], ","); !there || uidNow == uid {
+			u.Errorf("pod %s was %q, and is %q now: want another one", pod, was, now[pod])
+		}
+	}
+	if len(now) != len(u.Before) {
+		u.Errorf("what ran of %s were %v, and are %v now", u.Name, u.Before, now)
+	}
+	u.Before = now
+}
+
 // arrived checks that it is made from the next version, all of it, and that there is no way back.
 func arrived(u *framework.PluginUpgrade) {
 	u.Helper()
@@ -92,9 +108,12 @@ func arrived(u *framework.PluginUpgrade) {
 			u.Errorf("set %s is made from version %s", set.Name, got)
 		}
 	}
-	if u.Effect == inPlace {
+	switch u.Effect {
+	case inPlace:
 		restarted(u)
-	} else {
+	case newPod:
+		othersTookOver(u)
+	default:
 		expectUntouched(u)
 	}
 	u.ExpectOperationRefused(framework.NewOperation("back-"+u.Target.Name, "UpgradeApp", u.Target, "version", u.From), "does not take over from version "+u.To)
@@ -216,7 +235,7 @@ func beginsWith(s *framework.Namespace, version string, obj client.Object, versi
 }
 
 // TestShippedPluginUpgradeOfPostgreSQL is TestShippedPluginUpgrade for a PostgreSQL of two members, and for one that is alone and of the version before the
-// newest: there are more metrics than in the first version, and an Operation that vacuums.
+// newest: there are more metrics than in the first version, an Operation that vacuums, and a role for clients, for whose password pods are replaced.
 func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	s := framework.NewNamespace(t, "shippedpg")
 	s.RestoreOperatorAtEnd()
@@ -230,8 +249,8 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	p, alone := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}, &framework.PostgreSQLInstance{Namespace: s, Name: "near", PortForwards: s.NewPortForwards()}
 	p.WaitForReplicas(1)
 	alone.WaitReady()
-	u := &framework.PluginUpgrade{Application: p.Application(), From: framework.OriginalVersion, To: framework.NewestPostgreSQL, Target: p.Reference(), Processes: p.ProcessStarts, Effect: untouched}
-	late := &framework.PluginUpgrade{Application: alone.Application(), From: framework.FormerPostgreSQL, To: framework.NewestPostgreSQL, Target: alone.Reference(), Processes: alone.ProcessStarts, Effect: untouched}
+	u := &framework.PluginUpgrade{Application: p.Application(), From: framework.OriginalVersion, To: framework.NewestPostgreSQL, Target: p.Reference(), Processes: p.ProcessStarts, Effect: newPod}
+	late := &framework.PluginUpgrade{Application: alone.Application(), From: framework.FormerPostgreSQL, To: framework.NewestPostgreSQL, Target: alone.Reference(), Processes: alone.ProcessStarts, Effect: newPod}
 	super := p.Pool(framework.Login{})
 	p.Exec(super, "CREATE TABLE numbers (n int PRIMARY KEY)", "CREATE TABLE goods AS SELECT generate_series(1, 1000) AS n", "DELETE FROM goods")
 	lacks(u, "Vacuum", "database", "postgres")
@@ -246,9 +265,17 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 
 	w := p.StartWriter(super)
 	upgradeUnderKills(s, u, late)
+	for _, upgraded := range []*framework.PostgreSQLInstance{p, alone} {
+		upgraded.WaitReady()
+		bound := upgraded.Pool(framework.Login{Bound: true})
+		upgraded.WaitForAnswer(bound, "app app", "SELECT current_user || ' ' || current_database()")
+		upgraded.Exec(bound, "CREATE TABLE own (n int)")
+	}
 	vacuums(p)
+	primary = &corev1.Pod{}
+	p.MustGet(role(p, "primary"), primary)
 	tellsOfLocks(p, u, primary)
-	w.StopAndVerify("another version of the plugin", framework.InPlaceGapLimit)
+	w.StopAndVerify("another version of the plugin", framework.FailoverGapLimit)
 	p.WaitForReplicas(1)
 	expectUntouched(u)
 	expectUntouched(late)

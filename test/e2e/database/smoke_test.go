@@ -80,7 +80,7 @@ func expectGreeting(i *framework.Instance, want string) {
 // expectRowReadBack writes a row and reads it back.
 func expectRowReadBack(p *framework.PostgreSQLInstance) {
 	p.Helper()
-	pool := p.Pool(framework.Login{})
+	pool := p.Pool(framework.Login{Bound: true})
 	p.ExpectReadBack(func(_, value string) error {
 		_, err := pool.Exec(p.Ctx, "CREATE TABLE IF NOT EXISTS greetings AS SELECT '"+value+"' AS greeting")
 		return err

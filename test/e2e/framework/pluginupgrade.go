@@ -23,7 +23,7 @@ type PluginUpgrade struct {
 	// Processes says which one there is in each pod.
 	Processes func() map[string]string
 	Before    map[string]string
-	// Effect is what the newest version does to it: untouched or inPlace.
+	// Effect is what the newest version does to it: untouched, inPlace or newPod.
 	Effect Effect
 }
 

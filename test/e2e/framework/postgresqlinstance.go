@@ -30,6 +30,8 @@ const (
 	PostgreSQLComponent = "postgresql"
 	// PostgreSQLVersion is the version that instances ask for where nothing else is said.
 	PostgreSQLVersion = "17"
+	// superuser of each server, and the database of its own.
+	superuser = "postgres"
 )
 
 // PostgreSQLInstance is one PostgreSQL of a test.
@@ -112,16 +114,24 @@ func (p *PostgreSQLInstance) Binding() map[string]string {
 	return p.BindingData(p.Object().Status.BindingName)
 }
 
-// Login is who a client is, beside what the binding says.
+// SuperuserPassword is in a Secret that clients have no need of.
+func (p *PostgreSQLInstance) SuperuserPassword() string {
+	p.Helper()
+	return p.BindingData(platformv1.CredentialNameFor(p.Application().Name, "superuser"))["password"]
+}
+
+// Login is who a client is: the superuser, unless it is said.
 type Login struct {
 	User, Password, Database string
+	// Bound is for a client that goes by the binding alone.
+	Bound bool
 	// ReadOnly is for a client of the replicas, Pooled for one of the pooler.
 	ReadOnly, Pooled bool
 	// Mode is the client's sslmode; that of clients which are told nothing when empty.
 	Mode string
 }
 
-// Pool is a client that goes by what the binding has and reaches the instance as its Services lead.
+// Pool is a client that finds the instance by what the binding has and reaches it as its Services lead.
 func (p *PostgreSQLInstance) Pool(who Login) *pgxpool.Pool {
 	p.Helper()
 	b := p.Binding()
@@ -155,8 +165,12 @@ func (p *PostgreSQLInstance) Pool(who Login) *pgxpool.Pool {
 		}
 		c.Host, c.Port = b["pooler-host"], uint16(port)
 	}
-	if who.User != "" {
-		c.User, c.Password = who.User, who.Password
+	switch {
+	case who.Bound:
+	case who.User != "":
+		c.User, c.Password, c.Database = who.User, who.Password, superuser
+	default:
+		c.User, c.Password, c.Database = superuser, p.SuperuserPassword(), superuser
 	}
 	if who.Database != "" {
 		c.Database = who.Database

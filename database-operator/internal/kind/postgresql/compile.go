@@ -19,11 +19,11 @@ import (
 // What the plugin postgresql calls things.
 const (
 	plugin        = "postgresql"
-	pluginVersion = "1.3.0"
+	pluginVersion = "1.5.0"
 	topology      = "replication"
 	component     = "postgresql"
 	pooler        = "pooler"
-	credential    = "superuser"
+	superuser     = "superuser"
 )
 
 // defaultPoolers can lose one.
@@ -42,7 +42,7 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*typed.Output, error) {
 	main := &app.Spec.Components[0]
 	main.Replicas, main.Parameters = new(spec.Replicas+1), parameters(spec)
 	app.Spec.Topology, app.Spec.Failover, app.Spec.Archive = topology, kindparts.Failover(spec.Failover), archiveIn(spec.Archive)
-	app.Spec.Credentials = append(kindparts.Credentials(credential, spec.Auth), archiveCredentials(spec.Archive)...)
+	app.Spec.Credentials = append(credentials(spec), archiveCredentials(spec.Archive)...)
 	app.Spec.Components = append(app.Spec.Components, poolers(spec)...)
 	return &typed.Output{Application: app, Entities: entities(p)}, nil
 }
