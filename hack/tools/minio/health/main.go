@@ -58,6 +58,9 @@ func report(address, release string) error {
 		// It says something there only while it is not what it should be.
 		status = "online"
 	}
+	if answer.StatusCode == http.StatusServiceUnavailable {
+		fmt.Fprintln(os.Stderr, "the server calls itself busy (503)")
+	}
 	fmt.Printf("code=%d\nstatus=%s\n%s", answer.StatusCode, status, said)
 	return nil
 }
