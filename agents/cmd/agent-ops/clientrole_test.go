@@ -68,9 +68,10 @@ func (n *node) occupied(count int) {
 	}
 }
 
-// what the role of clients is: no superuser, the owner of its database, and nothing else.
+// The role of clients is no superuser, owns its database, and is nothing else.
 const (
-	clientRoleIs   = "SELECT rolsuper, rolcreaterole, rolreplication, rolbypassrls, rolcanlogin FROM pg_roles WHERE rolname = 'app'"
+	clientRoleIs = "SELECT rolsuper, rolcreaterole, rolreplication, rolbypassrls, rolcanlogin FROM pg_roles " +
+		"WHERE rolname = 'app'"
 	clientDatabase = "SELECT count(*), min(pg_get_userbyid(datdba)) FROM pg_database WHERE datname = 'app'"
 )
 

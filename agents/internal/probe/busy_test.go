@@ -17,18 +17,20 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
+// unhealthy is what has a process be restarted.
+func unhealthy(o probe.Outcome) bool { return o.Cause != "" && o.OutOfConnections == "" }
+
 // TestEtcdOutOfConnections: a member that lets its client wait for an answer is busy where its metrics say that it has
 // as many files open as it gives to clients, and down otherwise.
 func TestEtcdOutOfConnections(t *testing.T) {
 	t.Parallel()
-	down := func(o probe.Outcome) bool { return o.Cause != "" && o.OutOfConnections == "" }
 	for name, c := range map[string]struct {
 		open, most string
 		is         func(probe.Outcome) bool
 	}{
 		"full":        {"1.048426e+06", "1.048576e+06", away},
-		"nearly full": {"873", "1024", down},
-		"hung":        {"40", "1024", down},
+		"nearly full": {"873", "1024", unhealthy},
+		"hung":        {"40", "1024", unhealthy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -38,7 +40,7 @@ func TestEtcdOutOfConnections(t *testing.T) {
 			p := asked(t, "etcd/1.0.0", "etcd", "http://127.0.0.1:2381", metrics.URL)
 			gives(t, p, name, c.is)
 			metrics.Close()
-			gives(t, p, "without metrics", down)
+			gives(t, p, "without metrics", unhealthy)
 		})
 	}
 }
@@ -74,8 +76,8 @@ func TestMinIOBusy(t *testing.T) {
 	}{
 		"serves":       {`code=200\nstatus=online\nversion=2026.2`, func(o probe.Outcome) bool { return o.Cause == "" }},
 		"busy":         {`code=503\nstatus=online\nversion=2026.2`, away},
-		"not yet":      {`code=200\nstatus=offline\nversion=2026.2`, func(o probe.Outcome) bool { return o.Cause != "" && o.OutOfConnections == "" }},
-		"does not say": {``, func(o probe.Outcome) bool { return o.Cause != "" && o.OutOfConnections == "" }},
+		"not yet":      {`code=200\nstatus=offline\nversion=2026.2`, unhealthy},
+		"does not say": {``, unhealthy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := p

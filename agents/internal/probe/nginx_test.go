@@ -58,10 +58,11 @@ func TestNginxOutOfConnections(t *testing.T) {
 		t.Fatalf("the probe asks %s", p.Command[last])
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxConfig, dir, clients, health), 0o600); err != nil {
+	config := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(config, fmt.Appendf(nil, nginxConfig, dir, clients, health), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := exec.Command("nginx", "-c", filepath.Join(dir, "nginx.conf"))
+	server := exec.Command("nginx", "-c", config)
 	server.Stderr = os.Stderr
 	// With its worker, and that ends with it.
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -95,11 +96,10 @@ func TestNginxOutOfConnections(t *testing.T) {
 		return away(o)
 	})
 
-	hung := func(o probe.Outcome) bool { return o.Cause != "" && o.OutOfConnections == "" }
 	if err := syscall.Kill(-server.Process.Pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	gives(t, p, "stopped", hung)
+	gives(t, p, "stopped", unhealthy)
 	stop()
 	gives(t, p, "gone", down)
 }

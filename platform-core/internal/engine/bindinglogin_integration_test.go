@@ -20,9 +20,13 @@ import (
 // A version of the plugin can bind another login. Clients are told of it as a whole, and once all pods have its password.
 func TestAnotherLoginIsBoundOncePodsHaveIt(t *testing.T) {
 	derived(t, "1.9.0", "1.0.0", func(parts map[string]map[string]string) {
-		replaced(t, parts, "components", "components.yaml", "credentials: [default, sentinel]", "credentials: [default, sentinel, client]")
-		replaced(t, parts, "components", "components.yaml", "\ncredentials:\n", "\ncredentials:\n  - {name: client, username: app, length: 32}\n")
-		replaced(t, parts, "components", "components.yaml", "\n  credential: default\n", "\n  credential: client\n  database: shop\n")
+		for old, next := range map[string]string{
+			"credentials: [default, sentinel]": "credentials: [default, sentinel, client]",
+			"\ncredentials:\n":                 "\ncredentials:\n  - {name: client, username: app, length: 32}\n",
+			"\n  credential: default\n":        "\n  credential: client\n  database: shop\n",
+		} {
+			replaced(t, parts, "components", "components.yaml", old, next)
+		}
 	})
 	app := served(t)
 	loaded(t, "1.9.0")

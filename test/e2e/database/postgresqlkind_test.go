@@ -338,8 +338,10 @@ func checkRefused(p *framework.PostgreSQLInstance) {
 		"cannot be above replicas": func(s *databasev1.PostgreSQLSpec) {
 			s.Synchronous = &databasev1.PostgreSQLSynchronous{Replicas: new(int32(3))}
 		},
-		"set spec.synchronous.method":   func(s *databasev1.PostgreSQLSpec) { s.Parameters["synchronous.method"] = "any" },
-		"a role that logs in needs":     func(s *databasev1.PostgreSQLSpec) { s.Roles = append(s.Roles, databasev1.PostgreSQLRole{Name: "more"}) },
+		"set spec.synchronous.method": func(s *databasev1.PostgreSQLSpec) { s.Parameters["synchronous.method"] = "any" },
+		"a role that logs in needs": func(s *databasev1.PostgreSQLSpec) {
+			s.Roles = append(s.Roles, databasev1.PostgreSQLRole{Name: "more"})
+		},
 		`did you mean "shared_buffers"`: func(s *databasev1.PostgreSQLSpec) { s.Parameters["shared_bufers"] = "1GB" },
 		"keeps the data safe as it is":  func(s *databasev1.PostgreSQLSpec) { s.Parameters["fsync"] = "off" },
 		"cannot be off or local where":  func(s *databasev1.PostgreSQLSpec) { s.Parameters["synchronous_commit"] = "off" },

@@ -235,7 +235,8 @@ func beginsWith(s *framework.Namespace, version string, obj client.Object, versi
 }
 
 // TestShippedPluginUpgradeOfPostgreSQL is TestShippedPluginUpgrade for a PostgreSQL of two members, and for one that is alone and of the version before the
-// newest: there are more metrics than in the first version, an Operation that vacuums, and a role for clients, for whose password pods are replaced.
+// newest: there are more metrics than in the first version, an Operation that vacuums, and a role for clients, for whose
+// password pods are replaced.
 func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	s := framework.NewNamespace(t, "shippedpg")
 	s.RestoreOperatorAtEnd()

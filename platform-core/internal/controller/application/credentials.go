@@ -199,7 +199,8 @@ func (c *Controller) bound(ctx context.Context, app *platformv1.Application, f *
 		return login, err
 	}
 	return render.Login{
-		Username: string(have.Data[usernameKey]), Password: string(have.Data[passwordKey]), Database: string(have.Data[databaseKey]),
+		Username: string(have.Data[usernameKey]), Password: string(have.Data[passwordKey]),
+		Database: string(have.Data[databaseKey]),
 	}, nil
 }
 
