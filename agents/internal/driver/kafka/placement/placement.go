@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package placement plans where the replicas of Kafka's partitions belong, and says which brokers may be restarted or removed. It is pure:
+// everything is decided from a State that somebody else has read.
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Broker is one that can hold replicas.
+type Broker struct {
+	ID int32
+	// Rack is the failure domain; empty where none is configured, and then each broker counts as a rack of its own.
+	Rack string
+}
+
+// Partition is one partition as the cluster describes it.
+type Partition struct {
+	Topic string
+	ID    int32
+	// Leader is -1 while there is none.
+	Leader int32
+	// Replicas in order of preference; during a reassignment they include both Adding and Removing.
+	Replicas []int32
+	// ISR are the replicas that are in sync.
+	ISR []int32
+	// Adding and Removing are what a reassignment under way adds and removes.
+	Adding, Removing []int32
+	// MinISR is min.insync.replicas of the topic.
+	MinISR int
+}
+
+// Target are the replicas that the partition has when its reassignment, if any, is complete.
+func (p Partition) Target() []int32 {
+	return slices.DeleteFunc(slices.Clone(p.Replicas), func(id int32) bool { return slices.Contains(p.Removing, id) })
+}
+
+// Moving says whether a reassignment is under way.
+func (p Partition) Moving() bool { return len(p.Adding)+len(p.Removing) > 0 }
+
+// Move is one reassignment.
+type Move struct {
+	Topic     string
+	Partition int32
+	// Replicas that the partition is to have, the preferred leader first.
+	Replicas []int32
+	// Added are those of them that have to copy data.
+	Added []int32
+}
+
+// Goal is what a plan is for.
+type Goal struct {
+	// Leaving are brokers that must hold no replicas.
+	Leaving []int32
+	// Factors are replication factors by topic; a topic that is not named keeps its own.
+	Factors map[string]int
+	// Balance says how far replicas are moved only to spread them.
+	Balance Balance
+}
+
+// Balance says whether replicas that could stay are moved to brokers that have fewer.
+type Balance string
+
+// Values of Balance.
+const (
+	// KeepInPlace moves nothing that can stay.
+	KeepInPlace Balance = ""
+	// Even moves replicas until no broker has two more than another one that could have them.
+	Even Balance = "even"
+)
+
+// Plan returns the reassignments that reach the goal, in order of topic and partition, with as few copies of data as possible. Replicas of one
+// partition are spread over as many racks as there are, and among brokers of equal merit the one with the fewest replicas is taken. A partition
+// whose target is already right has no Move, also while its reassignment is under way. The error says which goal cannot be reached.
+func Plan(brokers []Broker, partitions []Partition, goal Goal) ([]Move, error) {
+	p := newPlanner(brokers, goal.Leaving)
+	targets := make([][]int32, len(partitions))
+	for i, partition := range partitions {
+		targets[i] = partition.Target()
+		p.count(targets[i], 1)
+	}
+	order := inOrder(partitions)
+	for _, i := range order {
+		factor, asked := goal.Factors[partitions[i].Topic]
+		if !asked {
+			factor = len(targets[i])
+		}
+		if factor < 1 || factor > len(p.staying) {
+			return nil, fmt.Errorf("partition %s-%d needs %d brokers for its replicas, and %d can hold them", partitions[i].Topic, partitions[i].ID, factor, len(p.staying))
+		}
+		targets[i] = p.retarget(partitions[i], targets[i], factor)
+	}
+	if goal.Balance == Even {
+		p.even(partitions, targets, order)
+	}
+	var moves []Move
+	for _, i := range order {
+		if before := partitions[i].Target(); !slices.Equal(before, targets[i]) {
+			added := slices.DeleteFunc(slices.Clone(targets[i]), func(id int32) bool { return slices.Contains(partitions[i].Replicas, id) })
+			moves = append(moves, Move{partitions[i].Topic, partitions[i].ID, targets[i], added})
+		}
+	}
+	return moves, nil
+}
+
+func inOrder(partitions []Partition) []int {
+	order := make([]int, len(partitions))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(partitions[a].Topic, partitions[b].Topic), cmp.Compare(partitions[a].ID, partitions[b].ID))
+	})
+	return order
+}
+
+// planner counts what the brokers have while a plan is made.
+type planner struct {
+	racks    map[int32]string
+	staying  []int32
+	replicas map[int32]int
+	leaders  map[int32]int
+}
+
+func newPlanner(brokers []Broker, leaving []int32) *planner {
+	p := &planner{racks: map[int32]string{}, replicas: map[int32]int{}, leaders: map[int32]int{}}
+	for _, broker := range brokers {
+		p.racks[broker.ID] = broker.Rack
+		if !slices.Contains(leaving, broker.ID) {
+			p.staying = append(p.staying, broker.ID)
+		}
+	}
+	slices.Sort(p.staying)
+	return p
+}
+
+// rack of a broker. Without one it is a rack of its own, and so is a broker that is not known.
+func (p *planner) rack(id int32) string {
+	if rack := p.racks[id]; rack != "" {
+		return "rack " + rack
+	}
+	return fmt.Sprintf("broker %d", id)
+}
+
+// count adds n for each replica and preferred leader of a target.
+func (p *planner) count(target []int32, n int) {
+	for i, id := range target {
+		p.replicas[id] += n
+		if i == 0 {
+			p.leaders[id] += n
+		}
+	}
+}
+
+// retarget gives one partition its number of replicas on brokers that stay.
+func (p *planner) retarget(partition Partition, target []int32, factor int) []int32 {
+	p.count(target, -1)
+	next := slices.Clone(target)
+	for len(next) > factor {
+		i := p.dispensable(partition, next)
+		next = slices.Delete(next, i, i+1)
+	}
+	for i, id := range next {
+		if !slices.Contains(p.staying, id) {
+			next[i] = p.candidate(without(next, i), i)
+		}
+	}
+	for len(next) < factor {
+		next = append(next, p.candidate(next, len(next)))
+	}
+	p.count(next, 1)
+	return next
+}
+
+// without is a target without the replica at an index.
+func without(target []int32, index int) []int32 {
+	return slices.Delete(slices.Clone(target), index, index+1)
+}
+
+// candidate is the best broker for one more replica beside others, of which there are fewer than brokers that stay. At position 0 it is to
+// be the preferred leader.
+func (p *planner) candidate(others []int32, position int) int32 {
+	used := map[string]int{}
+	for _, id := range others {
+		used[p.rack(id)]++
+	}
+	free := slices.DeleteFunc(slices.Clone(p.staying), func(id int32) bool { return slices.Contains(others, id) })
+	return slices.MinFunc(free, func(a, b int32) int {
+		leaders := 0
+		if position == 0 {
+			leaders = cmp.Compare(p.leaders[a], p.leaders[b])
+		}
+		return cmp.Or(cmp.Compare(used[p.rack(a)], used[p.rack(b)]), leaders, cmp.Compare(p.replicas[a], p.replicas[b]), cmp.Compare(a, b))
+	})
+}
+
+// dispensable is the index of the replica that is removed first: one on a leaving broker, then one that is not in sync, then one whose rack has
+// another one, then one of the broker with the most replicas. The leader goes last.
+func (p *planner) dispensable(partition Partition, target []int32) int {
+	used := map[string]int{}
+	for _, id := range target {
+		used[p.rack(id)]++
+	}
+	rank := func(i int) []int {
+		id := target[i]
+		return []int{
+			truth(slices.Contains(p.staying, id)), truth(id == partition.Leader), truth(slices.Contains(partition.ISR, id)),
+			-used[p.rack(id)], -p.replicas[id], -i,
+		}
+	}
+	best := 0
+	for i := range target {
+		if slices.Compare(rank(i), rank(best)) < 0 {
+			best = i
+		}
+	}
+	return best
+}
+
+func truth(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// even moves one replica after the other from the broker with the most to one that has at least two fewer. Each move makes the sum of squares
+// of the counts smaller, so that it ends. No move puts replicas of a partition on fewer racks.
+func (p *planner) even(partitions []Partition, targets [][]int32, order []int) {
+	for p.evenOnce(partitions, targets, order) {
+	}
+}
+
+func (p *planner) evenOnce(partitions []Partition, targets [][]int32, order []int) bool {
+	full := slices.Clone(p.staying)
+	slices.SortStableFunc(full, func(a, b int32) int { return cmp.Compare(p.replicas[b], p.replicas[a]) })
+	for _, from := range full {
+		for _, i := range order {
+			at := slices.Index(targets[i], from)
+			// What moves already is left alone: another target would copy the same data twice.
+			if at < 0 || partitions[i].Moving() {
+				continue
+			}
+			others := without(targets[i], at)
+			to, found := p.emptier(others, from)
+			if !found {
+				continue
+			}
+			p.count(targets[i], -1)
+			targets[i] = slices.Insert(others, at, to)
+			p.count(targets[i], 1)
+			return true
+		}
+	}
+	return false
+}
+
+// emptier is the broker that can have a replica in place of one, and has at least two fewer.
+func (p *planner) emptier(others []int32, from int32) (int32, bool) {
+	used := map[string]bool{}
+	for _, id := range others {
+		used[p.rack(id)] = true
+	}
+	found, best := false, int32(0)
+	for _, id := range p.staying {
+		worse := used[p.rack(id)] && !used[p.rack(from)]
+		if slices.Contains(others, id) || worse || p.replicas[from]-p.replicas[id] < 2 || found && p.replicas[id] >= p.replicas[best] {
+			continue
+		}
+		found, best = true, id
+	}
+	return best, found
+}
