@@ -22,11 +22,23 @@ deps-packages:
 	@hack/make/packages.sh
 
 # Debian packages of the servers that test-processes starts. Their services stay off.
-SERVER_PACKAGES := debian-archive-keyring nginx-light pgbouncer postgresql redis-server xfsprogs
+SERVER_PACKAGES := debian-archive-keyring default-jre-headless maven nginx-light pgbouncer postgresql redis-server xfsprogs
 
 .PHONY: deps-servers
 deps-servers:
 	@hack/make/packages.sh $(SERVER_PACKAGES)
+
+# Kafka is in no Debian package: its jars are copied from the Maven repository, as the list in the module of the agents says.
+KAFKA_POM := agents/internal/testkafka/pom.xml
+
+.PHONY: server-kafka
+server-kafka: deps-servers $(BIN)/kafka/.copied
+
+$(BIN)/kafka/.copied: $(KAFKA_POM)
+	@echo "copying the jars of Kafka"
+	@rm -rf $(BIN)/kafka
+	@mvn -q -B -f $(KAFKA_POM) dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(BIN)/kafka
+	@touch $@
 
 .PHONY: tools
 tools: ## Build all pinned tools into bin/

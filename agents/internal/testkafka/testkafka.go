@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testkafka runs a real Kafka for tests, on loopback: brokers that are controllers, too, with SCRAM over TLS for clients and an authorizer.
+package testkafka
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zeroinfra/agents/internal/testpki"
+)
+
+// The account that may do everything.
+const (
+	Admin         = "admin"
+	AdminPassword = "not-a-secret-at-all"
+)
+
+// LibsVariable names the folder with Kafka's jars, in place of bin/kafka of the repository.
+const LibsVariable = "KAFKA_LIBS"
+
+const (
+	// startTime is what a server has to come up, on a machine that is busy.
+	startTime = 4 * time.Minute
+	startPoll = 200 * time.Millisecond
+	readyLine = "Kafka Server started"
+)
+
+// Cluster is one that ends with the test.
+type Cluster struct {
+	*testing.T
+	// ID of the cluster.
+	ID string
+	// CAFile is what the certificates of the brokers lead to.
+	CAFile string
+	// Nodes have the numbers 1, 2, …
+	Nodes []*Node
+
+	dir, libs string
+}
+
+// Node is a broker and controller.
+type Node struct {
+	// ID is its number.
+	ID int
+	// Address of the listener for clients: host and port.
+	Address string
+	// Directory is the identifier of its folder.
+	Directory string
+
+	cluster                        *Cluster
+	dir, log, internal, controller string
+	cmd                            *exec.Cmd
+	exited                         chan struct{}
+}
+
+// New starts a cluster of so many nodes, each in a rack of its own, and waits for it. Settings are lines of server.properties.
+func New(t *testing.T, nodes int, settings ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{T: t, ID: identifier(t), dir: t.TempDir(), libs: libs(t)}
+	authority := testpki.New(t)
+	c.CAFile = filepath.Join(c.dir, "ca.crt")
+	c.write(c.CAFile, string(authority.PEM()))
+	c.write(filepath.Join(c.dir, "log4j2.properties"), logging)
+	for id := 1; id <= nodes; id++ {
+		n := &Node{ID: id, cluster: c, dir: filepath.Join(c.dir, strconv.Itoa(id)), Directory: identifier(t)}
+		n.log = n.dir + ".log"
+		n.Address, n.internal, n.controller = freeAddress(t), freeAddress(t), freeAddress(t)
+		c.Nodes = append(c.Nodes, n)
+	}
+	for _, n := range c.Nodes {
+		n.configure(authority, settings)
+	}
+	c.together(func(n *Node) error { return n.format() })
+	for _, n := range c.Nodes {
+		n.Start()
+	}
+	c.together(func(n *Node) error { return n.ready() })
+	return c
+}
+
+// libs finds the jars.
+func libs(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("java"); err != nil {
+		t.Fatal("there is no java: install Debian's package openjdk-17-jre-headless")
+	}
+	folder := os.Getenv(LibsVariable)
+	for at := "."; folder == ""; at = filepath.Join(at, "..") {
+		if _, err := os.Stat(filepath.Join(at, "go.work")); err == nil {
+			folder = filepath.Join(at, "bin", "kafka")
+		}
+		if path, err := filepath.Abs(at); err != nil || path == "/" {
+			t.Fatalf("this is not the repository: name the folder with Kafka's jars in %s", LibsVariable)
+		}
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if jars, _ := filepath.Glob(filepath.Join(folder, "kafka_*.jar")); len(jars) == 0 {
+		t.Fatalf("there is no Kafka in %s: run make server-kafka", folder)
+	}
+	return folder
+}
+
+// identifier is a new one in Kafka's form. It begins with a letter, so that no command takes it for an option.
+func identifier(t *testing.T) string {
+	t.Helper()
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		t.Fatal(err)
+	}
+	id[0] &= 0x3f
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func (c *Cluster) write(path, content string) {
+	c.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// together does something for all nodes at a time.
+func (c *Cluster) together(do func(*Node) error) {
+	c.Helper()
+	errs := make(chan error, len(c.Nodes))
+	for _, n := range c.Nodes {
+		go func() { errs <- do(n) }()
+	}
+	for range c.Nodes {
+		if err := <-errs; err != nil {
+			c.Error(err)
+		}
+	}
+	if c.Failed() {
+		c.FailNow()
+	}
+}
+
+const logging = `status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %m (%c)%n
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+`
+
+const properties = `process.roles=broker,controller
+node.id=%[1]d
+broker.rack=rack-%[1]d
+log.dirs=%[2]s
+listeners=CLIENT://%[3]s,INTERNAL://%[4]s,CONTROLLER://%[5]s
+advertised.listeners=CLIENT://%[3]s,INTERNAL://%[4]s,CONTROLLER://%[5]s
+listener.security.protocol.map=CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=INTERNAL
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=%[6]s
+listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.client.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.client.ssl.keystore.type=PEM
+listener.name.client.ssl.keystore.location=%[7]s
+listener.name.client.ssl.client.auth=none
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS;User:admin
+auto.create.topics.enable=false
+offsets.topic.num.partitions=3
+offsets.topic.replication.factor=%[8]d
+transaction.state.log.replication.factor=%[8]d
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.dedupe.buffer.size=4194304
+`
+
+func (n *Node) configure(authority *testpki.Authority, settings []string) {
+	c := n.cluster
+	c.Helper()
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		c.Fatal(err)
+	}
+	var controllers []string
+	for _, node := range c.Nodes {
+		controllers = append(controllers, node.controller)
+	}
+	certificate, key := authority.Issue(c.T, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	keystore := filepath.Join(n.dir, "server.pem")
+	c.write(keystore, string(key)+string(certificate))
+	text := fmt.Sprintf(properties, n.ID, filepath.Join(n.dir, "data"), n.Address, n.internal, n.controller, strings.Join(controllers, ","), keystore, min(len(c.Nodes), 3))
+	c.write(n.properties(), text+strings.Join(settings, "\n")+"\n")
+}
+
+func (n *Node) properties() string { return filepath.Join(n.dir, "server.properties") }
+
+// java is a command that ends with the test's process.
+func (c *Cluster) java(ctx context.Context, arguments ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "java", append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxMetaspaceSize=128m",
+		"-Dlog4j2.configurationFile=" + filepath.Join(c.dir, "log4j2.properties"), "-cp", filepath.Join(c.libs, "*")}, arguments...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+func (n *Node) format() error {
+	ctx, cancel := context.WithTimeout(n.cluster.Context(), startTime)
+	defer cancel()
+	var voters []string
+	for _, node := range n.cluster.Nodes {
+		voters = append(voters, fmt.Sprintf("%d@%s:%s", node.ID, node.controller, node.Directory))
+	}
+	out, err := n.cluster.java(ctx, "kafka.tools.StorageTool", "format", "-t", n.cluster.ID, "-c", n.properties(), "--initial-controllers", strings.Join(voters, ","),
+		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", Admin, AdminPassword)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("node %d cannot be formatted: %w: %s", n.ID, err, out)
+	}
+	return nil
+}
+
+// Start starts the node. It does not answer yet.
+func (n *Node) Start() {
+	c := n.cluster
+	c.Helper()
+	log, err := os.Create(n.log)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer log.Close()
+	n.cmd = c.java(context.Background(), "-Xms256m", "-XX:ReservedCodeCacheSize=64m", "kafka.Kafka", n.properties())
+	n.cmd.Stdout, n.cmd.Stderr = log, log
+	if err := n.cmd.Start(); err != nil {
+		c.Fatal(err)
+	}
+	cmd, exited := n.cmd, make(chan struct{})
+	n.exited = exited
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	c.Cleanup(n.Kill)
+}
+
+// Kill ends it with SIGKILL.
+func (n *Node) Kill() {
+	_ = n.cmd.Process.Kill()
+	<-n.exited
+}
+
+// Ready waits until a node that was started answers.
+func (n *Node) Ready() {
+	n.cluster.Helper()
+	if err := n.ready(); err != nil {
+		n.cluster.Fatal(err)
+	}
+}
+
+func (n *Node) ready() error {
+	deadline := time.Now().Add(startTime)
+	for {
+		log, err := os.ReadFile(n.log)
+		if err == nil && strings.Contains(string(log), readyLine) {
+			return nil
+		}
+		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+		last := strings.Join(lines[max(len(lines)-20, 0):], "\n")
+		select {
+		case <-n.exited:
+			return fmt.Errorf("node %d has ended: %s", n.ID, last)
+		case <-n.cluster.Context().Done():
+			return fmt.Errorf("node %d: the test ends", n.ID)
+		case <-time.After(startPoll):
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("node %d did not start within %v: %s", n.ID, startTime, last)
+		}
+	}
+}
