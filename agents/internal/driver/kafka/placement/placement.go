@@ -15,7 +15,20 @@ type Broker struct {
 	ID int32
 	// Rack is the failure domain; empty where none is configured, and then each broker counts as a rack of its own.
 	Rack string
+	// State says whether it can be given replicas.
+	State BrokerState
 }
+
+// BrokerState says whether a broker can be given replicas.
+type BrokerState string
+
+// Values of BrokerState.
+const (
+	// Alive brokers can.
+	Alive BrokerState = ""
+	// Fenced brokers are registered and not alive: what they have stays, and nothing is added.
+	Fenced BrokerState = "fenced"
+)
 
 // Partition is one partition as the cluster describes it.
 type Partition struct {
@@ -88,10 +101,12 @@ func Plan(brokers []Broker, partitions []Partition, goal Goal) ([]Move, error) {
 		if !asked {
 			factor = len(targets[i])
 		}
-		if factor < 1 || factor > len(p.staying) {
-			return nil, fmt.Errorf("partition %s-%d needs %d brokers for its replicas, and %d can hold them", partitions[i].Topic, partitions[i].ID, factor, len(p.staying))
+		next := p.retarget(partitions[i], targets[i], factor)
+		if len(next) < factor || factor < 1 {
+			return nil, fmt.Errorf("partition %s-%d needs %d brokers for its replicas, and %d can hold them: add brokers, or start those that are down",
+				partitions[i].Topic, partitions[i].ID, factor, len(next))
 		}
-		targets[i] = p.retarget(partitions[i], targets[i], factor)
+		targets[i] = next
 	}
 	if goal.Balance == Even {
 		p.even(partitions, targets, order)
@@ -119,8 +134,10 @@ func inOrder(partitions []Partition) []int {
 
 // planner counts what the brokers have while a plan is made.
 type planner struct {
-	racks    map[int32]string
+	racks map[int32]string
+	// staying are brokers whose replicas can stay, and takers those of them that can be given some.
 	staying  []int32
+	takers   []int32
 	replicas map[int32]int
 	leaders  map[int32]int
 }
@@ -131,9 +148,12 @@ func newPlanner(brokers []Broker, leaving []int32) *planner {
 		p.racks[broker.ID] = broker.Rack
 		if !slices.Contains(leaving, broker.ID) {
 			p.staying = append(p.staying, broker.ID)
+			if broker.State == Alive {
+				p.takers = append(p.takers, broker.ID)
+			}
 		}
 	}
-	slices.Sort(p.staying)
+	slices.Sort(p.takers)
 	return p
 }
 
@@ -155,21 +175,32 @@ func (p *planner) count(target []int32, n int) {
 	}
 }
 
-// retarget gives one partition its number of replicas on brokers that stay.
+// retarget gives one partition its number of replicas on brokers that stay; fewer where there are not enough.
 func (p *planner) retarget(partition Partition, target []int32, factor int) []int32 {
 	p.count(target, -1)
 	next := slices.Clone(target)
-	for len(next) > factor {
+	for len(next) > max(factor, 1) {
 		i := p.dispensable(partition, next)
 		next = slices.Delete(next, i, i+1)
 	}
-	for i, id := range next {
-		if !slices.Contains(p.staying, id) {
-			next[i] = p.candidate(without(next, i), i)
+	for i := 0; i < len(next); {
+		if slices.Contains(p.staying, next[i]) {
+			i++
+			continue
+		}
+		others := without(next, i)
+		next = others
+		if id, found := p.candidate(others, i); found {
+			next = slices.Insert(others, i, id)
+			i++
 		}
 	}
 	for len(next) < factor {
-		next = append(next, p.candidate(next, len(next)))
+		id, found := p.candidate(next, len(next))
+		if !found {
+			break
+		}
+		next = append(next, id)
 	}
 	p.count(next, 1)
 	return next
@@ -180,21 +211,23 @@ func without(target []int32, index int) []int32 {
 	return slices.Delete(slices.Clone(target), index, index+1)
 }
 
-// candidate is the best broker for one more replica beside others, of which there are fewer than brokers that stay. At position 0 it is to
-// be the preferred leader.
-func (p *planner) candidate(others []int32, position int) int32 {
+// candidate is the best broker for one more replica beside others, where there is one. At position 0 it is to be the preferred leader.
+func (p *planner) candidate(others []int32, position int) (int32, bool) {
 	used := map[string]int{}
 	for _, id := range others {
 		used[p.rack(id)]++
 	}
-	free := slices.DeleteFunc(slices.Clone(p.staying), func(id int32) bool { return slices.Contains(others, id) })
+	free := slices.DeleteFunc(slices.Clone(p.takers), func(id int32) bool { return slices.Contains(others, id) })
+	if len(free) == 0 {
+		return 0, false
+	}
 	return slices.MinFunc(free, func(a, b int32) int {
 		leaders := 0
 		if position == 0 {
 			leaders = cmp.Compare(p.leaders[a], p.leaders[b])
 		}
 		return cmp.Or(cmp.Compare(used[p.rack(a)], used[p.rack(b)]), leaders, cmp.Compare(p.replicas[a], p.replicas[b]), cmp.Compare(a, b))
-	})
+	}), true
 }
 
 // dispensable is the index of the replica that is removed first: one on a leaving broker, then one that is not in sync, then one whose rack has
@@ -235,7 +268,7 @@ func (p *planner) even(partitions []Partition, targets [][]int32, order []int) {
 }
 
 func (p *planner) evenOnce(partitions []Partition, targets [][]int32, order []int) bool {
-	full := slices.Clone(p.staying)
+	full := slices.Clone(p.takers)
 	slices.SortStableFunc(full, func(a, b int32) int { return cmp.Compare(p.replicas[b], p.replicas[a]) })
 	for _, from := range full {
 		for _, i := range order {
@@ -265,7 +298,7 @@ func (p *planner) emptier(others []int32, from int32) (int32, bool) {
 		used[p.rack(id)] = true
 	}
 	found, best := false, int32(0)
-	for _, id := range p.staying {
+	for _, id := range p.takers {
 		worse := used[p.rack(id)] && !used[p.rack(from)]
 		if slices.Contains(others, id) || worse || p.replicas[from]-p.replicas[id] < 2 || found && p.replicas[id] >= p.replicas[best] {
 			continue
