@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/kafka"
 	"github.com/zeroinfra/agents/internal/driver/minio"
 	"github.com/zeroinfra/agents/internal/driver/pgbouncer"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
@@ -51,6 +52,8 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 	}
 	target := link.Target{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}
 	switch declared.Protocol {
+	case plan.ProtocolKafka:
+		return kafka.New(kafka.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password}), nil
 	case plan.ProtocolMinIO:
 		return minio.New(minio.Options{Address: declared.Address, CAFile: ca, Username: declared.Username, Password: password,
 			TargetCA: func() (string, error) {

@@ -9,6 +9,7 @@ import (
 
 // Protocols that the ops agent has a driver for.
 const (
+	ProtocolKafka      = "kafka"
 	ProtocolMinIO      = "minio"
 	ProtocolPgBouncer  = "pgbouncer"
 	ProtocolPostgreSQL = "postgresql"
@@ -30,6 +31,14 @@ type EntityKind struct {
 
 // driverKinds are by protocol and name.
 var driverKinds = map[string]map[string]EntityKind{
+	ProtocolKafka: {
+		// What a user, a client or both may use: user/<name>, client/<id> or user/<name>/client/<id>.
+		"quota": {Parameters: []string{"producer-byte-rate", "consumer-byte-rate", "request-percentage", "controller-mutation-rate"}},
+		// With its configuration and access rules, both as JSON.
+		"topic": {Parameters: []string{"partitions", "replication-factor", "config", "access", "delete-while-consumed"}},
+		// A credential for SCRAM-SHA-512.
+		"user": {Parameters: []string{"iterations"}, Password: true},
+	},
 	ProtocolMinIO: {
 		"bucket": {Parameters: []string{"versioning", "object-lock", "retention-mode", "retention-days", "policy", "lifecycle", "quota"}},
 		// What users may be allowed, by name.

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/IBM/sarama"
+
+	"github.com/zeroinfra/agents/internal/driver"
+)
+
+func TestNamesOfQuotas(t *testing.T) {
+	for _, name := range []string{"user/alice", "client/app", "user/alice/client/app", "user/*", "client/*", "user/*/client/*", "user/CN=a/OU=b/client/x y"} {
+		parts, err := quotaEntity(name)
+		if got := nameOf(parts); err != nil || got != name {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"", "alice", "user/", "client/", "user//client/app", "user/alice/client/"} {
+		if parts, err := quotaEntity(name); err == nil {
+			t.Errorf("%q is taken for %v", name, parts)
+		}
+	}
+}
+
+func TestAccessHasOneForm(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                    "",
+		"{}":                                  "",
+		`{"User:b":["write","read","read"]}`:  `{"User:b":["read","write"]}`,
+		`{"User:b":[],"User:a":["describe"]}`: `{"User:a":["describe"]}`,
+		`{"User:CN=a & b":["read"]}`:          `{"User:CN=a & b":["read"]}`,
+	} {
+		if got, err := accessOf(text); err != nil || got.String() != want {
+			t.Errorf("%s: got %s, %v; want %s", text, got, err, want)
+		}
+	}
+}
+
+// TestRulesMadeByHandAreSeen: nothing that somebody may do is passed over.
+func TestRulesMadeByHandAreSeen(t *testing.T) {
+	r := &rules{topics: map[string][]sarama.Acl{"t": {
+		allow("User:alice", sarama.AclOperationRead), allow("User:bob", sarama.AclOperationAll),
+		{Principal: "User:carol", Host: "10.0.0.1", Operation: sarama.AclOperationWrite, PermissionType: sarama.AclPermissionDeny},
+	}}}
+	if got, want := r.of("t").String(), `{"User:alice":["read-without-group"],"User:bob":["all"],"User:carol":["deny-write@10.0.0.1"]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestAlike(t *testing.T) {
+	for pair, want := range map[[2]string]bool{
+		{"0.50", "0.5"}: true, {"compact, delete", "compact,delete"}: true, {"TRUE", "true"}: true, {"1", "2"}: false, {"a", "b"}: false,
+	} {
+		if got := alike(pair[0], pair[1]); got != want {
+			t.Errorf("%v: got %t", pair, got)
+		}
+	}
+}
+
+// serverOf plays the server of SCRAM-SHA-512 that knows a password.
+func serverOf(t *testing.T, c *scramClient, password string) (first string, last func(final string) string) {
+	t.Helper()
+	salt := []byte("a salt of sixteen")
+	begin, err := c.Step("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := strings.TrimPrefix(begin, "n,,")
+	first = fmt.Sprintf("r=%s-server,s=%s,i=4096", attributes(bare)["r"], base64.StdEncoding.EncodeToString(salt))
+	return first, func(final string) string {
+		without, proof, _ := strings.Cut(final, ",p=")
+		salted, err := pbkdf2.Key(sha512.New, password, salt, 4096, sha512.Size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		message := bare + "," + first + "," + without
+		key := sign(salted, "Client Key")
+		stored := sha512.Sum512(key)
+		signature := sign(stored[:], message)
+		given, _ := base64.StdEncoding.DecodeString(proof)
+		for i := range given {
+			given[i] ^= signature[i]
+		}
+		if !hmac.Equal(given, key) {
+			return "e=invalid-proof"
+		}
+		return "v=" + base64.StdEncoding.EncodeToString(sign(sign(salted, "Server Key"), message))
+	}
+}
+
+func TestSCRAM(t *testing.T) {
+	for name, test := range map[string]struct {
+		password string
+		change   func(string) string
+		want     error
+	}{
+		"the password":                     {"hunter22", func(s string) string { return s }, nil},
+		"another password":                 {"hunter23", func(s string) string { return s }, errServer},
+		"a server that knows no password":  {"hunter22", func(string) string { return "v=" + base64.StdEncoding.EncodeToString(make([]byte, sha512.Size)) }, errServer},
+		"a server that says nothing of it": {"hunter22", func(string) string { return "" }, errServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &scramClient{}
+			if err := c.Begin("a,b=c", "hunter22", ""); err != nil {
+				t.Fatal(err)
+			}
+			first, last := serverOf(t, c, test.password)
+			final, err := c.Step(first)
+			if err != nil || c.Done() {
+				t.Fatal(final, err, c.Done())
+			}
+			if _, err := c.Step(test.change(last(final))); !errors.Is(err, test.want) || !c.Done() {
+				t.Errorf("got %v, %t; want %v", err, c.Done(), test.want)
+			}
+		})
+	}
+}
+
+func TestSCRAMRefusesFirstMessages(t *testing.T) {
+	for _, first := range []string{"", "r=other,s=YQ==,i=4096", "r=NONCE,s=YQ==,i=4096", "r=NONCE1,s=YQ==,i=999999999", "r=NONCE1,s=?,i=4096", "e=unknown-user"} {
+		c := &scramClient{}
+		_ = c.Begin("alice", "hunter22", "")
+		_, _ = c.Step("")
+		if answer, err := c.Step(strings.ReplaceAll(first, "NONCE", c.nonce)); err == nil {
+			t.Errorf("%q is answered with %q", first, answer)
+		}
+	}
+}
+
+func TestRefusalsAreToldFromFailures(t *testing.T) {
+	problems := driver.Problems{}
+	text := "No."
+	if err := note(problems, "a", said(sarama.ErrInvalidConfig, &text)); err != nil || problems["a"] != "Kafka refuses it: No" {
+		t.Errorf("got %v, %v", problems, err)
+	}
+	if err := note(problems, "b", said(sarama.ErrNotController, nil)); err == nil || problems["b"] != "" {
+		t.Errorf("an election is taken for a refusal: %v", problems)
+	}
+}
