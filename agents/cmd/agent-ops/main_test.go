@@ -96,15 +96,15 @@ func (p *pod) path(parts ...string) string {
 	return filepath.Join(append([]string{p.root}, parts...)...)
 }
 
-// start starts the container; stop ends it with a signal.
-func (p *pod) start() (stop func(syscall.Signal)) {
+// start starts the container with more flags; stop ends it with a signal.
+func (p *pod) start(flags ...string) (stop func(syscall.Signal)) {
 	p.Helper()
 	own, err := os.Executable()
 	if err != nil {
 		p.Fatal(err)
 	}
-	cmd := exec.Command(own, "ops", "--plan-dir", p.path("plan"), "--config-dir", p.path("config"), "--run-dir", p.path("run"),
-		"--secrets-dir", p.path("secrets"), "--tls-dir", p.path("tls"), "--socket", p.path("run", "process.sock"), "--listen", p.listen)
+	cmd := exec.Command(own, append([]string{"ops", "--plan-dir", p.path("plan"), "--config-dir", p.path("config"), "--run-dir", p.path("run"),
+		"--secrets-dir", p.path("secrets"), "--tls-dir", p.path("tls"), "--socket", p.path("run", "process.sock"), "--listen", p.listen}, flags...)...)
 	cmd.Env = append(os.Environ(), asAgent+"=1", "POD_NAME=etcd-0")
 	cmd.Stdout = &p.said
 	if err := cmd.Start(); err != nil {

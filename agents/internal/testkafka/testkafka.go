@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testkafka runs a real Kafka for tests, on loopback: brokers that are controllers, too, with SCRAM over TLS for clients and an authorizer.
+// Package testkafka runs a real Kafka for tests, on loopback: brokers that are controllers, too, with SCRAM over TLS
+// for clients and an authorizer.
 package testkafka
 
 import (
@@ -57,16 +58,19 @@ type Node struct {
 	ID int
 	// Address of the listener for clients: host and port.
 	Address string
+	// Controller is the address of the listener for controllers, which speaks no TLS and asks for no login.
+	Controller string
 	// Directory is the identifier of its folder.
 	Directory string
 
-	cluster                        *Cluster
-	dir, log, internal, controller string
-	cmd                            *exec.Cmd
-	exited                         chan struct{}
+	cluster            *Cluster
+	dir, log, internal string
+	cmd                *exec.Cmd
+	exited             chan struct{}
 }
 
-// New starts a cluster of so many nodes, each in a rack of its own, and waits for it. Settings are lines of server.properties.
+// New starts a cluster of so many nodes, each in a rack of its own, and waits for it. Settings are lines of
+// server.properties.
 func New(t *testing.T, nodes int, settings ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{T: t, ID: identifier(t), dir: t.TempDir(), libs: libs(t)}
@@ -77,7 +81,7 @@ func New(t *testing.T, nodes int, settings ...string) *Cluster {
 	for id := 1; id <= nodes; id++ {
 		n := &Node{ID: id, cluster: c, dir: filepath.Join(c.dir, strconv.Itoa(id)), Directory: identifier(t)}
 		n.log = n.dir + ".log"
-		n.Address, n.internal, n.controller = freeAddress(t), freeAddress(t), freeAddress(t)
+		n.Address, n.internal, n.Controller = freeAddress(t), freeAddress(t), freeAddress(t)
 		c.Nodes = append(c.Nodes, n)
 	}
 	for _, n := range c.Nodes {
@@ -204,12 +208,13 @@ func (n *Node) configure(authority *testpki.Authority, settings []string) {
 	}
 	var controllers []string
 	for _, node := range c.Nodes {
-		controllers = append(controllers, node.controller)
+		controllers = append(controllers, node.Controller)
 	}
 	certificate, key := authority.Issue(c.T, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	keystore := filepath.Join(n.dir, "server.pem")
 	c.write(keystore, string(key)+string(certificate))
-	text := fmt.Sprintf(properties, n.ID, filepath.Join(n.dir, "data"), n.Address, n.internal, n.controller, strings.Join(controllers, ","), keystore, min(len(c.Nodes), 3))
+	text := fmt.Sprintf(properties, n.ID, filepath.Join(n.dir, "data"), n.Address, n.internal, n.Controller,
+		strings.Join(controllers, ","), keystore, min(len(c.Nodes), 3))
 	c.write(n.properties(), text+strings.Join(settings, "\n")+"\n")
 }
 
@@ -217,8 +222,10 @@ func (n *Node) properties() string { return filepath.Join(n.dir, "server.propert
 
 // java is a command that ends with the test's process.
 func (c *Cluster) java(ctx context.Context, arguments ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "java", append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxMetaspaceSize=128m",
-		"-Dlog4j2.configurationFile=" + filepath.Join(c.dir, "log4j2.properties"), "-cp", filepath.Join(c.libs, "*")}, arguments...)...)
+	cmd := exec.CommandContext(ctx, "java",
+		append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxMetaspaceSize=128m",
+			"-Dlog4j2.configurationFile=" + filepath.Join(c.dir, "log4j2.properties"), "-cp", filepath.Join(c.libs, "*")},
+			arguments...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
@@ -228,9 +235,10 @@ func (n *Node) format() error {
 	defer cancel()
 	var voters []string
 	for _, node := range n.cluster.Nodes {
-		voters = append(voters, fmt.Sprintf("%d@%s:%s", node.ID, node.controller, node.Directory))
+		voters = append(voters, fmt.Sprintf("%d@%s:%s", node.ID, node.Controller, node.Directory))
 	}
-	out, err := n.cluster.java(ctx, "kafka.tools.StorageTool", "format", "-t", n.cluster.ID, "-c", n.properties(), "--initial-controllers", strings.Join(voters, ","),
+	out, err := n.cluster.java(ctx, "kafka.tools.StorageTool", "format", "-t", n.cluster.ID, "-c", n.properties(),
+		"--initial-controllers", strings.Join(voters, ","),
 		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", Admin, AdminPassword)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("node %d cannot be formatted: %w: %s", n.ID, err, out)

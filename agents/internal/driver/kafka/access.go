@@ -15,11 +15,13 @@ import (
 	"github.com/zeroinfra/agents/internal/driver"
 )
 
-// access says who may do what with a topic: words by principal, such as {"User:alice":["read"]}. The words read, write and describe can be asked
-// for; rules in any other form that somebody made by hand are seen with a word of their own, and removed.
+// access says who may do what with a topic: words by principal, such as {"User:alice":["read"]}. The words read, write
+// and describe can be asked for; rules in any other form that somebody made by hand are seen with a word of their own,
+// and removed.
 //
-// Who may read a topic may also use the consumer groups that are named like the user, or begin so and go on with a dash: alice and alice-reports for
-// User:alice. These rules come with the first topic that a principal may read, and go with the last one.
+// Who may read a topic may also use the consumer groups that are named like the user, or begin so and go on with a
+// dash: alice and alice-reports for User:alice. These rules come with the first topic that a principal may read, and go
+// with the last one.
 type access map[string][]string
 
 const (
@@ -31,7 +33,8 @@ const (
 )
 
 // operations by word.
-var operations = map[string]sarama.AclOperation{wordRead: sarama.AclOperationRead, wordWrite: sarama.AclOperationWrite, wordDescribe: sarama.AclOperationDescribe}
+var operations = map[string]sarama.AclOperation{wordRead: sarama.AclOperationRead, wordWrite: sarama.AclOperationWrite,
+	wordDescribe: sarama.AclOperationDescribe}
 
 // anyHost is the host of rules that are for clients everywhere.
 const anyHost = "*"
@@ -45,15 +48,18 @@ func accessOf(text string) (access, error) {
 		return all, nil
 	}
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		return nil, fmt.Errorf("parameter %q must be a JSON object of lists, such as {\"User:alice\":[\"read\"]}, and is %q", parameterAccess, text)
+		return nil, fmt.Errorf("parameter %q must be a JSON object of lists, such as {\"User:alice\":[\"read\"]}, and is %q",
+			parameterAccess, text)
 	}
 	for _, principal := range slices.Sorted(maps.Keys(all)) {
 		if kind, name, ok := strings.Cut(principal, ":"); !ok || kind == "" || name == "" {
-			return nil, fmt.Errorf("parameter %q has the principal %q: it must have a type and a name, such as User:alice", parameterAccess, principal)
+			return nil, fmt.Errorf("parameter %q has the principal %q: it must have a type and a name, such as User:alice",
+				parameterAccess, principal)
 		}
 		for _, word := range all[principal] {
 			if _, ok := operations[word]; !ok {
-				return nil, fmt.Errorf("parameter %q allows %s to %q: it must be one of %s", parameterAccess, principal, word, accessWords)
+				return nil, fmt.Errorf("parameter %q allows %s to %q: it must be one of %s", parameterAccess, principal, word,
+					accessWords)
 			}
 		}
 		if len(all[principal]) == 0 {
@@ -84,17 +90,20 @@ type rules struct {
 // rulesFor are the rules for all resources of a type.
 func (s *session) rulesFor(kind sarama.AclResourceType) ([]*sarama.ResourceAcls, error) {
 	s.renew()
-	response, err := s.local.DescribeAcls(&sarama.DescribeAclsRequest{Version: 2, AclFilter: sarama.AclFilter{Version: 2, ResourceType: kind,
-		ResourcePatternTypeFilter: sarama.AclPatternAny, Operation: sarama.AclOperationAny, PermissionType: sarama.AclPermissionAny}})
+	response, err := s.local.DescribeAcls(&sarama.DescribeAclsRequest{Version: 2,
+		AclFilter: sarama.AclFilter{Version: 2, ResourceType: kind,
+			ResourcePatternTypeFilter: sarama.AclPatternAny, Operation: sarama.AclOperationAny,
+			PermissionType: sarama.AclPermissionAny}})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the access rules: %w", err)
 	case response.Err == sarama.ErrSecurityDisabled:
-		// The cluster has no authorizer, and so no rules.
+		s.asks = noAuthorizer
 		return nil, nil
 	case response.Err != sarama.ErrNoError:
 		return nil, fmt.Errorf("cannot read the access rules: %w", said(response.Err, response.ErrMsg))
 	}
+	s.asks = someAuthorizer
 	return response.ResourceAcls, nil
 }
 
@@ -117,6 +126,43 @@ func (s *session) topicAccess() (*rules, error) {
 		}
 	}
 	return r, nil
+}
+
+// checkAccess refuses access where nothing would keep anybody out, before a topic is made.
+func checkAccess(s *session, changes []driver.Change, _ map[string]*topic, problems driver.Problems) error {
+	for _, change := range changes {
+		// It has been checked.
+		if asked, _ := accessOf(change.Parameters[parameterAccess]); change.Intent == driver.Delete || len(asked) == 0 {
+			continue
+		}
+		has, err := s.authorizer()
+		if err != nil {
+			return err
+		}
+		if has == noAuthorizer {
+			problems[change.Name] = "access needs an authorizer, and the cluster has none: set authorizer.class.name for it, " +
+				"or take access out"
+		}
+	}
+	return nil
+}
+
+// authorizer says whether the cluster asks for rules.
+type authorizer string
+
+const (
+	someAuthorizer authorizer = "some"
+	noAuthorizer   authorizer = "none"
+)
+
+// authorizer asks once.
+func (s *session) authorizer() (authorizer, error) {
+	if s.asks == "" {
+		if _, err := s.rulesFor(sarama.AclResourceCluster); err != nil {
+			return "", err
+		}
+	}
+	return s.asks, nil
 }
 
 // of is the access to one topic.
@@ -181,7 +227,8 @@ func groupsOf(principal string) []sarama.Resource {
 }
 
 func resourceOf(topic string) sarama.Resource {
-	return sarama.Resource{ResourceType: sarama.AclResourceTopic, ResourceName: topic, ResourcePatternType: sarama.AclPatternLiteral}
+	return sarama.Resource{ResourceType: sarama.AclResourceTopic, ResourceName: topic,
+		ResourcePatternType: sarama.AclPatternLiteral}
 }
 
 // setAccess has topics have the rules that are asked for, and no others.
@@ -204,8 +251,8 @@ func setAccess(s *session, changes []driver.Change, before map[string]*topic, pr
 	return s.replaceAccess(has, wanted, problems)
 }
 
-// replaceAccess changes the rules of topics, and those of the groups of whoever reads them. What is added comes before what is removed, so that nobody is
-// locked out between the two.
+// replaceAccess changes the rules of topics, and those of the groups of whoever reads them. What is added comes before
+// what is removed, so that nobody is locked out between the two.
 func (s *session) replaceAccess(has, wanted map[string]access, problems driver.Problems) error {
 	if len(has) == 0 {
 		return nil
@@ -214,21 +261,7 @@ func (s *session) replaceAccess(has, wanted map[string]access, problems driver.P
 	if err != nil {
 		return err
 	}
-	var additions []*sarama.AclCreation
-	var of []string
-	for _, topic := range slices.Sorted(maps.Keys(wanted)) {
-		for _, principal := range slices.Sorted(maps.Keys(wanted[topic])) {
-			for _, word := range wanted[topic][principal] {
-				additions, of = append(additions, &sarama.AclCreation{Resource: resourceOf(topic), Acl: allow(principal, operations[word])}), append(of, topic)
-				if word != wordRead {
-					continue
-				}
-				for _, group := range groupsOf(principal) {
-					additions, of = append(additions, &sarama.AclCreation{Resource: group, Acl: allow(principal, sarama.AclOperationRead)}), append(of, topic)
-				}
-			}
-		}
-	}
+	additions, of := additionsOf(wanted)
 	if err := s.addRules(additions, of, problems); err != nil {
 		return err
 	}
@@ -258,6 +291,30 @@ func (s *session) replaceAccess(has, wanted map[string]access, problems driver.P
 	return s.removeRules(removals)
 }
 
+// additionsOf are the rules that topics are to have, and which topic each is for. Those of groups that several topics
+// need are for the first.
+func additionsOf(wanted map[string]access) (additions []*sarama.AclCreation, topics []string) {
+	readers := map[string]bool{}
+	for _, topic := range slices.Sorted(maps.Keys(wanted)) {
+		add := func(resource sarama.Resource, rule sarama.Acl) {
+			additions, topics = append(additions, &sarama.AclCreation{Resource: resource, Acl: rule}), append(topics, topic)
+		}
+		for _, principal := range slices.Sorted(maps.Keys(wanted[topic])) {
+			for _, word := range wanted[topic][principal] {
+				add(resourceOf(topic), allow(principal, operations[word]))
+				if word != wordRead || readers[principal] {
+					continue
+				}
+				readers[principal] = true
+				for _, group := range groupsOf(principal) {
+					add(group, allow(principal, sarama.AclOperationRead))
+				}
+			}
+		}
+	}
+	return additions, topics
+}
+
 // addRules makes rules; each is for a topic.
 func (s *session) addRules(additions []*sarama.AclCreation, topics []string, problems driver.Problems) error {
 	if len(additions) == 0 {
@@ -271,10 +328,6 @@ func (s *session) addRules(additions []*sarama.AclCreation, topics []string, pro
 		return errAnswer
 	}
 	for i, made := range response.AclCreationResponses {
-		if made.Err == sarama.ErrSecurityDisabled {
-			problems[topics[i]] = "access needs an authorizer, and the cluster has none: set authorizer.class.name for it, or take access out"
-			continue
-		}
 		if err := note(problems, topics[i], said(made.Err, made.ErrMsg)); err != nil {
 			return err
 		}
@@ -283,8 +336,9 @@ func (s *session) addRules(additions []*sarama.AclCreation, topics []string, pro
 }
 
 func filterOf(resource sarama.Resource, rule sarama.Acl) *sarama.AclFilter {
-	return &sarama.AclFilter{Version: 2, ResourceType: resource.ResourceType, ResourceName: &resource.ResourceName, ResourcePatternTypeFilter: resource.ResourcePatternType,
-		Principal: &rule.Principal, Host: &rule.Host, Operation: rule.Operation, PermissionType: rule.PermissionType}
+	return &sarama.AclFilter{Version: 2, ResourceType: resource.ResourceType, ResourceName: &resource.ResourceName,
+		ResourcePatternTypeFilter: resource.ResourcePatternType, Principal: &rule.Principal, Host: &rule.Host,
+		Operation: rule.Operation, PermissionType: rule.PermissionType}
 }
 
 func (s *session) removeRules(removals []*sarama.AclFilter) error {

@@ -12,13 +12,15 @@ import (
 )
 
 // resourceTypes by the word of the procedure Access.
-var resourceTypes = map[string]sarama.AclResourceType{"cluster": sarama.AclResourceCluster, "group": sarama.AclResourceGroup,
+var resourceTypes = map[string]sarama.AclResourceType{"cluster": sarama.AclResourceCluster,
+	"group": sarama.AclResourceGroup,
 	"topic": sarama.AclResourceTopic, "transactional-id": sarama.AclResourceTransactionalID}
 
 func listAccess(s *session, words []string) (driver.Table, error) {
 	kind, ok := resourceTypes[words[0]]
 	if !ok {
-		return driver.Table{}, fmt.Errorf("%q is no type of resources: it must be cluster, group, topic or transactional-id", words[0])
+		return driver.Table{}, fmt.Errorf("%q is no type of resources: it must be cluster, group, topic or "+
+			"transactional-id", words[0])
 	}
 	resources, err := s.rulesFor(kind)
 	if err != nil {
@@ -35,7 +37,8 @@ func listAccess(s *session, words []string) (driver.Table, error) {
 			if rule.PermissionType == sarama.AclPermissionDeny {
 				permission = "deny"
 			}
-			table.Rows = append(table.Rows, row(resource.ResourceName, pattern, rule.Principal, rule.Host, strings.ToLower(rule.Operation.String()), permission))
+			table.Rows = append(table.Rows, row(resource.ResourceName, pattern, rule.Principal, rule.Host,
+				strings.ToLower(rule.Operation.String()), permission))
 		}
 	}
 	return table, nil

@@ -15,7 +15,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver"
 )
 
-// Settings of topics that say which replicas a throttle is for. They are set and removed with reassignments, and are no property of a topic.
+// Settings of topics that say which replicas a throttle is for. They are set and removed with reassignments, and are no
+// property of a topic.
 const (
 	throttledLeaders   = "leader.replication.throttled.replicas"
 	throttledFollowers = "follower.replication.throttled.replicas"
@@ -28,11 +29,13 @@ func configOf(text string) (map[string]string, error) {
 		return config, nil
 	}
 	if err := json.Unmarshal([]byte(text), &config); err != nil || config == nil {
-		return nil, fmt.Errorf("parameter %q must be a JSON object of texts, such as {\"retention.ms\":\"3600000\"}, and is %q", parameterConfig, text)
+		return nil, fmt.Errorf("parameter %q must be a JSON object of texts, such as {\"retention.ms\":\"3600000\"}, and "+
+			"is %q", parameterConfig, text)
 	}
 	for _, name := range []string{throttledLeaders, throttledFollowers} {
 		if _, has := config[name]; has {
-			return nil, fmt.Errorf("parameter %q has %q, which is set while partitions are reassigned with a throttle: take it out", parameterConfig, name)
+			return nil, fmt.Errorf("parameter %q has %q, which is set while partitions are reassigned with a throttle: take "+
+				"it out", parameterConfig, name)
 		}
 	}
 	return config, nil
@@ -77,7 +80,8 @@ func (s *session) topicConfigs(names []string) (map[string]map[string]string, er
 				continue
 			}
 			if code != sarama.ErrNoError {
-				return nil, fmt.Errorf("cannot read the configuration of topic %q: %w", resource.Name, answer{code, resource.ErrorMsg})
+				return nil, fmt.Errorf("cannot read the configuration of topic %q: %w", resource.Name,
+					answer{code, resource.ErrorMsg})
 			}
 			config := map[string]string{}
 			for _, entry := range resource.Configs {
@@ -102,7 +106,8 @@ func setConfigs(s *session, changes []driver.Change, before map[string]*topic, p
 		// It has been checked.
 		wanted, _ := configOf(change.Parameters[parameterConfig])
 		if entries := configChanges(t.config, wanted); len(entries) > 0 {
-			request.Resources = append(request.Resources, &sarama.IncrementalAlterConfigsResource{Type: sarama.TopicResource, Name: change.Name, ConfigEntries: entries})
+			request.Resources = append(request.Resources,
+				&sarama.IncrementalAlterConfigsResource{Type: sarama.TopicResource, Name: change.Name, ConfigEntries: entries})
 		}
 	}
 	if len(request.Resources) == 0 {
@@ -125,7 +130,8 @@ func configChanges(has, wanted map[string]string) map[string]sarama.IncrementalA
 	entries := map[string]sarama.IncrementalAlterConfigsEntry{}
 	for name, value := range wanted {
 		if is, set := has[name]; !set || is != value {
-			entries[name] = sarama.IncrementalAlterConfigsEntry{Operation: sarama.IncrementalAlterConfigsOperationSet, Value: &value}
+			entries[name] = sarama.IncrementalAlterConfigsEntry{Operation: sarama.IncrementalAlterConfigsOperationSet,
+				Value: &value}
 		}
 	}
 	for name := range has {
@@ -136,8 +142,8 @@ func configChanges(has, wanted map[string]string) map[string]sarama.IncrementalA
 	return entries
 }
 
-// showsConfig says whether a topic has the configuration. The broker puts values in a form of its own: one that it shows is as asked when it says the
-// same, or is not what it was any more.
+// showsConfig says whether a topic has the configuration. The broker puts values in a form of its own: one that it
+// shows is as asked when it says the same, or is not what it was any more.
 func (t *topic) showsConfig(wanted map[string]string, was *topic) bool {
 	if !slices.Equal(slices.Sorted(maps.Keys(wanted)), slices.Sorted(maps.Keys(t.config))) {
 		return false

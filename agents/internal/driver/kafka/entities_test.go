@@ -30,31 +30,44 @@ func TestEntitiesOfARealKafka(t *testing.T) {
 
 func testTopics(s *server) {
 	s.gone(kafka.KindTopic, "orders")
-	s.must(kafka.KindTopic, topicOf("orders", driver.Create, "partitions", "3", "replication-factor", "1", "config", `{"retention.ms":"3600000","cleanup.policy":"compact"}`))
-	want := map[string]string{"partitions": "3", "replication-factor": "1", "config": `{"cleanup.policy":"compact","retention.ms":"3600000"}`, "access": ""}
+	s.must(kafka.KindTopic, topicOf("orders", driver.Create, "partitions", "3", "replication-factor", "1", "config",
+		`{"retention.ms":"3600000","cleanup.policy":"compact"}`))
+	want := map[string]string{"partitions": "3", "replication-factor": "1",
+		"config": `{"cleanup.policy":"compact","retention.ms":"3600000"}`, "access": ""}
 	s.has(kafka.KindTopic, "orders", want)
 	// Made again, it stays.
 	s.must(kafka.KindTopic, topicOf("orders", driver.Create, "partitions", "3", "config", want["config"]))
 	s.must(kafka.KindTopic, topicOf("orders", driver.Update, "partitions", "5", "config", `{"retention.ms":"7200000"}`))
-	s.has(kafka.KindTopic, "orders", map[string]string{"partitions": "5", "replication-factor": "1", "config": `{"retention.ms":"7200000"}`, "access": ""})
+	s.has(kafka.KindTopic, "orders",
+		map[string]string{"partitions": "5", "replication-factor": "1", "config": `{"retention.ms":"7200000"}`, "access": ""})
 	s.must(kafka.KindTopic, topicOf("orders", driver.Update))
-	s.has(kafka.KindTopic, "orders", map[string]string{"partitions": "5", "replication-factor": "1", "config": "", "access": ""})
+	s.has(kafka.KindTopic, "orders",
+		map[string]string{"partitions": "5", "replication-factor": "1", "config": "", "access": ""})
 
-	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "partitions", "4"), "Kafka cannot take any away: set partitions to 5 or more")
-	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "replication-factor", "3"), "needs as many brokers, and 1 are alive")
-	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "config", `{"retention.msec":"1"}`), "Unknown topic config name: retention.msec")
-	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "config", `{"retention.ms":"soon"}`), "Invalid value soon for configuration retention.ms")
-	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "config", `{"retention.ms":1}`), "must be a JSON object of texts")
-	s.refused(kafka.KindTopic, topicOf("wide", driver.Create, "replication-factor", "3"), "replication factor of 3 cannot be reached")
+	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "partitions", "4"),
+		"Kafka cannot take any away: set partitions to 5 or more")
+	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "replication-factor", "3"),
+		"needs as many brokers, and 1 are alive")
+	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "config", `{"retention.msec":"1"}`),
+		"Unknown topic config name: retention.msec")
+	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "config", `{"retention.ms":"soon"}`),
+		"Invalid value soon for configuration retention.ms")
+	s.refused(kafka.KindTopic, topicOf("orders", driver.Update, "config", `{"retention.ms":1}`),
+		"must be a JSON object of texts")
+	s.refused(kafka.KindTopic, topicOf("wide", driver.Create, "replication-factor", "3"),
+		"replication factor of 3 cannot be reached")
 	s.refused(kafka.KindTopic, topicOf("no/slash", driver.Create), "Topic name is invalid")
 	s.refused(kafka.KindTopic, topicOf("__consumer_offsets", driver.Delete), "is Kafka's own")
-	s.refused(kafka.KindTopic, topicOf("odd", driver.Create, "config", `{"retention.msec":"1"}`), "Unknown topic config name: retention.msec")
+	s.refused(kafka.KindTopic, topicOf("odd", driver.Create, "config", `{"retention.msec":"1"}`),
+		"Unknown topic config name: retention.msec")
 	s.gone(kafka.KindTopic, "odd")
-	s.has(kafka.KindTopic, "orders", map[string]string{"partitions": "5", "replication-factor": "1", "config": "", "access": ""})
+	s.has(kafka.KindTopic, "orders",
+		map[string]string{"partitions": "5", "replication-factor": "1", "config": "", "access": ""})
 
 	// Of a number the broker has one form.
 	s.must(kafka.KindTopic, topicOf("orders", driver.Update, "config", `{"min.cleanable.dirty.ratio":"0.250"}`))
-	s.has(kafka.KindTopic, "orders", map[string]string{"partitions": "5", "replication-factor": "1", "config": `{"min.cleanable.dirty.ratio":"0.25"}`, "access": ""})
+	s.has(kafka.KindTopic, "orders", map[string]string{"partitions": "5", "replication-factor": "1",
+		"config": `{"min.cleanable.dirty.ratio":"0.25"}`, "access": ""})
 	s.must(kafka.KindTopic, topicOf("orders", driver.Delete))
 	s.gone(kafka.KindTopic, "orders")
 	s.must(kafka.KindTopic, topicOf("orders", driver.Delete))
@@ -66,7 +79,8 @@ func testAccess(s *server) {
 	s.must(kafka.KindTopic, topicOf("b", driver.Create, "access", `{"User:alice":["read"]}`))
 	access := func(topic, want string) {
 		s.Helper()
-		if state := s.observe(kafka.KindTopic, driver.Query{Name: topic}); state == nil || state.Parameters["access"] != want {
+		if state := s.observe(kafka.KindTopic, driver.Query{Name: topic}); state == nil ||
+			state.Parameters["access"] != want {
 			s.Errorf("%s: got %+v, want %s", topic, state, want)
 		}
 	}
@@ -90,28 +104,37 @@ func testAccess(s *server) {
 	if rows := s.query("access", "topic"); len(rows) != 0 {
 		s.Errorf("rules for topics are left: %v", rows)
 	}
-	s.refused(kafka.KindTopic, topicOf("c", driver.Create, "access", `{"alice":["read"]}`), "it must have a type and a name, such as User:alice")
-	s.refused(kafka.KindTopic, topicOf("c", driver.Create, "access", `{"User:alice":["alter"]}`), "must be one of describe, read, write")
+	s.refused(kafka.KindTopic, topicOf("c", driver.Create, "access", `{"alice":["read"]}`),
+		"it must have a type and a name, such as User:alice")
+	s.refused(kafka.KindTopic, topicOf("c", driver.Create, "access", `{"User:alice":["alter"]}`),
+		"must be one of describe, read, write")
 	s.gone(kafka.KindTopic, "c")
 }
 
 func testQuotas(s *server) {
-	want := map[string]string{"producer-byte-rate": "1048576", "consumer-byte-rate": "", "request-percentage": "12.5", "controller-mutation-rate": ""}
-	for _, name := range []string{"user/alice", "client/app", "user/alice/client/app", "user/*", "client/*", "user/*/client/*"} {
+	want := map[string]string{"producer-byte-rate": "1048576", "consumer-byte-rate": "", "request-percentage": "12.5",
+		"controller-mutation-rate": ""}
+	for _, name := range []string{"user/alice", "client/app", "user/alice/client/app", "user/*", "client/*",
+		"user/*/client/*"} {
 		s.gone(kafka.KindQuota, name)
-		s.must(kafka.KindQuota, changeOf(name, driver.Create, "", "producer-byte-rate", "1048576", "request-percentage", "12.5"))
+		s.must(kafka.KindQuota,
+			changeOf(name, driver.Create, "", "producer-byte-rate", "1048576", "request-percentage", "12.5"))
 		s.has(kafka.KindQuota, name, want)
 	}
 	s.must(kafka.KindQuota, changeOf("user/alice", driver.Update, "", "consumer-byte-rate", "2048"))
-	s.has(kafka.KindQuota, "user/alice", map[string]string{"producer-byte-rate": "", "consumer-byte-rate": "2048", "request-percentage": "", "controller-mutation-rate": ""})
+	s.has(kafka.KindQuota, "user/alice", map[string]string{"producer-byte-rate": "", "consumer-byte-rate": "2048",
+		"request-percentage": "", "controller-mutation-rate": ""})
 	s.has(kafka.KindQuota, "user/*", want)
-	for _, name := range []string{"user/alice", "client/app", "user/alice/client/app", "user/*", "client/*", "user/*/client/*"} {
+	for _, name := range []string{"user/alice", "client/app", "user/alice/client/app", "user/*", "client/*",
+		"user/*/client/*"} {
 		s.must(kafka.KindQuota, changeOf(name, driver.Delete, ""))
 		s.gone(kafka.KindQuota, name)
 	}
-	s.refused(kafka.KindQuota, changeOf("alice", driver.Create, "", "consumer-byte-rate", "1"), "must be user/<name>, client/<id> or")
+	s.refused(kafka.KindQuota, changeOf("alice", driver.Create, "", "consumer-byte-rate", "1"),
+		"must be user/<name>, client/<id> or")
 	s.refused(kafka.KindQuota, changeOf("user/alice", driver.Create, ""), "a quota without a limit is none")
-	s.refused(kafka.KindQuota, changeOf("user/alice", driver.Create, "", "consumer-byte-rate", "-1"), "must be a number above 0")
+	s.refused(kafka.KindQuota, changeOf("user/alice", driver.Create, "", "consumer-byte-rate", "-1"),
+		"must be a number above 0")
 }
 
 func testUsers(s *server) {
@@ -119,7 +142,8 @@ func testUsers(s *server) {
 	s.has(kafka.KindUser, "alice", map[string]string{"iterations": "8192"})
 	password := func(password string, want driver.Password) {
 		s.Helper()
-		if state := s.observe(kafka.KindUser, driver.Query{Name: "alice", Password: password}); state == nil || state.Password != want {
+		if state := s.observe(kafka.KindUser, driver.Query{Name: "alice", Password: password}); state == nil ||
+			state.Password != want {
 			s.Errorf("with %q got %+v, want %s", password, state, want)
 		}
 	}
@@ -128,7 +152,8 @@ func testUsers(s *server) {
 	s.must(kafka.KindUser, changeOf("alice", driver.Update, "hunter23"))
 	password("hunter23", driver.SamePassword)
 	password("hunter22", driver.OtherPassword)
-	if _, err := driverOf(s.Cluster, "alice", "hunter22").Observe(s.Context(), kafka.KindTopic, []driver.Query{{Name: "x"}}); err == nil ||
+	if _, err := driverOf(s.Cluster, "alice", "hunter22").Observe(s.Context(), kafka.KindTopic,
+		[]driver.Query{{Name: "x"}}); err == nil ||
 		!strings.Contains(err.Error(), "cannot log in to Kafka") || strings.Contains(err.Error(), "hunter") {
 		s.Errorf("with a wrong password: %v", err)
 	}
@@ -146,7 +171,8 @@ func testManyTopics(s *server) {
 	var creations, deletions []driver.Change
 	for i := range 200 {
 		name := fmt.Sprintf("many-%d", i)
-		creations, deletions = append(creations, topicOf(name, driver.Create, "config", `{"retention.ms":"1000"}`)), append(deletions, topicOf(name, driver.Delete))
+		creations, deletions = append(creations, topicOf(name, driver.Create, "config", `{"retention.ms":"1000"}`)),
+			append(deletions, topicOf(name, driver.Delete))
 	}
 	creations = append(creations, topicOf("many-broken", driver.Create, "config", `{"retention.ms":"x"}`))
 	problems, err := s.driver.Change(ctx, kafka.KindTopic, creations)

@@ -55,7 +55,8 @@ func (s *session) groups() ([]*group, error) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(response.Groups)) {
 			data := response.GroupsData[name]
-			all = append(all, &group{name: name, state: data.GroupState, kind: strings.ToLower(data.GroupType), coordinator: id, members: map[string]int{}})
+			all = append(all, &group{name: name, state: data.GroupState, kind: strings.ToLower(data.GroupType), coordinator: id,
+				members: map[string]int{}})
 		}
 	}
 	return all, nil
@@ -176,7 +177,8 @@ func (s *session) guard(topics []string, problems driver.Problems) error {
 			}
 		}
 		if len(readers) > 0 {
-			problems[topic] = fmt.Sprintf("members of consumer groups read it (%s): stop them, or set %s to yes to delete it all the same",
+			problems[topic] = fmt.Sprintf("members of consumer groups read it (%s): stop them, or set %s to yes to delete it "+
+				"all the same",
 				shortened(readers), parameterWhileConsumed)
 		}
 	}

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kafka is the driver for Apache Kafka from 3.9 on, in KRaft mode. It keeps topics with their access rules, quotas and SCRAM users, and
-// answers queries about the cluster: its quorum, brokers, reassignments, configuration and consumer groups.
+// Package kafka is the driver for Apache Kafka from 3.9 on, in KRaft mode. It keeps topics with their access rules,
+// quotas and SCRAM users, and answers queries about the cluster: its quorum, brokers, reassignments, configuration and
+// consumer groups.
 //
-// It speaks with the broker of its pod, which hands on to the controller what is the controller's business. Other brokers are asked only what they
-// alone know. Many objects go in one request.
+// It speaks with the broker of its pod, which hands on to the controller what is the controller's business. Other
+// brokers are asked only what they alone know. Many objects go in one request.
 package kafka
 
 import (
@@ -25,7 +26,8 @@ import (
 // Kinds of objects.
 const (
 	KindTopic = "topic"
-	// KindQuota limits user/<name>, client/<id> or user/<name>/client/<id>; a name or id of * is the default for those that have none.
+	// KindQuota limits user/<name>, client/<id> or user/<name>/client/<id>; a name or id of * is the default for those
+	// that have none.
 	KindQuota = "quota"
 	// KindUser is a SCRAM-SHA-512 credential.
 	KindUser = "user"
@@ -35,9 +37,11 @@ const (
 	// requestTimeout is what the cluster has for one request.
 	requestTimeout = 10 * time.Second
 	// settleTime is how long the broker of the pod may take to learn what the controller has acknowledged.
-	settleTime = 5 * time.Second
-	// settlePause is between two looks at it.
-	settlePause = 20 * time.Millisecond
+	settleTime = 30 * time.Second
+	// settlePause is between the first two looks at it, and settlePauseMost the longest one: each is twice as long as the
+	// last.
+	settlePause     = 20 * time.Millisecond
+	settlePauseMost = time.Second
 )
 
 // Options of a driver.
@@ -46,13 +50,14 @@ type Options struct {
 	Address string
 	// CAFile is what certificates of brokers must lead to; empty where the listener does not speak TLS.
 	CAFile string
-	// Username and Password that it logs in with by SCRAM-SHA-512; an empty name where the listener asks for none. The password is read for
-	// each call, since it can change.
+	// Username and Password that it logs in with by SCRAM-SHA-512; an empty name where the listener asks for none. The
+	// password is read for each call, since it can change.
 	Username string
 	Password func() (string, error)
 }
 
-// Driver is a driver.Driver for one cluster. It keeps no connection: a call makes its own, with the password of that moment.
+// Driver is a driver.Driver for one cluster. It keeps no connection: a call makes its own, with the password of that
+// moment.
 type Driver struct{ options Options }
 
 // New returns a driver.
@@ -120,8 +125,10 @@ func unknown(kind string) error { return fmt.Errorf("the driver for Kafka knows 
 
 // notYet are codes of a cluster that cannot do what is asked now, and may later: they refuse no single object.
 var notYet = []sarama.KError{
-	sarama.ErrBrokerNotAvailable, sarama.ErrConsumerCoordinatorNotAvailable, sarama.ErrLeaderNotAvailable, sarama.ErrNetworkException,
-	sarama.ErrNotController, sarama.ErrNotCoordinatorForConsumer, sarama.ErrNotLeaderForPartition, sarama.ErrOffsetsLoadInProgress,
+	sarama.ErrBrokerNotAvailable, sarama.ErrConsumerCoordinatorNotAvailable, sarama.ErrLeaderNotAvailable,
+	sarama.ErrNetworkException,
+	sarama.ErrNotController, sarama.ErrNotCoordinatorForConsumer, sarama.ErrNotLeaderForPartition,
+	sarama.ErrOffsetsLoadInProgress,
 	sarama.ErrRequestTimedOut, sarama.ErrStaleBrokerEpoch, sarama.ErrThrottlingQuotaExceeded,
 }
 
@@ -148,7 +155,8 @@ func (a answer) Error() string {
 	return "Kafka refuses it: " + strings.TrimSuffix(sentence, ".")
 }
 
-// note puts a refusal among the problems. An answer that refuses nothing, such as that of a controller that is being elected, is an error of the call.
+// note puts a refusal among the problems. An answer that refuses nothing, such as that of a controller that is being
+// elected, is an error of the call.
 func note(problems driver.Problems, name string, a answer) error {
 	switch {
 	case a.code == sarama.ErrNoError:
@@ -178,21 +186,22 @@ func known(parameters map[string]string, names ...string) error {
 }
 
 // errUnsettled says that the time for settling is over.
-var errUnsettled = errors.New("the broker of this pod does not yet show what the controller has acknowledged: ask again")
+var errUnsettled = errors.New("the broker of this pod does not show it yet: ask again")
 
-// settle waits until the broker of the pod shows what was changed: brokers learn of it a moment after the controller has acknowledged it.
-func settle(ctx context.Context, shown func() (bool, error)) error {
+// settle waits until the broker of the pod shows what was changed: brokers learn of it a moment after the controller
+// has acknowledged it. What is missing is empty when all is shown.
+func settle(ctx context.Context, look func() (missing string, err error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, settleTime, errUnsettled)
 	defer cancel()
-	for {
-		done, err := shown()
-		if done || err != nil {
+	for pause := settlePause; ; pause = min(2*pause, settlePauseMost) {
+		missing, err := look()
+		if missing == "" || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(settlePause):
+			return fmt.Errorf("the controller has acknowledged a change of %q: %w", missing, context.Cause(ctx))
+		case <-time.After(pause):
 		}
 	}
 }

@@ -17,20 +17,25 @@ func mocked(t *testing.T, answers map[string]sarama.MockResponse) *Driver {
 	broker := sarama.NewMockBroker(t, 1)
 	t.Cleanup(broker.Close)
 	// DescribeClientQuotas and AlterClientQuotas.
-	answers["ApiVersionsRequest"] = sarama.NewMockApiVersionsResponse(t).SetApiKeys([]sarama.ApiVersionsResponseKey{{ApiKey: 48, MaxVersion: 1}, {ApiKey: 49, MaxVersion: 1}})
+	answers["ApiVersionsRequest"] = sarama.NewMockApiVersionsResponse(t).SetApiKeys(
+		[]sarama.ApiVersionsResponseKey{{ApiKey: 48, MaxVersion: 1}, {ApiKey: 49, MaxVersion: 1}})
 	broker.SetHandlerByMap(answers)
 	return New(Options{Address: broker.Addr(), Password: func() (string, error) { return "", nil }})
 }
 
 // TestAControllerThatIsBusyRefusesNothing: the whole call fails, and is made again.
 func TestAControllerThatIsBusyRefusesNothing(t *testing.T) {
-	change := driver.Change{Query: driver.Query{Name: "user/alice"}, Intent: driver.Create, Parameters: map[string]string{"consumer-byte-rate": "1024"}}
-	for code, refuses := range map[sarama.KError]bool{sarama.ErrNotController: false, sarama.ErrRequestTimedOut: false, sarama.ErrPolicyViolation: true} {
+	change := driver.Change{Query: driver.Query{Name: "user/alice"}, Intent: driver.Create,
+		Parameters: map[string]string{"consumer-byte-rate": "1024"}}
+	for code, refuses := range map[sarama.KError]bool{sarama.ErrNotController: false, sarama.ErrRequestTimedOut: false,
+		sarama.ErrPolicyViolation: true} {
 		text := "it is so"
 		d := mocked(t, map[string]sarama.MockResponse{
 			"DescribeClientQuotasRequest": sarama.NewMockWrapper(&sarama.DescribeClientQuotasResponse{Version: 1}),
-			"AlterClientQuotasRequest": sarama.NewMockWrapper(&sarama.AlterClientQuotasResponse{Version: 1, Entries: []sarama.AlterClientQuotasEntryResponse{
-				{ErrorCode: code, ErrorMsg: &text, Entity: []sarama.QuotaEntityComponent{{EntityType: sarama.QuotaEntityUser, Name: "alice"}}}}}),
+			"AlterClientQuotasRequest": sarama.NewMockWrapper(&sarama.AlterClientQuotasResponse{Version: 1,
+				Entries: []sarama.AlterClientQuotasEntryResponse{
+					{ErrorCode: code, ErrorMsg: &text,
+						Entity: []sarama.QuotaEntityComponent{{EntityType: sarama.QuotaEntityUser, Name: "alice"}}}}}),
 		})
 		problems, err := d.Change(t.Context(), KindQuota, []driver.Change{change})
 		if refused := problems["user/alice"] == "Kafka refuses it: it is so"; refused != refuses || (err == nil) != refuses {
@@ -41,7 +46,8 @@ func TestAControllerThatIsBusyRefusesNothing(t *testing.T) {
 
 func TestABrokerThatIsAwayIsTold(t *testing.T) {
 	d := New(Options{Address: "127.0.0.1:1", Password: func() (string, error) { return "", nil }})
-	if _, err := d.Observe(t.Context(), KindTopic, []driver.Query{{Name: "t"}}); err == nil || !strings.Contains(err.Error(), "cannot reach Kafka at 127.0.0.1:1") {
+	if _, err := d.Observe(t.Context(), KindTopic, []driver.Query{{Name: "t"}}); err == nil ||
+		!strings.Contains(err.Error(), "cannot reach Kafka at 127.0.0.1:1") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -51,7 +57,8 @@ func TestUnknownKindsAndParametersAreRefused(t *testing.T) {
 	if _, err := d.Observe(t.Context(), "bucket", nil); err == nil {
 		t.Error("a bucket is observed")
 	}
-	if err := (topics{}).check(nil, driver.Change{Query: driver.Query{Name: "t"}, Parameters: map[string]string{"colour": "red"}}); err == nil {
+	if err := (topics{}).check(nil,
+		driver.Change{Query: driver.Query{Name: "t"}, Parameters: map[string]string{"colour": "red"}}); err == nil {
 		t.Error("a colour is taken")
 	}
 }

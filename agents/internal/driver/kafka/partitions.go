@@ -49,7 +49,8 @@ func (s *session) readPartitions(topics []string) ([]partition, error) {
 			all = append(all, partition{Topic: topic.Name, ID: p.ID, Leader: p.Leader, Replicas: p.Replicas, ISR: p.Isr})
 		}
 	}
-	slices.SortFunc(all, func(a, b partition) int { return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all,
+		func(a, b partition) int { return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID)) })
 	return all, s.addMoves(all)
 }
 
@@ -108,7 +109,8 @@ func (s *session) addMinimums(all []partition) error {
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(topics)), configsAtOnce) {
 		request := &sarama.DescribeConfigsRequest{Version: 4}
 		for _, name := range chunk {
-			request.Resources = append(request.Resources, &sarama.ConfigResource{Type: sarama.TopicResource, Name: name, ConfigNames: []string{settingMinISR}})
+			request.Resources = append(request.Resources,
+				&sarama.ConfigResource{Type: sarama.TopicResource, Name: name, ConfigNames: []string{settingMinISR}})
 		}
 		s.renew()
 		response, err := s.local.DescribeConfigs(request)
@@ -167,7 +169,8 @@ func (s *session) reassign(names []string, factors map[string]int) (map[string]a
 	return s.submit(moves)
 }
 
-// submit has the controller begin moves, and returns what it says against them, by topic. A move without replicas cancels the one that is under way.
+// submit has the controller begin moves, and returns what it says against them, by topic. A move without replicas
+// cancels the one that is under way.
 func (s *session) submit(moves []placement.Move) (map[string]answer, error) {
 	if len(moves) == 0 {
 		return nil, nil

@@ -54,7 +54,8 @@ func quotaEntity(name string) ([]sarama.QuotaEntityComponent, error) {
 		parts = append(parts, component(sarama.QuotaEntityClientID, client))
 	}
 	if len(parts) == 0 || isUser && rest == "" || isClient && client == "" {
-		return nil, fmt.Errorf("%q is no name of a quota: it must be user/<name>, client/<id> or user/<name>/client/<id>, with * for all that have none of their own", name)
+		return nil, fmt.Errorf("%q is no name of a quota: it must be user/<name>, client/<id> or user/<name>/client/<id>, "+
+			"with * for all that have none of their own", name)
 	}
 	return parts, nil
 }
@@ -156,7 +157,8 @@ func (s *session) quotas() (map[string]map[string]float64, error) {
 	}
 	all := map[string]map[string]float64{}
 	for _, entry := range response.Entries {
-		if slices.ContainsFunc(entry.Entity, func(part sarama.QuotaEntityComponent) bool { return part.EntityType == sarama.QuotaEntityIP }) {
+		if slices.ContainsFunc(entry.Entity,
+			func(part sarama.QuotaEntityComponent) bool { return part.EntityType == sarama.QuotaEntityIP }) {
 			continue
 		}
 		if len(entry.Values) > 0 {
@@ -204,17 +206,17 @@ func (quotas) change(s *session, changes []driver.Change, problems driver.Proble
 			return err
 		}
 	}
-	return settle(s.ctx, func() (bool, error) {
+	return settle(s.ctx, func() (string, error) {
 		now, err := s.quotas()
 		for name, limits := range wanted {
 			for _, key := range rates {
 				is, has := now[name][key]
 				want, set := limits[key]
 				if problems[name] == "" && (has != set || cmp.Compare(is, want) != 0) {
-					return false, err
+					return name, err
 				}
 			}
 		}
-		return true, err
+		return "", err
 	})
 }

@@ -66,7 +66,8 @@ func (c *scramClient) prove(first string) (string, error) {
 	said := attributes(first)
 	salt, err := base64.StdEncoding.DecodeString(said["s"])
 	iterations, wrong := strconv.Atoi(said["i"])
-	if err != nil || wrong != nil || iterations < 1 || iterations > maxIterations || !strings.HasPrefix(said["r"], c.nonce) || said["r"] == c.nonce {
+	if err != nil || wrong != nil || iterations < 1 || iterations > maxIterations ||
+		!strings.HasPrefix(said["r"], c.nonce) || said["r"] == c.nonce {
 		return "", fmt.Errorf("the server's first message of SCRAM cannot be read: %w", errServer)
 	}
 	salted, err := pbkdf2.Key(sha512.New, c.password, salt, iterations, sha512.Size)

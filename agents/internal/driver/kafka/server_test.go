@@ -33,7 +33,8 @@ func newServer(t *testing.T, nodes int, settings ...string) *server {
 }
 
 func driverOf(c *testkafka.Cluster, username, password string) *kafka.Driver {
-	return kafka.New(kafka.Options{Address: c.Nodes[0].Address, CAFile: c.CAFile, Username: username, Password: func() (string, error) { return password, nil }})
+	return kafka.New(kafka.Options{Address: c.Nodes[0].Address, CAFile: c.CAFile, Username: username,
+		Password: func() (string, error) { return password, nil }})
 }
 
 // change makes one change and returns the problem.
@@ -102,7 +103,8 @@ func topicOf(name string, intent driver.Intent, parameters ...string) driver.Cha
 
 // changeOf has parameters as names and values in turn.
 func changeOf(name string, intent driver.Intent, password string, parameters ...string) driver.Change {
-	change := driver.Change{Query: driver.Query{Name: name, Password: password}, Intent: intent, Parameters: map[string]string{}}
+	change := driver.Change{Query: driver.Query{Name: name, Password: password}, Intent: intent,
+		Parameters: map[string]string{}}
 	for pair := range slices.Chunk(parameters, 2) {
 		change.Parameters[pair[0]] = pair[1]
 	}

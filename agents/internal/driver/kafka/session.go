@@ -38,6 +38,8 @@ type session struct {
 	others  map[int32]*sarama.Broker
 	cluster *sarama.DescribeClusterResponse
 	wire    *wire
+	// asks is empty while nobody has found out.
+	asks authorizer
 }
 
 // with calls do with a session that ends with it.
@@ -57,7 +59,8 @@ func (d *Driver) as(ctx context.Context, username, password string, do func(*ses
 	if err != nil {
 		return err
 	}
-	s := &session{ctx: ctx, options: d.options, dialer: &dialer{ctx: ctx, tls: config, local: d.options.Address}, others: map[int32]*sarama.Broker{}}
+	s := &session{ctx: ctx, options: d.options, dialer: &dialer{ctx: ctx, tls: config, local: d.options.Address},
+		others: map[int32]*sarama.Broker{}}
 	s.config = s.dialer.config(username, password)
 	defer s.close()
 	if s.local, err = s.open(d.options.Address); err != nil {
@@ -107,7 +110,8 @@ func (s *session) brokers() (*sarama.DescribeClusterResponse, error) {
 	if s.cluster != nil {
 		return s.cluster, nil
 	}
-	response, err := s.local.DescribeCluster(&sarama.DescribeClusterRequest{Version: 2, EndpointType: sarama.DescribeClusterEndpointTypeBrokers, IncludeFencedBrokers: true})
+	response, err := s.local.DescribeCluster(&sarama.DescribeClusterRequest{Version: 2,
+		EndpointType: sarama.DescribeClusterEndpointTypeBrokers, IncludeFencedBrokers: true})
 	if err != nil {
 		return nil, fmt.Errorf("cannot describe the cluster: %w", err)
 	}
@@ -166,8 +170,9 @@ func (s *session) timeout() time.Duration { return min(requestTimeout, s.dialer.
 
 func (s *session) milliseconds() int32 { return int32(s.timeout().Milliseconds()) }
 
-// dialer makes the connections of a session. They end with its context, and what they may be answered is bounded. It does TLS itself, since a
-// certificate is for the host that was asked for, and that of the pod's own broker for a Service.
+// dialer makes the connections of a session. They end with its context, and what they may be answered is bounded. It
+// does TLS itself, since a certificate is for the host that was asked for, and that of the pod's own broker for a
+// Service.
 type dialer struct {
 	ctx   context.Context
 	tls   *tls.Config

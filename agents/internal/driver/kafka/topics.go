@@ -20,12 +20,13 @@ const (
 	// parameterPartitions can grow only. Empty leaves it to the cluster, as with the replication factor.
 	parameterPartitions = "partitions"
 	parameterFactor     = "replication-factor"
-	// parameterConfig is a JSON object of texts: the configuration that differs from the cluster's. What is not in it is not set.
+	// parameterConfig is a JSON object of texts: the configuration that differs from the cluster's. What is not in it is
+	// not set.
 	parameterConfig = "config"
 	// parameterAccess is a JSON object of lists by principal: see access.
 	parameterAccess = "access"
-	// parameterWhileConsumed: "yes" has a topic be deleted although members of consumer groups read it. It is no property of the topic, and is
-	// never observed.
+	// parameterWhileConsumed: "yes" has a topic be deleted although members of consumer groups read it. It is no property
+	// of the topic, and is never observed.
 	parameterWhileConsumed = "delete-while-consumed"
 )
 
@@ -51,7 +52,8 @@ type topics struct{}
 
 func (topics) check(_ *session, change driver.Change) error {
 	if strings.HasPrefix(change.Name, internalPrefix) {
-		return fmt.Errorf("the topic %q is Kafka's own, as all that begin with %s: take another name", change.Name, internalPrefix)
+		return fmt.Errorf("the topic %q is Kafka's own, as all that begin with %s: take another name", change.Name,
+			internalPrefix)
 	}
 	p := change.Parameters
 	if while := p[parameterWhileConsumed]; while != "" && while != yes && while != no {
@@ -60,7 +62,8 @@ func (topics) check(_ *session, change driver.Change) error {
 	if change.Intent == driver.Delete {
 		return nil
 	}
-	if err := known(p, parameterPartitions, parameterFactor, parameterConfig, parameterAccess, parameterWhileConsumed); err != nil {
+	if err := known(p, parameterPartitions, parameterFactor, parameterConfig, parameterAccess,
+		parameterWhileConsumed); err != nil {
 		return err
 	}
 	for _, name := range []string{parameterPartitions, parameterFactor} {
@@ -83,7 +86,8 @@ func numberOf(parameters map[string]string, name string) (int, error) {
 	}
 	n, err := strconv.ParseInt(value, 10, 16)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("parameter %q is %q: it must be a whole number from 1 to 32767, or empty for the cluster's default", name, value)
+		return 0, fmt.Errorf("parameter %q is %q: it must be a whole number from 1 to 32767, or empty for the cluster's "+
+			"default", name, value)
 	}
 	return int(n), nil
 }
@@ -192,35 +196,32 @@ func (topics) change(s *session, changes []driver.Change, problems driver.Proble
 		return err
 	}
 	for _, step := range []func(*session, []driver.Change, map[string]*topic, driver.Problems) error{
-		deleteTopics, createTopics, checkGrowth, setConfigs, growTopics, refactorTopics, setAccess,
+		checkAccess, deleteTopics, createTopics, checkGrowth, setConfigs, growTopics, refactorTopics, setAccess,
 	} {
 		if err := step(s, without(changes, problems), before, problems); err != nil {
 			return err
 		}
 	}
-	return settle(s.ctx, func() (bool, error) { return shown(s, without(changes, problems), before) })
+	return settle(s.ctx, func() (string, error) { return unshown(s, without(changes, problems), before) })
 }
 
-// shown says whether the broker of the pod shows the changes.
-func shown(s *session, changes []driver.Change, before map[string]*topic) (bool, error) {
+// unshown is a topic that the broker of the pod does not show as it was changed; empty when there is none.
+func unshown(s *session, changes []driver.Change, before map[string]*topic) (string, error) {
 	names := make([]string, len(changes))
 	for i, change := range changes {
 		names[i] = change.Name
 	}
 	now, err := s.topics(names)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	for _, change := range changes {
 		t, was := now[change.Name], before[change.Name]
-		if (t == nil) != (change.Intent == driver.Delete) {
-			return false, nil
-		}
-		if t != nil && !t.shows(change, was) {
-			return false, nil
+		if (t == nil) != (change.Intent == driver.Delete) || t != nil && !t.shows(change, was) {
+			return change.Name, nil
 		}
 	}
-	return true, nil
+	return "", nil
 }
 
 // shows says whether a topic is as asked, as far as that can be compared.
@@ -230,7 +231,8 @@ func (t *topic) shows(change driver.Change, was *topic) bool {
 	factor, _ := numberOf(change.Parameters, parameterFactor)
 	config, _ := configOf(change.Parameters[parameterConfig])
 	asked, _ := accessOf(change.Parameters[parameterAccess])
-	return (partitions == byDefault || len(t.partitions) >= partitions) && (factor == byDefault || t.factorText() == strconv.Itoa(factor)) &&
+	return (partitions == byDefault || len(t.partitions) >= partitions) &&
+		(factor == byDefault || t.factorText() == strconv.Itoa(factor)) &&
 		t.showsConfig(config, was) && t.access.String() == asked.String()
 }
 
@@ -287,7 +289,8 @@ func createTopics(s *session, changes []driver.Change, before map[string]*topic,
 		partitions, _ := numberOf(change.Parameters, parameterPartitions)
 		factor, _ := numberOf(change.Parameters, parameterFactor)
 		config, _ := configOf(change.Parameters[parameterConfig])
-		detail := &sarama.TopicDetail{NumPartitions: int32(partitions), ReplicationFactor: int16(factor), ConfigEntries: map[string]*string{}}
+		detail := &sarama.TopicDetail{NumPartitions: int32(partitions), ReplicationFactor: int16(factor),
+			ConfigEntries: map[string]*string{}}
 		for name, value := range config {
 			detail.ConfigEntries[name] = &value
 		}
@@ -321,7 +324,8 @@ func checkGrowth(s *session, changes []driver.Change, before map[string]*topic, 
 		}
 		if wanted, _ := numberOf(change.Parameters, parameterPartitions); wanted != byDefault && wanted < len(t.partitions) {
 			problems[change.Name] = fmt.Sprintf(
-				"the topic has %d partitions, and Kafka cannot take any away: set partitions to %d or more, or make another topic", len(t.partitions), len(t.partitions))
+				"the topic has %d partitions, and Kafka cannot take any away: set partitions to %d or more, or make another topic",
+				len(t.partitions), len(t.partitions))
 		}
 		factor, _ := numberOf(change.Parameters, parameterFactor)
 		if factor == byDefault || t.factorText() == strconv.Itoa(factor) {
@@ -333,7 +337,8 @@ func checkGrowth(s *session, changes []driver.Change, before map[string]*topic, 
 		}
 		if factor > len(alive) {
 			problems[change.Name] = cmp.Or(problems[change.Name],
-				fmt.Sprintf("a replication factor of %d needs as many brokers, and %d are alive: add brokers, or lower it", factor, len(alive)))
+				fmt.Sprintf("a replication factor of %d needs as many brokers, and %d are alive: add brokers, or lower it", factor,
+					len(alive)))
 		}
 	}
 	return nil
@@ -343,14 +348,16 @@ func growTopics(s *session, changes []driver.Change, before map[string]*topic, p
 	counts := map[string]*sarama.TopicPartition{}
 	for _, change := range changes {
 		t := before[change.Name]
-		if wanted, _ := numberOf(change.Parameters, parameterPartitions); t != nil && change.Intent != driver.Delete && wanted > len(t.partitions) {
+		if wanted, _ := numberOf(change.Parameters, parameterPartitions); t != nil && change.Intent != driver.Delete &&
+			wanted > len(t.partitions) {
 			counts[change.Name] = &sarama.TopicPartition{Count: int32(wanted)}
 		}
 	}
 	if len(counts) == 0 {
 		return nil
 	}
-	response, err := s.local.CreatePartitions(&sarama.CreatePartitionsRequest{Version: 3, TopicPartitions: counts, Timeout: s.timeout()})
+	response, err := s.local.CreatePartitions(&sarama.CreatePartitionsRequest{Version: 3, TopicPartitions: counts,
+		Timeout: s.timeout()})
 	if err != nil {
 		return fmt.Errorf("cannot create partitions: %w", err)
 	}
@@ -362,7 +369,8 @@ func growTopics(s *session, changes []driver.Change, before map[string]*topic, p
 	return nil
 }
 
-// refactorTopics has the partitions of topics reassigned whose replication factor is another one. The replicas are copied after the call.
+// refactorTopics has the partitions of topics reassigned whose replication factor is another one. The replicas are
+// copied after the call.
 func refactorTopics(s *session, changes []driver.Change, before map[string]*topic, problems driver.Problems) error {
 	factors, names := map[string]int{}, []string{}
 	for _, change := range changes {

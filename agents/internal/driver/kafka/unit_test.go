@@ -18,7 +18,8 @@ import (
 )
 
 func TestNamesOfQuotas(t *testing.T) {
-	for _, name := range []string{"user/alice", "client/app", "user/alice/client/app", "user/*", "client/*", "user/*/client/*", "user/CN=a/OU=b/client/x y"} {
+	for _, name := range []string{"user/alice", "client/app", "user/alice/client/app", "user/*", "client/*",
+		"user/*/client/*", "user/CN=a/OU=b/client/x y"} {
 		parts, err := quotaEntity(name)
 		if got := nameOf(parts); err != nil || got != name {
 			t.Errorf("%s: got %q, %v", name, got, err)
@@ -49,16 +50,19 @@ func TestAccessHasOneForm(t *testing.T) {
 func TestRulesMadeByHandAreSeen(t *testing.T) {
 	r := &rules{topics: map[string][]sarama.Acl{"t": {
 		allow("User:alice", sarama.AclOperationRead), allow("User:bob", sarama.AclOperationAll),
-		{Principal: "User:carol", Host: "10.0.0.1", Operation: sarama.AclOperationWrite, PermissionType: sarama.AclPermissionDeny},
+		{Principal: "User:carol", Host: "10.0.0.1", Operation: sarama.AclOperationWrite,
+			PermissionType: sarama.AclPermissionDeny},
 	}}}
-	if got, want := r.of("t").String(), `{"User:alice":["read-without-group"],"User:bob":["all"],"User:carol":["deny-write@10.0.0.1"]}`; got != want {
+	if got, want := r.of("t").String(),
+		`{"User:alice":["read-without-group"],"User:bob":["all"],"User:carol":["deny-write@10.0.0.1"]}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func TestAlike(t *testing.T) {
 	for pair, want := range map[[2]string]bool{
-		{"0.50", "0.5"}: true, {"compact, delete", "compact,delete"}: true, {"TRUE", "true"}: true, {"1", "2"}: false, {"a", "b"}: false,
+		{"0.50", "0.5"}: true, {"compact, delete", "compact,delete"}: true, {"TRUE", "true"}: true, {"1", "2"}: false,
+		{"a", "b"}: false,
 	} {
 		if got := alike(pair[0], pair[1]); got != want {
 			t.Errorf("%v: got %t", pair, got)
@@ -103,9 +107,10 @@ func TestSCRAM(t *testing.T) {
 		change   func(string) string
 		want     error
 	}{
-		"the password":                     {"hunter22", func(s string) string { return s }, nil},
-		"another password":                 {"hunter23", func(s string) string { return s }, errServer},
-		"a server that knows no password":  {"hunter22", func(string) string { return "v=" + base64.StdEncoding.EncodeToString(make([]byte, sha512.Size)) }, errServer},
+		"the password":     {"hunter22", func(s string) string { return s }, nil},
+		"another password": {"hunter23", func(s string) string { return s }, errServer},
+		"a server that knows no password": {"hunter22",
+			func(string) string { return "v=" + base64.StdEncoding.EncodeToString(make([]byte, sha512.Size)) }, errServer},
 		"a server that says nothing of it": {"hunter22", func(string) string { return "" }, errServer},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +131,8 @@ func TestSCRAM(t *testing.T) {
 }
 
 func TestSCRAMRefusesFirstMessages(t *testing.T) {
-	for _, first := range []string{"", "r=other,s=YQ==,i=4096", "r=NONCE,s=YQ==,i=4096", "r=NONCE1,s=YQ==,i=999999999", "r=NONCE1,s=?,i=4096", "e=unknown-user"} {
+	for _, first := range []string{"", "r=other,s=YQ==,i=4096", "r=NONCE,s=YQ==,i=4096", "r=NONCE1,s=YQ==,i=999999999",
+		"r=NONCE1,s=?,i=4096", "e=unknown-user"} {
 		c := &scramClient{}
 		_ = c.Begin("alice", "hunter22", "")
 		_, _ = c.Step("")
@@ -139,7 +145,8 @@ func TestSCRAMRefusesFirstMessages(t *testing.T) {
 func TestRefusalsAreToldFromFailures(t *testing.T) {
 	problems := driver.Problems{}
 	text := "No."
-	if err := note(problems, "a", said(sarama.ErrInvalidConfig, &text)); err != nil || problems["a"] != "Kafka refuses it: No" {
+	if err := note(problems, "a", said(sarama.ErrInvalidConfig, &text)); err != nil ||
+		problems["a"] != "Kafka refuses it: No" {
 		t.Errorf("got %v, %v", problems, err)
 	}
 	if err := note(problems, "b", said(sarama.ErrNotController, nil)); err == nil || problems["b"] != "" {

@@ -14,7 +14,8 @@ import (
 	"github.com/zeroinfra/agents/internal/driver"
 )
 
-// parameterIterations is how often a password is hashed: what a login costs, and what guessing the password of a stolen credential costs.
+// parameterIterations is how often a password is hashed: what a login costs, and what guessing the password of a stolen
+// credential costs.
 const parameterIterations = "iterations"
 
 const (
@@ -52,7 +53,8 @@ func (users) check(s *session, change driver.Change) error {
 func iterationsOf(parameters map[string]string) (int32, error) {
 	n, err := strconv.ParseInt(cmp.Or(parameters[parameterIterations], strconv.Itoa(defaultIterations)), 10, 32)
 	if err != nil || n < minIterations || n > mostIterations {
-		return 0, fmt.Errorf("parameter %q is %q: it must be a whole number from %d to %d", parameterIterations, parameters[parameterIterations], minIterations, mostIterations)
+		return 0, fmt.Errorf("parameter %q is %q: it must be a whole number from %d to %d", parameterIterations,
+			parameters[parameterIterations], minIterations, mostIterations)
 	}
 	return int32(n), nil
 }
@@ -75,7 +77,8 @@ func (users) observe(s *session, queries []driver.Query) ([]driver.State, error)
 		if !there {
 			continue
 		}
-		found[i] = &driver.State{Name: query.Name, Password: driver.SamePassword, Parameters: map[string]string{parameterIterations: strconv.Itoa(int(iterations))}}
+		found[i] = &driver.State{Name: query.Name, Password: driver.SamePassword,
+			Parameters: map[string]string{parameterIterations: strconv.Itoa(int(iterations))}}
 		turns <- struct{}{}
 		group.Go(func() {
 			defer func() { <-turns }()
@@ -92,7 +95,8 @@ func (users) observe(s *session, queries []driver.Query) ([]driver.State, error)
 	return states, errors.Join(errs...)
 }
 
-// compare logs in as a user. Where the listener of the driver asks for no login nobody can say whether the password is another one.
+// compare logs in as a user. Where the listener of the driver asks for no login nobody can say whether the password is
+// another one.
 func (s *session) compare(query driver.Query) (driver.Password, error) {
 	if query.Password == "" || s.options.Username == "" {
 		return driver.SamePassword, nil
@@ -146,13 +150,15 @@ func (users) change(s *session, changes []driver.Change, problems driver.Problem
 	request := &sarama.AlterUserScramCredentialsRequest{}
 	for _, change := range changes {
 		if change.Intent == driver.Delete {
-			request.Deletions = append(request.Deletions, sarama.AlterUserScramCredentialsDelete{Name: change.Name, Mechanism: sarama.SCRAM_MECHANISM_SHA_512})
+			request.Deletions = append(request.Deletions,
+				sarama.AlterUserScramCredentialsDelete{Name: change.Name, Mechanism: sarama.SCRAM_MECHANISM_SHA_512})
 			continue
 		}
 		// It has been checked.
 		iterations, _ := iterationsOf(change.Parameters)
-		request.Upsertions = append(request.Upsertions, sarama.AlterUserScramCredentialsUpsert{Name: change.Name, Mechanism: sarama.SCRAM_MECHANISM_SHA_512,
-			Iterations: iterations, Salt: newSalt(), Password: []byte(change.Password)})
+		request.Upsertions = append(request.Upsertions,
+			sarama.AlterUserScramCredentialsUpsert{Name: change.Name, Mechanism: sarama.SCRAM_MECHANISM_SHA_512,
+				Iterations: iterations, Salt: newSalt(), Password: []byte(change.Password)})
 	}
 	response, err := s.local.AlterUserScramCredentials(request)
 	if err != nil {
@@ -167,18 +173,18 @@ func (users) change(s *session, changes []driver.Change, problems driver.Problem
 			return err
 		}
 	}
-	return settle(s.ctx, func() (bool, error) { return s.showsUsers(without(changes, problems)) })
+	return settle(s.ctx, func() (string, error) { return s.unshownUser(without(changes, problems)) })
 }
 
-// showsUsers says whether the broker of the pod knows the users as they are to be.
-func (s *session) showsUsers(changes []driver.Change) (bool, error) {
+// unshownUser is one that the broker of the pod does not know as it is to be; empty when there is none.
+func (s *session) unshownUser(changes []driver.Change) (string, error) {
 	var queries []driver.Query
 	for _, change := range changes {
 		queries = append(queries, change.Query)
 	}
 	states, err := users{}.observe(s, queries)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	there := map[string]driver.State{}
 	for _, state := range states {
@@ -188,10 +194,11 @@ func (s *session) showsUsers(changes []driver.Change) (bool, error) {
 		state, is := there[change.Name]
 		// It has been checked.
 		iterations, _ := iterationsOf(change.Parameters)
-		same := state.Password == driver.SamePassword && state.Parameters[parameterIterations] == strconv.Itoa(int(iterations))
+		same := state.Password == driver.SamePassword &&
+			state.Parameters[parameterIterations] == strconv.Itoa(int(iterations))
 		if is == (change.Intent == driver.Delete) || is && !same {
-			return false, nil
+			return change.Name, nil
 		}
 	}
-	return true, nil
+	return "", nil
 }

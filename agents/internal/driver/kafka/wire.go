@@ -14,8 +14,8 @@ import (
 	"github.com/IBM/sarama"
 )
 
-// Requests that the library has not, or whose answers it keeps to itself: their keys in Kafka's protocol. All versions that are used here have the
-// flexible encoding (KIP-482).
+// Requests that the library has not, or whose answers it keeps to itself: their keys in Kafka's protocol. All versions
+// that are used here have the flexible encoding (KIP-482).
 const (
 	keyAlterPartitionReassignments = 45
 	keyListPartitionReassignments  = 46
@@ -41,7 +41,8 @@ type wire struct {
 	last       int32
 }
 
-// call sends a request to the broker of the pod, which hands it on to the controller, and returns the body of the answer.
+// call sends a request to the broker of the pod, which hands it on to the controller, and returns the body of the
+// answer.
 func (s *session) call(key, version int16, body encoder) (*decoder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +187,8 @@ func textOf(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id
 func parseID(text string) (id [16]byte, err error) {
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(data) != len(id) {
-		return id, fmt.Errorf("%q is no identifier of a directory: it has 22 letters, as meta.properties says it in directory.id", text)
+		return id, fmt.Errorf("%q is no identifier of a directory: it has 22 letters, as meta.properties says it in "+
+			"directory.id", text)
 	}
 	return [16]byte(data), nil
 }

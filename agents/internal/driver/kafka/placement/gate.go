@@ -9,18 +9,22 @@ import (
 
 // Verdict says whether a broker may be restarted now, and what that means for single partitions.
 type Verdict struct {
-	// Blocking are partitions whose in-sync replicas would be fewer than min.insync.replicas: producers with acks=all would fail.
+	// Blocking are partitions whose in-sync replicas would be fewer than min.insync.replicas: producers with acks=all
+	// would fail.
 	Blocking []string
-	// Alone are partitions with a replication factor of 1 on this broker. They are away while it restarts, whatever anybody waits for.
+	// Alone are partitions with a replication factor of 1 on this broker. They are away while it restarts, whatever
+	// anybody waits for.
 	Alone []string
-	// Unsatisfiable are partitions of a replication factor below min.insync.replicas: producers with acks=all fail as it is.
+	// Unsatisfiable are partitions of a replication factor below min.insync.replicas: producers with acks=all fail as it
+	// is.
 	Unsatisfiable []string
 }
 
 // MayRestart says that no partition is in the way.
 func (v Verdict) MayRestart() bool { return len(v.Blocking) == 0 }
 
-// Restart judges the restart of one broker. A replica that a reassignment removes is not counted as in sync: it can leave at any moment.
+// Restart judges the restart of one broker. A replica that a reassignment removes is not counted as in sync: it can
+// leave at any moment.
 func Restart(partitions []Partition, broker int32) Verdict {
 	var v Verdict
 	for _, partition := range partitions {

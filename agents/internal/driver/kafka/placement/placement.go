@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement plans where the replicas of Kafka's partitions belong, and says which brokers may be restarted or removed. It is pure:
-// everything is decided from a State that somebody else has read.
+// Package placement plans where the replicas of Kafka's partitions belong, and says which brokers may be restarted or
+// removed. It is pure: everything is decided from a State that somebody else has read.
 package placement
 
 import (
@@ -85,9 +85,10 @@ const (
 	Even Balance = "even"
 )
 
-// Plan returns the reassignments that reach the goal, in order of topic and partition, with as few copies of data as possible. Replicas of one
-// partition are spread over as many racks as there are, and among brokers of equal merit the one with the fewest replicas is taken. A partition
-// whose target is already right has no Move, also while its reassignment is under way. The error says which goal cannot be reached.
+// Plan returns the reassignments that reach the goal, in order of topic and partition, with as few copies of data as
+// possible. Replicas of one partition are spread over as many racks as there are, and among brokers of equal merit the
+// one with the fewest replicas is taken. A partition whose target is already right has no Move, also while its
+// reassignment is under way. The error says which goal cannot be reached.
 func Plan(brokers []Broker, partitions []Partition, goal Goal) ([]Move, error) {
 	p := newPlanner(brokers, goal.Leaving)
 	targets := make([][]int32, len(partitions))
@@ -103,7 +104,8 @@ func Plan(brokers []Broker, partitions []Partition, goal Goal) ([]Move, error) {
 		}
 		next := p.retarget(partitions[i], targets[i], factor)
 		if len(next) < factor || factor < 1 {
-			return nil, fmt.Errorf("partition %s-%d needs %d brokers for its replicas, and %d can hold them: add brokers, or start those that are down",
+			return nil, fmt.Errorf("partition %s-%d needs %d brokers for its replicas, and %d can hold them: add brokers, or "+
+				"start those that are down",
 				partitions[i].Topic, partitions[i].ID, factor, len(next))
 		}
 		targets[i] = next
@@ -114,7 +116,8 @@ func Plan(brokers []Broker, partitions []Partition, goal Goal) ([]Move, error) {
 	var moves []Move
 	for _, i := range order {
 		if before := partitions[i].Target(); !slices.Equal(before, targets[i]) {
-			added := slices.DeleteFunc(slices.Clone(targets[i]), func(id int32) bool { return slices.Contains(partitions[i].Replicas, id) })
+			added := slices.DeleteFunc(slices.Clone(targets[i]),
+				func(id int32) bool { return slices.Contains(partitions[i].Replicas, id) })
 			moves = append(moves, Move{partitions[i].Topic, partitions[i].ID, targets[i], added})
 		}
 	}
@@ -211,7 +214,8 @@ func without(target []int32, index int) []int32 {
 	return slices.Delete(slices.Clone(target), index, index+1)
 }
 
-// candidate is the best broker for one more replica beside others, where there is one. At position 0 it is to be the preferred leader.
+// candidate is the best broker for one more replica beside others, where there is one. At position 0 it is to be the
+// preferred leader.
 func (p *planner) candidate(others []int32, position int) (int32, bool) {
 	used := map[string]int{}
 	for _, id := range others {
@@ -226,12 +230,13 @@ func (p *planner) candidate(others []int32, position int) (int32, bool) {
 		if position == 0 {
 			leaders = cmp.Compare(p.leaders[a], p.leaders[b])
 		}
-		return cmp.Or(cmp.Compare(used[p.rack(a)], used[p.rack(b)]), leaders, cmp.Compare(p.replicas[a], p.replicas[b]), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(used[p.rack(a)], used[p.rack(b)]), leaders, cmp.Compare(p.replicas[a], p.replicas[b]),
+			cmp.Compare(a, b))
 	}), true
 }
 
-// dispensable is the index of the replica that is removed first: one on a leaving broker, then one that is not in sync, then one whose rack has
-// another one, then one of the broker with the most replicas. The leader goes last.
+// dispensable is the index of the replica that is removed first: one on a leaving broker, then one that is not in sync,
+// then one whose rack has another one, then one of the broker with the most replicas. The leader goes last.
 func (p *planner) dispensable(partition Partition, target []int32) int {
 	used := map[string]int{}
 	for _, id := range target {
@@ -260,8 +265,8 @@ func truth(is bool) int {
 	return 0
 }
 
-// even moves one replica after the other from the broker with the most to one that has at least two fewer. Each move makes the sum of squares
-// of the counts smaller, so that it ends. No move puts replicas of a partition on fewer racks.
+// even moves one replica after the other from the broker with the most to one that has at least two fewer. Each move
+// makes the sum of squares of the counts smaller, so that it ends. No move puts replicas of a partition on fewer racks.
 func (p *planner) even(partitions []Partition, targets [][]int32, order []int) {
 	for p.evenOnce(partitions, targets, order) {
 	}
@@ -300,7 +305,8 @@ func (p *planner) emptier(others []int32, from int32) (int32, bool) {
 	found, best := false, int32(0)
 	for _, id := range p.takers {
 		worse := used[p.rack(id)] && !used[p.rack(from)]
-		if slices.Contains(others, id) || worse || p.replicas[from]-p.replicas[id] < 2 || found && p.replicas[id] >= p.replicas[best] {
+		if slices.Contains(others, id) || worse || p.replicas[from]-p.replicas[id] < 2 || found &&
+			p.replicas[id] >= p.replicas[best] {
 			continue
 		}
 		found, best = true, id

@@ -27,26 +27,36 @@ func TestPlan(t *testing.T) {
 		want       string
 	}{
 		"what is right stays": {three, []Partition{{Topic: "t", Replicas: []int32{0, 1, 2}}}, Goal{}, "[]"},
-		"a replica more goes to another rack": {three, []Partition{{Topic: "t", Replicas: []int32{0}}}, Goal{Factors: map[string]int{"t": 2}},
+		"a replica more goes to another rack": {three, []Partition{{Topic: "t", Replicas: []int32{0}}},
+			Goal{Factors: map[string]int{"t": 2}},
 			"[{t 0 [0 1] [1]}]"},
-		"a replica less is taken from the rack that has two": {three, []Partition{{Topic: "t", Replicas: []int32{0, 3, 1}, ISR: []int32{0, 1, 3}, Leader: 0}},
+		"a replica less is taken from the rack that has two": {three,
+			[]Partition{{Topic: "t", Replicas: []int32{0, 3, 1}, ISR: []int32{0, 1, 3}, Leader: 0}},
 			Goal{Factors: map[string]int{"t": 2}}, "[{t 0 [0 1] []}]"},
-		"a replica that is not in sync goes first": {three, []Partition{{Topic: "t", Replicas: []int32{0, 1, 2}, ISR: []int32{0, 2}, Leader: 0}},
+		"a replica that is not in sync goes first": {three,
+			[]Partition{{Topic: "t", Replicas: []int32{0, 1, 2}, ISR: []int32{0, 2}, Leader: 0}},
 			Goal{Factors: map[string]int{"t": 2}}, "[{t 0 [0 2] []}]"},
 		"the leader stays": {three, []Partition{{Topic: "t", Replicas: []int32{0, 1, 2}, ISR: []int32{0, 1, 2}, Leader: 2}},
 			Goal{Factors: map[string]int{"t": 1}}, "[{t 0 [2] []}]"},
-		"what leaves is replaced in its rack and place": {three, []Partition{{Topic: "t", Replicas: []int32{0, 1, 2}}}, Goal{Leaving: []int32{1}},
+		"what leaves is replaced in its rack and place": {three, []Partition{{Topic: "t", Replicas: []int32{0, 1, 2}}},
+			Goal{Leaving: []int32{1}},
 			"[{t 0 [0 4 2] [4]}]"},
-		"a leaving broker goes before others": {three, []Partition{{Topic: "t", Replicas: []int32{0, 1, 2}, ISR: []int32{0, 1}, Leader: 0}},
+		"a leaving broker goes before others": {three,
+			[]Partition{{Topic: "t", Replicas: []int32{0, 1, 2}, ISR: []int32{0, 1}, Leader: 0}},
 			Goal{Leaving: []int32{1}, Factors: map[string]int{"t": 2}}, "[{t 0 [0 2] []}]"},
 		"a reassignment under way is not asked for again": {three,
-			[]Partition{{Topic: "t", Replicas: []int32{0, 4, 2, 1}, Adding: []int32{4}, Removing: []int32{1}}}, Goal{Leaving: []int32{1}}, "[]"},
-		"a broker that is down keeps what it has, and gets nothing": {[]Broker{{ID: 0}, {ID: 1}, {ID: 2, State: Fenced}, {ID: 3}},
+			[]Partition{{Topic: "t", Replicas: []int32{0, 4, 2, 1}, Adding: []int32{4}, Removing: []int32{1}}},
+			Goal{Leaving: []int32{1}}, "[]"},
+		"a broker that is down keeps what it has, and gets nothing": {[]Broker{{ID: 0}, {ID: 1}, {ID: 2, State: Fenced},
+			{ID: 3}},
 			[]Partition{{Topic: "t", Replicas: []int32{2, 1}}}, Goal{Leaving: []int32{1}}, "[{t 0 [2 0] [0]}]"},
-		"what was on a broker that is not known any more is replaced": {racks("", ""), []Partition{{Topic: "t", Replicas: []int32{0, 7}}}, Goal{}, "[{t 0 [0 1] [1]}]"},
-		"new brokers get their share": {racks("", ""), []Partition{{Topic: "t", ID: 0, Replicas: []int32{0}}, {Topic: "t", ID: 1, Replicas: []int32{0}}},
+		"what was on a broker that is not known any more is replaced": {racks("", ""),
+			[]Partition{{Topic: "t", Replicas: []int32{0, 7}}}, Goal{}, "[{t 0 [0 1] [1]}]"},
+		"new brokers get their share": {racks("", ""),
+			[]Partition{{Topic: "t", ID: 0, Replicas: []int32{0}}, {Topic: "t", ID: 1, Replicas: []int32{0}}},
 			Goal{Balance: Even}, "[{t 0 [1] [1]}]"},
-		"spreading keeps racks apart": {racks("a", "b", "a"), []Partition{{Topic: "t", ID: 0, Replicas: []int32{0, 1}}, {Topic: "t", ID: 1, Replicas: []int32{0, 1}}},
+		"spreading keeps racks apart": {racks("a", "b", "a"),
+			[]Partition{{Topic: "t", ID: 0, Replicas: []int32{0, 1}}, {Topic: "t", ID: 1, Replicas: []int32{0, 1}}},
 			Goal{Balance: Even}, "[{t 0 [2 1] [2]}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +70,8 @@ func TestPlan(t *testing.T) {
 
 func TestPlanRefusesAFactorWithoutBrokers(t *testing.T) {
 	_, err := Plan(racks("a", "b"), []Partition{{Topic: "t", Replicas: []int32{0, 1}}}, Goal{Leaving: []int32{1}})
-	if err == nil || !strings.Contains(err.Error(), "partition t-0 needs 2 brokers for its replicas, and 1 can hold them") {
+	if err == nil || !strings.Contains(err.Error(),
+		"partition t-0 needs 2 brokers for its replicas, and 1 can hold them") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -110,7 +121,8 @@ func drawCluster(draw *rand.Rand) ([]Broker, []Partition) {
 			for _, index := range draw.Perm(count)[:factor] {
 				replicas = append(replicas, int32(index))
 			}
-			partitions = append(partitions, Partition{Topic: fmt.Sprintf("t%d", topic), ID: int32(id), Leader: replicas[0], Replicas: replicas, ISR: replicas})
+			partitions = append(partitions,
+				Partition{Topic: fmt.Sprintf("t%d", topic), ID: int32(id), Leader: replicas[0], Replicas: replicas, ISR: replicas})
 		}
 	}
 	return brokers, partitions
@@ -140,7 +152,8 @@ func checkPlan(t *testing.T, seed uint64, brokers []Broker, before, after []Part
 		if !asked {
 			factor = len(before[i].Replicas)
 		}
-		if ids := slices.Compact(slices.Sorted(slices.Values(partition.Replicas))); len(ids) != factor || len(partition.Replicas) != factor {
+		if ids := slices.Compact(slices.Sorted(slices.Values(partition.Replicas))); len(ids) != factor ||
+			len(partition.Replicas) != factor {
 			t.Errorf("seed %d: %s-%d has replicas %v, want %d", seed, partition.Topic, partition.ID, partition.Replicas, factor)
 		}
 		spread, was := map[string]bool{}, map[string]bool{}
@@ -161,7 +174,8 @@ func checkPlan(t *testing.T, seed uint64, brokers []Broker, before, after []Part
 		// What is added goes to new racks as long as there are some; what stays was not put there by this plan.
 		want := min(len(was)+max(factor-kept, 0), len(left), factor)
 		if len(spread) < want {
-			t.Errorf("seed %d: %s-%d is on %d racks, want %d: %v before, %v after", seed, partition.Topic, partition.ID, len(spread), want, before[i].Replicas, partition.Replicas)
+			t.Errorf("seed %d: %s-%d is on %d racks, want %d: %v before, %v after", seed, partition.Topic, partition.ID,
+				len(spread), want, before[i].Replicas, partition.Replicas)
 		}
 		if goal.Balance == KeepInPlace {
 			for _, id := range before[i].Replicas {
@@ -178,14 +192,21 @@ func TestRestart(t *testing.T) {
 		partition Partition
 		want      string
 	}{
-		"enough replicas stay":              {Partition{Replicas: []int32{0, 1, 2}, ISR: []int32{0, 1, 2}, MinISR: 2}, "{[] [] []}"},
-		"one would be too few":              {Partition{Replicas: []int32{0, 1, 2}, ISR: []int32{0, 1}, MinISR: 2}, "{[t-0] [] []}"},
-		"it is not in sync anyway":          {Partition{Replicas: []int32{0, 1, 2}, ISR: []int32{1, 2}, MinISR: 2}, "{[] [] []}"},
-		"it is the last one in sync":        {Partition{Replicas: []int32{0, 1}, ISR: []int32{0}, MinISR: 0}, "{[t-0] [] []}"},
-		"a sole replica blocks nothing":     {Partition{Replicas: []int32{0}, ISR: []int32{0}, MinISR: 1}, "{[] [t-0] []}"},
-		"a factor below the minimum":        {Partition{Replicas: []int32{0, 1}, ISR: []int32{0, 1}, MinISR: 3}, "{[] [] [t-0]}"},
-		"a replica that goes is no support": {Partition{Replicas: []int32{0, 1, 2, 3}, ISR: []int32{0, 1, 2}, Adding: []int32{3}, Removing: []int32{2}, MinISR: 2}, "{[t-0] [] []}"},
-		"a sole replica on the move":        {Partition{Replicas: []int32{1, 0}, ISR: []int32{0}, Adding: []int32{1}, Removing: []int32{0}, MinISR: 1}, "{[t-0] [] []}"},
+		"enough replicas stay": {Partition{Replicas: []int32{0, 1, 2}, ISR: []int32{0, 1, 2}, MinISR: 2},
+			"{[] [] []}"},
+		"one would be too few": {Partition{Replicas: []int32{0, 1, 2}, ISR: []int32{0, 1}, MinISR: 2},
+			"{[t-0] [] []}"},
+		"it is not in sync anyway": {Partition{Replicas: []int32{0, 1, 2}, ISR: []int32{1, 2}, MinISR: 2},
+			"{[] [] []}"},
+		"it is the last one in sync": {Partition{Replicas: []int32{0, 1}, ISR: []int32{0}, MinISR: 0},
+			"{[t-0] [] []}"},
+		"a sole replica blocks nothing": {Partition{Replicas: []int32{0}, ISR: []int32{0}, MinISR: 1}, "{[] [t-0] []}"},
+		"a factor below the minimum": {Partition{Replicas: []int32{0, 1}, ISR: []int32{0, 1}, MinISR: 3},
+			"{[] [] [t-0]}"},
+		"a replica that goes is no support": {Partition{Replicas: []int32{0, 1, 2, 3}, ISR: []int32{0, 1, 2},
+			Adding: []int32{3}, Removing: []int32{2}, MinISR: 2}, "{[t-0] [] []}"},
+		"a sole replica on the move": {Partition{Replicas: []int32{1, 0}, ISR: []int32{0}, Adding: []int32{1},
+			Removing: []int32{0}, MinISR: 1}, "{[t-0] [] []}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.partition.Topic = "t"

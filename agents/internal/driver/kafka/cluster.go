@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/IBM/sarama"
+
+	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/kafka/placement"
+)
+
+// everything reads all partitions, with what their topics ask for.
+func (s *session) everything() ([]partition, error) {
+	all, err := s.allPartitions()
+	if err != nil {
+		return nil, err
+	}
+	return all, s.addMinimums(all)
+}
+
+func describeCluster(s *session, _ []string) (driver.Table, error) {
+	cluster, err := s.brokers()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	quorum, err := s.quorum()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	all, err := s.everything()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	alive, err := s.alive()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	offline, behind, below, moving := 0, 0, 0, 0
+	for _, p := range all {
+		offline += one(p.Leader < 0)
+		behind += one(slices.ContainsFunc(p.Target(), func(id int32) bool { return !slices.Contains(p.ISR, id) }))
+		below += one(len(p.ISR) < p.MinISR)
+		moving += one(p.Moving())
+	}
+	return tableOf([]string{"cluster", "controller", "epoch", "brokers", "alive", "partitions", "offline",
+		"underReplicated", "underMinISR", "reassigning"},
+		cluster.ClusterID, number(quorum.leader), number(quorum.epoch), number(len(cluster.Brokers)), number(len(alive)),
+		number(len(all)), number(offline), number(behind), number(below), number(moving)), nil
+}
+
+// codeMismatchedEndpoint is what a controller says that is asked for brokers; the library has no name for it.
+const codeMismatchedEndpoint sarama.KError = 114
+
+// describeStatus leaves the brokers out where the address is that of a controller.
+func describeStatus(s *session, _ []string) (driver.Table, error) {
+	quorum, err := s.quorum()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	registered, alive := "", ""
+	cluster, err := s.brokers()
+	switch refused := (answer{}); {
+	case err == nil:
+		registered = number(len(cluster.Brokers))
+		ids, err := s.alive()
+		if err != nil {
+			return driver.Table{}, err
+		}
+		alive = numbers(ids)
+	case !errors.As(err, &refused) || refused.code != codeMismatchedEndpoint:
+		return driver.Table{}, err
+	}
+	return tableOf([]string{"controller", "epoch", "highWatermark", "brokers", "alive"},
+		number(quorum.leader), number(quorum.epoch), number(quorum.highWatermark), registered, alive), nil
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func listBrokers(s *session, _ []string) (driver.Table, error) {
+	cluster, err := s.brokers()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	all, err := s.allPartitions()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	table := driver.Table{Columns: []string{"broker", "host", "port", "rack", "state", "replicas", "leaders"}}
+	for _, broker := range cluster.Brokers {
+		state, rack := "alive", ""
+		if broker.IsFenced {
+			state = "fenced"
+		}
+		if broker.Rack != nil {
+			rack = *broker.Rack
+		}
+		held := placement.Held(all, broker.BrokerID)
+		table.Rows = append(table.Rows, row(number(broker.BrokerID), broker.Host, number(broker.Port), rack, state,
+			number(held.Replicas), number(held.Leaders)))
+	}
+	return table, nil
+}
+
+func countHeld(s *session, words []string) (driver.Table, error) {
+	id, err := brokerOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	all, err := s.allPartitions()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	held := placement.Held(all, id)
+	return tableOf([]string{"replicas", "leaders", "arriving", "departing"},
+		number(held.Replicas), number(held.Leaders), number(held.Arriving), number(held.Departing)), nil
+}
+
+func mayRestart(s *session, words []string) (driver.Table, error) {
+	id, err := brokerOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	all, err := s.everything()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	verdict := placement.Restart(all, id)
+	may, reason := yes, ""
+	if !verdict.MayRestart() {
+		may = no
+		reason = fmt.Sprintf("without broker %d too few replicas would be in sync of %s: wait until others have caught up",
+			id, shortened(verdict.Blocking))
+	}
+	return tableOf([]string{"may", "reason", "blocking", "alone", "unsatisfiable"},
+		may, reason, number(len(verdict.Blocking)), shortened(verdict.Alone), shortened(verdict.Unsatisfiable)), nil
+}
+
+// electPreferred is for after a restart: the broker that was down leads nothing.
+func electPreferred(s *session, _ []string) (driver.Table, error) {
+	all, err := s.allPartitions()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	wanted := map[string][]int32{}
+	for _, p := range all {
+		// One whose preferred replica is not in sync cannot have it as the leader yet.
+		if preferred := p.Replicas[0]; p.Leader != preferred && slices.Contains(p.ISR, preferred) {
+			wanted[p.Topic] = append(wanted[p.Topic], p.ID)
+		}
+	}
+	elected, problems := 0, []string{}
+	if len(wanted) > 0 {
+		response, err := s.local.ElectLeaders(&sarama.ElectLeadersRequest{Version: 2, Type: sarama.PreferredElection,
+			TopicPartitions: wanted, TimeoutMs: s.milliseconds()})
+		if err != nil {
+			return driver.Table{}, fmt.Errorf("cannot elect leaders: %w", err)
+		}
+		if response.ErrorCode != sarama.ErrNoError {
+			return driver.Table{}, fmt.Errorf("cannot elect leaders: %w", answer{code: response.ErrorCode})
+		}
+		for topic, results := range response.ReplicaElectionResults {
+			for id, result := range results {
+				switch result.ErrorCode {
+				case sarama.ErrNoError:
+					elected++
+				case sarama.ErrElectionNotNeeded:
+				default:
+					problems = append(problems, fmt.Sprintf("%s-%d: %v", topic, id, said(result.ErrorCode, result.ErrorMessage)))
+				}
+			}
+		}
+	}
+	slices.Sort(problems)
+	return tableOf([]string{"elected", "problems", "reason"},
+		number(elected), number(len(problems)), shortened(problems)), nil
+}
+
+// unregister refuses what would leave partitions with replicas that nobody has.
+func unregister(s *session, words []string) (driver.Table, error) {
+	id, err := brokerOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	cluster, err := s.brokers()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	done := tableOf([]string{"broker", "state"}, number(id), "unregistered")
+	index := slices.IndexFunc(cluster.Brokers, func(b *sarama.DescribeClusterBroker) bool { return b.BrokerID == id })
+	switch {
+	case index < 0:
+		return done, nil
+	case !cluster.Brokers[index].IsFenced:
+		return driver.Table{}, fmt.Errorf("broker %d is alive, and would register again: stop it first", id)
+	}
+	all, err := s.allPartitions()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	if held := placement.Held(all, id); held.Replicas > 0 {
+		return driver.Table{}, fmt.Errorf("broker %d holds %d replicas: reassign them first", id, held.Replicas)
+	}
+	d, err := s.call(keyUnregisterBroker, 0, encoder{}.int32(id).tags())
+	if err != nil {
+		return driver.Table{}, err
+	}
+	return done, readWhole(d, fmt.Sprintf("cannot unregister broker %d", id))
+}
+
+// readWhole reads an answer that says only whether it was done.
+func readWhole(d *decoder, problem string) error {
+	d.int32() // How long the broker holds the client back.
+	if whole := said(sarama.KError(d.int16()), d.text()); d.err == nil && whole.code != sarama.ErrNoError {
+		return fmt.Errorf("%s: %w", problem, whole)
+	}
+	return d.err
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/IBM/sarama"
+
+	"github.com/zeroinfra/agents/internal/driver"
+)
+
+// offsetFetchVersion asks for many groups at a time.
+const offsetFetchVersion = 8
+
+// listLag lists of each group and topic how many messages it has not read yet. Partitions of which a group has
+// committed nothing are not counted.
+func listLag(s *session, words []string) (driver.Table, error) {
+	table := driver.Table{Columns: []string{"group", "topic", "state", "members", "partitions", "lag"}}
+	groups, err := s.groups()
+	if err != nil {
+		return table, err
+	}
+	groups = slices.DeleteFunc(groups, func(g *group) bool { return g.kind != typeClassic && g.kind != typeConsumer })
+	if err := s.readMembers(groups); err != nil {
+		return table, err
+	}
+	committed, err := s.committed(groups)
+	if err != nil {
+		return table, err
+	}
+	topics := map[string]bool{}
+	for _, at := range committed {
+		for p := range at {
+			if len(words) == 0 || p.topic == words[0] {
+				topics[p.topic] = true
+			}
+		}
+	}
+	ends, err := s.ends(slices.Sorted(maps.Keys(topics)))
+	if err != nil {
+		return table, err
+	}
+	slices.SortFunc(groups, func(a, b *group) int { return slices.Compare([]string{a.name}, []string{b.name}) })
+	for _, g := range groups {
+		lags, partitions := map[string]int64{}, map[string]int{}
+		for p, offset := range committed[g.name] {
+			if end, known := ends[p]; known {
+				lags[p.topic] += max(end-offset, 0)
+				partitions[p.topic]++
+			}
+		}
+		for _, topic := range slices.Sorted(maps.Keys(lags)) {
+			table.Rows = append(table.Rows,
+				row(g.name, topic, g.state, number(g.members[topic]), number(partitions[topic]), number(lags[topic])))
+		}
+	}
+	return table, nil
+}
+
+// committed are the offsets of groups, by group and partition.
+func (s *session) committed(groups []*group) (map[string]map[place]int64, error) {
+	requests := map[int32]*sarama.OffsetFetchRequest{}
+	for _, g := range groups {
+		if requests[g.coordinator] == nil {
+			requests[g.coordinator] = &sarama.OffsetFetchRequest{Version: offsetFetchVersion}
+		}
+		r := requests[g.coordinator]
+		r.Groups = append(r.Groups, sarama.OffsetFetchRequestGroup{GroupId: g.name})
+	}
+	committed := map[string]map[place]int64{}
+	for _, id := range slices.Sorted(maps.Keys(requests)) {
+		broker, err := s.broker(id)
+		if err != nil {
+			return nil, err
+		}
+		response, err := broker.FetchOffset(requests[id])
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the offsets of consumer groups: %w", err)
+		}
+		for _, g := range response.Groups {
+			at := map[place]int64{}
+			for topic, blocks := range g.Blocks {
+				for partition, block := range blocks {
+					if block.Err == sarama.ErrNoError && block.Offset >= 0 {
+						at[place{topic, partition}] = block.Offset
+					}
+				}
+			}
+			committed[g.GroupId] = at
+		}
+	}
+	return committed, nil
+}
+
+// ends are the offsets after the last message of each partition, which its leader knows. A partition without a leader
+// has none.
+func (s *session) ends(topics []string) (map[place]int64, error) {
+	all, err := s.partitions(topics)
+	if err != nil {
+		return nil, err
+	}
+	requests := map[int32]*sarama.OffsetRequest{}
+	for _, p := range all {
+		if p.Leader < 0 {
+			continue
+		}
+		if requests[p.Leader] == nil {
+			requests[p.Leader] = sarama.NewOffsetRequest(sarama.MaxVersion)
+		}
+		requests[p.Leader].AddBlock(p.Topic, p.ID, sarama.OffsetNewest, 1)
+	}
+	ends := map[place]int64{}
+	for _, id := range slices.Sorted(maps.Keys(requests)) {
+		broker, err := s.broker(id)
+		if err != nil {
+			return nil, err
+		}
+		response, err := broker.GetAvailableOffsets(requests[id])
+		if err != nil {
+			return nil, fmt.Errorf("cannot read how far partitions are: %w", err)
+		}
+		for topic, blocks := range response.Blocks {
+			for partition, block := range blocks {
+				if block.Err == sarama.ErrNoError {
+					ends[place{topic, partition}] = block.Offset
+				}
+			}
+		}
+	}
+	return ends, nil
+}

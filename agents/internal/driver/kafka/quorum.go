@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/zeroinfra/agents/internal/driver"
+)
+
+// metadataTopic is the topic of the controllers.
+const metadataTopic = "__cluster_metadata"
+
+// quorum of the controllers.
+type quorum struct {
+	leader, epoch     int32
+	highWatermark     int64
+	voters, observers []quorumMember
+}
+
+// quorumMember is a controller, or a broker that follows.
+type quorumMember struct {
+	node      int32
+	directory [16]byte
+	endOffset int64
+	// fetched is when it last asked the leader, and caughtUp when it last had all; -1 where the leader does not know.
+	fetched, caughtUp int64
+}
+
+// quorum asks the leader.
+func (s *session) quorum() (*quorum, error) {
+	body := encoder{}.length(1).text(metadataTopic).length(1).int32(0).tags().tags().tags()
+	d, err := s.call(keyDescribeQuorum, describeQuorumVersion, body)
+	if err != nil {
+		return nil, err
+	}
+	return readQuorum(d)
+}
+
+func readQuorum(d *decoder) (*quorum, error) {
+	if whole := said(sarama.KError(d.int16()), d.text()); whole.code != sarama.ErrNoError {
+		return nil, fmt.Errorf("cannot describe the quorum: %w", whole)
+	}
+	var q *quorum
+	var refused error
+	d.each(func() {
+		d.text()
+		d.each(func() {
+			d.int32()
+			if one := said(sarama.KError(d.int16()), d.text()); one.code != sarama.ErrNoError {
+				refused = fmt.Errorf("cannot describe the quorum: %w", one)
+			}
+			q = &quorum{leader: d.int32(), epoch: d.int32(), highWatermark: d.int64(), voters: membersOf(d),
+				observers: membersOf(d)}
+			d.tags()
+		})
+		d.tags()
+	})
+	switch {
+	case refused != nil:
+		return nil, refused
+	case d.err != nil:
+		return nil, d.err
+	case q == nil:
+		return nil, errAnswer
+	}
+	return q, nil
+}
+
+func membersOf(d *decoder) (all []quorumMember) {
+	d.each(func() {
+		all = append(all, quorumMember{node: d.int32(), directory: d.uuid(), endOffset: d.int64(), fetched: d.int64(),
+			caughtUp: d.int64()})
+		d.tags()
+	})
+	return all
+}
+
+// end is the largest offset of a voter: that of the leader.
+func (q *quorum) end() int64 {
+	end := q.highWatermark
+	for _, member := range q.voters {
+		if member.node == q.leader {
+			end = max(end, member.endOffset)
+		}
+	}
+	return end
+}
+
+func listQuorum(s *session, _ []string) (driver.Table, error) {
+	q, err := s.quorum()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	table := driver.Table{Columns: []string{"node", "directory", "role", "leader", "epoch", "highWatermark", "endOffset",
+		"lag", "caughtUpMillisAgo"}}
+	now := time.Now().UnixMilli()
+	add := func(role string, members []quorumMember) {
+		for _, member := range members {
+			leads, ago := no, ""
+			if member.node == q.leader && role == "voter" {
+				leads, ago = yes, "0"
+			} else if member.caughtUp >= 0 {
+				ago = number(max(now-member.caughtUp, 0))
+			}
+			table.Rows = append(table.Rows,
+				row(number(member.node), textOf(member.directory), role, leads, number(q.epoch), number(q.highWatermark),
+					number(member.endOffset), number(max(q.end()-member.endOffset, 0)), ago))
+		}
+	}
+	add("voter", q.voters)
+	add("observer", q.observers)
+	return table, nil
+}
+
+// addVoter makes an observer with this directory a voter. It must have caught up: the leader waits for it, and says so
+// if it does not.
+func addVoter(s *session, words []string) (driver.Table, error) {
+	node, err := brokerOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	directory, err := parseID(words[1])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	cluster, err := s.brokers()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	listeners := strings.Split(words[2], ",")
+	body := encoder{}.text(cluster.ClusterID).int32(s.milliseconds()).int32(node).uuid(directory).length(len(listeners))
+	for _, word := range listeners {
+		name, address, ok := strings.Cut(word, "://")
+		host, port, err := net.SplitHostPort(address)
+		n, wrong := strconv.ParseUint(port, 10, 16)
+		if !ok || err != nil || wrong != nil {
+			return driver.Table{}, fmt.Errorf("%q is no listener: it must be NAME://host:port", word)
+		}
+		body = body.text(name).text(host).int16(int16(uint16(n))).tags()
+	}
+	return s.changeVoter(keyAddRaftVoter, body.tags(), node, directory)
+}
+
+// removeVoter leaves the node an observer until it is stopped.
+func removeVoter(s *session, words []string) (driver.Table, error) {
+	node, err := brokerOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	directory, err := parseID(words[1])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	cluster, err := s.brokers()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	return s.changeVoter(keyRemoveRaftVoter, encoder{}.text(cluster.ClusterID).int32(node).uuid(directory).tags(), node,
+		directory)
+}
+
+// Codes of the quorum that the library has no names for.
+const (
+	codeDuplicateVoter sarama.KError = 126
+	codeVoterNotFound  sarama.KError = 127
+)
+
+// changeVoter asks for a change, and tells the voters that there are then. One that was made before is no problem.
+func (s *session) changeVoter(key int16, body encoder, node int32, directory [16]byte) (driver.Table, error) {
+	d, err := s.call(key, 0, body)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	d.int32() // How long the broker holds the client back.
+	whole := said(sarama.KError(d.int16()), d.text())
+	if d.err != nil {
+		return driver.Table{}, d.err
+	}
+	q, err := s.quorum()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	is := false
+	for _, member := range q.voters {
+		is = is || member.node == node && member.directory == directory
+	}
+	made := whole.code == codeDuplicateVoter && key == keyAddRaftVoter && is || whole.code == codeVoterNotFound &&
+		key == keyRemoveRaftVoter && !is
+	if whole.code != sarama.ErrNoError && !made {
+		return driver.Table{}, fmt.Errorf("cannot change the voters: %w", whole)
+	}
+	table := driver.Table{Columns: []string{"node", "directory"}}
+	for _, member := range q.voters {
+		table.Rows = append(table.Rows, row(number(member.node), textOf(member.directory)))
+	}
+	return table, nil
+}

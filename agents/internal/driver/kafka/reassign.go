@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/IBM/sarama"
+
+	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/kafka/placement"
+)
+
+// goal of a reassignment, as JSON.
+type goal struct {
+	// Leaving are brokers that are to hold nothing.
+	Leaving []int32 `json:"leaving"`
+	// Factors are replication factors by topic.
+	Factors map[string]int `json:"factors"`
+	// Balance is "even" to spread replicas over all brokers.
+	Balance placement.Balance `json:"balance"`
+	// AtOnce is how many partitions may be under way at a time; 0 for atOnce.
+	AtOnce int `json:"atOnce"`
+	// Throttle is how many bytes a second each broker may send, and how many it may receive, for replicas that are not in
+	// sync; 0 for any number.
+	Throttle int64 `json:"throttle"`
+}
+
+// maxPlanned is how many moves a plan tells, so that what it says can be passed on.
+const maxPlanned = 200
+
+// atOnce is how many partitions are under way at a time where nobody says another number.
+const atOnce = 20
+
+// Phases of a reassignment.
+const (
+	phaseMoving = "Moving"
+	phaseDone   = "Done"
+)
+
+// Settings of a broker that bound what replicas that are not in sync are sent.
+const (
+	leaderRate   = "leader.replication.throttled.rate"
+	followerRate = "follower.replication.throttled.rate"
+)
+
+// everyReplica of a topic is throttled, as long as it is not in sync.
+const everyReplica = "*"
+
+func goalOf(text string) (goal, error) {
+	var g goal
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&g); err != nil {
+		return goal{}, fmt.Errorf("the goal must be JSON such as {\"leaving\":[3],\"atOnce\":10,\"throttle\":10485760}: %w",
+			err)
+	}
+	if g.AtOnce < 0 || g.Throttle < 0 || g.Balance != placement.KeepInPlace && g.Balance != placement.Even {
+		return goal{}, fmt.Errorf("the goal %s has a number below 0, or a balance that is not %q", text, placement.Even)
+	}
+	g.AtOnce = cmp.Or(g.AtOnce, atOnce)
+	return g, nil
+}
+
+// plan reads the cluster, and decides what leads to the goal.
+func (s *session) plan(g goal) ([]partition, []placement.Move, error) {
+	all, err := s.allPartitions()
+	if err != nil {
+		return nil, nil, err
+	}
+	places, err := s.places()
+	if err != nil {
+		return nil, nil, err
+	}
+	moves, err := placement.Plan(places, all, placement.Goal{Leaving: g.Leaving, Factors: g.Factors, Balance: g.Balance})
+	return all, moves, err
+}
+
+func planReassignment(s *session, words []string) (driver.Table, error) {
+	g, err := goalOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	all, moves, err := s.plan(g)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	before := map[place]partition{}
+	for _, p := range all {
+		before[place{p.Topic, p.ID}] = p
+	}
+	table := driver.Table{Columns: []string{"topic", "partition", "from", "to", "copies", "moves"}}
+	for _, move := range moves[:min(len(moves), maxPlanned)] {
+		from := before[place{move.Topic, move.Partition}].Target()
+		table.Rows = append(table.Rows, row(move.Topic, number(move.Partition), numbers(from), numbers(move.Replicas),
+			number(len(move.Added)), number(len(moves))))
+	}
+	return table, nil
+}
+
+// stepReassignment begins as many moves as may be under way. How far it is can be read from the cluster alone, so that
+// whoever dies in between goes on.
+func stepReassignment(s *session, words []string) (driver.Table, error) {
+	g, err := goalOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	all, moves, err := s.plan(g)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	moving := 0
+	for _, p := range all {
+		moving += one(p.Moving())
+	}
+	if len(moves) == 0 && moving == 0 {
+		if err := s.unthrottle(all); err != nil {
+			return driver.Table{}, err
+		}
+		return reassignment(phaseDone, 0, 0, 0), nil
+	}
+	begin := moves[:min(len(moves), max(g.AtOnce-moving, 0))]
+	if err := s.throttle(all, begin, g.Throttle); err != nil {
+		return driver.Table{}, err
+	}
+	refused, err := s.submit(begin)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	for _, topic := range slices.Sorted(maps.Keys(refused)) {
+		return driver.Table{}, fmt.Errorf("cannot reassign partitions of %q: %w", topic, refused[topic])
+	}
+	return reassignment(phaseMoving, len(begin), moving+len(begin), len(moves)-len(begin)), nil
+}
+
+// reassignment tells how far one is: what was begun now, what is under way, and what has not begun.
+func reassignment(phase string, begun, moving, left int) driver.Table {
+	return tableOf([]string{"phase", "begun", "moving", "left"}, phase, number(begun), number(moving), number(left))
+}
+
+// cancelReassignment has partitions keep the replicas that they had.
+func cancelReassignment(s *session, _ []string) (driver.Table, error) {
+	all, err := s.allPartitions()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	var moves []placement.Move
+	for _, p := range all {
+		if p.Moving() {
+			moves = append(moves, placement.Move{Topic: p.Topic, Partition: p.ID})
+		}
+	}
+	refused, err := s.submit(moves)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	for _, topic := range slices.Sorted(maps.Keys(refused)) {
+		if refused[topic].code != sarama.ErrNoReassignmentInProgress {
+			return driver.Table{}, fmt.Errorf("cannot cancel the reassignment of %q: %w", topic, refused[topic])
+		}
+	}
+	return tableOf([]string{"cancelled"}, number(len(moves))), s.unthrottle(all)
+}
+
+// throttle bounds what brokers copy for moves that are about to begin.
+func (s *session) throttle(all []partition, begin []placement.Move, rate int64) error {
+	topics := map[string]string{}
+	for _, move := range begin {
+		if len(move.Added) > 0 {
+			topics[move.Topic] = everyReplica
+		}
+	}
+	if rate == 0 || len(topics) == 0 {
+		return nil
+	}
+	// The rate first: a replica is throttled by what its broker has then.
+	if err := s.setRates(map[string]*string{leaderRate: new(number(rate)), followerRate: new(number(rate))}); err != nil {
+		return err
+	}
+	return s.setThrottled(slices.Sorted(maps.Keys(topics)), new(everyReplica))
+}
+
+// unthrottle takes throttles away where there are some.
+func (s *session) unthrottle(all []partition) error {
+	topics := map[string]bool{}
+	for _, p := range all {
+		topics[p.Topic] = true
+	}
+	var throttled []string
+	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(topics)), configsAtOnce) {
+		request := &sarama.DescribeConfigsRequest{Version: 4}
+		for _, name := range chunk {
+			request.Resources = append(request.Resources, &sarama.ConfigResource{Type: sarama.TopicResource, Name: name,
+				ConfigNames: []string{throttledLeaders, throttledFollowers}})
+		}
+		s.renew()
+		response, err := s.local.DescribeConfigs(request)
+		if err != nil {
+			return fmt.Errorf("cannot read which topics are throttled: %w", err)
+		}
+		for _, resource := range response.Resources {
+			if slices.ContainsFunc(resource.Configs,
+				func(e *sarama.ConfigEntry) bool { return e.Source == sarama.SourceTopic }) {
+				throttled = append(throttled, resource.Name)
+			}
+		}
+	}
+	if err := s.setThrottled(throttled, nil); err != nil {
+		return err
+	}
+	return s.setRates(map[string]*string{leaderRate: nil, followerRate: nil})
+}
+
+// setThrottled sets which replicas of topics are throttled; nil for none.
+func (s *session) setThrottled(topics []string, replicas *string) error {
+	request := &sarama.IncrementalAlterConfigsRequest{Version: 1}
+	for _, topic := range topics {
+		request.Resources = append(request.Resources,
+			&sarama.IncrementalAlterConfigsResource{Type: sarama.TopicResource, Name: topic,
+				ConfigEntries: entriesOf(map[string]*string{throttledLeaders: replicas, throttledFollowers: replicas})})
+	}
+	if len(request.Resources) == 0 {
+		return nil
+	}
+	return alterConfigs(s.local, request)
+}
+
+// setRates sets the rates of all brokers that are alive, as far as they have others. Each broker knows its own alone.
+func (s *session) setRates(rates map[string]*string) error {
+	ids, err := s.alive()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		has, err := s.brokerConfig(number(id))
+		if err != nil {
+			return err
+		}
+		wanted := map[string]*string{}
+		for name, rate := range rates {
+			is, set := has[name]
+			if set != (rate != nil) || rate != nil && is.value != *rate {
+				wanted[name] = rate
+			}
+		}
+		if err := s.setConfig(number(id), wanted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
