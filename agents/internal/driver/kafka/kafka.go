@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -60,10 +61,12 @@ type Options struct {
 // moment.
 type Driver struct{ options Options }
 
+// uncounted has the library count nothing: it would wake up every five seconds for it.
+var uncounted sync.Once
+
 // New returns a driver.
 func New(options Options) *Driver {
-	// The library would count what it sends, and wake up for it every five seconds.
-	metrics.UseNilMetrics = true
+	uncounted.Do(func() { metrics.UseNilMetrics = true })
 	return &Driver{options: options}
 }
 

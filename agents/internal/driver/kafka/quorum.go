@@ -3,6 +3,7 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -33,14 +34,43 @@ type quorumMember struct {
 	fetched, caughtUp int64
 }
 
-// quorum asks the leader.
+// quorum asks the leader: a broker hands the question on, and a controller that is not the leader says only that.
 func (s *session) quorum() (*quorum, error) {
+	q, err := s.askQuorum()
+	if refused := (answer{}); !errors.As(err, &refused) || refused.code != sarama.ErrNotLeaderForPartition {
+		return q, err
+	}
+	if err := s.turnToLeader(); err != nil {
+		return nil, err
+	}
+	return s.askQuorum()
+}
+
+func (s *session) askQuorum() (*quorum, error) {
 	body := encoder{}.length(1).text(metadataTopic).length(1).int32(0).tags().tags().tags()
 	d, err := s.call(keyDescribeQuorum, describeQuorumVersion, body)
 	if err != nil {
 		return nil, err
 	}
 	return readQuorum(d)
+}
+
+// turnToLeader has later calls go to the controller that leads.
+func (s *session) turnToLeader() error {
+	response, err := s.local.DescribeCluster(&sarama.DescribeClusterRequest{Version: 2,
+		EndpointType: sarama.DescribeClusterEndpointTypeControllers})
+	if err != nil {
+		return fmt.Errorf("cannot find the controller that leads: %w", err)
+	}
+	if response.Err != sarama.ErrNoError {
+		return fmt.Errorf("cannot find the controller that leads: %w", said(response.Err, response.ErrorMessage))
+	}
+	for _, controller := range response.Brokers {
+		if controller.BrokerID == response.ControllerID {
+			return s.turn(net.JoinHostPort(controller.Host, strconv.Itoa(int(controller.Port))))
+		}
+	}
+	return errors.New("no controller leads at the moment: ask again")
 }
 
 func readQuorum(d *decoder) (*quorum, error) {

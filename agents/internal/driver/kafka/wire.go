@@ -44,14 +44,10 @@ type wire struct {
 // call sends a request to the broker of the pod, which hands it on to the controller, and returns the body of the
 // answer.
 func (s *session) call(key, version int16, body encoder) (*decoder, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.wire == nil {
-		broker, err := s.open(s.options.Address)
-		if err != nil {
+		if err := s.turn(s.options.Address); err != nil {
 			return nil, err
 		}
-		s.wire = &wire{broker: broker, connection: s.dialer.last}
 	}
 	w := s.wire
 	w.last++
@@ -83,6 +79,19 @@ func (s *session) call(key, version int16, body encoder) (*decoder, error) {
 	}
 	d.tags()
 	return d, d.err
+}
+
+// turn has calls go to an address from now on.
+func (s *session) turn(address string) error {
+	broker, err := s.open(address)
+	if err != nil {
+		return err
+	}
+	if s.wire != nil {
+		_ = s.wire.broker.Close()
+	}
+	s.wire = &wire{broker: broker, connection: s.dialer.last}
+	return nil
 }
 
 // encoder appends values in the flexible encoding.
