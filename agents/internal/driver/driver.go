@@ -42,6 +42,9 @@ type State struct {
 	Parameters map[string]string
 	// Facts by name are what else the middleware tells of it, such as counts. They are for people: nobody can ask for them.
 	Facts map[string]string
+	// Pending is what the middleware has yet to do for the object to be as Parameters say, though it has taken them;
+	// empty for nothing.
+	Pending string
 	// Password as it compares to that of the Query.
 	Password Password
 }

@@ -79,11 +79,11 @@ func TestActionsKeepEntities(t *testing.T) {
 		}
 		return fmt.Sprint(states)
 	}
-	if got, want := observe(), "[{a map[partitions:1] map[] Same} {b map[partitions:$(exit)] map[] Same}]"; got != want {
+	if got, want := observe(), "[{a map[partitions:1] map[]  Same} {b map[partitions:$(exit)] map[]  Same}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	p.change(k, "2", topic("a", driver.Update, "5"), topic("b", driver.Delete, ""), topic("c", driver.Delete, ""))
-	if got, want := observe(), "[{a map[partitions:5] map[] Same}]"; got != want {
+	if got, want := observe(), "[{a map[partitions:5] map[]  Same}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -32,6 +32,7 @@ func (s service) ObserveEntities(ctx context.Context, r *agentv1.ObserveEntities
 	for _, state := range states {
 		response.Entities = append(response.Entities, &agentv1.EntityState{
 			Name: state.Name, Parameters: state.Parameters, OtherPassword: state.Password == driver.OtherPassword, Facts: state.Facts,
+			Pending: state.Pending,
 		})
 	}
 	return response, nil

@@ -2789,7 +2789,10 @@ type EntityState struct {
 	// other_password says that the object has another password than the one that was sent.
 	OtherPassword bool `protobuf:"varint,3,opt,name=other_password,json=otherPassword,proto3" json:"other_password,omitempty"`
 	// facts by name are what else the middleware tells of the object, such as counts. They are for people: they are compared with nothing.
-	Facts         map[string]string `protobuf:"bytes,4,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Facts map[string]string `protobuf:"bytes,4,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// pending says what the middleware has yet to do for the object to be as its parameters say, though it has taken them,
+	// such as copying data; empty for nothing.
+	Pending       string `protobuf:"bytes,5,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2850,6 +2853,13 @@ func (x *EntityState) GetFacts() map[string]string {
 		return x.Facts
 	}
 	return nil
+}
+
+func (x *EntityState) GetPending() string {
+	if x != nil {
+		return x.Pending
+	}
+	return ""
 }
 
 type ChangeEntitiesRequest struct {
@@ -3219,14 +3229,15 @@ const file_agentproto_v1_agent_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\"V\n" +
 	"\x17ObserveEntitiesResponse\x12;\n" +
-	"\bentities\x18\x01 \x03(\v2\x1f.zeroinfra.agent.v1.EntityStateR\bentities\"\xd4\x02\n" +
+	"\bentities\x18\x01 \x03(\v2\x1f.zeroinfra.agent.v1.EntityStateR\bentities\"\xee\x02\n" +
 	"\vEntityState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12O\n" +
 	"\n" +
 	"parameters\x18\x02 \x03(\v2/.zeroinfra.agent.v1.EntityState.ParametersEntryR\n" +
 	"parameters\x12%\n" +
 	"\x0eother_password\x18\x03 \x01(\bR\rotherPassword\x12@\n" +
-	"\x05facts\x18\x04 \x03(\v2*.zeroinfra.agent.v1.EntityState.FactsEntryR\x05facts\x1a=\n" +
+	"\x05facts\x18\x04 \x03(\v2*.zeroinfra.agent.v1.EntityState.FactsEntryR\x05facts\x12\x18\n" +
+	"\apending\x18\x05 \x01(\tR\apending\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

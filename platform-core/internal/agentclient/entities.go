@@ -31,6 +31,8 @@ type EntityState struct {
 	OtherPassword bool
 	// Facts are what else the middleware tells of it, which is compared with nothing.
 	Facts map[string]string
+	// Pending is what the middleware has yet to do for it to be as Parameters say; empty for nothing.
+	Pending string
 }
 
 // EntityIntent is what is to become of an object.
@@ -100,7 +102,8 @@ func (e *entities) Observe(ctx context.Context, entityType string, queries []Ent
 	}
 	states := make(map[string]EntityState, len(response.GetEntities()))
 	for _, state := range response.GetEntities() {
-		states[state.GetName()] = EntityState{Parameters: state.GetParameters(), OtherPassword: state.GetOtherPassword(), Facts: state.GetFacts()}
+		states[state.GetName()] = EntityState{Parameters: state.GetParameters(), OtherPassword: state.GetOtherPassword(),
+			Facts: state.GetFacts(), Pending: state.GetPending()}
 	}
 	return states, nil
 }

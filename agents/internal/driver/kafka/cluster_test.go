@@ -103,8 +103,8 @@ func testFactor(s *server) {
 		return row["reassigning"] == "0" &&
 			row["underReplicated"] == "0"
 	}, "cluster")
-	if state := s.observe(kafka.KindTopic, driver.Query{Name: "orders"}); len(state.Facts) > 0 {
-		s.Errorf("when all is done it tells %v", state.Facts)
+	if state := s.observe(kafka.KindTopic, driver.Query{Name: "orders"}); state.Pending != "" {
+		s.Errorf("when all is done it tells %q", state.Pending)
 	}
 	s.must(kafka.KindTopic,
 		topicOf("orders", driver.Update, "replication-factor", "2", "config", `{"min.insync.replicas":"2"}`))

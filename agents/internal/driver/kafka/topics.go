@@ -35,9 +35,6 @@ const (
 	no  = "no"
 )
 
-// factReassigning says how many partitions still move.
-const factReassigning = "reassigning"
-
 // byDefault is how a request says that a number is the cluster's business.
 const byDefault = -1
 
@@ -120,14 +117,17 @@ func (t *topic) factorText() string {
 	return fmt.Sprintf("%d-%d", least, most)
 }
 
-func (t *topic) moving() int {
-	moving := 0
+// pending says how many partitions do not have all their replicas yet. One that only moves from broker to broker has as
+// many as ever.
+func (t *topic) pending() string {
+	growing := 0
 	for _, p := range t.partitions {
-		if p.Moving() {
-			moving++
-		}
+		growing += one(len(p.Adding) > len(p.Removing))
 	}
-	return moving
+	if growing == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d partitions are copied to more brokers", growing, len(t.partitions))
 }
 
 func (topics) observe(s *session, queries []driver.Query) ([]driver.State, error) {
@@ -146,9 +146,7 @@ func (topics) observe(s *session, queries []driver.Query) ([]driver.State, error
 			parameterPartitions: strconv.Itoa(len(t.partitions)), parameterFactor: t.factorText(),
 			parameterConfig: textOfConfig(t.config), parameterAccess: t.access.String(),
 		}}
-		if moving := t.moving(); moving > 0 {
-			state.Facts = map[string]string{factReassigning: fmt.Sprintf("%d of %d partitions", moving, len(t.partitions))}
-		}
+		state.Pending = t.pending()
 		states = append(states, state)
 	}
 	return states, nil

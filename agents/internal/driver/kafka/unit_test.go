@@ -59,6 +59,23 @@ func TestRulesMadeByHandAreSeen(t *testing.T) {
 	}
 }
 
+// TestATopicIsPendingWhileReplicasAreMissing: one whose replicas move to other brokers is as asked all the time.
+func TestATopicIsPendingWhileReplicasAreMissing(t *testing.T) {
+	growing := partition{Replicas: []int32{1, 2, 3}, Adding: []int32{2, 3}}
+	moving := partition{Replicas: []int32{1, 2, 3}, Adding: []int32{3}, Removing: []int32{1}}
+	still := partition{Replicas: []int32{1, 2, 3}}
+	for want, partitions := range map[string][]partition{
+		"2 of 3 partitions are copied to more brokers": {growing, growing, still}, "": {moving, still},
+	} {
+		if got := (&topic{partitions: partitions}).pending(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := (&topic{partitions: []partition{growing, {Replicas: []int32{1}}}}).factorText(); got != "1-3" {
+		t.Errorf("the replication factor of partitions that differ is %s", got)
+	}
+}
+
 func TestAlike(t *testing.T) {
 	for pair, want := range map[[2]string]bool{
 		{"0.50", "0.5"}: true, {"compact, delete", "compact,delete"}: true, {"TRUE", "true"}: true, {"1", "2"}: false,

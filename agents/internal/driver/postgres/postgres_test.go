@@ -160,7 +160,7 @@ func TestDatabasesExtensionsAndGrants(t *testing.T) {
 	s.must(postgres.KindDatabase, wanted(driver.Update, "shop", "owner", "app"))
 
 	s.must(postgres.KindExtension, wanted(driver.Create, "shop/hstore", "version", "1.7"))
-	if got := fmt.Sprint(s.observe(postgres.KindExtension, named("shop/hstore"), named("shop/citext"), named("none/hstore"))); got != "map[shop/hstore:{shop/hstore map[schema:public version:1.7] map[] Same}]" {
+	if got := fmt.Sprint(s.observe(postgres.KindExtension, named("shop/hstore"), named("shop/citext"), named("none/hstore"))); got != "map[shop/hstore:{shop/hstore map[schema:public version:1.7] map[]  Same}]" {
 		t.Errorf("got %s", got)
 	}
 	s.must(postgres.KindExtension, wanted(driver.Update, "shop/hstore", "version", "1.8"))
@@ -177,7 +177,7 @@ func TestDatabasesExtensionsAndGrants(t *testing.T) {
 	s.must(postgres.KindGrant, grants...)
 	all := []driver.Query{named("reader/shop"), named("reader/shop/public"), named("reader/shop/public/goods"), named("reader/shop/public/bads")}
 	before := fmt.Sprint(s.observe(postgres.KindGrant, all...))
-	if want := "map[reader/shop:{reader/shop map[privileges:CONNECT] map[] Same} reader/shop/public:{reader/shop/public map[privileges:USAGE] map[] Same} reader/shop/public/goods:{reader/shop/public/goods map[privileges:INSERT SELECT] map[] Same}]"; before != want {
+	if want := "map[reader/shop:{reader/shop map[privileges:CONNECT] map[]  Same} reader/shop/public:{reader/shop/public map[privileges:USAGE] map[]  Same} reader/shop/public/goods:{reader/shop/public/goods map[privileges:INSERT SELECT] map[]  Same}]"; before != want {
 		t.Errorf("got %s, want %s", before, want)
 	}
 	if said := s.As("reader", "secret", "shop", "SELECT id FROM goods"); said != "1" {

@@ -29,6 +29,8 @@ const (
 	callRetry = 3 * time.Second
 	// callPoll is how soon to ask how a call stands.
 	callPoll = time.Second
+	// pendingPoll is how soon to ask how far the middleware is with what it has taken.
+	pendingPoll = 10 * time.Second
 	// refusedRetry is how soon what the middleware refused is tried again, since what stood in the way may be gone.
 	refusedRetry = 30 * time.Second
 	// maxBatchBytes bounds the texts of one call, well below what the agent takes.

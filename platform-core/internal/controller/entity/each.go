@@ -135,6 +135,7 @@ func (g *group) close() {
 			if p.outcome != nil {
 				all = append(all, *p.outcome)
 			}
+			it.pending = cmp.Or(it.pending, p.pending)
 		}
 		if len(all) > 0 {
 			it.end(outcome.Worst(all...))

@@ -44,6 +44,8 @@ type item struct {
 	intent agentclient.EntityIntent
 	// drift is what was found changed by somebody else; empty for nothing.
 	drift string
+	// pending is what the middleware has yet to do for an object that is as wanted; empty for nothing.
+	pending string
 	// outcome of the turn; nil leaves the status as it is.
 	outcome *outcome.Outcome
 	// release says that the finalizer can go.
@@ -73,6 +75,14 @@ func newItem(entity *platformv1.Entity) *item {
 }
 
 func (it *item) end(o outcome.Outcome) { it.outcome = &o }
+
+// told is the outcome for the status: an object that the middleware is still at work on is not ready.
+func (it *item) told() outcome.Outcome {
+	if it.done() && it.pending != "" {
+		return outcome.WaitingFor(pendingPoll, platformv1.ReasonProgressing, it.pending)
+	}
+	return *it.outcome
+}
 
 func (it *item) done() bool { return it.outcome != nil && it.outcome.Kind() == outcome.KindDone }
 
@@ -365,6 +375,7 @@ func (it *item) observed(state agentclient.EntityState) {
 	if len(state.Facts) == 0 {
 		it.entity.Status.Facts = nil
 	}
+	it.pending = state.Pending
 	it.end(outcome.Done())
 }
 

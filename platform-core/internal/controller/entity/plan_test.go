@@ -13,6 +13,7 @@ import (
 	"github.com/zeroinfra/platform-core/internal/accept"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/plugin"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
 func userOf(ready metav1.ConditionStatus, since time.Time) *item {
@@ -139,5 +140,26 @@ func TestEachProcessHasItsOwnWords(t *testing.T) {
 	// Another process may have other words.
 	if it := turn("redis-a-1", "second", "+get -acl -config"); it.form != nil {
 		t.Errorf("it is known as %v", it.form)
+	}
+}
+
+// An object that the middleware has taken and is still at work on is not ready, is not asked for again, and is looked at
+// soon.
+func TestAnObjectThatIsPendingIsNotReady(t *testing.T) {
+	it := userOf(metav1.ConditionTrue, time.Unix(1000, 0))
+	it.wanted = &accept.EntityWanted{Type: &plugin.Entity{Driver: "topic"},
+		Parameters: map[string]string{"replication-factor": "3"}}
+	it.entity.Status.Origin = platformv1.EntityCreated
+	state := agentclient.EntityState{Parameters: it.wanted.Parameters,
+		Pending: "2 of 6 partitions are copied to more brokers"}
+	decide(it, map[string]agentclient.EntityState{"": state}, instance{now: "first", before: "first"}, time.Unix(2000, 0))
+	if o := it.told(); it.intent != "" || o.Kind() != outcome.KindWaiting || o.Message() != state.Pending ||
+		o.After() != pendingPoll {
+		t.Errorf("got %q, %v %q after %v", it.intent, o.Kind(), o.Message(), o.After())
+	}
+	state.Pending, it.outcome = "", nil
+	decide(it, map[string]agentclient.EntityState{"": state}, instance{now: "first", before: "first"}, time.Unix(2000, 0))
+	if o := it.told(); o.Kind() != outcome.KindDone {
+		t.Errorf("when nothing is left to do: %v", o.Kind())
 	}
 }

@@ -43,7 +43,7 @@ func (c *Controller) reportOne(ctx context.Context, it *item) outcome.Outcome {
 	if it.absent {
 		it.entity.Status.Origin = ""
 	}
-	o := *it.outcome
+	o := it.told()
 	if o.Kind() == outcome.KindFailed && overtaken(o.Err()) {
 		return ended(o.Err())
 	}
