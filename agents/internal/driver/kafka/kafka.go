@@ -36,9 +36,10 @@ const (
 
 const (
 	// requestTimeout is what the cluster has for one request.
-	requestTimeout = 10 * time.Second
-	// settleTime is how long the broker of the pod may take to learn what the controller has acknowledged.
-	settleTime = 30 * time.Second
+	requestTimeout = 30 * time.Second
+	// settleTime is how long the broker of the pod may take to learn what the controller has acknowledged. It makes the
+	// folders of hundreds of partitions before it looks at the next change.
+	settleTime = 2 * time.Minute
 	// settlePause is between the first two looks at it, and settlePauseMost the longest one: each is twice as long as the
 	// last.
 	settlePause     = 20 * time.Millisecond

@@ -18,7 +18,7 @@ import (
 )
 
 // callTime is what one call of a test has.
-const callTime = 2 * time.Minute
+const callTime = 4 * time.Minute
 
 // server is a cluster and the driver of its first broker.
 type server struct {
