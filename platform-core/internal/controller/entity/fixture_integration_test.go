@@ -80,6 +80,8 @@ type fixture struct {
 	changed   atomic.Int64
 	// running are the calls that were at work still when they were answered.
 	running atomic.Int64
+	// pending is what the middleware says that it has yet to do for each object; nil for nothing.
+	pending atomic.Pointer[string]
 	// name of the pod, and its labels.
 	name   string
 	labels map[string]string
@@ -244,7 +246,14 @@ func (c counting) DialEntities(ctx context.Context, pod *corev1.Pod) (agentclien
 // Observe implements agentclient.Entities.
 func (c countingAgent) Observe(ctx context.Context, entityType string, queries []agentclient.EntityQuery) (map[string]agentclient.EntityState, error) {
 	c.f.observed.Add(1)
-	return c.Entities.Observe(ctx, entityType, queries)
+	states, err := c.Entities.Observe(ctx, entityType, queries)
+	if pending := c.f.pending.Load(); pending != nil {
+		for name, state := range states {
+			state.Pending = *pending
+			states[name] = state
+		}
+	}
+	return states, err
 }
 
 // Change implements agentclient.Entities. A fuse blows before or after the call, as a controller may die at either.
