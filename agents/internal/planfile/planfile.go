@@ -10,6 +10,7 @@
 package planfile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -39,6 +40,8 @@ type Dirs struct {
 	Certificates string
 	// PodName is what ${pod.name} stands for in a plan.
 	PodName string
+	// HostIP is the address of the pod's node, for a plan by which the pod is reached there.
+	HostIP string
 }
 
 // Parse reads a plan and checks it as it is for this pod; it is returned as it was written. Fields that it does not know are
@@ -60,8 +63,25 @@ func (d Dirs) Parse(data []byte) (*plan.Plan, error) {
 
 // Expand fills in what is true of this pod. The result is to be carried out and never kept: it must not be expanded again.
 func (d Dirs) Expand(p *plan.Plan) (*plan.Plan, error) {
+	pod := d.pod(p)
+	here, err := p.Rewrite(func(text string) (string, error) { return podtext.Expand(text, pod) })
+	if err != nil {
+		return nil, err
+	}
+	here.Digest, here.RestartDigest = p.DigestsOf(d.PodName)
+	return here, nil
+}
+
+// pod is what a plan can ask of this pod.
+func (d Dirs) pod(p *plan.Plan) podtext.Pod {
 	pod := podtext.PodOf(d.PodName, p.Domain)
-	return p.Rewrite(func(text string) (string, error) { return podtext.Expand(text, pod) })
+	if p.External == nil {
+		return pod
+	}
+	if address, ok := p.External.Pods[d.PodName]; ok {
+		pod.External = podtext.External{Host: cmp.Or(address.Host, d.HostIP), Port: address.Port}
+	}
+	return pod
 }
 
 // Mounted reads the plan that the pod mounts.

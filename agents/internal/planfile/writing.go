@@ -13,7 +13,7 @@ import (
 
 // FollowerArgs are the arguments of a process of this pod that follows the writer in another pod. The plan is one that was expanded.
 func (d Dirs) FollowerArgs(p *plan.Plan, primary string) ([]string, error) {
-	pod := podtext.PodOf(d.PodName, p.Domain)
+	pod := d.pod(p)
 	pod.Primary = podtext.PodOf(primary, p.Domain).FQDN
 	var args []string
 	for _, arg := range p.Writing.FollowerArgs {

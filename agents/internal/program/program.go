@@ -66,6 +66,8 @@ func AddDirs(cmd *cobra.Command, dirs *planfile.Dirs) {
 	flags.StringVar(&dirs.Run, "run-dir", plan.RunDir, "folder that lives as long as the pod")
 	flags.StringVar(&dirs.Config, "config-dir", plan.ConfigDir, "folder below which configuration files are written")
 	flags.StringVar(&dirs.PodName, "pod-name", os.Getenv("POD_NAME"), "name of the pod, for plans that ask for it (default: environment variable POD_NAME)")
+	flags.StringVar(&dirs.HostIP, "host-ip", os.Getenv(plan.HostIPVariable),
+		"address of the pod's node, for plans that ask for it (default: environment variable "+plan.HostIPVariable+")")
 	flags.StringVar(&dirs.Secrets, "secrets-dir", plan.SecretsDir, "folder with one folder per credential")
 	flags.StringVar(&dirs.Certificates, "certificates-dir", plan.CertificatesDir, "folder with the middleware's tls.crt, tls.key and ca.crt")
 }

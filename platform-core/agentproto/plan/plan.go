@@ -63,8 +63,12 @@ type Plan struct {
 	RestartDigest string `json:"restartDigest"`
 	// Domain is the DNS domain of the pods: a pod's own name is "<pod>.<domain>".
 	Domain string `json:"domain,omitempty"`
+	// External is there where clients outside of the cluster reach each pod by itself. It is no part of Digest: each
+	// pod has digests of its own.
+	External *External `json:"external,omitempty"`
 	// Process to run. In its texts, and in those of Files and Probe (Rewrite says which), the agents replace ${pod.name},
-	// ${pod.ordinal} and ${pod.fqdn} by what is true of their pod; $${ is a literal ${ (package podtext).
+	// ${pod.ordinal}, ${pod.fqdn}, ${pod.external.host} and ${pod.external.port} by what is true of their pod; $${ is a
+	// literal ${ (package podtext).
 	Process Process `json:"process"`
 	// Files to write before the process starts.
 	Files []File `json:"files,omitempty"`

@@ -5,6 +5,8 @@
 //	${pod.name}     the pod's name
 //	${pod.ordinal}  the number after the name's last dash
 //	${pod.fqdn}     the name, a dot and the plan's domain
+//	${pod.external.host}, ${pod.external.port}
+//	                where clients outside of the cluster reach the pod, for a pod that has a Service of its own
 //	${primary.fqdn} the same of the writer, in the arguments of a follower only
 //	$${             a literal ${
 //
@@ -34,8 +36,18 @@ type Pod struct {
 	Ordinal int
 	// FQDN is the pod's own DNS name; empty when it has none.
 	FQDN string
+	// External is the address that clients outside of the cluster have for the pod; the zero value when it has none.
+	External External
 	// Primary is the DNS name of the writer that the pod follows; empty when it follows none.
 	Primary string
+}
+
+// External is an address of one pod.
+type External struct {
+	// Host is a DNS name or an IP address.
+	Host string
+	// Port of the host.
+	Port int32
 }
 
 // PodOf tells the ordinal and the DNS name from the pod's name and the domain of its plan, which may both be empty.
@@ -104,12 +116,30 @@ func (p Pod) value(reference string) (string, error) {
 			return "", fmt.Errorf("%s is not known: the plan has no domain, or the pod no name", reference)
 		}
 		return p.FQDN, nil
+	case "${pod.external.host}", "${pod.external.port}":
+		return p.External.value(reference)
 	case "${primary.fqdn}":
 		if p.Primary != "" {
 			return p.Primary, nil
 		}
 	}
-	return "", fmt.Errorf("%q is unknown; known are ${pod.name}, ${pod.ordinal} and ${pod.fqdn}; write %s for a literal %s", shorten(reference), escaped, open)
+	return "", fmt.Errorf("%q is unknown; known are ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.external.host} "+
+		"and ${pod.external.port}; write %s for a literal %s",
+		shorten(reference), escaped, open)
+}
+
+func (e External) value(reference string) (string, error) {
+	switch {
+	case e.Port == 0:
+		return "", fmt.Errorf("%s is not known: the pod has no Service of its own for clients outside of the "+
+			"cluster; give what asks for it \"when: component.external\"", reference)
+	case reference == "${pod.external.port}":
+		return strconv.Itoa(int(e.Port)), nil
+	case e.Host == "":
+		return "", fmt.Errorf("%s is not known: the plan leaves it to the pod's node, whose address is not in the "+
+			"environment", reference)
+	}
+	return e.Host, nil
 }
 
 // Escape returns a text that Expand turns into the given one, whatever that is. Escape a literal as one piece, and put no
@@ -118,7 +148,7 @@ func Escape(text string) string { return strings.ReplaceAll(text, open, escaped)
 
 // Check says whether Expand knows all that the text asks for, given a pod that has everything.
 func Check(text string) error {
-	_, err := Expand(text, Pod{Name: "pod-0", FQDN: "pod-0.domain"})
+	_, err := Expand(text, Pod{Name: "pod-0", FQDN: "pod-0.domain", External: External{Host: "host", Port: 1}})
 	return err
 }
 

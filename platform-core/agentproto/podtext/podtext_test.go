@@ -10,7 +10,11 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/podtext"
 )
 
-var pod = podtext.PodOf("redis-orders-node-a-12", "redis-orders.shop.svc")
+var pod = func() podtext.Pod {
+	pod := podtext.PodOf("redis-orders-node-a-12", "redis-orders.shop.svc")
+	pod.External = podtext.External{Host: "192.0.2.7", Port: 30100}
+	return pod
+}()
 
 func TestExpand(t *testing.T) {
 	for text, want := range map[string]string{
@@ -19,6 +23,8 @@ func TestExpand(t *testing.T) {
 		"${pod.name}":                       "redis-orders-node-a-12",
 		"id=${pod.ordinal};":                "id=12;",
 		"${pod.fqdn}:6379":                  "redis-orders-node-a-12.redis-orders.shop.svc:6379",
+		"${pod.external.host}":              "192.0.2.7",
+		"=${pod.external.port};":            "=30100;",
 		"${pod.name}${pod.ordinal}":         "redis-orders-node-a-1212",
 		"$${pod.name}":                      "${pod.name}",
 		"$$${pod.name}":                     "$${pod.name}",
@@ -48,6 +54,7 @@ func TestUnknownReferencesAreRefused(t *testing.T) {
 		"a ${pod.name":                 "no closing brace",
 		"${}":                          `"${}" is unknown`,
 		"${pod.ip}":                    `"${pod.ip}" is unknown`,
+		"${pod.external}":              `"${pod.external}" is unknown`,
 		"${ pod.name }":                "is unknown",
 		"${POD.NAME}":                  "is unknown",
 		"${pod.name:-x}":               "is unknown",
