@@ -124,6 +124,10 @@ type ApplicationComponent struct {
 	// service says how clients reach this component.
 	// +optional
 	Service *ServiceExposure `json:"service,omitempty"`
+	// external gives each pod an address for clients outside of the cluster. Refused for a component whose plugin
+	// declares no Services of pods.
+	// +optional
+	External *ExternalAccess `json:"external,omitempty"`
 	// sets of the component, where the plugin allows more than one; each can differ from the component in what it names.
 	// The plugin's default number of them, named 0, 1 and so on, when left out.
 	// +optional

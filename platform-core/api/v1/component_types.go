@@ -83,6 +83,10 @@ type ComponentSpec struct {
 	// service says how clients reach this component.
 	// +optional
 	Service *ServiceExposure `json:"service,omitempty"`
+	// external gives each pod an address for clients outside of the cluster. Refused for a component whose plugin
+	// declares no Services of pods.
+	// +optional
+	External *ExternalAccess `json:"external,omitempty"`
 	// credentials by name and the Secret that holds each.
 	// +optional
 	// +listType=map

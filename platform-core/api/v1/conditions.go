@@ -172,6 +172,8 @@ const (
 	ReasonTooManyClients = "TooManyClients"
 	// ReasonConfigurationPending: the running process does not yet have the wanted configuration.
 	ReasonConfigurationPending = "ConfigurationPending"
+	// ReasonAddressPending: a pod has no address for clients outside of the cluster yet.
+	ReasonAddressPending = "AddressPending"
 	// ReasonNeedNotReady: a component waits for another one, to start or to stop.
 	ReasonNeedNotReady = "NeedNotReady"
 	// ReasonTargetNotFound: the object that an Operation names is absent.

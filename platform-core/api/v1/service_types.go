@@ -68,3 +68,63 @@ type ServiceOverride struct {
 	Name            string `json:"name"`
 	ServiceSettings `json:",inline"`
 }
+
+// ExternalAccess gives each pod of a component a Service of its own, called as the pod, by which clients outside of the
+// cluster reach just that pod. Where the address of a pod comes from follows from the type of its Service: of a
+// NodePort it is the IP address of the pod's node and the port there, of a LoadBalancer what its controller gives the
+// Service, and of a ClusterIP the DNS name of the Service. A pod is made once its address is known, and another address
+// restarts or reloads the process of that pod.
+// +kubebuilder:validation:XValidation:rule="!has(self.nodePorts) || has(self.type) && self.type != 'ClusterIP'",message="nodePorts need the type NodePort or LoadBalancer"
+type ExternalAccess struct {
+	// Settings of each of the Services. In values of annotations, {pod}, {set} and {ordinal} stand for the name of the
+	// pod, that of its set and its number there.
+	ServiceSettings `json:",inline"`
+	// host that clients are told in place of the address of the Service: a DNS name or an IP address, in which {pod},
+	// {set} and {ordinal} stand for those of the pod, such as broker-{ordinal}.example.com.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9.:{}-]+$`
+	Host string `json:"host,omitempty"`
+	// nodePorts of pods that are to have a certain one; the cluster chooses those of others.
+	// +optional
+	// +listType=map
+	// +listMapKey=set
+	// +listMapKey=ordinal
+	// +kubebuilder:validation:MaxItems=1000
+	NodePorts []PodNodePort `json:"nodePorts,omitempty"`
+}
+
+// PodNodePort is the port on every node that leads to one pod.
+type PodNodePort struct {
+	// set that the pod is part of. Default main.
+	// +optional
+	// +kubebuilder:default=main
+	// +kubebuilder:validation:MaxLength=6
+	Set string `json:"set,omitempty"`
+	// ordinal of the pod in its set.
+	// +optional
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=0
+	Ordinal int32 `json:"ordinal"`
+	// nodePort, one of those that the cluster has for Services.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	NodePort int32 `json:"nodePort"`
+}
+
+// NodePortOf returns the port that a pod is to have; 0 for any.
+func (e *ExternalAccess) NodePortOf(set string, ordinal int32) int32 {
+	for _, wanted := range e.NodePorts {
+		if wanted.Set == set && wanted.Ordinal == ordinal {
+			return wanted.NodePort
+		}
+	}
+	return 0
+}
+
+// OnNode says whether clients reach the pods by the IP addresses of their nodes.
+func (e *ExternalAccess) OnNode() bool {
+	return e != nil && e.Type == corev1.ServiceTypeNodePort && e.Host == ""
+}

@@ -187,6 +187,9 @@ type PodState struct {
 	// message says what is wrong, when something is.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// external is the address that clients outside of the cluster are told for the pod, as host and port.
+	// +optional
+	External string `json:"external,omitempty"`
 	// certificateDigest is that of the certificate that the pod serves, where it speaks TLS.
 	// +optional
 	CertificateDigest string `json:"certificateDigest,omitempty"`

@@ -50,8 +50,11 @@ import (
 
 const system = "zeroinfra-system"
 
-// pluginDirs are the plugins that the tests use: a real one, one with several components and sets, and one of what is not in its pods.
-var pluginDirs = []string{"../../../database-operator/plugins/redis/1.0.0", "testdata/plugins/shop/1.0.0", "testdata/plugins/elsewhere/1.0.0"}
+// pluginDirs are the plugins that the tests use: a real one, one with several components and sets, one of what is not
+// in its pods, and one whose pods are reached each by itself.
+var pluginDirs = []string{"../../../database-operator/plugins/redis/1.0.0", "testdata/plugins/shop/1.0.0",
+	"testdata/plugins/elsewhere/1.0.0",
+	"testdata/plugins/broker/1.0.0"}
 
 var env *testkit.Env
 
@@ -330,9 +333,10 @@ func start(ctx context.Context, pod *corev1.Pod, address string) error {
 		return err
 	}
 	reported := pod.DeepCopy()
+	digest, restart := plan.DigestsOf(pod.Name)
 	// The engine's own annotations stay, such as that of what the plugin calls the images.
 	metav1.SetMetaDataAnnotation(&reported.ObjectMeta, platformv1.ReportAnnotation, report.Report{
-		Health: report.Healthy, Role: role, Version: "7.0.15", ConfigDigest: plan.Digest, RestartDigest: plan.RestartDigest, Starts: 1,
+		Health: report.Healthy, Role: role, Version: "7.0.15", ConfigDigest: digest, RestartDigest: restart, Starts: 1,
 	}.String())
 	if err := env.Client.Patch(ctx, reported, client.MergeFrom(pod)); err != nil {
 		return err

@@ -52,7 +52,7 @@ func runsBy(t *testing.T, pod *corev1.Pod, p plan.Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said.ConfigDigest, said.RestartDigest = p.Digest, p.RestartDigest
+	said.ConfigDigest, said.RestartDigest = p.DigestsOf(pod.Name)
 	reported := pod.DeepCopy()
 	reported.Annotations[platformv1.ReportAnnotation] = said.String()
 	if err := env.Client.Patch(t.Context(), reported, client.MergeFrom(pod)); err != nil {

@@ -19,7 +19,7 @@ import (
 // RenderPlan fills in the placeholders of a component's process, files, probe and actions, appends the
 // parameters to the files that take them, and replaces references to user names, which
 // are no secrets, by their text. The digests and the domain are left to the caller. In the texts that the
-// agents expand, what the plugin's own ${pod.name}, ${pod.ordinal} and ${pod.fqdn} do not say is escaped.
+// agents expand, what the plugin's own placeholders of the pod do not say is escaped.
 func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, error) {
 	index := slices.IndexFunc(b.Components.Components, func(c Component) bool { return c.Name == component })
 	if index < 0 {
@@ -40,7 +40,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 		}
 		value, err := b.plans.evaluate(path, func(path document.Path, t *placeholder.Template) (any, error) {
 			if perPod(path) {
-				return t.Partial(v)
+				return partial(t, v)
 			}
 			return t.Eval(v)
 		})
@@ -89,6 +89,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 func checkFile(file plan.File) error {
 	lookup := func(plan.SecretRef) (string, error) { return "password", nil }
 	pod := podtext.PodOf("sample-component-main-0", "sample.example")
+	pod.External = podtext.External{Host: "sample.example", Port: 1}
 	entries := slices.Clone(file.Entries)
 	for i := range entries {
 		entries[i].Args = slices.Clone(entries[i].Args)

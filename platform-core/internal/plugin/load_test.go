@@ -68,7 +68,7 @@ func lineOf(t testing.TB, text, part string) int {
 
 // broken is one change that must be refused with one message at the line of a text, or warned of.
 type broken struct {
-	// plugin is redis, or relay.
+	// plugin is redis, relay or broker.
 	plugin   string
 	part     Part
 	key      string
@@ -91,8 +91,11 @@ const (
 func (b broken) check(t *testing.T) {
 	t.Helper()
 	sources := redisSources(t)
-	if b.plugin == "relay" {
+	switch b.plugin {
+	case "relay":
 		sources = relaySources(t)
+	case "broker":
+		sources = brokerSources(t)
 	}
 	edit(t, sources, b.part, b.key, b.old, b.new)
 	bundle, errs := Load(sources)

@@ -58,6 +58,12 @@ func (b *Bundle) samples() []sample {
 					values.Component.Monitoring, values.Component.Logs = component.Monitoring != nil, component.Logs != nil
 					all = append(all, sample{component: component, values: values, size: " with all that a user can ask for"})
 				}
+				if component.PodServices != nil {
+					values := sampleValues(component, topology.Name, version, 1<<30)
+					values.App.TLS, values.Component.External = component.TLS != nil, true
+					all = append(all, sample{component: component, values: values,
+						size: " with an external address of each pod"})
+				}
 				all = append(all, archiveSamples(component, topology.Name, version)...)
 				for _, size := range uniqueSizes([]sampleSize{
 					{sets.Min, replicas.Min}, {sets.Min, replicas.Max}, {sets.Max, replicas.Min}, {sets.Max, replicas.Max},

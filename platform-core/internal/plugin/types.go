@@ -101,6 +101,9 @@ type Component struct {
 	Roles []Role `json:"roles,omitempty"`
 	// Services in front of the pods. A headless one named "<app>-<component>-headless" is always made.
 	Services []Service `json:"services,omitempty"`
+	// PodServices says that each pod can have a Service of its own, by which clients outside of the cluster reach just
+	// that pod; nil when none can.
+	PodServices *PodServices `json:"podServices,omitempty"`
 	// Process, Files and Probe become the agent plan. Strings in them may hold placeholders.
 	Process plan.Process `json:"process"`
 	Files   []File       `json:"files,omitempty"`
@@ -257,6 +260,13 @@ type Service struct {
 	Ports []string `json:"ports"`
 	// Exposure: Client (type and annotations as the user asks) or Internal (always ClusterIP). Default Client.
 	Exposure Exposure `json:"exposure,omitempty"`
+}
+
+// PodServices are Services in front of one pod each. They are there where a user asks for them by external of the
+// component.
+type PodServices struct {
+	// Port of the pods that they lead to, by name.
+	Port string `json:"port"`
 }
 
 // Exposure of a Service.

@@ -39,14 +39,18 @@ const (
 	caConfigMap = "kube-root-ca.crt"
 )
 
-// podIdentity tells a container which pod it is in.
-func podIdentity() []corev1.EnvVar {
+// podIdentity tells a container which pod it is in, and, where clients reach the pod there, the address of the node.
+func (c *context) podIdentity() []corev1.EnvVar {
 	field := func(name, path string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path},
 		}}
 	}
-	return []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")}
+	identity := []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")}
+	if c.spec.External.OnNode() {
+		identity = append(identity, field(plan.HostIPVariable, "status.hostIP"))
+	}
+	return identity
 }
 
 // agentResources of the containers that run nothing but the agent and a probe.
@@ -93,7 +97,7 @@ func (c *context) statusContainer(image string) corev1.Container {
 		Name:      plugin.StatusContainer,
 		Image:     image,
 		Command:   []string{plan.AgentPath, "status"},
-		Env:       podIdentity(),
+		Env:       c.podIdentity(),
 		Ports:     []corev1.ContainerPort{tcpPort("agent-status", plan.StatusPort)},
 		Resources: agentResources(),
 		VolumeMounts: []corev1.VolumeMount{
@@ -123,7 +127,7 @@ func (c *context) opsContainer(image string) corev1.Container {
 		Name:      plugin.OpsContainer,
 		Image:     image,
 		Command:   []string{plan.OpsPath, "ops"},
-		Env:       podIdentity(),
+		Env:       c.podIdentity(),
 		Ports:     []corev1.ContainerPort{tcpPort("agent-ops", plan.OpsPort)},
 		Resources: opsResources(),
 		VolumeMounts: []corev1.VolumeMount{

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin"
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
@@ -29,6 +30,9 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 		return nil, r
 	}
 	if r := Join(checkParameters(b, spec, spec.Parameters)); r != nil {
+		return nil, r
+	}
+	if r := checkExternal(spec, declared); r != nil {
 		return nil, r
 	}
 	if r := checkMonitoring(b, spec, declared); r != nil {
@@ -63,6 +67,7 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	}
 	output.NetworkPolicy = c.networkPolicy()
 	output.Services, output.Endpoints = c.services()
+	output.External = c.external()
 	output.Certificate = c.certificate(output.Services)
 	output.PodMonitor = c.podMonitor()
 	return output, nil
@@ -100,7 +105,7 @@ func (c *setContext) values() placeholder.Values {
 		},
 		Component: placeholder.Component{
 			Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain(),
-			Monitoring: c.spec.Monitoring.On(), Logs: c.spec.Logs.On(),
+			Monitoring: c.spec.Monitoring.On(), Logs: c.spec.Logs.On(), External: c.spec.External != nil,
 		},
 		Set: placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},
 	}
@@ -160,6 +165,9 @@ func (c *setContext) workloadSet() (*platformv1.WorkloadSetSpec, *Refusal) {
 	c.takesOverKeys(&p)
 	c.withWriting(&p)
 	p.Digest, p.RestartDigest = planDigests(&p)
+	if c.spec.External != nil {
+		p.External = &plan.External{}
+	}
 	template, err := c.bundle.RenderPodTemplate(c.declared, values)
 	if err != nil {
 		return failed(err)

@@ -182,6 +182,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		NetworkPolicy:  app.Spec.NetworkPolicy.DeepCopy(),
 		AdoptVolumes:   app.Spec.AdoptVolumes,
 		TLS:            tls(app.Spec.TLS),
+		External:       external(set.External),
 		Monitoring:     monitoring(set.Monitoring),
 		Logs:           logs(set.Logs),
 		DeletionPolicy: app.Spec.VolumePolicy(),
@@ -201,6 +202,7 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		func() *Refusal { return fillResources(spec, declared, set.Resources) },
 		func() *Refusal { return fillStorage(spec, declared, set.Storage) },
 		func() *Refusal { return fillService(spec, declared, set.Service) },
+		func() *Refusal { return checkExternal(spec, declared) },
 		func() *Refusal { return checkTLS(b, spec, declared) },
 		func() *Refusal { return checkMonitoring(b, spec, declared) },
 		func() *Refusal { return checkLogs(b, spec, declared) },
@@ -217,8 +219,10 @@ func componentSpec(b *plugin.Bundle, app *platformv1.Application, tc plugin.Topo
 		return nil, refusals
 	}
 	if refusals = fillSets(b, spec, declared, allowed, set.Sets); len(refusals) == 0 {
-		if r := checkAutoscaledSets(spec, &set); r != nil {
-			refusals = append(refusals, r)
+		for _, r := range []*Refusal{checkAutoscaledSets(spec, &set), checkExternalSets(spec)} {
+			if r != nil {
+				refusals = append(refusals, r)
+			}
 		}
 	}
 	return spec, refusals

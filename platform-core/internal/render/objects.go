@@ -44,6 +44,10 @@ func ObjectsOf(b *plugin.Bundle, s Settings, app *platformv1.Application, specs 
 		if r != nil {
 			return nil, r
 		}
+		output, err := output.WithAddresses(nil)
+		if err != nil {
+			return nil, refuse(platformv1.ReasonInvalidSpec, "%v", err)
+		}
 		objects = append(objects, component)
 		for _, service := range output.Services {
 			objects = append(objects, service)

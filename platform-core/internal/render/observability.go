@@ -148,7 +148,7 @@ func (c *context) metricsContainer(image string) corev1.Container {
 	container := corev1.Container{
 		Name:      plugin.MetricsContainer,
 		Image:     image,
-		Env:       podIdentity(),
+		Env:       c.podIdentity(),
 		Resources: metricsResources(),
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: volumeBin, MountPath: plan.BinDir, ReadOnly: true},

@@ -19,11 +19,15 @@ import (
 
 // Plan returns the agent plan of a set.
 func Plan(ws *platformv1.WorkloadSet) (plan.Plan, error) {
+	return decodePlan(ws.Name, ws.Spec.Plan.Raw)
+}
+
+func decodePlan(set string, raw []byte) (plan.Plan, error) {
 	var p plan.Plan
-	decoder := json.NewDecoder(bytes.NewReader(ws.Spec.Plan.Raw))
+	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&p); err != nil {
-		return plan.Plan{}, fmt.Errorf("cannot read the plan of WorkloadSet %q: %w", ws.Name, err)
+		return plan.Plan{}, fmt.Errorf("cannot read the plan of WorkloadSet %q: %w", set, err)
 	}
 	return p, nil
 }
@@ -40,16 +44,24 @@ func PlanConfigMapData(ws *platformv1.WorkloadSet) (map[string]string, error) {
 // planDigests are over what has the process take something over: digest over the process, its files and passwords, restart over
 // the same without what a reload takes over.
 func planDigests(p *plan.Plan) (digest, restart string) {
+	passwords := maps.Clone(p.Credentials)
+	if reload := p.Process.Reload; reload != nil {
+		maps.DeleteFunc(passwords, func(credential, _ string) bool {
+			return slices.Contains(reload.Credentials,
+				credential)
+		})
+	}
+	return filesDigest(p, p.Files, p.Credentials), filesDigest(p, fixedFiles(p), passwords)
+}
+
+// fixedFiles are the files of a plan without what a reload takes over.
+func fixedFiles(p *plan.Plan) []plan.File {
 	var fixed []plan.File
 	for _, file := range p.Files {
 		file.Entries = slices.DeleteFunc(slices.Clone(file.Entries), func(e plan.Entry) bool { return e.Dynamic })
 		fixed = append(fixed, file)
 	}
-	passwords := maps.Clone(p.Credentials)
-	if reload := p.Process.Reload; reload != nil {
-		maps.DeleteFunc(passwords, func(credential, _ string) bool { return slices.Contains(reload.Credentials, credential) })
-	}
-	return filesDigest(p, p.Files, p.Credentials), filesDigest(p, fixed, passwords)
+	return fixed
 }
 
 func filesDigest(p *plan.Plan, files []plan.File, passwords map[string]string) string {

@@ -123,7 +123,7 @@ func (c *setContext) injectProcess(container *corev1.Container, image string) {
 	container.Image = image
 	container.Command = []string{plan.AgentPath, "run"}
 	container.Resources = *c.set.resources.DeepCopy()
-	container.Env = append(podIdentity(), container.Env...)
+	container.Env = append(c.podIdentity(), container.Env...)
 	for _, port := range c.ports() {
 		if port.Access == plugin.PortMetrics && c.declared.Monitoring.Beside() {
 			continue

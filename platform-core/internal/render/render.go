@@ -72,6 +72,8 @@ type WorkloadSetOutput struct {
 	Name string
 	// Spec of the WorkloadSet.
 	Spec platformv1.WorkloadSetSpec
+	// Unaddressed are the Services of those of its pods for which clients outside of the cluster have no address yet.
+	Unaddressed []string
 }
 
 // ComponentOutput is all that a Component consists of.
@@ -80,6 +82,8 @@ type ComponentOutput struct {
 	WorkloadSets []WorkloadSetOutput
 	// Services to apply, the headless one first.
 	Services []*corev1.Service
+	// External are the Services in front of one pod each; nil without external access.
+	External *External
 	// Budgets to apply: one for each set of at least two pods.
 	Budgets []*policyv1.PodDisruptionBudget
 	// Autoscalers to apply: one for each set of a component with autoscaling.

@@ -47,6 +47,8 @@ type structure struct {
 	Logs string `json:"logs,omitempty"`
 	// Archive is the claim of the volume that the process keeps its archive on.
 	Archive string `json:"archive,omitempty"`
+	// HostIP says that the containers are told the address of their node.
+	HostIP bool `json:"hostIP,omitempty"`
 	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
 	StopSeconds int `json:"stopSeconds,omitempty"`
 }
@@ -87,6 +89,7 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 		Container:   c.declared.Container,
 		StopSeconds: p.Process.Stop.TimeoutSeconds,
 		TLS:         c.spec.TLS.On(),
+		HostIP:      c.spec.External.OnNode(),
 		Actions:     c.needsOps(),
 		Metrics:     c.tellsMetrics(),
 	}

@@ -27,6 +27,9 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 	for _, obj := range wanted {
 		names[keyOf(obj)] = true
 	}
+	for _, service := range f.stillLead(output) {
+		names[keyOf(service)] = true
+	}
 	for _, obj := range f.extras {
 		// The budget of a set that has yet to go has its name.
 		if slices.Contains(f.kept, obj.GetName()) {
@@ -38,7 +41,8 @@ func (c *Controller) act(ctx context.Context, component *platformv1.Component, f
 		return outcome.Failed(err)
 	}
 	for _, obj := range wanted {
-		if set, isSet := obj.(*platformv1.WorkloadSet); isSet && f.awaits(set, output) {
+		if set, isSet := obj.(*platformv1.WorkloadSet); isSet &&
+			(f.awaits(set, output) || f.awaitsAddress(set.Name, output) != "") {
 			continue
 		}
 		change, err := c.applyEach(ctx, component, f, obj)
@@ -126,6 +130,9 @@ func (f *facts) owned() []client.Object {
 	var objects []client.Object
 	for _, name := range slices.Sorted(maps.Keys(f.sets)) {
 		objects = append(objects, f.sets[name])
+	}
+	for _, service := range f.podServices() {
+		objects = append(objects, service)
 	}
 	return append(objects, f.extras...)
 }

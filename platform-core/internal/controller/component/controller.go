@@ -195,7 +195,9 @@ func (c *Controller) work(ctx context.Context, component *platformv1.Component) 
 	if err != nil {
 		return outcome.Failed(err)
 	}
-	output = m.held(f, output)
+	if output, err = m.held(f, output).WithAddresses(f.services); err != nil {
+		return outcome.Failed(err)
+	}
 	return conditions.Worst(c.bring(ctx, component, f, output), c.tendMembers(ctx, component, m))
 }
 

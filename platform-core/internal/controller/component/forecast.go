@@ -45,6 +45,9 @@ func (c *Controller) forecast(ctx context.Context, component *platformv1.Compone
 	if refused != nil {
 		return Prospect{Refusal: refused.Message()}, nil
 	}
+	if output, err = output.WithAddresses(f.services); err != nil {
+		return Prospect{}, err
+	}
 	if o := c.preflight(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return Prospect{Refusal: o.Message()}, o.Err()
 	}

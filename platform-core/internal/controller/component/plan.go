@@ -66,6 +66,9 @@ func settle(component *platformv1.Component, f *facts, output *render.ComponentO
 		switch {
 		case !ok:
 			outcomes = append(outcomes, outcome.Waiting(platformv1.ReasonProgressing, fmt.Sprintf("WorkloadSet %s is being made", wanted.Name)))
+		case f.awaitsAddress(wanted.Name, output) != "":
+			outcomes = append(outcomes, outcome.Waiting(platformv1.ReasonAddressPending,
+				render.AwaitsAddress(f.awaitsAddress(wanted.Name, output))))
 		case slices.Contains(f.written, wanted.Name):
 			outcomes = append(outcomes, outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, fmt.Sprintf("WorkloadSet %s takes up the change", wanted.Name)))
 		default:

@@ -18,6 +18,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/rollout"
 	"github.com/zeroinfra/platform-core/internal/turns"
 	"github.com/zeroinfra/platform-core/sdk/apply"
@@ -134,6 +135,9 @@ func (c *Controller) take(ctx context.Context, set *platformv1.WorkloadSet, f *f
 func (c *Controller) createPod(ctx context.Context, set *platformv1.WorkloadSet, f *facts, step rollout.Step) outcome.Outcome {
 	if o := c.provide(ctx, set, f, step.Ordinal); o.Kind() != outcome.KindDone {
 		return o
+	}
+	if lacksAddress(&f.plan, step.Pod) {
+		return outcome.Waiting(platformv1.ReasonAddressPending, render.AwaitsAddress(step.Pod))
 	}
 	want, err := c.rendered.pod(set, step.Ordinal)
 	if err != nil {

@@ -170,6 +170,7 @@ func (c *Controller) observePods(ctx context.Context, reader client.Reader, set 
 		}
 		f.pods[pod.Name] = pod
 		p := factsOf(pod, int32(ordinal))
+		shareDigests(&f.plan, pod.Name, &p.Report)
 		if p.Node, err = c.contact(ctx, f, pod); err != nil {
 			return err
 		}

@@ -188,6 +188,7 @@ func podStates(f *facts) []platformv1.PodState {
 			Message: strings.TrimSpace(cmp.Or(p.Report.Message, p.Report.OutOfConnections)),
 
 			CertificateDigest: p.Report.CertificateDigest,
+			External:          externalOf(&f.plan, f.pods[p.Name]),
 		}
 		states = append(states, state)
 	}

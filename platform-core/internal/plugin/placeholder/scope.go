@@ -42,6 +42,8 @@ type Component struct {
 	Monitoring bool `cel:"monitoring"`
 	// Logs says whether the access logs of the component go to a volume.
 	Logs bool `cel:"logs"`
+	// External says whether each pod has an address for clients outside of the cluster.
+	External bool `cel:"external"`
 }
 
 // Set is the variable set.
@@ -91,8 +93,8 @@ const (
 	Defaults Scope = "defaults"
 	// Rules of parameters: app, component, set, params.
 	Rules Scope = "rules"
-	// Plan of the agents: app, component, set, params, peers, sets; and ${pod.name}, ${pod.ordinal} and ${pod.fqdn} as they stand
-	// here, which the agents fill in.
+	// Plan of the agents: app, component, set, params, peers, sets; and ${pod.name}, ${pod.ordinal}, ${pod.fqdn},
+	// ${pod.external.host} and ${pod.external.port} as they stand here, which the agents fill in.
 	Plan Scope = "plan"
 	// PodTemplate: app, component, set, params and pod.
 	PodTemplate Scope = "podtemplate"
@@ -172,7 +174,8 @@ func newEnvironment(scope Scope) *cel.Env {
 func known(scope Scope) string {
 	list := strings.Join(variables[scope], ", ")
 	if scope == Plan {
-		return list + ", and pod as ${pod.name}, ${pod.ordinal} and ${pod.fqdn} with nothing else between the braces"
+		return list + ", and pod as ${pod.name}, ${pod.ordinal}, ${pod.fqdn}, ${pod.external.host} and " +
+			"${pod.external.port} with nothing else between the braces"
 	}
 	return list
 }
