@@ -128,6 +128,12 @@ type ApplicationComponent struct {
 	// declares no Services of pods.
 	// +optional
 	External *ExternalAccess `json:"external,omitempty"`
+	// mounts give the component volumes that are shared or read only, where its plugin has a place for them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Mounts []Mount `json:"mounts,omitempty"`
 	// sets of the component, where the plugin allows more than one; each can differ from the component in what it names.
 	// The plugin's default number of them, named 0, 1 and so on, when left out.
 	// +optional

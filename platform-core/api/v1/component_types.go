@@ -87,6 +87,12 @@ type ComponentSpec struct {
 	// declares no Services of pods.
 	// +optional
 	External *ExternalAccess `json:"external,omitempty"`
+	// mounts give the component volumes that are shared or read only, where its plugin has a place for them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Mounts []Mount `json:"mounts,omitempty"`
 	// credentials by name and the Secret that holds each.
 	// +optional
 	// +listType=map

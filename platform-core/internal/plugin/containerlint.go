@@ -114,6 +114,12 @@ func (p *podLint) checkMount(path document.Path, m corev1.VolumeMount, volumes m
 	if logs := p.component.Logs; logs != nil && m.MountPath == logs.Path {
 		p.wrong(path.With("mountPath"), "is %q, where the engine mounts the volume of the access logs: take it out", m.MountPath)
 	}
+	for _, mount := range p.component.Mounts {
+		if m.MountPath == mount.Path {
+			p.wrong(path.With("mountPath"), "is %q, where the engine mounts %q of the component: take it out",
+				m.MountPath, mount.Name)
+		}
+	}
 	if m.MountPath == "/zeroinfra" || strings.HasPrefix(m.MountPath, "/zeroinfra/") {
 		p.wrong(path.With("mountPath"), "is %q: what is below /zeroinfra is the engine's", m.MountPath)
 	}

@@ -31,6 +31,8 @@ type JobStep struct {
 	Env []JobEnv `json:"env,omitempty"`
 	// Volumes that it has beside its own scratch space. Default none.
 	Volumes JobVolumes `json:"volumes,omitempty"`
+	// Mounts of the component that it has as well, by name, where a user gave them a volume.
+	Mounts []string `json:"mounts,omitempty"`
 	// Resources of the container. Requests of 50m and 64Mi when left out.
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 	// Outputs are the lines NAME=VALUE that the command writes to /dev/termination-log: the CUE constraint of each value, which is at most
@@ -70,6 +72,11 @@ func (c operationCheck) job(path document.Path, step *JobStep) {
 	component := c.jobComponent(path, step)
 	if step.Volumes != "" && component != nil && (component.Failover == nil || len(component.Volumes) == 0) {
 		c.fail(path.With("volumes"), "are those of a pod on record as the writer, and component %q has no failover or no volumes", component.Name)
+	}
+	for i, name := range step.Mounts {
+		if component == nil || !slices.Contains(mountNames(component.Mounts), name) {
+			c.fail(path.With("mounts").Index(i), "names the mount %q, which the component does not have", name)
+		}
 	}
 	seen := map[string]bool{}
 	for i, env := range step.Env {

@@ -25,6 +25,32 @@ func TestBrokerLoads(t *testing.T) {
 	}
 }
 
+func TestBrokenMounts(t *testing.T) {
+	c := func(old, new, at, says string) broken {
+		return broken{plugin: "broker", part: PartComponents, key: components, old: old, new: new, at: at, says: says}
+	}
+	run(t, map[string]broken{
+		"path of the engine": c("path: /scratch", "path: /zeroinfra/run", "/zeroinfra/run",
+			"an absolute path that is not below /zeroinfra"),
+		"one place": c("path: /scratch", "path: /models", "scratch, path", "two cannot be at one place"),
+		"one name":  c("name: scratch", "name: models", "path: /scratch", "names must differ"),
+		"unguarded and missing": c("'models' in component.mounts ?", "component.mounts[0] == '' ?",
+			"component.mounts[0]", "index out of bounds"),
+		"place of the template": {plugin: "broker", part: PartPodTemplates, key: "broker.yaml",
+			old: "    - name: main\n",
+			new: "    - name: main\n      volumeMounts: [{name: tmp, mountPath: /models}]\n  volumes: [{name: tmp, " +
+				"emptyDir: {}}]\n",
+			at: "mountPath: /models", says: "where the engine mounts \"models\""},
+		"required in a drill": c("path: /scratch}",
+			"path: /scratch, required: true}\n    backups:\n      - name: dump\n        command: [dump]\n        "+
+				"restore: {folder: /data, command: [load]}\n        verify: {topology: cluster, operation: Count}",
+			"required: true", "has no mounts"),
+		"mount of a job": {plugin: "broker", part: PartOperations, key: "Count.yaml", old: "mounts: [models]",
+			new: "mounts: [data]",
+			at:  "mounts: [data]", says: "names the mount \"data\", which the component does not have"},
+	})
+}
+
 func TestBrokenPodServices(t *testing.T) {
 	c := func(old, new, at, says string) broken {
 		return broken{plugin: "broker", part: PartComponents, key: components, old: old, new: new, at: at, says: says}

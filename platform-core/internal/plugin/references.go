@@ -134,6 +134,7 @@ func (l *loader) checkComponent(i int, c *Component) {
 		}
 	}
 	l.checkPodServices(at, c)
+	l.checkMounts(at.With("mounts"), c)
 	l.checkProcess(at.With("process"), c)
 	l.checkFiles(at.With("files"), c)
 	l.checkProbe(at.With("probe"), c)

@@ -58,6 +58,11 @@ func (b *Bundle) samples() []sample {
 					values.Component.Monitoring, values.Component.Logs = component.Monitoring != nil, component.Logs != nil
 					all = append(all, sample{component: component, values: values, size: " with all that a user can ask for"})
 				}
+				if len(component.Mounts) > 0 {
+					values := sampleValues(component, topology.Name, version, 1<<30)
+					values.Component.Mounts = mountNames(component.Mounts)
+					all = append(all, sample{component: component, values: values, size: " with all mounts"})
+				}
 				if component.PodServices != nil {
 					values := sampleValues(component, topology.Name, version, 1<<30)
 					values.App.TLS, values.Component.External = component.TLS != nil, true
@@ -151,7 +156,7 @@ func sampleValues(c *Component, topology, version string, memory int64) placehol
 	v := placeholder.Values{
 		App: placeholder.App{Name: application, Namespace: namespace, Version: version, Topology: topology},
 		Component: placeholder.Component{
-			Name: c.Name, MemoryLimit: memory, CPULimit: memory >> 20,
+			Name: c.Name, MemoryLimit: memory, CPULimit: memory >> 20, Mounts: c.RequiredMounts(),
 			Headless: HeadlessServiceName(application, c.Name) + "." + namespace + ".svc.cluster.local",
 		},
 		Set: placeholder.Set{Name: platformv1.DefaultSet},

@@ -95,6 +95,8 @@ type Component struct {
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 	// Volumes that each pod has of its own.
 	Volumes []Volume `json:"volumes,omitempty"`
+	// Mounts are volumes that a user can give its pods beside these: shared by pods, or read only.
+	Mounts []Mount `json:"mounts,omitempty"`
 	// Ports of the container.
 	Ports []Port `json:"ports"`
 	// Roles that the probe may report.
@@ -222,6 +224,20 @@ type Volume struct {
 	Name string `json:"name"`
 	// Size when the user sets none.
 	Size resource.Quantity `json:"size"`
+}
+
+// Mount is a place in the container for a volume that a user names and the engine neither makes nor deletes.
+type Mount struct {
+	// Name by which a user gives it a volume.
+	Name string `json:"name"`
+	// Path of the container.
+	Path string `json:"path"`
+	// ReadOnly has nobody write to it.
+	ReadOnly bool `json:"readOnly,omitempty"`
+	// Required says that there are no pods without it.
+	Required bool `json:"required,omitempty"`
+	// Description in one line.
+	Description string `json:"description,omitempty"`
 }
 
 // Port of the container.

@@ -107,11 +107,11 @@ func (p Pod) unscheduled() *Fault {
 
 func isFalse(c *corev1.PodCondition) bool { return c != nil && c.Status == corev1.ConditionFalse }
 
-// claims of the pod itself, by name: what is archived is not of the pod, and outlives it.
+// claims of the pod itself, by name: what others share with it outlives it.
 func (p Pod) claims() []string {
 	var names []string
 	for _, v := range p.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil && v.Name != render.ArchiveVolume {
+		if v.PersistentVolumeClaim != nil && !render.Foreign(&v) {
 			names = append(names, v.PersistentVolumeClaim.ClaimName)
 		}
 	}

@@ -35,6 +35,9 @@ func Component(b *plugin.Bundle, s Settings, owner Meta, spec *platformv1.Compon
 	if r := checkExternal(spec, declared); r != nil {
 		return nil, r
 	}
+	if r := checkMounts(spec, declared); r != nil {
+		return nil, r
+	}
 	if r := checkMonitoring(b, spec, declared); r != nil {
 		return nil, r
 	}
@@ -106,6 +109,7 @@ func (c *setContext) values() placeholder.Values {
 		Component: placeholder.Component{
 			Name: c.spec.Component, Replicas: int64(c.spec.Replicas), Headless: c.headlessDomain(),
 			Monitoring: c.spec.Monitoring.On(), Logs: c.spec.Logs.On(), External: c.spec.External != nil,
+			Mounts: given(c.spec),
 		},
 		Set: placeholder.Set{Name: c.set.name, Replicas: int64(c.set.replicas)},
 	}

@@ -30,6 +30,8 @@ type Job struct {
 	Name string
 	// Pod whose volumes it has, where the container has them that it is like; empty for none.
 	Pod string
+	// Mounts of the component that it has, by name, as far as the pods of the set have them.
+	Mounts []string
 	// Image in place of that of the component; empty for none.
 	Image string
 	// Command and arguments.
@@ -96,6 +98,7 @@ func jobLike(set *platformv1.WorkloadSet, container string, s Settings, j Job) (
 	if err := withVolumes(&spec, set, j.Pod, like.Spec.Containers[i].VolumeMounts); err != nil {
 		return nil, err
 	}
+	withMounts(&spec, j.Mounts, &like.Spec, like.Spec.Containers[i].VolumeMounts)
 	labels := map[string]string{
 		platformv1.ManagedByLabel: platformv1.ManagedBy, platformv1.ApplicationLabel: set.Spec.Application, platformv1.DomainLabel: set.Labels[platformv1.DomainLabel],
 	}
@@ -122,7 +125,7 @@ func withVolumes(spec *corev1.PodSpec, set *platformv1.WorkloadSet, pod string, 
 		return err
 	}
 	for _, volume := range whole.Spec.Volumes {
-		if volume.PersistentVolumeClaim == nil || volume.Name == ArchiveVolume {
+		if volume.PersistentVolumeClaim == nil || Foreign(&volume) {
 			continue
 		}
 		spec.Volumes = append(spec.Volumes, volume)

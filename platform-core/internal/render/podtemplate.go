@@ -77,6 +77,7 @@ func (c *setContext) inject(t *corev1.PodTemplateSpec, p *plan.Plan, exporter []
 	}
 	spec.Volumes = append(spec.Volumes, c.volumes()...)
 	c.mountArchive(t)
+	c.mount(t)
 	confine(spec)
 	c.settings.Pods.completeInstance(t, c.declared.Container)
 	return nil

@@ -49,6 +49,8 @@ type structure struct {
 	Archive string `json:"archive,omitempty"`
 	// HostIP says that the containers are told the address of their node.
 	HostIP bool `json:"hostIP,omitempty"`
+	// Mounts are the volumes that a user gives the component, and where they are mounted.
+	Mounts []structureMount `json:"mounts,omitempty"`
 	// StopSeconds is the time that the process asks for, which the pod's grace period follows.
 	StopSeconds int `json:"stopSeconds,omitempty"`
 }
@@ -56,6 +58,12 @@ type structure struct {
 type structurePort struct {
 	Name string `json:"name"`
 	Port int32  `json:"port"`
+}
+
+type structureMount struct {
+	Volume   platformv1.Mount `json:"volume"`
+	Path     string           `json:"path"`
+	ReadOnly bool             `json:"readOnly,omitempty"`
 }
 
 type structureEnv struct {
@@ -113,6 +121,11 @@ func (c *setContext) revision(t *corev1.PodTemplateSpec, p *plan.Plan, exporter 
 	}
 	if place := c.archive(); place != nil {
 		s.Archive = place.Claim
+	}
+	for _, declared := range c.declared.Mounts {
+		if i := slices.Index(given(c.spec), declared.Name); i >= 0 {
+			s.Mounts = append(s.Mounts, structureMount{c.spec.Mounts[i], declared.Path, declared.ReadOnly})
+		}
 	}
 	for _, port := range c.ports() {
 		s.Ports = append(s.Ports, structurePort{port.Name, port.Port})

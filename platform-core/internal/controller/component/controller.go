@@ -209,6 +209,9 @@ func (c *Controller) bring(ctx context.Context, component *platformv1.Component,
 	if o := c.certify(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}
+	if o := c.mountable(ctx, component, f, output); o.Kind() != outcome.KindDone {
+		return o
+	}
 	if o := c.preflight(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}

@@ -246,7 +246,7 @@ func (f *facts) blank(name string) bool {
 		return false
 	}
 	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim == nil || v.Name == render.ArchiveVolume {
+		if v.PersistentVolumeClaim == nil || render.Foreign(&v) {
 			continue
 		}
 		if claim := f.claims[v.PersistentVolumeClaim.ClaimName]; claim == nil || claim.Spec.VolumeName != "" || claim.Status.Phase != corev1.ClaimPending {

@@ -42,6 +42,8 @@ type Component struct {
 	Monitoring bool `cel:"monitoring"`
 	// Logs says whether the access logs of the component go to a volume.
 	Logs bool `cel:"logs"`
+	// Mounts are the names of the volumes that a user gave it.
+	Mounts []string `cel:"mounts"`
 	// External says whether each pod has an address for clients outside of the cluster.
 	External bool `cel:"external"`
 }
@@ -183,7 +185,7 @@ func known(scope Scope) string {
 // longest bounds the texts whose length the engine limits, by their path; what is not listed is as long as a text can be.
 var longest = map[string]uint64{
 	"app.name": 38, "app.namespace": 63, "app.version": 40, "app.topology": 24, "app.supplied": 16, "app.supplied.@items": 24,
-	"component.name": 12, "component.headless": 253, "set.name": 6,
+	"component.name": 12, "component.mounts": 8, "component.mounts.@items": 24, "component.headless": 253, "set.name": 6,
 	"sets": MaxSets, "sets.@items.name": 6,
 	"peers": MaxPeers, "peers.@items.name": 63, "peers.@items.set": 6, "peers.@items.fqdn": 253,
 }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Mount is a volume for a mount that the plugin declares. It is neither made nor deleted with the instance, and others
+// can have it, too.
+// +kubebuilder:validation:XValidation:rule="[has(self.persistentVolumeClaim), has(self.nfs), has(self.csi), has(self.configMap), has(self.secret)].filter(x, x).size() == 1",message="a mount has exactly one of persistentVolumeClaim, nfs, csi, configMap and secret"
+type Mount struct {
+	// name of the mount within the plugin.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=24
+	Name string `json:"name"`
+	// persistentVolumeClaim that is there.
+	// +optional
+	PersistentVolumeClaim *ObjectName `json:"persistentVolumeClaim,omitempty"`
+	// nfs is an export of a server. Where a namespace enforces Pod Security restricted, make a PersistentVolume of it.
+	// +optional
+	NFS *NFSExport `json:"nfs,omitempty"`
+	// csi is a volume that a driver makes for each pod.
+	// +optional
+	CSI *corev1.CSIVolumeSource `json:"csi,omitempty"`
+	// configMap whose keys are files. For mounts that are read only.
+	// +optional
+	ConfigMap *ObjectName `json:"configMap,omitempty"`
+	// secret whose keys are files. For mounts that are read only.
+	// +optional
+	Secret *ObjectName `json:"secret,omitempty"`
+}
+
+// ObjectName names an object in the same namespace.
+type ObjectName struct {
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// NFSExport is what a server of NFS exports.
+type NFSExport struct {
+	// server is its DNS name or IP address.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Server string `json:"server"`
+	// path that it exports.
+	// +required
+	// +kubebuilder:validation:Pattern=`^/`
+	// +kubebuilder:validation:MaxLength=4096
+	Path string `json:"path"`
+}

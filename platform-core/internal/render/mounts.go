@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/internal/plugin"
+)
+
+// mountPrefix is the beginning of the names of volumes that a user gives the mounts of a component.
+const mountPrefix = plugin.VolumePrefix + "mount-"
+
+// Foreign says whether a volume of a pod is not of that pod: others share it, and it outlives the instance.
+func Foreign(v *corev1.Volume) bool {
+	return v.Name == ArchiveVolume || strings.HasPrefix(v.Name, mountPrefix)
+}
+
+// checkMounts says why the volumes that a user gives a component cannot be mounted.
+func checkMounts(spec *platformv1.ComponentSpec, declared *plugin.Component) *Refusal {
+	var known []string
+	for _, m := range declared.Mounts {
+		known = append(known, m.Name)
+	}
+	for i := range spec.Mounts {
+		given := &spec.Mounts[i]
+		j := slices.Index(known, given.Name)
+		if j < 0 {
+			return refuse(platformv1.ReasonInvalidSpec,
+				"component %q has mounts for %q, which its plugin does not declare: %s",
+				spec.Component, given.Name, mountsThereAre(known))
+		}
+		if problem := mountProblem(given, &declared.Mounts[j]); problem != "" {
+			return refuse(platformv1.ReasonInvalidSpec, "component %q, mount %q: %s", spec.Component, given.Name,
+				problem)
+		}
+	}
+	for _, name := range declared.RequiredMounts() {
+		if !slices.Contains(given(spec), name) {
+			return refuse(platformv1.ReasonInvalidSpec,
+				"component %q needs a volume for the mount %q: add it to mounts",
+				spec.Component, name)
+		}
+	}
+	return nil
+}
+
+func mountsThereAre(known []string) string {
+	if len(known) == 0 {
+		return "take it out"
+	}
+	return "there is " + strings.Join(known, ", ")
+}
+
+// given are the names of the mounts that have a volume.
+func given(spec *platformv1.ComponentSpec) []string {
+	var names []string
+	for _, m := range spec.Mounts {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// mountProblem says what is wrong with a volume for a mount; empty for nothing.
+func mountProblem(m *platformv1.Mount, declared *plugin.Mount) string {
+	kinds := 0
+	for _, there := range []bool{m.PersistentVolumeClaim != nil, m.NFS != nil, m.CSI != nil, m.ConfigMap != nil,
+		m.Secret != nil} {
+		if there {
+			kinds++
+		}
+	}
+	name := ""
+	switch {
+	case kinds != 1:
+		return "it must have exactly one of persistentVolumeClaim, nfs, csi, configMap and secret"
+	case (m.ConfigMap != nil || m.Secret != nil) && !declared.ReadOnly:
+		return "a ConfigMap or a Secret cannot be written to, and the component writes there: give it another volume"
+	case m.NFS != nil && (m.NFS.Server == "" || !path.IsAbs(m.NFS.Path)):
+		return "nfs needs a server and an absolute path"
+	case m.CSI != nil && m.CSI.Driver == "":
+		return "csi needs a driver"
+	case m.PersistentVolumeClaim != nil:
+		name = m.PersistentVolumeClaim.Name
+	case m.ConfigMap != nil:
+		name = m.ConfigMap.Name
+	case m.Secret != nil:
+		name = m.Secret.Name
+	default:
+		return ""
+	}
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "\"" + name + "\" is no name of an object"
+	}
+	return ""
+}
+
+// mount adds the volumes that a user gave the component to its pods, in the container that runs the process.
+func (c *context) mount(t *corev1.PodTemplateSpec) {
+	i := slices.IndexFunc(t.Spec.Containers,
+		func(container corev1.Container) bool { return container.Name == c.declared.Container })
+	for _, declared := range c.declared.Mounts {
+		j := slices.IndexFunc(c.spec.Mounts, func(m platformv1.Mount) bool { return m.Name == declared.Name })
+		if j < 0 {
+			continue
+		}
+		t.Spec.Volumes = append(t.Spec.Volumes, mountVolume(&c.spec.Mounts[j], declared.ReadOnly))
+		container := &t.Spec.Containers[i]
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
+			Name: mountPrefix + declared.Name, MountPath: declared.Path, ReadOnly: declared.ReadOnly,
+		})
+	}
+}
+
+// mountVolume is the volume of a mount.
+func mountVolume(m *platformv1.Mount, readOnly bool) corev1.Volume {
+	volume := corev1.Volume{Name: mountPrefix + m.Name}
+	switch {
+	case m.PersistentVolumeClaim != nil:
+		volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{
+			ClaimName: m.PersistentVolumeClaim.Name, ReadOnly: readOnly,
+		}
+	case m.NFS != nil:
+		volume.NFS = &corev1.NFSVolumeSource{Server: m.NFS.Server, Path: m.NFS.Path, ReadOnly: readOnly}
+	case m.CSI != nil:
+		volume.CSI = m.CSI.DeepCopy()
+		volume.CSI.ReadOnly = new(readOnly)
+	case m.ConfigMap != nil:
+		volume.ConfigMap = &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: m.ConfigMap.Name}, DefaultMode: new(int32(0o444)),
+		}
+	case m.Secret != nil:
+		volume.Secret = &corev1.SecretVolumeSource{SecretName: m.Secret.Name, DefaultMode: new(int32(secretMode))}
+	}
+	return volume
+}
+
+// withMounts gives a job mounts of the component as its pods have them.
+func withMounts(spec *corev1.PodSpec, wanted []string, like *corev1.PodSpec, mounts []corev1.VolumeMount) {
+	for _, name := range wanted {
+		volume := slices.IndexFunc(like.Volumes, func(v corev1.Volume) bool { return v.Name == mountPrefix+name })
+		mount := slices.IndexFunc(mounts, func(m corev1.VolumeMount) bool { return m.Name == mountPrefix+name })
+		if volume < 0 || mount < 0 {
+			continue
+		}
+		spec.Volumes = append(spec.Volumes, like.Volumes[volume])
+		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, mounts[mount])
+	}
+}
