@@ -138,6 +138,10 @@ func (c *court) typed(kinds map[string]typed.Registration) judge {
 		if was != nil {
 			old = &typed.Output{}
 		}
+		if out.Application == nil {
+			// There is no instance to judge, and what is inside another one is judged with that.
+			return accept.Verdict{}, nil
+		}
 		if err := c.identify(ctx, object, out.Application, old.Application); err != nil {
 			return accept.Verdict{}, err
 		}

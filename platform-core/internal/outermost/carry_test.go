@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ import (
 	"github.com/zeroinfra/platform-core/internal/pluginfolder"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/internal/settings"
+	"github.com/zeroinfra/platform-core/sdk/testkit/example"
+	"github.com/zeroinfra/platform-core/sdk/typed"
 )
 
 func limits(memory string) corev1.ResourceRequirements {
@@ -256,5 +259,16 @@ func TestResourcesAreThoseDeclaredByNow(t *testing.T) {
 	want := []opsflow.FieldEdit{{Field: "components[web].resources", Value: map[string]any{"limits": map[string]any{"cpu": "1", "memory": "2Gi"}}}}
 	if got := fieldsOf(app, now, edited); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// What compiles to no instance has nothing that an edit or an Operation of one could change.
+func TestAnObjectWithoutAnApplication(t *testing.T) {
+	object := &unstructured.Unstructured{Object: map[string]any{"kind": "Bundle", "metadata": map[string]any{"name": "a"},
+		"spec": map[string]any{}}}
+	kind := typed.Register[*example.Bundle](example.BundleKind{})
+	_, err := (Editor{}).Compile(object, kind, &platformv1.Application{})
+	if err == nil || !strings.Contains(err.Error(), `Bundle "a" declares no Application`) {
+		t.Errorf("got %v", err)
 	}
 }

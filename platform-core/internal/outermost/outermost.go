@@ -285,6 +285,9 @@ func (e Editor) Compile(object *unstructured.Unstructured, kind typed.Registrati
 	if err != nil {
 		return nil, err
 	}
+	if out.Application == nil {
+		return nil, fmt.Errorf("%s %q declares no Application", object.GetKind(), object.GetName())
+	}
 	app = out.Application
 	app.UID, app.OwnerReferences, app.Status.Plugin = live.UID, live.OwnerReferences, live.Status.Plugin
 	return app, nil

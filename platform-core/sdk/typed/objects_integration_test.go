@@ -283,3 +283,44 @@ func TestAKindThatIsInstalledLater(t *testing.T) {
 	}
 	stalls(t, declares, "NoPaint", `Widget "w": there is no paint`)
 }
+
+// instanceless is a kind whose objects have an Application only while they have replicas.
+type instanceless struct{ example.Kind }
+
+// Compile implements typed.Kind.
+func (k instanceless) Compile(s *example.Sample) (*typed.Output, error) {
+	if s.Spec.Replicas == 0 {
+		return &typed.Output{}, nil
+	}
+	return k.Kind.Compile(s)
+}
+
+func TestAnApplicationThatIsNoLongerCompiledStays(t *testing.T) {
+	serve(t, env.System.Config, typed.Register(instanceless{}))
+	s := create(t, "a", example.SampleSpec{Version: "7.0", Replicas: 1})
+	app := applicationOf(s)
+	testkit.WaitFor(t, env.Client, app, "is made", nil)
+	theirs := testkit.BuildApplication(s.Namespace, "sample-b").Build()
+	if err := env.Client.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	if err := testkit.Edit(t.Context(), env.Client, s, func() { s.Spec.Replicas = 0 }); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitForCondition(t, env.Client, s, platformv1.StalledCondition, metav1.ConditionTrue)
+	stalled := conditions.Get(s, platformv1.StalledCondition)
+	if stalled.Reason != platformv1.ReasonInvalidSpec ||
+		!strings.Contains(stalled.Message, `Application "sample-a" is no longer declared`) {
+		t.Errorf("it says %+v", stalled)
+	}
+	if err := env.Client.Delete(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitForReady(t, env.Client, s)
+	none := &example.Sample{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "b"},
+		Spec: example.SampleSpec{Version: "7.0"}}
+	if err := env.Client.Create(t.Context(), none); err != nil {
+		t.Fatal(err)
+	}
+	testkit.WaitForReady(t, env.Client, none)
+}

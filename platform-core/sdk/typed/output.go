@@ -16,7 +16,8 @@ import (
 // declares is.
 type Output struct {
 	// Application is the instance that the object declares: its spec, and labels and annotations if any. The frame sets
-	// its name, namespace, domain label and owner reference.
+	// its name, namespace, domain label and owner reference. One that is no longer compiled stays, and stalls the
+	// object until somebody deletes it: no operator deletes an instance, which may have data, as a side effect.
 	Application *platformv1.Application
 	// Entities are objects inside a middleware, of which no two have the same applicationRef, type and name. One
 	// without applicationRef is inside the Application of this Output. One that is no longer compiled is deleted, and

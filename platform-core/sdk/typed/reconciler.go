@@ -109,7 +109,8 @@ func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 		return r.refused(ctx, obj, phaseOf(o), o)
 	}
 	objects, err := r.keepObjects(ctx, obj, out.Objects)
-	beside := outcome.Worst(r.keepEntities(ctx, obj, out.Entities), objects, r.keepOperations(ctx, obj, out.Operations))
+	beside := outcome.Worst(r.leftApplication(ctx, obj, out.Application), r.keepEntities(ctx, obj, out.Entities), objects,
+		r.keepOperations(ctx, obj, out.Operations))
 	switch {
 	case errors.Is(err, errNotSynced):
 		return notSynced()
@@ -141,23 +142,36 @@ func compileError(err error) outcome.Outcome {
 	return outcome.Failed(err)
 }
 
-// keepApplication applies the Application that an object declares, and deletes the one that it declares no more, by the
-// policy of that.
+// keepApplication applies the Application that an object declares, if any.
 func (r *reconciler[T]) keepApplication(ctx context.Context, obj T, wanted *platformv1.Application) (apply.Change,
 	error) {
+	if wanted == nil {
+		return apply.Unchanged, nil
+	}
+	if err := controllerutil.SetControllerReference(obj, wanted, r.client.Scheme()); err != nil {
+		return apply.Unchanged, err
+	}
+	return r.apply.Apply(ctx, wanted)
+}
+
+// leftApplication is the outcome of an Application that an object declares no more. No operator deletes an instance for
+// that: it may have data.
+func (r *reconciler[T]) leftApplication(ctx context.Context, obj T, wanted *platformv1.Application) outcome.Outcome {
 	if wanted != nil {
-		if err := controllerutil.SetControllerReference(obj, wanted, r.client.Scheme()); err != nil {
-			return apply.Unchanged, err
-		}
-		return r.apply.Apply(ctx, wanted)
+		return outcome.Done()
 	}
 	app := &platformv1.Application{}
-	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: platformv1.ApplicationNameFor(r.kind.Name(),
-		obj.GetName())}
-	if err := r.client.Get(ctx, key, app); err != nil || !metav1.IsControlledBy(app, obj) {
-		return apply.Unchanged, client.IgnoreNotFound(err)
+	name := platformv1.ApplicationNameFor(r.kind.Name(), obj.GetName())
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, app)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return outcome.Failed(fmt.Errorf("cannot read Application %q: %w", name, err))
+	case err == nil && metav1.IsControlledBy(app, obj):
+		return outcome.Stalled(platformv1.ReasonInvalidSpec, fmt.Sprintf(
+			"Application %q is no longer declared, and no operator deletes an instance for that: "+
+				"delete it, or declare it again", name))
 	}
-	return apply.Unchanged, r.apply.Delete(ctx, app)
+	return outcome.Done()
 }
 
 // refused reports why the Application does not become what the object asks.

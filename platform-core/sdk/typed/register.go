@@ -173,7 +173,7 @@ func (r registration[T]) setup(mgr ctrl.Manager, settings Settings, shared share
 	if r.declaresObjects() {
 		c.objects = shared.objects
 		c.applyObjects = apply.NewWithReader(shared.objects.GetClient(), shared.objects.GetAPIReader(), owner)
-		controller = controller.WatchesRawSource(shared.objects.source(ownersOf(gvk.GroupKind())))
+		controller = controller.WatchesRawSource(shared.objects.source(shared.objects.ownersOf(gvk.GroupKind())))
 	}
 	if _, runs := r.kind.(Runner[T]); runs {
 		controller = controller.Watches(&platformv1.Operation{}, queue.OwnerOf(mgr, r.kind.New()))

@@ -178,12 +178,16 @@ func (w *watcher) notify(object any) {
 }
 
 // ownersOf returns what finds the objects of a kind that control others.
-func ownersOf(kind schema.GroupKind) func(context.Context, client.Object) []reconcile.Request {
+func (w *watcher) ownersOf(kind schema.GroupKind) func(context.Context, client.Object) []reconcile.Request {
 	return func(_ context.Context, owned client.Object) []reconcile.Request {
 		owner := metav1.GetControllerOf(owned)
 		if owner == nil || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != kind {
 			return nil
 		}
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: owned.GetNamespace(), Name: owner.Name}}}
+		name := types.NamespacedName{Namespace: owned.GetNamespace(), Name: owner.Name}
+		if mapping, err := w.GetRESTMapper().RESTMapping(kind); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+			name.Namespace = ""
+		}
+		return []reconcile.Request{{NamespacedName: name}}
 	}
 }
