@@ -24,6 +24,7 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/apply"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 
@@ -204,7 +205,7 @@ func (r *reconciler[T]) applyObject(ctx context.Context, object, live *unstructu
 	case err != nil:
 		return refusedObject(key, err)
 	case change != apply.Unchanged || live == nil:
-		return outcome.WaitingFor(recheck, platformv1.ReasonProgressing, fmt.Sprintf("%s takes up the change", key))
+		return outcome.WaitingFor(frame.Recheck, platformv1.ReasonProgressing, fmt.Sprintf("%s takes up the change", key))
 	}
 	return ofObject(key, live)
 }

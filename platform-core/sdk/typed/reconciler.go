@@ -18,15 +18,9 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
-	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
-	"github.com/zeroinfra/platform-core/sdk/patch"
-	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
-
-// recheck is how soon to look again after a write of which the watch may say
-// nothing, since it turned out to change nothing.
-const recheck = time.Second
 
 // syncRecheck is how soon to look again while objects are being read.
 const syncRecheck = 200 * time.Millisecond
@@ -44,9 +38,9 @@ type reconciler[T Object] struct {
 	domain string
 	client client.Client
 	// live reads what the cache may not show.
-	live   client.Reader
-	apply  *apply.Applier
-	events *event.Recorder
+	live  client.Reader
+	apply *apply.Applier
+	frame *frame.Frame[T]
 	// objects has the Objects that objects of the kind declare, and applyObjects writes them; nil for a kind that
 	// declares none.
 	objects      *watcher
@@ -57,29 +51,10 @@ type reconciler[T Object] struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	obj := r.kind.New()
-	if err := r.client.Get(ctx, request.NamespacedName, obj); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	before := obj.DeepCopyObject().(T)
-	o := r.settle(ctx, obj)
-	telemetry.Outcome(r.owner, o)
-	if err := patch.Status(ctx, r.client, before, obj); err != nil {
-		return reconcile.Result{}, err
-	}
-	if o.Kind() == outcome.KindStalled && !saysSo(before, o) {
-		r.events.Warning(obj, o.Reason(), "%s", o.Message())
-	}
-	return o.Result()
+	return r.frame.Reconcile(ctx, request, r.kind.New())
 }
 
-// saysSo says whether the status had this very outcome before, so that it is no news, not even after a restart.
-func saysSo(obj platformv1.Conditioned, o outcome.Outcome) bool {
-	stalled := conditions.Get(obj, platformv1.StalledCondition)
-	return stalled != nil && stalled.Reason == o.Reason() && stalled.Message == o.Message()
-}
-
-// settle brings the Application to what the object asks and writes the status of the object.
+// settle brings what the object declares to what it asks and fills in the status of the object.
 func (r *reconciler[T]) settle(ctx context.Context, obj T) outcome.Outcome {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return report(obj, platformv1.PhaseDeleting, outcome.Waiting(platformv1.ReasonDeleting, "what it owns is being removed"))
@@ -195,7 +170,7 @@ func (r *reconciler[T]) mirror(ctx context.Context, obj T, name string, change a
 	case change == apply.Updated:
 		// What was read may be older than the write. The status still speaks of the
 		// generation before, which is true; the watch brings the rest.
-		return outcome.WaitingFor(recheck, pending.Reason(), pending.Message())
+		return outcome.WaitingFor(frame.Recheck, pending.Reason(), pending.Message())
 	case beside.Kind() == outcome.KindStalled && (err != nil || app.Status.ObservedGeneration != app.Generation):
 		return report(obj, platformv1.PhaseStalled, beside)
 	case err != nil, change == apply.Created, app.Status.ObservedGeneration <= 0:

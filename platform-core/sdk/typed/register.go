@@ -18,6 +18,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 )
 
@@ -167,9 +168,9 @@ func (r registration[T]) setup(mgr ctrl.Manager, settings Settings, shared share
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
 		apply:    apply.NewWithReader(mgr.GetClient(), mgr.GetAPIReader(), owner),
-		events:   event.New(mgr.GetEventRecorder(owner)),
 		referred: shared.referred,
 	}
+	c.frame = frame.NewReporting(c.client, c.settle).Counting(owner).Warning(event.New(mgr.GetEventRecorder(owner)))
 	if r.declaresObjects() {
 		c.objects = shared.objects
 		c.applyObjects = apply.NewWithReader(shared.objects.GetClient(), shared.objects.GetAPIReader(), owner)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/operator"
+	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
@@ -61,6 +62,7 @@ func (Kind) Setup(mgr ctrl.Manager, s operator.ControllerSettings) error {
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), instances: instances, namespaces: s.Namespaces,
 		check: s.CheckSchedule, now: time.Now,
 	}
+	c.frame = frame.NewReporting(c.client, c.work).WhenGone(c.gone).Counting(owner)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(owner).
 		For(&storagev1.BackupPolicy{}).
@@ -81,6 +83,7 @@ type Controller struct {
 	namespaces map[string]cache.Config
 	check      func(platformv1.CronLine, platformv1.TimeZone) error
 	now        func() time.Time
+	frame      *frame.Frame[*storagev1.BackupPolicy]
 }
 
 // all wakes every policy.
@@ -115,46 +118,59 @@ func ofBackup(_ context.Context, b client.Object) []reconcile.Request {
 
 // Reconcile implements reconcile.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	f, err := c.observe(ctx, request.Name)
+	return c.frame.Reconcile(ctx, request, &storagev1.BackupPolicy{})
+}
+
+// work brings the schedules of a policy into the instances that it chooses, and fills in its status.
+func (c *Controller) work(ctx context.Context, policy *storagev1.BackupPolicy) outcome.Outcome {
+	f, p, next, err := c.settle(ctx, policy.Name, policy)
+	switch {
+	case err != nil:
+		return outcome.Failed(err)
+	case !policy.DeletionTimestamp.IsZero():
+		return outcome.Done().Within(next)
+	}
+	c.addElsewhere(&p, policy)
+	return report(policy, p, f.refusal).Within(next)
+}
+
+// gone takes away what a policy has left that exists no more.
+func (c *Controller) gone(ctx context.Context, key types.NamespacedName) outcome.Outcome {
+	// The cache also lacks a policy that cannot be decoded, and what it has brought into Applications stays.
+	if err := c.live.Get(ctx, key, &storagev1.BackupPolicy{}); !apierrors.IsNotFound(err) {
+		return outcome.Failed(err)
+	}
+	_, _, next, err := c.settle(ctx, key.Name, nil)
 	if err != nil {
-		return reconcile.Result{}, err
+		return outcome.Failed(err)
+	}
+	return outcome.Done().Within(next)
+}
+
+// settle edits the instances that are to be edited, and says when to look again.
+func (c *Controller) settle(ctx context.Context, name string, policy *storagev1.BackupPolicy) (facts, plan, time.Duration, error) {
+	f, err := c.observe(ctx, name, policy)
+	if err != nil {
+		return f, plan{}, 0, err
 	}
 	p, err := decide(f)
 	if err != nil {
 		// Of a selector that chooses nothing that can be told, nothing is taken away either.
 		f.refusal = err.Error()
 	}
-	next := again
-	if len(p.edits) > 0 && f.refusal == "" {
-		if next, err = c.act(ctx, f, &p); err != nil {
-			return reconcile.Result{}, err
-		}
+	if len(p.edits) == 0 || f.refusal != "" {
+		return f, p, wake(p, f.now), nil
 	}
-	if f.policy != nil && f.policy.DeletionTimestamp.IsZero() {
-		c.addElsewhere(&p, f.policy)
-		if err := c.record(ctx, f, p); err != nil {
-			return reconcile.Result{}, err
-		}
+	next, err := c.act(ctx, f, &p)
+	if len(p.edits) <= mostEdits {
+		next = wake(p, f.now)
 	}
-	if len(p.edits) > mostEdits {
-		return reconcile.Result{RequeueAfter: next}, nil
-	}
-	return reconcile.Result{RequeueAfter: wake(p, f.now)}, nil
+	return f, p, next, err
 }
 
-// observe reads what a policy is decided on.
-func (c *Controller) observe(ctx context.Context, name string) (facts, error) {
-	f := facts{now: c.now(), name: name, policy: &storagev1.BackupPolicy{}, repositories: map[string]struct{}{}}
-	err := c.client.Get(ctx, client.ObjectKey{Name: name}, f.policy)
-	if apierrors.IsNotFound(err) {
-		// The cache also lacks a policy that cannot be decoded, and what it has brought into Applications stays.
-		err = c.live.Get(ctx, client.ObjectKey{Name: name}, f.policy)
-	}
-	if apierrors.IsNotFound(err) {
-		f.policy = nil
-	} else if err != nil {
-		return f, fmt.Errorf("cannot read BackupPolicy %q: %w", name, err)
-	}
+// observe reads what a policy is decided on; nil is one that is gone.
+func (c *Controller) observe(ctx context.Context, name string, policy *storagev1.BackupPolicy) (facts, error) {
+	f := facts{now: c.now(), name: name, policy: policy, repositories: map[string]struct{}{}}
 	var applications platformv1.ApplicationList
 	if err := c.instances.List(ctx, &applications, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("cannot list Applications: %w", err)
@@ -196,18 +212,4 @@ func (c *Controller) addElsewhere(p *plan, policy *storagev1.BackupPolicy) {
 			p.pending++
 		}
 	}
-}
-
-// record writes the status of a policy when that changes.
-func (c *Controller) record(ctx context.Context, f facts, p plan) error {
-	before := f.policy.DeepCopy()
-	report(f.policy, p, f.refusal)
-	if equality.Semantic.DeepEqual(before.Status, f.policy.Status) {
-		return nil
-	}
-	err := c.client.Status().Patch(ctx, f.policy, client.MergeFrom(before), client.FieldOwner(owner))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("cannot write the status of BackupPolicy %q: %w", f.name, err)
-	}
-	return nil
 }

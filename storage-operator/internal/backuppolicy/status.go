@@ -28,8 +28,8 @@ const (
 	mostNamed = 3
 )
 
-// report writes what has come of a policy into its status.
-func report(policy *storagev1.BackupPolicy, p plan, refusal string) {
+// report fills in the status of a policy with what has come of it, and returns that.
+func report(policy *storagev1.BackupPolicy, p plan, refusal string) outcome.Outcome {
 	sources := sorted(p.sources)
 	s := storagev1.BackupPolicyStatus{ObservedGeneration: policy.Status.ObservedGeneration, Conditions: policy.Status.Conditions, Selected: int32(len(sources))}
 	for i := range sources {
@@ -49,7 +49,9 @@ func report(policy *storagev1.BackupPolicy, p plan, refusal string) {
 	s.Sources = sources[:min(len(sources), mostSources)]
 	policy.Status = s
 	reportVerified(policy, sources)
-	conditions.Report(policy, outcomeOf(policy, p, refusal), fmt.Sprintf("all of %d instances are covered", s.Selected))
+	o := outcomeOf(policy, p, refusal)
+	conditions.Report(policy, o, fmt.Sprintf("all of %d instances are covered", s.Selected))
+	return o
 }
 
 // first is the earlier of two times, of which either may be absent.

@@ -22,7 +22,6 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/edits"
 	"github.com/zeroinfra/platform-core/internal/foreign"
-	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/madefrom"
 	"github.com/zeroinfra/platform-core/internal/outermost"
 	"github.com/zeroinfra/platform-core/internal/plugin"
@@ -31,6 +30,7 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/apply"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
 	"github.com/zeroinfra/platform-core/sdk/event"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/queue"
 	"github.com/zeroinfra/platform-core/sdk/typed"
@@ -92,7 +92,10 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 		Domain: deps.Domain, Owner: owner, Cause: "an edit of a Component",
 	}
 	c.reverter = edits.Reverter{Client: c.client, Apply: c.apply, Events: c.events, Owner: owner}
-	c.frame = frame.New(c.client, c.work, finish).WhenGone(func(app types.NamespacedName) { c.Secrets.Release(app) })
+	c.frame = frame.New(c.client, c.work, finish).WhenGone(func(_ context.Context, app types.NamespacedName) outcome.Outcome {
+		c.Secrets.Release(app)
+		return outcome.Done()
+	})
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &platformv1.Backup{}, endedField, endedOf); err != nil {
 		return fmt.Errorf("cannot index Backups: %w", err)
 	}

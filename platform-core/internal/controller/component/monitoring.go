@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 )
 
 // noPodMonitors says what to do where the Prometheus Operator is not installed.

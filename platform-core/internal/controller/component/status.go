@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/render"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 

@@ -15,7 +15,7 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/failover"
-	"github.com/zeroinfra/platform-core/internal/frame"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 )
 
 // door is a pod of another component that clients come through, and the action by which they wait.

@@ -20,8 +20,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/agentclient"
 	"github.com/zeroinfra/platform-core/internal/failover"
-	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 )
 
 // actionPatience is how long the outcome of an action is waited for that ends soon.

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
-	"github.com/zeroinfra/platform-core/internal/frame"
 	"github.com/zeroinfra/platform-core/internal/rollout"
+	"github.com/zeroinfra/platform-core/sdk/frame"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 )
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frame is the outline that every controller of the engine shares: get
-// the object, let the controller observe, plan and act, report the outcome in
-// the conditions, and write the status once if it changed.
+// Package frame is the outline that every controller shares: get the object, let
+// the controller observe, plan and act, report the outcome in the conditions,
+// count it, publish an event when the object newly stalls, and write the status
+// once if it changed. The deadline of a turn is that of its context, which the
+// options of package queue set.
 package frame
 
 import (
@@ -17,8 +19,10 @@ import (
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/sdk/conditions"
+	"github.com/zeroinfra/platform-core/sdk/event"
 	"github.com/zeroinfra/platform-core/sdk/outcome"
 	"github.com/zeroinfra/platform-core/sdk/patch"
+	"github.com/zeroinfra/platform-core/sdk/telemetry"
 )
 
 // Recheck is how soon an owner looks again at a child that it wrote: the watch says
@@ -41,25 +45,55 @@ type Finish[T Object] func(obj T, o outcome.Outcome)
 // Urgent says whether a status holds, beside its conditions, what somebody acts on: it is then written at once.
 type Urgent[T Object] func(before, after T) bool
 
+// Gone does what is left to do once an object is there no more.
+type Gone func(ctx context.Context, object types.NamespacedName) outcome.Outcome
+
 // Frame is the outline with what it remembers between turns.
 type Frame[T Object] struct {
 	client client.Client
 	work   Work[T]
 	finish Finish[T]
 	urgent Urgent[T]
-	gone   func(types.NamespacedName)
+	gone   Gone
 	pace   *Pace
+	// reports says that the work reports its outcome in the conditions itself.
+	reports bool
+	// owner has outcomes counted under this name, unless it is empty.
+	owner  string
+	events *event.Recorder
 }
 
 // New returns the frame of one controller.
 func New[T Object](c client.Client, work Work[T], finish Finish[T]) *Frame[T] {
 	nothing := func(T, T) bool { return false }
-	return &Frame[T]{client: c, work: work, finish: finish, urgent: nothing, gone: func(types.NamespacedName) {}, pace: NewPace(time.Now)}
+	gone := func(context.Context, types.NamespacedName) outcome.Outcome { return outcome.Done() }
+	return &Frame[T]{client: c, work: work, finish: finish, urgent: nothing, gone: gone, pace: NewPace(time.Now)}
+}
+
+// NewReporting returns the frame of a controller whose work fills in the whole status, conditions included. Such a status
+// is never held back.
+func NewReporting[T Object](c client.Client, work Work[T]) *Frame[T] {
+	f := New(c, work, func(T, outcome.Outcome) {})
+	f.reports = true
+	return f
 }
 
 // WhenGone has the frame call this once an object is there no more. What has no finalizer goes without a turn before.
-func (f *Frame[T]) WhenGone(gone func(types.NamespacedName)) *Frame[T] {
+func (f *Frame[T]) WhenGone(gone Gone) *Frame[T] {
 	f.gone = gone
+	return f
+}
+
+// Counting has the frame count the outcomes of turns under the name of the controller.
+func (f *Frame[T]) Counting(owner string) *Frame[T] {
+	f.owner = owner
+	return f
+}
+
+// Warning has the frame publish an event when an object stalls for a reason or with a message that its status did not
+// have before, so that it is no news after a restart.
+func (f *Frame[T]) Warning(events *event.Recorder) *Frame[T] {
+	f.events = events
 	return f
 }
 
@@ -74,13 +108,15 @@ func (f *Frame[T]) Reconcile(ctx context.Context, request reconcile.Request, obj
 	if err := f.client.Get(ctx, request.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
 			f.pace.Forget(request.NamespacedName)
-			f.gone(request.NamespacedName)
-			return reconcile.Result{}, nil
+			return f.gone(ctx, request.NamespacedName).Result()
 		}
 		return reconcile.Result{}, err
 	}
 	before := obj.DeepCopyObject().(T)
 	o := f.work(ctx, obj)
+	if f.owner != "" {
+		telemetry.Outcome(f.owner, o)
+	}
 	if o.Kind() == outcome.KindFailed && apierrors.IsConflict(o.Err()) {
 		// The cache was behind: the watch brings what changed, nothing is wrong.
 		return reconcile.Result{Requeue: true}, nil
@@ -89,15 +125,26 @@ func (f *Frame[T]) Reconcile(ctx context.Context, request reconcile.Request, obj
 		// Nothing can be made there any more, and all that is there goes without us.
 		return reconcile.Result{}, nil
 	}
-	conditions.Report(obj, o, readyMessage(obj))
-	f.finish(obj, o)
-	if wait := f.hold(request, before, obj, o); wait > 0 {
-		return outcome.Worst(o, outcome.WaitingFor(wait, o.Reason(), o.Message())).Result()
+	if !f.reports {
+		conditions.Report(obj, o, readyMessage(obj))
+		f.finish(obj, o)
+		if wait := f.hold(request, before, obj, o); wait > 0 {
+			return outcome.Worst(o, outcome.WaitingFor(wait, o.Reason(), o.Message())).Result()
+		}
 	}
 	if err := patch.Status(ctx, f.client, before, obj); err != nil {
 		return reconcile.Result{}, err
 	}
+	if f.events != nil && o.Kind() == outcome.KindStalled && !isStalledBy(before, o) {
+		f.events.Warning(obj, o.Reason(), "%s", o.Message())
+	}
 	return o.Result()
+}
+
+// isStalledBy says whether the status of an object has this very outcome.
+func isStalledBy(obj Object, o outcome.Outcome) bool {
+	stalled := conditions.Get(obj, platformv1.StalledCondition)
+	return stalled != nil && stalled.Reason == o.Reason() && stalled.Message == o.Message()
 }
 
 // hold returns how long the new status is held back, since it only tells how far the work is; 0 when it is to be written.
@@ -116,7 +163,8 @@ func onlyProgress(before, after Object, o outcome.Outcome) bool {
 		return false
 	}
 	ready := conditions.Get(before, platformv1.ReadyCondition)
-	return ready == nil || ready.ObservedGeneration != after.GetGeneration() || conditions.IsTrue(before, platformv1.ReconcilingCondition)
+	return ready == nil || ready.ObservedGeneration != after.GetGeneration() || conditions.IsTrue(before,
+		platformv1.ReconcilingCondition)
 }
 
 func readyMessage(obj Object) string {
