@@ -16,7 +16,7 @@ import (
 // adopt, and restoreFrom.target leads to a point in time by the archive of the PostgreSQL that was backed up.
 // +kubebuilder:validation:XValidation:rule="!has(self.hba) || has(self.tls) && self.tls.enabled || self.hba.all(r, r.type != 'hostssl')",message="a rule of hba with type hostssl needs tls.enabled: without TLS it would never match"
 // +kubebuilder:validation:XValidation:rule="!has(self.hba) || !has(self.tls) || !self.tls.enabled || self.hba.all(r, r.type != 'hostnossl')",message="with tls.enabled nobody is let in without TLS, and a rule of hba with type hostnossl would never match: take it out"
-// +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || !has(self.synchronous.replicas) || self.synchronous.replicas <= (has(self.replicas) ? self.replicas : 0)",message="synchronous.replicas cannot be above replicas: nobody would be there to have the copies. Raise replicas, or lower synchronous.replicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || !has(self.synchronous.replicas) || self.synchronous.replicas <= (has(self.autoscaling) ? self.autoscaling.minReplicas : has(self.replicas) ? self.replicas : 0)",message="synchronous.replicas cannot be above replicas, or autoscaling.minReplicas: nobody would be there to have the copies. Raise replicas, or lower synchronous.replicas"
 // +kubebuilder:validation:XValidation:rule="has(self.version) && self.version.matches('^[1-9][0-9]$')",fieldPath=".version",message="version is required: a major version of PostgreSQL such as 17"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('synchronous.replicas' in self.parameters)",fieldPath=".parameters",message="set spec.synchronous.replicas in place of the parameter synchronous.replicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('synchronous.method' in self.parameters)",fieldPath=".parameters",message="set spec.synchronous.method in place of the parameter synchronous.method"
@@ -34,6 +34,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.pluginVersion.matches('^(0|1[.][0-4])[.]') || !has(self.auth) || !has(self.roles) || self.roles.all(r, r.name != 'app' || !has(r.passwordFrom))",message="auth.passwordFrom and passwordFrom of the role app are both the password of that role, which the binding hands out: take one of them out"
 // +kubebuilder:validation:XValidation:rule="self.pluginVersion.matches('^(0|1[.][0-4])[.]') || !has(self.databases) || self.databases.all(d, d.name != 'app' || (!has(d.owner) || d.owner == 'app') && (!has(d.deletionPolicy) || d.deletionPolicy != 'Delete'))",message="the database app is the one that the binding names: it is owned by the role app and stays. Take owner and deletionPolicy of it out, or take another name"
 // +kubebuilder:validation:XValidation:rule="!self.pluginVersion.matches('^(0|1[.][0-4])[.]') || !has(self.roles) || self.roles.all(r, has(r.login) && !r.login || has(r.passwordFrom))",message="a role that logs in needs passwordFrom, the role app too with a pluginVersion before 1.5.0: nobody is let in without a password"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas) || self.replicas == 0",message="autoscaling says how many replicas there are: take replicas out"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.autoscaling) || has(self.autoscaling) || has(self.replicas) && self.replicas > 0",message="autoscaling can be taken out only together with replicas, at least 1, which says how many stay. Set it to 0 afterwards for a server alone"
 type PostgreSQLSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	// replicas are the servers beside the primary, up to 4: each has all of its data, read-only, and one takes over when it fails. It can be
@@ -43,6 +45,10 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
 	Replicas int32 `json:"replicas,omitempty"`
+	// autoscaling has a HorizontalPodAutoscaler decide how many replicas there are, in place of replicas, by the load of the primary and the replicas. When it
+	// is taken out, replicas says how many stay.
+	// +optional
+	Autoscaling *ReplicaAutoscaling `json:"autoscaling,omitempty"`
 	// synchronous says how many replicas have a write before a client is told of it. Default: any one of them with 2 replicas or more, else
 	// none.
 	// +optional

@@ -10,16 +10,17 @@ import (
 
 // RedisSpec describes a Redis server, or a primary with its replicas. storage is 1Gi by default. With replicas, tls
 // can change only while running is false.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.replicas) || has(self.replicas)",message="replicas can be added and changed, but not taken out: a server that was told who writes does not go back to deciding it alone. Set replicas to 0 for a server alone"
-// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || !has(self.persistence) || !has(self.persistence.mode) || self.persistence.mode in ['AOF', 'Both']",message="replicas need persistence.mode AOF or Both: a primary that starts again without its data would empty its replicas too"
-// +kubebuilder:validation:XValidation:rule="!has(self.failover) || has(self.replicas)",message="failover needs replicas: nobody takes over from a server that is alone"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.replicas) && !has(oldSelf.autoscaling) || has(self.replicas) || has(self.autoscaling)",message="replicas can be added and changed, but not taken out: a server that was told who writes does not go back to deciding it alone. Set replicas to 0 for a server alone, and to those that stay where autoscaling is taken out"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) && !has(self.autoscaling) || !has(self.persistence) || !has(self.persistence.mode) || self.persistence.mode in ['AOF', 'Both']",message="replicas need persistence.mode AOF or Both: a primary that starts again without its data would empty its replicas too"
+// +kubebuilder:validation:XValidation:rule="!has(self.failover) || has(self.replicas) || has(self.autoscaling)",message="failover needs replicas: nobody takes over from a server that is alone"
 // +kubebuilder:validation:XValidation:rule="has(self.sentinel) == has(oldSelf.sentinel)",message="sentinel can neither be added nor taken out: who decides which server takes writes is decided when the object is made. Create another Redis and copy the data"
 // +kubebuilder:validation:XValidation:rule="!has(self.sentinel) || has(self.replicas) && self.replicas >= 1",message="sentinel needs replicas, at least 1: there is nobody else to elect"
 // +kubebuilder:validation:XValidation:rule="!has(self.sentinel) || !has(self.failover)",message="failover is for replicas without sentinel: set sentinel.after in place of failover.after, and take failover out"
-// +kubebuilder:validation:XValidation:rule="!has(self.durability) || has(self.replicas) && self.durability.minReplicas <= self.replicas",message="durability.minReplicas cannot be above replicas: no write would ever be taken"
+// +kubebuilder:validation:XValidation:rule="!has(self.durability) || has(self.replicas) && self.durability.minReplicas <= self.replicas || has(self.autoscaling) && self.durability.minReplicas <= self.autoscaling.minReplicas",message="durability.minReplicas cannot be above replicas, or autoscaling.minReplicas: no write would ever be taken"
 // +kubebuilder:validation:XValidation:rule="has(self.version)",fieldPath=".version",message="version is required: a release line of Redis such as 7.0"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('min-replicas-to-write' in self.parameters)",fieldPath=".parameters",message="set spec.durability.minReplicas in place of the parameter min-replicas-to-write"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('min-replicas-max-lag' in self.parameters)",fieldPath=".parameters",message="set spec.durability.maxLagSeconds in place of the parameter min-replicas-max-lag"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",message="autoscaling says how many replicas there are: take replicas out"
 type RedisSpec struct {
 	platformv1.InstanceSpec `json:",inline"`
 	RedisServers            `json:",inline"`
@@ -30,6 +31,10 @@ type RedisSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
 	Replicas *int32 `json:"replicas,omitempty"`
+	// autoscaling has a HorizontalPodAutoscaler decide how many replicas there are, in place of replicas, by the load of the primary and the replicas. Not with
+	// sentinel. When it is taken out, replicas says how many stay.
+	// +optional
+	Autoscaling *ReplicaAutoscaling `json:"autoscaling,omitempty"`
 	// failover says when a replica takes over. Default: Auto, after 1s.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`

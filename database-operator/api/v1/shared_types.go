@@ -58,3 +58,28 @@ type ReplicatedStatus struct {
 	// +optional
 	ReadOnlyEndpoint string `json:"readOnlyEndpoint,omitempty"`
 }
+
+// ReplicaAutoscaling has a HorizontalPodAutoscaler decide how many replicas there are beside the primary.
+// +kubebuilder:validation:XValidation:rule="self.minReplicas <= self.maxReplicas",message="autoscaling.minReplicas cannot be above autoscaling.maxReplicas"
+// +kubebuilder:validation:XValidation:rule="has(self.cpuUtilization) || has(self.memoryUtilization)",message="autoscaling needs something to go by: set autoscaling.cpuUtilization, memoryUtilization or both, in percent of what resources requests"
+type ReplicaAutoscaling struct {
+	// minReplicas that there are at least, beside the primary.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4
+	MinReplicas int32 `json:"minReplicas"`
+	// maxReplicas that there are at most, beside the primary.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4
+	MaxReplicas int32 `json:"maxReplicas"`
+	// cpuUtilization to keep to on average over the primary and its replicas, in percent of the CPU that resources requests. With both, the one that asks for
+	// more replicas wins.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	CPUUtilization *int32 `json:"cpuUtilization,omitempty"`
+	// memoryUtilization to keep to on average over the primary and its replicas, in percent of the memory that resources requests.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MemoryUtilization *int32 `json:"memoryUtilization,omitempty"`
+}

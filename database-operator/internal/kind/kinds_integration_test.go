@@ -31,11 +31,22 @@ func TestMain(m *testing.M) {
 	})
 }
 
-func TestKeeping(t *testing.T) {
+// specs are those of objects with something inside the middleware.
+func specs() map[string]string {
 	const users = `{"version":"7.0","users":[{"name":"app","passwordFrom":{"name":"users"}}]}`
-	specs := map[string]string{"*v1.Redis": users, "*v1.RedisCluster": users, "*v1.PostgreSQL": `{"version":"17","roles":[{"name":"app","login":false}]}`}
+	return map[string]string{"*v1.Redis": users, "*v1.RedisCluster": users, "*v1.PostgreSQL": `{"version":"17","roles":[{"name":"app","login":false}]}`}
+}
+
+func TestKeeping(t *testing.T) {
 	for _, registered := range kind.All() {
 		name := fmt.Sprintf("%T", registered.Object())
-		t.Run(name, func(t *testing.T) { kindtest.Keeping(t, env, kindtest.Kept{Kind: registered, Spec: specs[name]}) })
+		t.Run(name, func(t *testing.T) { kindtest.Keeping(t, env, kindtest.Kept{Kind: registered, Spec: specs()[name]}) })
+	}
+}
+
+func TestInstance(t *testing.T) {
+	for _, registered := range kind.All() {
+		name := fmt.Sprintf("%T", registered.Object())
+		t.Run(name, func(t *testing.T) { kindtest.Instance(t, env, kindtest.Kept{Kind: registered, Spec: specs()[name]}) })
 	}
 }

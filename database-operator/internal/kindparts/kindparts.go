@@ -50,6 +50,18 @@ func Failover(f *databasev1.Failover) *platformv1.Failover {
 	return (&platformv1.Failover{Mode: f.Mode, After: f.After}).DeepCopy()
 }
 
+// Autoscaling counts pods where an object counts the replicas beside the primary; nil for none.
+func Autoscaling(a *databasev1.ReplicaAutoscaling) *platformv1.Autoscaling {
+	if a == nil {
+		return nil
+	}
+	from := a.DeepCopy()
+	return &platformv1.Autoscaling{
+		MinReplicas: from.MinReplicas + 1, MaxReplicas: from.MaxReplicas + 1,
+		CPUUtilization: from.CPUUtilization, MemoryUtilization: from.MemoryUtilization,
+	}
+}
+
 // Number is a whole number as a parameter.
 func Number(n int32) platformv1.ParameterValue {
 	return platformv1.ParameterValue(strconv.Itoa(int(n)))

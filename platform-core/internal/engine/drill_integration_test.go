@@ -6,6 +6,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -169,6 +170,13 @@ func verifiedAs(t *testing.T, app *platformv1.Application, backup, operation str
 		c := meta.FindStatusCondition(app.Status.Conditions, platformv1.BackupsVerifiedCondition)
 		if c == nil || c.Status != want || !strings.Contains(c.Message, backup) {
 			return fmt.Errorf("it says %+v", c)
+		}
+		if app.Status.LastBackup == nil {
+			return errors.New("it names no Backup as its last one")
+		}
+		last := app.Status.LastVerifiedRestore
+		if outcome == platformv1.VerificationPassed && (last == nil || last.Backup != backup || last.Operation != operation) {
+			return fmt.Errorf("the last verified restore is %+v", last)
 		}
 		return nil
 	})

@@ -31,10 +31,21 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// specs are those of objects with something inside the storage.
+func specs() map[string]string {
+	return map[string]string{"*v1.ObjectStorage": `{"backend":"Minio","version":"2026.2","buckets":[{"name":"pictures"}]}`}
+}
+
 func TestKeeping(t *testing.T) {
-	specs := map[string]string{"*v1.ObjectStorage": `{"backend":"Minio","version":"2026.2","buckets":[{"name":"pictures"}]}`}
 	for _, registered := range kind.All() {
 		name := fmt.Sprintf("%T", registered.Object())
-		t.Run(name, func(t *testing.T) { kindtest.Keeping(t, env, kindtest.Kept{Kind: registered, Spec: specs[name]}) })
+		t.Run(name, func(t *testing.T) { kindtest.Keeping(t, env, kindtest.Kept{Kind: registered, Spec: specs()[name]}) })
+	}
+}
+
+func TestInstance(t *testing.T) {
+	for _, registered := range kind.All() {
+		name := fmt.Sprintf("%T", registered.Object())
+		t.Run(name, func(t *testing.T) { kindtest.Instance(t, env, kindtest.Kept{Kind: registered, Spec: specs()[name]}) })
 	}
 }

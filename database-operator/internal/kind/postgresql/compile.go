@@ -40,7 +40,10 @@ func (Kind) Compile(p *databasev1.PostgreSQL) (*typed.Output, error) {
 	spec := &p.Spec
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	main := &app.Spec.Components[0]
-	main.Replicas, main.Parameters = new(spec.Replicas+1), parameters(spec)
+	main.Autoscaling, main.Parameters = kindparts.Autoscaling(spec.Autoscaling), parameters(spec)
+	if main.Autoscaling == nil {
+		main.Replicas = new(spec.Replicas + 1)
+	}
 	app.Spec.Topology, app.Spec.Failover, app.Spec.Archive = topology, kindparts.Failover(spec.Failover), archiveIn(spec.Archive)
 	app.Spec.Credentials = append(credentials(spec), archiveCredentials(spec.Archive)...)
 	app.Spec.Components = append(app.Spec.Components, poolers(spec)...)

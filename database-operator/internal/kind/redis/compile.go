@@ -51,7 +51,7 @@ func (Kind) Compile(r *databasev1.Redis) (*typed.Output, error) {
 	spec := &r.Spec
 	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
 	main := &app.Spec.Components[0]
-	main.Replicas, main.Parameters = pods(spec.Replicas), parameters(spec)
+	main.Replicas, main.Autoscaling, main.Parameters = pods(spec.Replicas), kindparts.Autoscaling(spec.Autoscaling), parameters(spec)
 	app.Spec.Topology, app.Spec.Failover = topology(spec), failover(spec)
 	app.Spec.Credentials = redisparts.Credentials(spec.Auth)
 	app.Spec.Components = append(app.Spec.Components, sentinelComponents(spec)...)
@@ -63,7 +63,7 @@ func topology(spec *databasev1.RedisSpec) string {
 	switch {
 	case spec.Sentinel != nil:
 		return elected
-	case spec.Replicas == nil:
+	case spec.Replicas == nil && spec.Autoscaling == nil:
 		return standalone
 	}
 	return replication
