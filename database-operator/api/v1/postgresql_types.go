@@ -45,8 +45,8 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
 	Replicas int32 `json:"replicas,omitempty"`
-	// autoscaling has a HorizontalPodAutoscaler decide how many replicas there are, in place of replicas, by the load of the primary and the replicas. When it
-	// is taken out, replicas says how many stay.
+	// autoscaling has a HorizontalPodAutoscaler decide how many replicas there are, in place of replicas, by the load
+	// of the primary and the replicas. When it is taken out, replicas says how many stay.
 	// +optional
 	Autoscaling *ReplicaAutoscaling `json:"autoscaling,omitempty"`
 	// synchronous says how many replicas have a write before a client is told of it. Default: any one of them with 2 replicas or more, else

@@ -31,8 +31,8 @@ type RedisSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
 	Replicas *int32 `json:"replicas,omitempty"`
-	// autoscaling has a HorizontalPodAutoscaler decide how many replicas there are, in place of replicas, by the load of the primary and the replicas. Not with
-	// sentinel. When it is taken out, replicas says how many stay.
+	// autoscaling has a HorizontalPodAutoscaler decide how many replicas there are, in place of replicas, by the load
+	// of the primary and the replicas. Not with sentinel. When it is taken out, replicas says how many stay.
 	// +optional
 	Autoscaling *ReplicaAutoscaling `json:"autoscaling,omitempty"`
 	// failover says when a replica takes over. Default: Auto, after 1s.

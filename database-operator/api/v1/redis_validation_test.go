@@ -112,21 +112,6 @@ func TestCreate(t *testing.T) {
 		"too many replicas":             {"b", `replicas: 5`, "spec.replicas"},
 		"replicas with snapshots only":  {"b", `{replicas: 1, persistence: {mode: RDB}}`, "replicas need persistence.mode AOF or Both"},
 		"replicas of memory":            {"b", `{replicas: 0, persistence: {mode: None}}`, "replicas need persistence.mode AOF or Both"},
-		"autoscaling":                   {"n", `{autoscaling: {minReplicas: 1, maxReplicas: 4, cpuUtilization: 70}, durability: {minReplicas: 1}, failover: {after: 3s}}`, ""},
-		"autoscaling beside replicas":   {"b", `{replicas: 1, autoscaling: {minReplicas: 1, maxReplicas: 4, cpuUtilization: 70}}`, "take replicas out"},
-		"autoscaling to too many":       {"b", `autoscaling: {minReplicas: 1, maxReplicas: 5, cpuUtilization: 70}`, "spec.autoscaling.maxReplicas"},
-		"autoscaling upside down":       {"b", `autoscaling: {minReplicas: 3, maxReplicas: 2, cpuUtilization: 70}`, "cannot be above autoscaling.maxReplicas"},
-		"autoscaling by nothing":        {"b", `autoscaling: {minReplicas: 1, maxReplicas: 2}`, "autoscaling needs something to go by"},
-		"autoscaling of memory alone":   {"b", `{persistence: {mode: None}, autoscaling: {minReplicas: 1, maxReplicas: 2, cpuUtilization: 70}}`, "replicas need persistence.mode"},
-		"autoscaling under Sentinels":   {"b", `{sentinel: {}, autoscaling: {minReplicas: 1, maxReplicas: 2, cpuUtilization: 70}}`, "sentinel needs replicas"},
-		"durability above autoscaling":  {"b", `{autoscaling: {minReplicas: 1, maxReplicas: 4, cpuUtilization: 70}, durability: {minReplicas: 2}}`, "or autoscaling.minReplicas"},
-		"a budget of those that stay":   {"o", `podDisruptionBudget: {minAvailable: 50%}`, ""},
-		"no budget":                     {"p", `podDisruptionBudget: {disabled: true}`, ""},
-		"a budget that says nothing":    {"b", `podDisruptionBudget: {}`, "set one of podDisruptionBudget.minAvailable"},
-		"a budget that says two things": {"b", `podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}`, "set one of podDisruptionBudget.minAvailable"},
-		"a budget that is off and on":   {"b", `podDisruptionBudget: {disabled: true, maxUnavailable: 1}`, "set one of podDisruptionBudget.minAvailable"},
-		"suspended, with a history":     {"q", `{suspend: true, operationHistory: {ttl: 720h, limit: 100}}`, ""},
-		"logs":                          {"b", `logs: {volume: {size: 1Gi}}`, "spec.logs"},
 		"sentinel":                      {"k", `{replicas: 2, sentinel: {replicas: 5, after: 7s}}`, ""},
 		"sentinel of three":             {"l", `{replicas: 1, sentinel: {}}`, ""},
 		"sentinel of one alone":         {"b", `sentinel: {}`, "sentinel needs replicas"},
@@ -164,6 +149,30 @@ func TestCreateServices(t *testing.T) {
 		"two families, one stack":       {"b", `service: {ipFamilies: [IPv4, IPv6]}`, "two ipFamilies need the ipFamilyPolicy"},
 		"a family twice":                {"b", `service: {ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv4, IPv4]}`, "each of ipFamilies once"},
 		"an unknown family":             {"b", `service: {ipFamilies: [IPv5]}`, "spec.service.ipFamilies[0]"},
+	} {
+		t.Run(title, func(t *testing.T) { create(t, c.name, c.spec, c.want) })
+	}
+}
+
+// What instances can have beside what is Redis' own.
+func TestCreateWithWhatInstancesHave(t *testing.T) {
+	create := creation(t)
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"autoscaling":                   {"n", `{autoscaling: {minReplicas: 1, maxReplicas: 4, cpuUtilization: 70}, durability: {minReplicas: 1}, failover: {after: 3s}}`, ""},
+		"autoscaling beside replicas":   {"b", `{replicas: 1, autoscaling: {minReplicas: 1, maxReplicas: 4, cpuUtilization: 70}}`, "take replicas out"},
+		"autoscaling to too many":       {"b", `autoscaling: {minReplicas: 1, maxReplicas: 5, cpuUtilization: 70}`, "spec.autoscaling.maxReplicas"},
+		"autoscaling upside down":       {"b", `autoscaling: {minReplicas: 3, maxReplicas: 2, cpuUtilization: 70}`, "cannot be above autoscaling.maxReplicas"},
+		"autoscaling by nothing":        {"b", `autoscaling: {minReplicas: 1, maxReplicas: 2}`, "autoscaling needs something to go by"},
+		"autoscaling of memory alone":   {"b", `{persistence: {mode: None}, autoscaling: {minReplicas: 1, maxReplicas: 2, cpuUtilization: 70}}`, "replicas need persistence.mode"},
+		"autoscaling under Sentinels":   {"b", `{sentinel: {}, autoscaling: {minReplicas: 1, maxReplicas: 2, cpuUtilization: 70}}`, "sentinel needs replicas"},
+		"durability above autoscaling":  {"b", `{autoscaling: {minReplicas: 1, maxReplicas: 4, cpuUtilization: 70}, durability: {minReplicas: 2}}`, "or autoscaling.minReplicas"},
+		"a budget of those that stay":   {"o", `podDisruptionBudget: {minAvailable: 50%}`, ""},
+		"no budget":                     {"p", `podDisruptionBudget: {disabled: true}`, ""},
+		"a budget that says nothing":    {"b", `podDisruptionBudget: {}`, "set one of podDisruptionBudget.minAvailable"},
+		"a budget that says two things": {"b", `podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}`, "set one of podDisruptionBudget.minAvailable"},
+		"a budget that is off and on":   {"b", `podDisruptionBudget: {disabled: true, maxUnavailable: 1}`, "set one of podDisruptionBudget.minAvailable"},
+		"suspended, with a history":     {"q", `{suspend: true, operationHistory: {ttl: 720h, limit: 100}}`, ""},
+		"logs":                          {"b", `logs: {volume: {size: 1Gi}}`, "spec.logs"},
 	} {
 		t.Run(title, func(t *testing.T) { create(t, c.name, c.spec, c.want) })
 	}

@@ -73,12 +73,13 @@ type ReplicaAutoscaling struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4
 	MaxReplicas int32 `json:"maxReplicas"`
-	// cpuUtilization to keep to on average over the primary and its replicas, in percent of the CPU that resources requests. With both, the one that asks for
-	// more replicas wins.
+	// cpuUtilization to keep to on average over the primary and its replicas, in percent of the CPU that resources
+	// requests. With both, the one that asks for more replicas wins.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	CPUUtilization *int32 `json:"cpuUtilization,omitempty"`
-	// memoryUtilization to keep to on average over the primary and its replicas, in percent of the memory that resources requests.
+	// memoryUtilization to keep to on average over the primary and its replicas, in percent of the memory that
+	// resources requests.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MemoryUtilization *int32 `json:"memoryUtilization,omitempty"`

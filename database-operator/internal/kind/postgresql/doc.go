@@ -8,4 +8,7 @@
 // holds what Compile makes of each input. The frame in sdk/typed does the rest under the field owner typed/postgresql: it applies the
 // Application and the Entities, mirrors conditions (Ready, Reconciling, Stalled, Accepted) and phase, and has Report fill in the rest of the
 // status.
+//
+// Fields left out, of those that instances can have: logs, which is where access logs go, and PostgreSQL writes none.
+// What its processes log is on their standard output.
 package postgresql

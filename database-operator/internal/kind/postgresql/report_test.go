@@ -77,29 +77,25 @@ func TestReport(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &databasev1.PostgreSQL{Status: databasev1.PostgreSQLStatus{
-				InstanceStatus: platformv1.InstanceStatus{
-					Version:     "15.1",
-					Endpoint:    "old:1",
-					BindingName: "old",
-					Members:     []platformv1.InstanceMember{{Name: "old", Role: "primary"}},
-				},
-				ReplicatedStatus: databasev1.ReplicatedStatus{
-					Primary:           "old",
-					ReadOnlyEndpoint:  "old:2",
-					Term:              6,
-					Replicas:          "9/9",
-					Durability:        platformv1.DurabilitySynchronous,
-					LossWindowSeconds: new(int64(9)),
-					Changes:           []platformv1.WriterChange{{Term: 6}},
-				},
-				Poolers:        "9/9",
-				PoolerEndpoint: "old:3",
-			}}
+			p := &databasev1.PostgreSQL{Status: stale()}
 			Kind{}.Report(p, c.app)
 			if !reflect.DeepEqual(p.Status, c.want) {
 				t.Errorf("got %+v, want %+v", p.Status, c.want)
 			}
 		})
+	}
+}
+
+// stale is a status of which nothing is so any more.
+func stale() databasev1.PostgreSQLStatus {
+	return databasev1.PostgreSQLStatus{
+		InstanceStatus: platformv1.InstanceStatus{
+			Version: "15.1", Endpoint: "old:1", BindingName: "old", Members: []platformv1.InstanceMember{{Name: "old", Role: "primary"}},
+		},
+		ReplicatedStatus: databasev1.ReplicatedStatus{
+			Primary: "old", ReadOnlyEndpoint: "old:2", Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous,
+			LossWindowSeconds: new(int64(9)), Changes: []platformv1.WriterChange{{Term: 6}},
+		},
+		Poolers: "9/9", PoolerEndpoint: "old:3",
 	}
 }

@@ -11,4 +11,8 @@
 // sdk/typed does the rest under the field owner typed/redis: it applies the
 // Application, mirrors its conditions (Ready, Reconciling, Stalled, Accepted)
 // and phase, and has Report fill in the rest of the status.
+//
+// Fields left out, of those that instances can have: logs, which is where access logs go, and Redis writes none. What
+// its processes log is on their standard output. autoscaling counts replicas beside the primary, and is refused with
+// spec.sentinel: Sentinels take minutes to forget a server that went.
 package redis

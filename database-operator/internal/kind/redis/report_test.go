@@ -43,96 +43,58 @@ func TestReport(t *testing.T) {
 	watched.Status.Components = append(watched.Status.Components, platformv1.ComponentState{Name: "sentinel", Replicas: 3, Pods: []platformv1.PodState{
 		{Name: "redis-cache-sentinel-main-0", Health: "Healthy"}, {Name: "redis-cache-sentinel-main-1", Health: "Healthy"}, {Name: "redis-cache-sentinel-main-2", Health: "Starting"},
 	}})
-	wantReplicated := databasev1.RedisStatus{
+	want := databasev1.RedisStatus{
 		InstanceStatus: platformv1.InstanceStatus{
-			Version: "7.0.15",
-			Ready:   "2/3",
-			Members: []platformv1.InstanceMember{
-				{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
-			},
-			Endpoint:    "redis-cache.shop.svc.cluster.local:6379",
-			BindingName: "redis-cache-binding",
-			Application: "redis-cache",
-			Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
+			Version: "7.0.15", Ready: "1/1", Endpoint: "redis-cache.shop.svc.cluster.local:6379", BindingName: "redis-cache-binding",
+			Application: "redis-cache", Schedules: []platformv1.ScheduleStatus{{Name: "nightly"}},
 		},
-		ReplicatedStatus: databasev1.ReplicatedStatus{
-			Primary:          "redis-cache-redis-main-0",
-			Term:             7,
-			Changes:          changes,
-			Replicas:         "1/2",
-			Durability:       platformv1.DurabilityAsynchronous,
-			ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
-		},
+		ReplicatedStatus: databasev1.ReplicatedStatus{Primary: "redis-cache-redis-main-0"},
 	}
+	wantReplicated := *want.DeepCopy()
+	wantReplicated.Ready, wantReplicated.Replicas, wantReplicated.Durability = "2/3", "1/2", platformv1.DurabilityAsynchronous
+	wantReplicated.ReadOnlyEndpoint = "redis-cache-replica.shop.svc:6379"
+	wantReplicated.Members = []platformv1.InstanceMember{
+		{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"},
+		{Name: "redis-cache-redis-main-2", Role: "replica"},
+	}
+	wantWatched := *wantReplicated.DeepCopy()
+	wantWatched.Sentinels, wantWatched.SentinelEndpoint = "2/3", "redis-cache-sentinel.shop.svc:26379"
+	wantReplicated.Term, wantReplicated.Changes = 7, changes
 	wantBounded := *wantReplicated.DeepCopy()
 	wantBounded.Durability, wantBounded.LossWindowSeconds = platformv1.DurabilitySynchronous, new(int64(0))
 	for name, c := range map[string]struct {
 		app  *platformv1.Application
 		want databasev1.RedisStatus
 	}{
-		"running": {app, databasev1.RedisStatus{
-			InstanceStatus: platformv1.InstanceStatus{
-				Version:     "7.0.15",
-				Ready:       "1/1",
-				Endpoint:    "redis-cache.shop.svc.cluster.local:6379",
-				BindingName: "redis-cache-binding",
-				Application: "redis-cache",
-				Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
-			},
-			ReplicatedStatus: databasev1.ReplicatedStatus{Primary: "redis-cache-redis-main-0"},
-		}},
+		"running":         {app, want},
 		"with replicas":   {replicated, wantReplicated},
 		"what is bounded": {bounded, wantBounded},
-		"with Sentinels": {watched, databasev1.RedisStatus{
-			InstanceStatus: platformv1.InstanceStatus{
-				Version: "7.0.15",
-				Ready:   "2/3",
-				Members: []platformv1.InstanceMember{
-					{Name: "redis-cache-redis-main-0", Role: "primary"}, {Name: "redis-cache-redis-main-1", Role: "replica"}, {Name: "redis-cache-redis-main-2", Role: "replica"},
-				},
-				Endpoint:    "redis-cache.shop.svc.cluster.local:6379",
-				BindingName: "redis-cache-binding",
-				Application: "redis-cache",
-				Schedules:   []platformv1.ScheduleStatus{{Name: "nightly"}},
-			},
-			ReplicatedStatus: databasev1.ReplicatedStatus{
-				Primary:          "redis-cache-redis-main-0",
-				Replicas:         "1/2",
-				Durability:       platformv1.DurabilityAsynchronous,
-				ReadOnlyEndpoint: "redis-cache-replica.shop.svc:6379",
-			},
-			Sentinels:        "2/3",
-			SentinelEndpoint: "redis-cache-sentinel.shop.svc:26379",
-		}},
+		"with Sentinels":  {watched, wantWatched},
 		// What is no longer so does not stay in the status.
 		"nothing known": {&platformv1.Application{ObjectMeta: app.ObjectMeta}, databasev1.RedisStatus{
 			InstanceStatus: platformv1.InstanceStatus{Application: "redis-cache"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &databasev1.Redis{Status: databasev1.RedisStatus{
-				InstanceStatus: platformv1.InstanceStatus{
-					Version:     "6.2.0",
-					Endpoint:    "old:1",
-					BindingName: "old",
-					Members:     []platformv1.InstanceMember{{Name: "old", Role: "primary"}},
-				},
-				ReplicatedStatus: databasev1.ReplicatedStatus{
-					Primary:           "old",
-					ReadOnlyEndpoint:  "old:2",
-					Term:              6,
-					Replicas:          "9/9",
-					Durability:        platformv1.DurabilitySynchronous,
-					LossWindowSeconds: new(int64(9)),
-					Changes:           []platformv1.WriterChange{{Term: 6}},
-				},
-				SentinelEndpoint: "old:3",
-				Sentinels:        "9/9",
-			}}
+			r := &databasev1.Redis{Status: stale()}
 			Kind{}.Report(r, c.app)
 			if !reflect.DeepEqual(r.Status, c.want) {
 				t.Errorf("got %+v, want %+v", r.Status, c.want)
 			}
 		})
+	}
+}
+
+// stale is a status of which nothing is so any more.
+func stale() databasev1.RedisStatus {
+	return databasev1.RedisStatus{
+		InstanceStatus: platformv1.InstanceStatus{
+			Version: "6.2.0", Endpoint: "old:1", BindingName: "old", Members: []platformv1.InstanceMember{{Name: "old", Role: "primary"}},
+		},
+		ReplicatedStatus: databasev1.ReplicatedStatus{
+			Primary: "old", ReadOnlyEndpoint: "old:2", Term: 6, Replicas: "9/9", Durability: platformv1.DurabilitySynchronous,
+			LossWindowSeconds: new(int64(9)), Changes: []platformv1.WriterChange{{Term: 6}},
+		},
+		SentinelEndpoint: "old:3", Sentinels: "9/9",
 	}
 }

@@ -8,4 +8,8 @@
 // elsewhere. Compile is a pure function; testdata holds what it makes of each input. The frame in sdk/typed does the rest under the
 // field owner typed/objectstorage: it applies the Application, keeps an Entity for each bucket, policy and user, mirrors the conditions
 // (Ready, Reconciling, Stalled, Accepted) and phase, and has Report fill in the rest of the status.
+//
+// Fields left out, of those that instances can have: logs, since MinIO writes no access logs to files; and
+// autoscaling, since a pool has for good as many servers as it was made with, and storage grows by pools that a user
+// adds.
 package objectstorage
