@@ -23,8 +23,8 @@ import (
 const ownOrigin = "the image's definition"
 
 // write assembles the image and writes its archive.
-func (b *Builder) write(ctx context.Context, in inputs, debs []apt.Deb, key, file string) (err error) {
-	tree, err := b.assemble(ctx, in, debs)
+func (b *Builder) write(ctx context.Context, in inputs, got files, key, file string) (err error) {
+	tree, err := b.assemble(ctx, in, got)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func (b *Builder) write(ctx context.Context, in inputs, debs []apt.Deb, key, fil
 }
 
 // assemble puts the file system together: packages and what belongs to them in
-// one layer, programs in the next.
-func (b *Builder) assemble(ctx context.Context, in inputs, debs []apt.Deb) (_ *rootfs.Tree, err error) {
+// one layer, then one of Maven artifacts and one of programs.
+func (b *Builder) assemble(ctx context.Context, in inputs, got files) (_ *rootfs.Tree, err error) {
 	note := "files"
 	if in.Image.Debian != nil {
 		note = "Debian " + in.Image.Debian.Suite
@@ -71,11 +71,14 @@ func (b *Builder) assemble(ctx context.Context, in inputs, debs []apt.Deb) (_ *r
 		}
 	}()
 	if in.Image.Debian != nil {
-		if err := putPackages(ctx, tree, in.Image.Debian, debs); err != nil {
+		if err := putPackages(ctx, tree, in.Image.Debian, got.debs); err != nil {
 			return nil, err
 		}
 	}
 	if err := putDeclared(tree, in.Image); err != nil {
+		return nil, err
+	}
+	if err := putJars(tree, in.Image, got.jars); err != nil {
 		return nil, err
 	}
 	tree.StartLayer("programs")

@@ -16,6 +16,7 @@ import (
 	"github.com/zeroinfra/hack/images/internal/apt"
 	"github.com/zeroinfra/hack/images/internal/definition"
 	"github.com/zeroinfra/hack/images/internal/gobuild"
+	"github.com/zeroinfra/hack/images/internal/maven"
 	"github.com/zeroinfra/hack/images/internal/oci"
 )
 
@@ -78,6 +79,11 @@ func (b *Builder) build(ctx context.Context, image *definition.Image) (Result, e
 		}
 	}
 	in := inputs{Image: image, Arch: b.Arch, Epoch: b.Epoch.Unix()}
+	lock, err := readLock(image)
+	if err != nil {
+		return Result{}, err
+	}
+	in.Artifacts = lock.Artifacts
 	if err := b.compile(ctx, &in); err != nil {
 		return Result{}, err
 	}
@@ -136,6 +142,12 @@ func (b *Builder) compile(ctx context.Context, in *inputs) error {
 	return nil
 }
 
+// files are what was downloaded for an image.
+type files struct {
+	debs []apt.Deb
+	jars []maven.Jar
+}
+
 // finish does the work that is left when all inputs are known.
 func (b *Builder) finish(ctx context.Context, in inputs, root *apt.Root) (Result, error) {
 	key, err := in.key()
@@ -157,7 +169,11 @@ func (b *Builder) finish(ctx context.Context, in inputs, root *apt.Root) (Result
 			return Result{}, err
 		}
 	}
-	if err := b.write(ctx, in, debs, key, file); err != nil {
+	jars, err := b.fetchJars(ctx, in.Image)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := b.write(ctx, in, files{debs, jars}, key, file); err != nil {
 		return Result{}, err
 	}
 	result, err := describe(in.Image, file)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroinfra/hack/images/internal/apt"
 	"github.com/zeroinfra/hack/images/internal/definition"
+	"github.com/zeroinfra/hack/images/internal/maven"
 )
 
 // program image: a repository with one module and an image definition of it.
@@ -50,9 +51,39 @@ func TestVersionMustBeOfTheSeries(t *testing.T) {
 			t.Errorf("tag %q: version %q, error %v", tag, in.Version, err)
 		}
 	}
+	for tag, right := range map[string]bool{"4.4": true, "4.3": false} {
+		in := inputs{
+			Image: &definition.Image{Tag: tag, VersionFrom: "org.test:server"},
+			Artifacts: []maven.Artifact{
+				{Coordinates: "org.test:server-api:4.3.0"}, {Coordinates: "org.test:server:4.4.0"},
+			},
+		}
+		if err := in.setVersion(); (err == nil) != right || in.Version != "4.4.0" {
+			t.Errorf("tag %q: version %q, error %v", tag, in.Version, err)
+		}
+	}
 	in := inputs{Image: &definition.Image{VersionFrom: "gone"}}
 	if err := in.setVersion(); err == nil || !strings.Contains(err.Error(), `"gone"`) {
 		t.Errorf("a package that is not there: %v", err)
+	}
+}
+
+// TestMavenArtifactsNeedTheirList has the list of an image that is missing, damaged, or made from something else say
+// what to do.
+func TestMavenArtifactsNeedTheirList(t *testing.T) {
+	for want, lock := range map[string]string{
+		`there is no list "tool-1.2.3.lock"`: "",
+		`tool-1.2.3.lock: line 1: "x"`:       "x\n",
+		"tool-1.2.3.lock: the list of Maven artifacts does not match: it was made from another": string(
+			maven.Lock{Project: strings.Repeat("a", 64)}.Format()),
+	} {
+		b, image := programImage(t)
+		image.Maven = &definition.Artifacts{Directory: "/opt", Pom: []byte("<project/>"), Lock: []byte(lock)}
+		_, err := b.fetchJars(t.Context(), image)
+		const remedy = `run "images lock tool:1.2.3"`
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("error %v, want %q and what to run", err, want)
+		}
 	}
 }
 

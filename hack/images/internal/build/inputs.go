@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroinfra/hack/images/internal/apt"
 	"github.com/zeroinfra/hack/images/internal/definition"
+	"github.com/zeroinfra/hack/images/internal/maven"
 )
 
 // inputs are everything that decides what an image looks like.
@@ -24,7 +25,9 @@ type inputs struct {
 	Version  string
 	Epoch    int64
 	Packages []apt.Package
-	Programs []program
+	// Artifacts are what the list of Maven artifacts names.
+	Artifacts []maven.Artifact
+	Programs  []program
 }
 
 // program is a binary that was built for an image.
@@ -39,18 +42,35 @@ func (in *inputs) setVersion() error {
 	if in.Image.VersionFrom == "" {
 		return nil
 	}
+	for _, a := range in.Artifacts {
+		if a.Name() != in.Image.VersionFrom {
+			continue
+		}
+		in.Version = a.Version()
+		if !in.ofSeries() {
+			return fmt.Errorf(
+				"the list of Maven artifacts has version %s of %q, which is not %s: correct tag or properties", in.Version,
+				a.Name(), in.Image.Tag)
+		}
+		return nil
+	}
 	for _, p := range in.Packages {
 		if p.Name != in.Image.VersionFrom {
 			continue
 		}
 		in.Version = p.Upstream()
-		if in.Version != in.Image.Tag && !strings.HasPrefix(in.Version, in.Image.Tag+".") {
+		if !in.ofSeries() {
 			return fmt.Errorf("suite %q has version %s of package %q, which is not %s: correct tag or suite",
 				in.Image.Debian.Suite, in.Version, p.Name, in.Image.Tag)
 		}
 		return nil
 	}
-	return fmt.Errorf("versionFrom names package %q, which is not in the image", in.Image.VersionFrom)
+	return fmt.Errorf("versionFrom names package or artifact %q, which is not in the image", in.Image.VersionFrom)
+}
+
+// ofSeries tells whether the version is of the series that the tag is.
+func (in *inputs) ofSeries() bool {
+	return in.Version == in.Image.Tag || strings.HasPrefix(in.Version, in.Image.Tag+".")
 }
 
 // key identifies the inputs and the tool itself: when it differs, the image is built again.

@@ -34,14 +34,14 @@ func New() *cobra.Command {
 	s := &settings{}
 	root := &cobra.Command{
 		Use:           "images",
-		Short:         "Make OCI images from Debian packages and from the suite's own programs",
+		Short:         "Make OCI images from Debian packages, Maven artifacts and the suite's own programs",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.repo, "repo", "", "top of the repository (default: the nearest folder upwards that holds "+definitions+")")
 	flags.StringVar(&s.version, "version", "", "version of the suite's own programs (default: content of file VERSION, or dev)")
-	root.AddCommand(listCommand(s), buildCommand(s), pushCommand(s), packagesCommand(s))
+	root.AddCommand(listCommand(s), buildCommand(s), pushCommand(s), packagesCommand(s), lockCommand(s))
 	return root
 }
 

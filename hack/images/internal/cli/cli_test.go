@@ -68,6 +68,43 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestLock writes the list of an image's artifacts, as a Maven client resolves them that fetches one.
+func TestLock(t *testing.T) {
+	repo := repository(t)
+	bin := t.TempDir()
+	for file, text := range map[string]string{
+		filepath.Join(repo, "hack/images/tool/image.yaml"): "variants: [{tag: \"1\", properties: {v: \"2\"}}]\n" +
+			"debian: {suite: sid, packages: [java]}\nmaven: {pom: p.xml, directory: /libs}\n",
+		filepath.Join(repo, "hack/images/tool/p.xml"): "<project/>",
+		filepath.Join(bin, "mvn"): `#!/bin/sh
+for argument; do
+  case $argument in
+    -Dmaven.repo.local=*) repository=${argument#*=} ;;
+    -Dmdep.outputFile=*) output=${argument#*=} ;;
+    -Dv=*) jar=a/b/${argument#*=}/b-${argument#*=}.jar ;;
+  esac
+done
+mkdir -p "$repository/${jar%/*}" && : >"$repository/$jar" && echo "$repository/$jar" >"$output"
+`,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	if out := mustRun(t, "lock", "tool"); out != "hack/images/tool/tool-1.lock\n" {
+		t.Errorf("lock printed %q", out)
+	}
+	text, err := os.ReadFile(filepath.Join(repo, "hack/images/tool/tool-1.lock"))
+	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	if err != nil || !strings.HasSuffix(string(text), "\na:b:2 sha256:"+empty+"\n") {
+		t.Errorf("the list is %q, %v", text, err)
+	}
+	if out := mustRun(t, "list"); !strings.Contains(out, "Debian sid, Maven") {
+		t.Errorf("list printed %q", out)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	repository(t)
 	for want, args := range map[string][]string{
@@ -75,6 +112,7 @@ func TestRefusals(t *testing.T) {
 		`no image is called "tool:1"`:     {"build", "tool:1"},
 		"either names of images or --all": {"build"},
 		"names of images or --all":        {"build", "tool", "--all"},
+		"has no maven part":               {"lock", "tool"},
 		`"registry" not set`:              {"push", "tool"},
 		`run "images build tool" first`:   {"push", "tool", "--registry", "127.0.0.1:1"},
 		`"a b" cannot be the tag`:         {"list", "--version", "a b"},

@@ -5,6 +5,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -41,6 +43,9 @@ func from(image *definition.Image) string {
 	var parts []string
 	if image.Debian != nil {
 		parts = append(parts, "Debian "+image.Debian.Suite)
+	}
+	if image.Maven != nil {
+		parts = append(parts, "Maven")
 	}
 	for _, b := range image.Binaries {
 		parts = append(parts, b.Module+"/"+strings.TrimPrefix(b.Package, "./"))
@@ -177,4 +182,33 @@ func packagesCommand(s *settings) *cobra.Command {
 	}
 	s.outFlag(cmd)
 	return cmd
+}
+
+func lockCommand(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "lock NAME[:TAG]...",
+		Short: "Write the lists of the Maven artifacts that images are made of, with their digests",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			builder, images, err := s.builder()
+			if err != nil {
+				return err
+			}
+			if images, err = pick(images, names); err != nil {
+				return err
+			}
+			for _, image := range images {
+				text, err := builder.Lock(cmd.Context(), image)
+				if err != nil {
+					return err
+				}
+				file := filepath.Join(definitions, image.Name, image.LockName())
+				if err := os.WriteFile(filepath.Join(builder.Repo, file), text, 0o644); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), file)
+			}
+			return nil
+		},
+	}
 }

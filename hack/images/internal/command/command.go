@@ -27,7 +27,7 @@ type Command struct {
 }
 
 // Output runs c and returns what it wrote to standard output.
-// The error holds what it wrote to standard error.
+// The error holds what it wrote to standard error, or to standard output when there is nothing else.
 func (c Command) Output(ctx context.Context) ([]byte, error) {
 	path, err := exec.LookPath(c.Name)
 	if err != nil {
@@ -44,7 +44,11 @@ func (c Command) Output(ctx context.Context) ([]byte, error) {
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return nil, fmt.Errorf("%s %s: %w\n%s", c.Name, firstWord(c.Args), err, tail(stderr.String()))
+		said := stderr.String()
+		if strings.TrimSpace(said) == "" {
+			said = string(out)
+		}
+		return nil, fmt.Errorf("%s %s: %w\n%s", c.Name, firstWord(c.Args), err, tail(said))
 	}
 	return out, err
 }

@@ -4,6 +4,7 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -116,6 +117,8 @@ var (
 	envForm        = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variableForm   = regexp.MustCompile(`^([\w./-]+\.\w+)?$`)
 	importForm     = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+(/[\w.~-]+)+$`)
+	propertyForm   = regexp.MustCompile(`^[A-Za-z][\w.-]*$`)
+	valueForm      = regexp.MustCompile(`^[\w.+-]+$`)
 	buildTagForm   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 )
 
@@ -126,6 +129,7 @@ func (d *Definition) problems() []problem {
 		c.form(repositoryForm, "zeroinfra/redis", d.Repository, "repository")
 	}
 	d.checkDebian(c)
+	d.checkMaven(c)
 	d.checkBinaries(c)
 	d.checkAccounts(c)
 	d.checkFiles(c)
@@ -170,6 +174,40 @@ func (d *Definition) checkDebian(c *checker) {
 		case v.Suite != "":
 			c.add("debian.suite is given, so a variant cannot name another", "variants", i, "suite")
 		}
+	}
+}
+
+func (d *Definition) checkMaven(c *checker) {
+	if d.Maven == nil {
+		for i, v := range d.Variants {
+			if len(v.Properties) > 0 {
+				c.add("only images with a maven part have properties", "variants", i, "properties")
+			}
+		}
+		if strings.Contains(d.VersionFrom, ":") {
+			c.add("only images with a maven part take their version from an artifact", "versionFrom")
+		}
+		return
+	}
+	if d.Debian == nil {
+		c.add("needs a debian part: a package of it is the Java runtime", "maven")
+	}
+	c.require(d.Maven.Pom, "maven", "pom")
+	if !isLocal(d.Maven.Pom) {
+		c.add(fmt.Sprintf("%q is not in the folder of the definition", d.Maven.Pom), "maven", "pom")
+	}
+	c.absolute(d.Maven.Directory, "maven", "directory")
+	checkProperties(c, d.Maven.Properties, "maven", "properties")
+	for i, v := range d.Variants {
+		checkProperties(c, v.Properties, "variants", i, "properties")
+	}
+}
+
+func checkProperties(c *checker, properties map[string]string, at ...any) {
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		place := append(slices.Clone(at), name)
+		c.form(propertyForm, "kafka.version", name, place...)
+		c.form(valueForm, "1.2.3", properties[name], place...)
 	}
 }
 

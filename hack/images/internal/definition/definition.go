@@ -20,8 +20,8 @@ type Definition struct {
 	About string `yaml:"about"`
 	// Repository is the name without registry and tag; the default is zeroinfra/<folder>.
 	Repository string `yaml:"repository"`
-	// VersionFrom names the package whose upstream version is the version of the image;
-	// the default for an image with variants is the first package of the variant, or of
+	// VersionFrom names the package whose upstream version is the version of the image, or group:artifact of
+	// a Maven artifact; the default for an image with variants is the first package of the variant, or of
 	// the definition. Without variants that is the version given on the command line.
 	VersionFrom string `yaml:"versionFrom"`
 	// Variants are the versions of the image that this definition makes. Without
@@ -29,6 +29,8 @@ type Definition struct {
 	Variants []Variant `yaml:"variants"`
 	// Debian is the part of the image that comes from packages.
 	Debian *Debian `yaml:"debian"`
+	// Maven is the part of the image that comes from Maven artifacts.
+	Maven *Maven `yaml:"maven"`
 	// Binaries are programs of the suite that are built and put in.
 	Binaries []Binary `yaml:"binaries"`
 	// Users and Groups fill /etc/passwd and /etc/group; without any these files are not made.
@@ -50,6 +52,8 @@ type Variant struct {
 	Suite string `yaml:"suite"`
 	// Packages are added to those of the definition.
 	Packages []string `yaml:"packages"`
+	// Properties are added to those of the part from Maven artifacts, and replace those of the same names.
+	Properties map[string]string `yaml:"properties"`
 }
 
 // Debian is the part of an image that comes from packages.
@@ -68,6 +72,18 @@ type Debian struct {
 	Prune []string `yaml:"prune"`
 	// Keep, when given, holds shell patterns of the only absolute paths that stay.
 	Keep []string `yaml:"keep"`
+}
+
+// Maven is the part of an image that comes from Maven artifacts. What they are, with their digests, is in a list
+// beside the definition: <name>-<tag>.lock, which "images lock" writes.
+type Maven struct {
+	// Pom is a project object model in the folder of the definition, whose runtime dependencies are put in, with what
+	// they depend on.
+	Pom string `yaml:"pom"`
+	// Directory of the jars in the image.
+	Directory string `yaml:"directory"`
+	// Properties are given to the model.
+	Properties map[string]string `yaml:"properties"`
 }
 
 // Binary is a Go program of this repository.

@@ -3,7 +3,9 @@
 package definition
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +58,9 @@ config:
 func load(t *testing.T, text string) (Source, Source, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{BaseFileName: base, "it/" + FileName: text, "it/other.txt": "other"} {
+	for name, content := range map[string]string{
+		BaseFileName: base, "it/" + FileName: text, "it/other.txt": "other", "it/pom.xml": "<project/>",
+	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -115,6 +119,42 @@ func TestImages(t *testing.T) {
 	}
 	if !second.Symlinks[0].Yields || second.Symlinks[1].Yields || second.Symlinks[2] != (Link{Path: "/bin/cat", Target: "busybox"}) {
 		t.Errorf("symlinks = %+v", second.Symlinks)
+	}
+}
+
+const jars = `versionFrom: org.test:server
+variants:
+  - {tag: "1.0", properties: {server: 1.0.1, other: 3}}
+  - {tag: "2.0", properties: {server: 2.0.1}}
+debian: {suite: bookworm, packages: [java]}
+` + jarsMaven
+
+const jarsMaven = "maven: {pom: pom.xml, directory: /opt/libs, properties: {other: 4}}\n"
+
+func TestMavenPropertiesOfVariants(t *testing.T) {
+	b, source, err := load(t, jars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []byte("list\n")
+	if err := os.WriteFile(filepath.Join(source.Dir, "it-2.0.lock"), list, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	images, err := source.Images(b, "0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := images[0].Maven, images[1].Maven
+	if !maps.Equal(first.Properties, map[string]string{"server": "1.0.1", "other": "3"}) ||
+		!maps.Equal(second.Properties, map[string]string{"server": "2.0.1", "other": "4"}) {
+		t.Errorf("properties = %q and %q", first.Properties, second.Properties)
+	}
+	if len(first.Lock) != 0 || !bytes.Equal(second.Lock, list) ||
+		string(second.Pom) != "<project/>" || second.Directory != "/opt/libs" {
+		t.Errorf("maven = %+v and %+v", first, second)
+	}
+	if images[1].VersionFrom != "org.test:server" || images[1].LockName() != "it-2.0.lock" {
+		t.Errorf("version from %q, list %q", images[1].VersionFrom, images[1].LockName())
 	}
 }
 
@@ -199,6 +239,21 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("with %q instead of %q: error %v, want %q", c.new, c.old, err, c.want)
 		}
 	}
+	for _, c := range []struct{ old, new, want string }{
+		{"pom: pom.xml, ", "", "x.yaml:6: maven.pom: must be given"},
+		{"pom: pom.xml", "pom: ../pom.xml", "x.yaml:6: maven.pom: "},
+		{"directory: /opt/libs", "directory: libs", "x.yaml:6: maven.directory: "},
+		{"other: 4", "other: 4 5", "x.yaml:6: maven.properties.other: "},
+		{"server: 1.0.1", "-server: 1.0.1", "x.yaml:3: variants[0].properties.-server: "},
+		{"debian: {suite: bookworm, packages: [java]}\n", "", "maven: needs a debian part"},
+		{jarsMaven, "", "x.yaml:4: variants[1].properties: only images with a maven"},
+		{jarsMaven, "", "x.yaml:1: versionFrom: only images with a maven"},
+	} {
+		text := strings.Replace(jars, c.old, c.new, 1)
+		if _, err := Parse("x.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("with %q instead of %q: error %v, want %q", c.new, c.old, err, c.want)
+		}
+	}
 	if _, err := Parse("x.yaml", nil); err == nil || !strings.HasPrefix(err.Error(), "x.yaml:1: ") {
 		t.Errorf("empty definition: %v", err)
 	}
@@ -237,6 +292,10 @@ func TestOwnDefinitions(t *testing.T) {
 		}
 		for _, image := range images {
 			seen[image.Reference()] = true
+			if image.Maven != nil && len(image.Maven.Lock) == 0 {
+				t.Errorf("%s has no list of its Maven artifacts: run \"images lock %s:%s\"",
+					image.Reference(), image.Name, image.Tag)
+			}
 			if image.About == "" || image.Config.User == "" || strings.HasPrefix(image.Config.User, "0:") {
 				t.Errorf("%s has about %q and user %q: it needs a description and a user that is not root",
 					image.Reference(), image.About, image.Config.User)
@@ -244,7 +303,8 @@ func TestOwnDefinitions(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"redis:7.0", "redis:8.0", "agent:0.1.0", "database-operator:0.1.0", "storage-operator:0.1.0", "message-operator:0.1.0",
+		"redis:7.0", "redis:8.0",
+		"agent:0.1.0", "database-operator:0.1.0", "storage-operator:0.1.0", "message-operator:0.1.0",
 		"model-operator:0.1.0", "common-operator:0.1.0", "batch-operator:0.1.0",
 	} {
 		if !seen["zeroinfra/"+want] {
@@ -256,6 +316,7 @@ func TestOwnDefinitions(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(good)
 	f.Add(base)
+	f.Add(jars)
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, err := Parse("x.yaml", []byte(text)); err != nil && !strings.HasPrefix(err.Error(), "x.yaml:") {
 			t.Fatalf("error without a place: %v", err)

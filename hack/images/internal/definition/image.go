@@ -3,7 +3,9 @@
 package definition
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -27,7 +29,9 @@ type Image struct {
 	// Version is that of the suite's own programs, and of the image unless VersionFrom names a package that has it.
 	Version, VersionFrom string
 	// Debian is nil for an image of binaries only.
-	Debian      *Debian
+	Debian *Debian
+	// Maven is nil for an image without Maven artifacts.
+	Maven       *Artifacts
 	Binaries    []Binary
 	Users       []Account
 	Groups      []Group
@@ -35,6 +39,17 @@ type Image struct {
 	Files       []Node
 	Symlinks    []Link
 	Config      Config
+}
+
+// Artifacts are jars from Maven.
+type Artifacts struct {
+	// Directory of the jars in the image.
+	Directory string
+	// Pom is the text of the project object model, and Properties are given to it.
+	Pom        []byte
+	Properties map[string]string
+	// Lock is the text of the list of artifacts; it is empty when there is none yet.
+	Lock []byte
 }
 
 // Account is a user with all defaults filled in.
@@ -64,6 +79,9 @@ func (i *Image) Reference() string { return i.Repository + ":" + i.Tag }
 
 // ArchiveName is the name of the file that the image is written to.
 func (i *Image) ArchiveName() string { return i.Name + "-" + i.Tag + ".tar" }
+
+// LockName is the name of the list of the image's Maven artifacts, beside its definition.
+func (i *Image) LockName() string { return i.Name + "-" + i.Tag + ".lock" }
 
 // Images returns the images that a definition makes, in the order of its variants.
 func (s Source) Images(base Source, version string) ([]*Image, error) {
@@ -125,6 +143,9 @@ func (s Source) image(base Source, v Variant, version string) (*Image, error) {
 			return nil, fmt.Errorf("debian.packages must be given")
 		}
 	}
+	if err := image.addArtifacts(s, v); err != nil {
+		return nil, err
+	}
 	for _, part := range parts {
 		image.addAccounts(part)
 	}
@@ -136,6 +157,23 @@ func (s Source) image(base Source, v Variant, version string) (*Image, error) {
 	var err error
 	image.Config.User, err = image.numeric(s.Config.User)
 	return image, err
+}
+
+func (i *Image) addArtifacts(s Source, v Variant) (err error) {
+	if s.Maven == nil {
+		return nil
+	}
+	i.Maven = &Artifacts{Directory: s.Maven.Directory, Properties: map[string]string{}}
+	maps.Copy(i.Maven.Properties, s.Maven.Properties)
+	maps.Copy(i.Maven.Properties, v.Properties)
+	if i.Maven.Pom, err = os.ReadFile(filepath.Join(s.Dir, s.Maven.Pom)); err != nil {
+		return fmt.Errorf("cannot read project object model: %w", err)
+	}
+	i.Maven.Lock, err = os.ReadFile(filepath.Join(s.Dir, i.LockName()))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot read list of Maven artifacts: %w", err)
+	}
+	return nil
 }
 
 func (i *Image) addAccounts(s Source) {

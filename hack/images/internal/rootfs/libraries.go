@@ -68,8 +68,9 @@ func (t *Tree) unmet(e *Entry) ([]string, error) {
 		return nil, err
 	}
 	if interpreter(file) == "" {
-		// A private library may need its neighbour, which the program that knows the folder has loaded before.
-		folders = append(folders, dir)
+		// A private library may need its neighbour, or one in a folder beside it, which the program that knows the
+		// folder has loaded before: those of a Java runtime need server/libjvm.so.
+		folders = append(append(folders, dir), t.foldersIn(dir)...)
 	}
 	for _, library := range needed {
 		found := slices.ContainsFunc(folders, func(dir string) bool { return t.hasLibrary(path.Join(dir, library), file.Machine) })
@@ -102,6 +103,17 @@ func searched(file *elf.File, dir string) ([]string, error) {
 		folders = append(folders, "/lib/"+triplet, "/usr/lib/"+triplet)
 	}
 	return append(folders, "/lib", "/usr/lib"), nil
+}
+
+// foldersIn returns the folders in a folder.
+func (t *Tree) foldersIn(dir string) []string {
+	var folders []string
+	for name, e := range t.entries {
+		if e.Type == tar.TypeDir && path.Dir("/"+name) == dir {
+			folders = append(folders, "/"+name)
+		}
+	}
+	return folders
 }
 
 func (t *Tree) hasLibrary(name string, machine elf.Machine) bool {

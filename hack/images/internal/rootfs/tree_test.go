@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -224,6 +225,35 @@ func TestAccountsAndStatus(t *testing.T) {
 	must(t, err)
 	if got := StatusPackage(string(text)); got != "redis=5:7-1" || !IsStatus("var/lib/dpkg/status.d/redis") {
 		t.Errorf("status = %q", got)
+	}
+}
+
+// TestLibraryBesideALibrary has a library of this machine need one in a folder beside it, as the libraries of a Java
+// runtime do.
+func TestLibraryBesideALibrary(t *testing.T) {
+	libraries, err := filepath.Glob("/lib/*-linux-gnu/libm.so.6")
+	must(t, err)
+	if len(libraries) == 0 {
+		t.Skip("this machine has no libm.so.6 where Debian has it")
+	}
+	tree := newTree(t)
+	must(t, tree.PutHostFile(Entry{Path: "/opt/it/libm.so.6", Mode: 0o644}, libraries[0]))
+	missing, err := tree.MissingLibraries()
+	must(t, err)
+	if !slices.Contains(missing, "/opt/it/libm.so.6 needs libc.so.6") {
+		t.Fatalf("missing = %q, want the C library", missing)
+	}
+	must(t, tree.PutHostFile(Entry{Path: "/opt/it/in/side/libc.so.6", Mode: 0o644}, libraries[0]))
+	missing, err = tree.MissingLibraries()
+	must(t, err)
+	if !slices.Contains(missing, "/opt/it/libm.so.6 needs libc.so.6") {
+		t.Errorf("missing = %q, yet the C library is not in a folder beside", missing)
+	}
+	must(t, tree.PutHostFile(Entry{Path: "/opt/it/beside/libc.so.6", Mode: 0o644}, libraries[0]))
+	missing, err = tree.MissingLibraries()
+	must(t, err)
+	if slices.Contains(missing, "/opt/it/libm.so.6 needs libc.so.6") {
+		t.Errorf("missing = %q, and the C library is beside", missing)
 	}
 }
 
