@@ -303,7 +303,7 @@ func TestOwnDefinitions(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"redis:7.0", "redis:8.0",
+		"redis:7.0", "redis:8.0", "kafka:3.9", "kafka:4.3", "kafka:4.4",
 		"agent:0.1.0", "database-operator:0.1.0", "storage-operator:0.1.0", "message-operator:0.1.0",
 		"model-operator:0.1.0", "common-operator:0.1.0", "batch-operator:0.1.0",
 	} {
