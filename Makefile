@@ -43,7 +43,7 @@ build: ## Build every module, alone and in the workspace
 	@go build $(addsuffix /...,$(addprefix ./,$(MODULES)))
 
 .PHONY: images
-images: ## Build the images into dist/images
+images: deps-images ## Build the images into dist/images
 	@cd hack/images && GOWORK=off go run . build --all --out $(ROOT)/dist/images
 
 .PHONY: clean

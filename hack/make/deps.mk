@@ -21,8 +21,15 @@ deps: ## Install what is missing (says what)
 deps-packages:
 	@hack/make/packages.sh
 
-# Debian packages of the servers that test-processes starts. Their services stay off.
-SERVER_PACKAGES := debian-archive-keyring default-jre-headless maven nginx-light pgbouncer postgresql redis-server xfsprogs
+# Debian packages that images are made with: the keys of the archive, and the client for Maven artifacts.
+IMAGE_PACKAGES := debian-archive-keyring maven
+
+.PHONY: deps-images
+deps-images:
+	@hack/make/packages.sh $(IMAGE_PACKAGES)
+
+# Debian packages of the servers that test-processes starts, and of the images that it builds. Their services stay off.
+SERVER_PACKAGES := $(IMAGE_PACKAGES) default-jre-headless nginx-light pgbouncer postgresql redis-server xfsprogs
 
 .PHONY: deps-servers
 deps-servers:
