@@ -19,10 +19,10 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=40
 	Plugin string `json:"plugin"`
-	// pluginVersion is the semantic version of the plugin, for example 1.0.0. Immutable but through an
+	// pluginVersion is the semantic version of the plugin, for example 1.0.0, which v1.0.0 means as well. Immutable but through an
 	// Operation of template UpgradeApp.
 	// +required
-	// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
+	// +kubebuilder:validation:Pattern=`^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40
 	PluginVersion string `json:"pluginVersion"`
 	// version of the middleware, one of those that the plugin supports, for example 7.0.

@@ -94,8 +94,8 @@ type InstanceSpec struct {
 	OperationHistory *OperationHistory `json:"operationHistory,omitempty"`
 }
 
-// PluginVersion is the semantic version of a plugin.
-// +kubebuilder:validation:Pattern=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
+// PluginVersion is the semantic version of a plugin; a leading v is accepted and means the same.
+// +kubebuilder:validation:Pattern=`^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 // +kubebuilder:validation:MaxLength=40
 type PluginVersion string
 

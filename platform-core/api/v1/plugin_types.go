@@ -3,8 +3,13 @@
 package v1
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// CanonicalPluginVersion returns the version of a plugin as it is compared: v1.0.0 and 1.0.0 are one version, 1.0.0.
+func CanonicalPluginVersion(version string) string { return strings.TrimPrefix(version, "v") }
 
 // PluginSpec names a bundle that an operator found in its namespace.
 type PluginSpec struct {

@@ -83,7 +83,7 @@ func ArchiveWaits(app *platformv1.Application, f Facts, wanted []platformv1.Comp
 // Plugin says why the plugin cannot be used; nil when it can. An instance that runs goes on without it. One that is to be made from another
 // version than the one that it is pinned to needs one that takes over from that.
 func Plugin(app *platformv1.Application, state plugin.State) *render.Refusal {
-	name, version, pinned := app.Spec.Plugin, app.Spec.PluginVersion, app.Status.Plugin
+	name, version, pinned := app.Spec.Plugin, platformv1.CanonicalPluginVersion(app.Spec.PluginVersion), app.Status.Plugin
 	bundle := state.Bundle
 	moves := pinned != nil && pinned.Version != version
 	switch {

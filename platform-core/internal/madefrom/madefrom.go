@@ -54,7 +54,7 @@ func Plugin(ctx context.Context, reader client.Reader, list client.ObjectList, p
 func usedBy(item runtime.Object) (name, version string, obj client.Object) {
 	switch made := item.(type) {
 	case *platformv1.Application:
-		return made.Spec.Plugin, made.Spec.PluginVersion, made
+		return made.Spec.Plugin, platformv1.CanonicalPluginVersion(made.Spec.PluginVersion), made
 	case *platformv1.Component:
 		return made.Spec.Plugin.Name, made.Spec.Plugin.Version, made
 	}

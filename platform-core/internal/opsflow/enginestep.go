@@ -76,14 +76,15 @@ func (r *run) tookOver(t *plugin.OperationStep) verdict {
 	if why != "" {
 		return verdict{failed: why}
 	}
-	app, waiting := r.facts.Application, fmt.Sprintf("plugin version %s to take over", values["version"])
+	app, version := r.facts.Application, platformv1.CanonicalPluginVersion(values["version"])
+	waiting := fmt.Sprintf("plugin version %s to take over", version)
 	ready, stalled := meta.FindStatusCondition(app.Status.Conditions, platformv1.ReadyCondition), meta.FindStatusCondition(app.Status.Conditions, platformv1.StalledCondition)
 	switch {
-	case app.Spec.PluginVersion != values["version"] || app.Status.ObservedGeneration < app.Generation:
+	case platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) != version || app.Status.ObservedGeneration < app.Generation:
 		return verdict{waiting: waiting, retry: declaredPoll}
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
 		return failedf("Application %q does not get there: %s", app.Name, stalled.Message)
-	case app.Status.Plugin == nil || app.Status.Plugin.Version != values["version"] || ready == nil || ready.Status != metav1.ConditionTrue:
+	case app.Status.Plugin == nil || app.Status.Plugin.Version != version || ready == nil || ready.Status != metav1.ConditionTrue:
 		return verdict{waiting: waiting, retry: declaredPoll}
 	}
 	return verdict{}
@@ -161,7 +162,7 @@ func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]Field
 	case plugin.EngineDowngrade:
 		return []FieldEdit{{"version", values["version"]}}, nil
 	case plugin.EngineUpgradePlugin:
-		return []FieldEdit{{FieldPluginVersion, values["version"]}}, nil
+		return []FieldEdit{{FieldPluginVersion, platformv1.CanonicalPluginVersion(values["version"])}}, nil
 	}
 	component, err := f.componentFor(values["component"])
 	if err != nil {

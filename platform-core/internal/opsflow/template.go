@@ -38,7 +38,7 @@ func PinnedTo(app *platformv1.Application) platformv1.PluginReference {
 	if app.Status.Plugin != nil {
 		return *app.Status.Plugin
 	}
-	return platformv1.PluginReference{Name: app.Spec.Plugin, Version: app.Spec.PluginVersion}
+	return platformv1.PluginReference{Name: app.Spec.Plugin, Version: platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)}
 }
 
 // Knowledge says whether something is known at all.
@@ -71,7 +71,7 @@ func FindTemplate(spec platformv1.OperationSpec, bundle *plugin.Bundle) (plugin.
 	name := spec.TemplateRef
 	if source, rest, qualified := strings.Cut(spec.TemplateRef, "/"); qualified {
 		own := bundle.Manifest.Name + "@" + bundle.Manifest.Version
-		if source != own {
+		if of, version, _ := strings.Cut(source, "@"); of+"@"+platformv1.CanonicalPluginVersion(version) != own {
 			return plugin.OperationTemplate{}, refuse(platformv1.ReasonTemplateNotFound,
 				"templateRef %q is of another plugin than the target, which uses %s: write %q or just %q", spec.TemplateRef, own, own+"/"+rest, rest)
 		}

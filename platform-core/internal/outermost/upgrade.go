@@ -31,8 +31,8 @@ func (e Editor) upgradable(live *platformv1.Application, field opsflow.FieldEdit
 // note writes the version of the plugin where a kind has no field for it.
 func (ch *Change) note(version string) {
 	annotations := ch.After.GetAnnotations()
-	was := annotations[platformv1.PluginVersionAnnotation]
-	if was == version || was == "" && ch.Live.Spec.PluginVersion == version {
+	was := platformv1.CanonicalPluginVersion(annotations[platformv1.PluginVersionAnnotation])
+	if was == version || was == "" && platformv1.CanonicalPluginVersion(ch.Live.Spec.PluginVersion) == version {
 		return
 	}
 	if annotations == nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/layer"
 )
 
@@ -50,11 +51,11 @@ func (e *extension) fail(key, message string) {
 // base reads the version that is extended, whose files are named as they are seen from here.
 func (e *extension) base() *folderFiles {
 	from := e.own.manifest.Extends
-	if !semanticVersion.MatchString(from) {
+	if !pluginVersion.MatchString(from) {
 		e.fail("extends", "extends is \""+from+"\": it must be another version of this plugin, such as 1.0.0")
 		return nil
 	}
-	if slices.Contains(e.trail, from) {
+	if from = e.folder(from); slices.Contains(e.trail, from) {
 		e.fail("extends", "extends goes round in a circle: "+strings.Join(append(e.trail, from), " extends "))
 		return nil
 	}
@@ -62,16 +63,28 @@ func (e *extension) base() *folderFiles {
 		e.fail("extends", "extends names version "+from+", which is not there: no folder ../"+from+" has a manifest.yaml")
 		return nil
 	}
+	e.own.manifest.Extends = from
 	base, errs := readVersion(e.versions, from, e.trail)
 	for _, err := range errs {
 		err.File = beside(from, err.File)
 		e.errs = append(e.errs, err)
 	}
-	if len(errs) == 0 && base.manifest.Version != from {
+	if len(errs) == 0 && platformv1.CanonicalPluginVersion(base.manifest.Version) != platformv1.CanonicalPluginVersion(from) {
 		e.errs = append(e.errs, LoadError{File: beside(from, manifestFile), Line: base.line("version"),
 			Message: "version is \"" + base.manifest.Version + "\" and the folder is called \"" + from + "\": they must be the same"})
 	}
 	return base
+}
+
+// folder is that of a version, whose name may write it with or without a v; the version as it is written when there is none.
+func (e *extension) folder(version string) string {
+	plain := platformv1.CanonicalPluginVersion(version)
+	for _, name := range []string{version, plain, "v" + plain} {
+		if _, err := fs.Stat(e.versions, path.Join(name, manifestFile)); err == nil {
+			return name
+		}
+	}
+	return version
 }
 
 // beside names a file of the folder of another version.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
 	"github.com/zeroinfra/platform-core/internal/plugin/layer"
 )
@@ -129,10 +130,12 @@ func (f *folderFiles) sources(name string) map[Part]Source {
 	if content, ok := f.files[componentsKey]; ok {
 		parts[PartComponents][componentsKey] = content.Text
 	}
-	version := f.manifest.Version
+	version := platformv1.CanonicalPluginVersion(f.manifest.Version)
 	parts[PartManifest] = map[string]string{
-		keyVersion: version, keyDomain: f.manifest.Domain,
-		keySupportedVersions: f.manifest.SupportedVersions, keyAllowedUpgradeFrom: f.manifest.AllowedUpgradeFrom,
+		keyVersion: f.manifest.Version, keySupportedVersions: f.manifest.SupportedVersions, keyAllowedUpgradeFrom: f.manifest.AllowedUpgradeFrom,
+	}
+	if f.manifest.Domain != "" {
+		parts[PartManifest][keyDomain] = f.manifest.Domain
 	}
 	sources := map[Part]Source{}
 	for _, part := range Parts() {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // State is what the Index knows of one version of a plugin.
@@ -40,6 +42,10 @@ type Index struct {
 
 type indexKey struct{ name, version string }
 
+func keyOf(name, version string) indexKey {
+	return indexKey{name, platformv1.CanonicalPluginVersion(version)}
+}
+
 // NewIndex returns an empty Index.
 func NewIndex() *Index { return &Index{} }
 
@@ -48,8 +54,8 @@ func NewIndex() *Index { return &Index{} }
 func (i *Index) Set(name, version string, bundle *Bundle, errs []LoadError) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	key := indexKey{name, version}
-	state := State{Name: name, Version: version, Bundle: i.states[key].Bundle, Errors: slices.Clone(errs)}
+	key := keyOf(name, version)
+	state := State{Name: name, Version: key.version, Bundle: i.states[key].Bundle, Errors: slices.Clone(errs)}
 	for _, err := range errs {
 		if err.Missing != "" {
 			state.Missing = append(state.Missing, err.Missing)
@@ -76,14 +82,14 @@ func (i *Index) Set(name, version string, bundle *Bundle, errs []LoadError) {
 func (i *Index) Delete(name, version string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.states, indexKey{name, version})
+	delete(i.states, keyOf(name, version))
 }
 
-// Get returns what is known of one version of a plugin.
+// Get returns what is known of one version of a plugin, which may have a leading v.
 func (i *Index) Get(name, version string) (State, bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	state, ok := i.states[indexKey{name, version}]
+	state, ok := i.states[keyOf(name, version)]
 	return state, ok
 }
 

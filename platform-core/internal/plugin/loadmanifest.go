@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
 // Keys of the manifest part.
@@ -28,6 +30,7 @@ func Domains() []string {
 
 var (
 	semanticVersion   = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9a-z.-]+)?$`)
+	pluginVersion     = regexp.MustCompile(`^v?` + strings.TrimPrefix(semanticVersion.String(), "^"))
 	middlewareVersion = regexp.MustCompile(`^[0-9A-Za-z]([-0-9A-Za-z.+]{0,38}[0-9A-Za-z])?$`)
 	pluginName        = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`)
 )
@@ -43,21 +46,24 @@ func (l *loader) loadManifest() {
 		l.fail(PartManifest, "", 0, "the plugin's name %q is not allowed: it must be 1 to 40 small letters, digits and dashes that begin with a letter", name)
 	}
 	l.checkManifestKeys(data)
-	if got := data[keyVersion]; got != version {
+	if got := data[keyVersion]; platformv1.CanonicalPluginVersion(got) != version {
 		l.fail(PartManifest, keyVersion, 1, "version is %q: it must be %q as in the name of the ConfigMap", got, version)
 	}
 	if !semanticVersion.MatchString(version) {
 		l.fail(PartManifest, keyVersion, 1, "version %q is not a semantic version such as 1.0.0", version)
 	}
-	l.manifest.Domain = data[keyDomain]
-	if !slices.Contains(Domains(), l.manifest.Domain) {
+	domain, declared := data[keyDomain]
+	if l.manifest.Domain = domain; !declared {
+		l.manifest.Domain = l.sources[PartManifest].DefaultDomain
+	}
+	if declared && !slices.Contains(Domains(), l.manifest.Domain) {
 		l.fail(PartManifest, keyDomain, 1, "domain is %q: it must be one of %s", l.manifest.Domain, strings.Join(Domains(), ", "))
 	}
 	l.manifest.SupportedVersions = l.manifestList(keySupportedVersions, middlewareVersion, "the version of a middleware such as 7.0")
 	if len(l.manifest.SupportedVersions) == 0 {
 		l.fail(PartManifest, keySupportedVersions, 1, `supported-versions is empty: name at least one, for example "7.0,8.0"`)
 	}
-	l.manifest.AllowedUpgradeFrom = l.manifestList(keyAllowedUpgradeFrom, semanticVersion, "a semantic version such as 1.0.0")
+	l.manifest.AllowedUpgradeFrom = l.manifestList(keyAllowedUpgradeFrom, pluginVersion, "a semantic version such as 1.0.0")
 	if slices.Contains(l.manifest.AllowedUpgradeFrom, version) {
 		l.fail(PartManifest, keyAllowedUpgradeFrom, 1, "allowed-upgrade-from names the plugin's own version %s: take it out", version)
 	}
@@ -80,10 +86,10 @@ func (l *loader) checkManifestKeys(data map[string]string) {
 func (l *loader) checkRefs(data map[string]string) {
 	for _, part := range Parts()[1:] {
 		want := l.sourceName(part)
-		switch ref := data[refKey(part)]; ref {
-		case want:
-			l.manifest.Refs[part] = ref
-		case "":
+		switch ref := data[refKey(part)]; {
+		case ref == want || l.sources[part].names(ref):
+			l.manifest.Refs[part] = want
+		case ref == "":
 			l.fail(PartManifest, refKey(part), 0, "%s is missing: it must be %q", refKey(part), want)
 		default:
 			l.fail(PartManifest, refKey(part), 1, "%s is %q: it must be %q", refKey(part), ref, want)
@@ -91,7 +97,7 @@ func (l *loader) checkRefs(data map[string]string) {
 	}
 }
 
-// manifestList splits a value at commas.
+// manifestList splits a value at commas. A version of the plugin is listed without its v.
 func (l *loader) manifestList(key string, pattern *regexp.Regexp, allowed string) []string {
 	var list []string
 	text := strings.TrimSpace(l.part(PartManifest)[key])
@@ -100,6 +106,9 @@ func (l *loader) manifestList(key string, pattern *regexp.Regexp, allowed string
 	}
 	for item := range strings.SplitSeq(text, ",") {
 		item = strings.TrimSpace(item)
+		if pattern == pluginVersion {
+			item = platformv1.CanonicalPluginVersion(item)
+		}
 		message := ""
 		switch {
 		case !pattern.MatchString(item):

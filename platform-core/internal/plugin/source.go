@@ -22,9 +22,13 @@ type Source struct {
 	Namespace string
 	// Part that it holds.
 	Part Part
-	// Plugin and Version that it belongs to, from its label and its name.
+	// Plugin and Version that it belongs to, from its label and its name. The name may write the version with a leading v; Version has none.
 	Plugin  string
 	Version string
+	// Duplicate is the name of another ConfigMap that holds the same part, as where one writes the version with a v and the other without.
+	Duplicate string
+	// DefaultDomain is what a manifest without domain means: the domain of the operator that reads it.
+	DefaultDomain string
 	// Immutable says whether the ConfigMap is marked immutable. One that is not is refused.
 	Immutable bool
 	// Data by key.
@@ -34,6 +38,13 @@ type Source struct {
 // SourceName returns the name of the ConfigMap that holds a part: "<plugin>-<part>-<version>".
 func SourceName(plugin string, part Part, version string) string {
 	return plugin + "-" + string(part) + "-" + version
+}
+
+// names says whether a text is the name of the ConfigMap of this part, its version written with or without a leading v.
+func (s Source) names(text string) bool {
+	prefix := SourceName(s.Plugin, s.Part, "")
+	version, ok := strings.CutPrefix(text, prefix)
+	return ok && platformv1.CanonicalPluginVersion(version) == s.Version
 }
 
 // ParseSource reads a ConfigMap as a part of a plugin. The second result is
@@ -47,7 +58,7 @@ func ParseSource(cm *corev1.ConfigMap) (Source, bool) {
 	}
 	for _, part := range Parts() {
 		version, ok := strings.CutPrefix(rest, string(part)+"-")
-		if !ok || version == "" {
+		if version = platformv1.CanonicalPluginVersion(version); !ok || version == "" {
 			continue
 		}
 		return Source{

@@ -74,7 +74,7 @@ func load(versions fs.FS, name, version string) (*plugin.Bundle, map[plugin.Part
 	for i := range errs {
 		errs[i] = folder.Locate(errs[i])
 	}
-	if bundle != nil && version != bundle.Manifest.Version {
+	if bundle != nil && platformv1.CanonicalPluginVersion(version) != bundle.Manifest.Version {
 		return nil, folder.Sources, []plugin.LoadError{{
 			File:    "manifest.yaml",
 			Message: fmt.Sprintf("version is %q and the folder is called %q: they must be the same", bundle.Manifest.Version, version),
@@ -144,7 +144,7 @@ func ReadInput(data []byte, file string) (*platformv1.Application, archive.Place
 
 // Render returns what an Application becomes, with its archive in a place, or the refusal, as YAML documents.
 func Render(bundle *plugin.Bundle, app *platformv1.Application, place archive.Place) ([]byte, *render.Refusal, error) {
-	if app.Spec.Plugin != bundle.Manifest.Name || app.Spec.PluginVersion != bundle.Manifest.Version {
+	if app.Spec.Plugin != bundle.Manifest.Name || platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) != bundle.Manifest.Version {
 		return nil, nil, fmt.Errorf("cannot render Application %q: it asks for plugin %s %s, and this is %s %s",
 			app.Name, app.Spec.Plugin, app.Spec.PluginVersion, bundle.Manifest.Name, bundle.Manifest.Version)
 	}

@@ -74,6 +74,7 @@ func completeApplication[T Object](kind Kind[T], obj T, domain string, app *plat
 		// An Operation brought it there: the kind names the version that a new instance begins with.
 		app.Spec.PluginVersion = version
 	}
+	app.Spec.PluginVersion = platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)
 	app.Name, app.Namespace = name, obj.GetNamespace()
 	own := app.Labels
 	app.Labels = carried(obj.GetLabels())

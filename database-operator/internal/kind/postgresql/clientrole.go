@@ -16,7 +16,7 @@ import (
 const clientRole = "app"
 
 // withoutClientRole are the versions of the plugin whose binding has the superuser.
-var withoutClientRole = regexp.MustCompile(`^(0|1\.[0-4])\.`)
+var withoutClientRole = regexp.MustCompile(`^v?(0|1\.[0-4])\.`)
 
 // hasClientRole says whether the version of the plugin makes the role for clients.
 func hasClientRole(spec *databasev1.PostgreSQLSpec) bool {

@@ -73,7 +73,7 @@ func pluginOf(op *platformv1.Operation) (name, version string) {
 	}
 	name, _, _ = unstructured.NestedString(spec, "plugin")
 	version, _, _ = unstructured.NestedString(spec, "pluginVersion")
-	return name, version
+	return name, platformv1.CanonicalPluginVersion(version)
 }
 
 // makes says whether this operator is the one that would serve the target of an Operation that makes it, or says what would come of it, or serves one

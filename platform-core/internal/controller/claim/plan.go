@@ -46,7 +46,7 @@ const (
 
 // judge decides about an Application without a domain of the given age.
 func judge(app *platformv1.Application, domain string, index *plugin.Index, published []platformv1.Plugin, age time.Duration) verdict {
-	name, version := app.Spec.Plugin, app.Spec.PluginVersion
+	name, version := app.Spec.Plugin, platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)
 	state, known := index.Get(name, version)
 	if known && state.Bundle != nil && state.Bundle.Manifest.Domain == domain {
 		return verdict{action: actClaim}

@@ -22,8 +22,13 @@ const counting = 2 * time.Second
 const instanceField = "plugin.version"
 
 func byVersion(obj client.Object) []string {
-	spec := obj.(*platformv1.Application).Spec
-	return []string{versionValue(key{spec.Plugin, spec.PluginVersion})}
+	spec := &obj.(*platformv1.Application).Spec
+	return []string{versionValue(used(spec))}
+}
+
+// used is the version of a plugin that an Application names.
+func used(spec *platformv1.ApplicationSpec) key {
+	return key{spec.Plugin, platformv1.CanonicalPluginVersion(spec.PluginVersion)}
 }
 
 func versionValue(k key) string { return k.name + "/" + k.version }
@@ -45,8 +50,7 @@ func (counted) Create(_ context.Context, e event.CreateEvent, q requests) { gath
 
 // Update implements handler.EventHandler.
 func (counted) Update(_ context.Context, e event.UpdateEvent, q requests) {
-	before, after := e.ObjectOld.(*platformv1.Application).Spec, e.ObjectNew.(*platformv1.Application).Spec
-	if before.Plugin != after.Plugin || before.PluginVersion != after.PluginVersion {
+	if used(&e.ObjectOld.(*platformv1.Application).Spec) != used(&e.ObjectNew.(*platformv1.Application).Spec) {
 		gather(e.ObjectOld, q)
 		gather(e.ObjectNew, q)
 	}
@@ -59,6 +63,5 @@ func (counted) Delete(_ context.Context, e event.DeleteEvent, q requests) { gath
 func (counted) Generic(context.Context, event.GenericEvent, requests) {}
 
 func gather(obj client.Object, q requests) {
-	spec := obj.(*platformv1.Application).Spec
-	q.AddAfter(requestOf(key{spec.Plugin, spec.PluginVersion}), counting)
+	q.AddAfter(requestOf(used(&obj.(*platformv1.Application).Spec)), counting)
 }

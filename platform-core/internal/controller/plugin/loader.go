@@ -52,7 +52,8 @@ type parts struct {
 	identity string
 }
 
-// domain that the bundle declares, broken or not; empty when there is none that is known.
+// domain that the bundle declares, broken or not; empty when there is none that is known. A bundle that declares none is of the domain of
+// each operator that reads it, and its Plugin object of whoever is first.
 func (p *parts) domain() string {
 	declared := p.sources[plugin.PartManifest].Data["domain"]
 	if !slices.Contains(plugin.Domains(), declared) {
@@ -80,6 +81,7 @@ func (l *Loader) sources(ctx context.Context) (map[key]*parts, error) {
 			found[k] = &parts{sources: map[plugin.Part]plugin.Source{}}
 		}
 		p := found[k]
+		source.DefaultDomain, source.Duplicate = l.domain, p.sources[source.Part].Name
 		p.sources[source.Part] = source
 		p.identity += string(list.Items[i].UID) + "/" + list.Items[i].ResourceVersion + " "
 		if made := list.Items[i].CreationTimestamp.Time; made.After(p.newest) {
