@@ -180,7 +180,7 @@ func TestOperationsRefuseWhatCannotBe(t *testing.T) {
 		"too-many":     {"HorizontalScale", []string{"replicas", "3"}, "3"},
 		"no-number":    {"HorizontalScale", []string{"replicas", "many"}, `parameter "replicas" of template "HorizontalScale" is "many"`},
 		"no-component": {"HorizontalScale", []string{"replicas", "1", "component", "sentinel"}, `has no component "sentinel"; it has: "redis"`},
-		"missing":      {"HorizontalScale", nil, `parameter "replicas" of template "HorizontalScale" is missing: the number of pods`},
+		"missing":      {"HorizontalScale", nil, "no number is given: set replicas for another number of pods, or sets for another number of sets"},
 		"no-version":   {"UpgradePaaS", []string{"version", "9.9"}, "9.9"},
 		"downgrade":    {"UpgradePaaS", []string{"version", "6.2"}, "6.2 is older: a downgrade is not possible"},
 		"shrink":       {"VerticalScaleVolume", []string{"size", "1Mi"}, "1Mi"},

@@ -171,7 +171,7 @@ func (f Facts) fields(verb plugin.EngineVerb, values map[string]string) ([]Field
 	at := "components[" + component + "]"
 	switch verb {
 	case plugin.EngineScale:
-		return f.scale(at, component, values)
+		return f.scaled(at, component, values)
 	case plugin.EngineExpand:
 		if err := quantity("size", values["size"]); err != nil {
 			return nil, err
@@ -198,37 +198,6 @@ func (f Facts) componentFor(named string) (string, error) {
 		return f.Components[0], nil
 	}
 	return "", fmt.Errorf("%s has several components: name one in parameter \"component\": %s", f.Target, list(f.Components))
-}
-
-func (f Facts) scale(at, component string, values map[string]string) ([]FieldEdit, error) {
-	replicas, err := strconv.ParseInt(values["replicas"], 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("replicas is %q: it must be a whole number", values["replicas"])
-	}
-	if set := values["set"]; set != "" || f.Set != "" {
-		if f.Set != "" && set != "" && set != f.Set {
-			return nil, fmt.Errorf("%s is set %q, and parameter \"set\" names %q: leave it out", f.Target, f.Set, set)
-		}
-		if set == "" {
-			set = f.Set
-		}
-		if set != platformv1.DefaultSet {
-			return []FieldEdit{{at + ".sets[" + set + "].replicas", replicas}}, nil
-		}
-	}
-	fields := []FieldEdit{{at + ".replicas", replicas}}
-	if f.Application == nil {
-		return fields, nil
-	}
-	// A set that has a number of its own does not follow its component.
-	for _, c := range f.Application.Spec.Components {
-		for _, set := range c.Sets {
-			if c.Name == component && set.Replicas != nil {
-				fields = append(fields, FieldEdit{at + ".sets[" + set.Name + "].replicas", replicas})
-			}
-		}
-	}
-	return fields, nil
 }
 
 // resize sets what is given. What an Application declares stands in the place of all that its plugin says, so that one that declares

@@ -4,6 +4,7 @@ package opsflow
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,14 @@ func lost(app *platformv1.Application, fields []FieldEdit) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	var words []string
+	fields = slices.DeleteFunc(slices.Clone(fields), func(field FieldEdit) bool {
+		component := SetCountOf(field.Field)
+		if has := declaredSets(&app.Spec, component); component != "" && has != field.Value {
+			words = append(words, fmt.Sprintf("Application %q has %d sets of component %q, and %v were asked for", app.Name, has, component, field.Value))
+		}
+		return component != ""
+	})
 	asked, before := now, make([]any, len(fields))
 	for i, field := range fields {
 		if before[i], err = SetField(asked, field.Field, field.Value); err != nil {
@@ -75,7 +84,6 @@ func lost(app *platformv1.Application, fields []FieldEdit) (string, error) {
 	if asked, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&spec); err != nil {
 		return "", err
 	}
-	var words []string
 	for i, field := range fields {
 		after, err := SetField(asked, field.Field, field.Value)
 		if err != nil {

@@ -118,6 +118,13 @@ func (e Editor) think(ctx context.Context, app *platformv1.Application, before *
 			ch.note(fmt.Sprint(field.Value))
 			continue
 		}
+		if component := opsflow.SetCountOf(field.Field); component != "" && kind == nil {
+			sets, err := opsflow.SetsOf(spec, component, field.Value.(int64))
+			if err != nil {
+				return nil, fmt.Sprintf("%s: %v", object, err), nil
+			}
+			field = opsflow.FieldEdit{Field: "components[" + component + "].sets", Value: sets}
+		}
 		name, value, err := source(kind, before.GetKind(), field)
 		if err != nil {
 			return nil, fmt.Sprintf("%s %v", object, err), nil
@@ -178,6 +185,9 @@ func same(was, wanted any) bool {
 func shown(value any) string {
 	if value == nil {
 		return "none"
+	}
+	if sets, ok := value.([]any); ok {
+		return fmt.Sprintf("%d of them", len(sets))
 	}
 	return fmt.Sprint(value)
 }

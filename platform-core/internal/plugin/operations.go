@@ -167,7 +167,7 @@ const (
 	// EngineStop and EngineStart set running.
 	EngineStop  EngineVerb = "Stop"
 	EngineStart EngineVerb = "Start"
-	// EngineScale sets the number of pods: replicas, component, set.
+	// EngineScale sets the number of pods, of sets, or both: replicas, sets, component, set.
 	EngineScale EngineVerb = "Scale"
 	// EngineResize sets resources: component, cpu, memory, cpuRequest, cpuLimit, memoryRequest, memoryLimit.
 	EngineResize EngineVerb = "Resize"
@@ -234,7 +234,7 @@ var EngineValues = map[EngineVerb][]string{
 	EngineStop: nil, EngineStart: nil, EngineApply: nil, EnginePlan: nil, EngineCreate: nil, EngineDelete: nil,
 	EngineSwapData: nil, EngineOpenData: nil, EngineDropData: nil, EngineReturnData: nil, EngineDiscardData: nil,
 	EnginePrepareData:   {"backup"},
-	EngineScale:         {"component", "replicas", "set"},
+	EngineScale:         {"component", "replicas", "set", "sets"},
 	EngineResize:        {"component", "cpu", "cpuLimit", "cpuRequest", "memory", "memoryLimit", "memoryRequest"},
 	EngineExpand:        {"component", "size"},
 	EngineUpgrade:       {"version"},

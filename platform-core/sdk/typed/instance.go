@@ -30,6 +30,8 @@ type Instance struct {
 	// Replicas is the field of the object, such as replicas, that counts the pods of each set beside its primary.
 	// Operations do not change the number of pods when it is empty.
 	Replicas string
+	// Sets is the field of the object, such as shards, that counts the sets of the component; empty where there is one.
+	Sets string
 	// Whole is what has one primary, in words such as "a Redis". It is used where Replicas is.
 	Whole string
 }
@@ -127,6 +129,9 @@ func (i *Instance) WriteThrough() map[string]string {
 	}
 	if i.Replicas != "" {
 		fields[of+"replicas"] = i.Replicas
+	}
+	if i.Sets != "" {
+		fields[of+"sets.count"] = i.Sets
 	}
 	return fields
 }
