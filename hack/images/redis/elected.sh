@@ -7,9 +7,10 @@
 #   sentinel   becomes a Sentinel, which knows what it knew before, or what the others know
 #   probe      runs redis-cli with the arguments that follow, for INFO, and adds whether a Sentinel names a server that writes
 #   handover   has the Sentinels make the replica $1 the primary, without a write that is acknowledged and lost
+#   failover   has the Sentinels make another server the primary, the one of the pod $1 or the best, although the present one may be down
 #   elect      lets the Sentinels elect the server $1, whatever it has
 #
-# Environment: SELF, the DNS name of this pod (not for elect); SENTINELS, all that there may be; SENTINEL_PASSWORD, of the user that Sentinels and replicas
+# Environment: SELF, the DNS name of this pod (not for failover and elect); SENTINELS, all that there may be; SENTINEL_PASSWORD, of the user that Sentinels and replicas
 # are; REDISCLI_AUTH, of the user default. For sentinel also PEERS, the Sentinels that are wanted, MEMBERS, all
 # that there may be, and QUORUM; for start FIRST, the member that begins, and PRIORITY of a replica that can be elected. Both passwords are shown to others;
 # what is accepted beside them is read below /zeroinfra/secrets when a process starts.
@@ -286,6 +287,80 @@ handover() {
   cli 127.0.0.1 REPLICAOF "$target" "$port" >/dev/null
 }
 
+# candidates prints "HOST PRIORITY" of each replica that a Sentinel can have elected: it is connected, and has a priority.
+candidates() {
+  internal "$1" "$sentinelPort" SENTINEL REPLICAS $name | tr -d '\r' | awk '
+    function tell() { if (host != "" && flags !~ /down|disconnected/ && priority > 0) print host, priority; host = flags = ""; priority = 0 }
+    key == "" { if ($0 == "name") tell(); key = $0; next }
+    { if (key == "ip") host = $0; if (key == "flags") flags = $0; if (key == "slave-priority") priority = $0; key = "" }
+    END { tell() }'
+}
+
+# gotten says whether a replica has all that a primary had written: the server $2, or any.
+gotten() {
+  cli "$1" INFO replication | tr -d '\r' | awk -F'[:=,]' -v target="$2" '
+    $1 == "master_repl_offset" { all = $2 }
+    $1 ~ /^slave[0-9]/ { host = offset = ""; for (i = 2; i < NF; i++) { if ($i == "ip") host = $(i + 1); if ($i == "offset") offset = $(i + 1) }
+      if ((target == "" || host == target) && offset > most) most = offset }
+    END { exit !(all != "" && most >= all) }'
+}
+
+failover() {
+  wanted=${1:-} chosen=
+  for one in $SENTINELS; do
+    set -- $(ask "$one")
+    [ "${1:-}" != named ] || { chosen=$one primary=$2; break; }
+  done
+  [ "$chosen" ] || { say "no Sentinel that knows the primary answers" >&2; exit 1; }
+  [ "$wanted" != "${primary%%.*}" ] || { say "$wanted is the primary already" >&2; exit 1; }
+  can=$(candidates "$chosen")
+  target=
+  if [ "$wanted" ]; then
+    target=$(echo "$can" | awk -v wanted="$wanted" '{ split($1, label, "."); if (label[1] == wanted) { print $1; exit } }')
+    [ "$target" ] || { say "$wanted cannot take over: to the Sentinels it is no replica that is connected and has all of the data" >&2; exit 1; }
+  fi
+  [ "$can" ] || { say "no replica can take over: the Sentinels know none that is connected and has all of the data" >&2; exit 1; }
+  priority=
+  restore() {
+    [ ! "$priority" ] || cli "$target" CONFIG SET replica-priority "$priority" >/dev/null || true
+    cli "$primary" CLIENT UNPAUSE >/dev/null 2>&1 || true
+  }
+  trap restore EXIT
+  if [ "$target" ]; then
+    priority=$(cli "$target" CONFIG GET replica-priority | tail -n 1 | tr -d '\r')
+    cli "$target" CONFIG SET replica-priority 1 >/dev/null
+    tries=0
+    until candidates "$chosen" | grep -qxF "$target 1"; do
+      tries=$((tries + 1))
+      [ $tries -lt 30 ] || { say "the Sentinel $chosen has not heard of the priority of $target" >&2; exit 1; }
+      sleep 0.5
+    done
+  fi
+  # A primary that answers takes no writes while the replica gets the rest; for one that does not, nobody waits.
+  if cli "$primary" CLIENT PAUSE 8000 WRITE >/dev/null 2>&1; then
+    tries=0
+    until gotten "$primary" "$target" || [ $tries -ge 20 ]; do tries=$((tries + 1)); sleep 0.1; done
+  fi
+  said=$(internal "$chosen" "$sentinelPort" SENTINEL FAILOVER $name)
+  case $said in
+    OK | INPROG*) ;;
+    *) say "the Sentinel $chosen answers: $said" >&2; exit 1 ;;
+  esac
+  now= tries=0
+  until [ "$now" ] && [ "$now" != "$primary" ] && [ "$(cli "$now" INFO replication 2>/dev/null | field role)" = master ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 120 ] || { say "the Sentinels have elected nobody" >&2; exit 1; }
+    sleep 0.5
+    set -- $(ask "$chosen")
+    now=${2:-}
+  done
+  # Before anybody can write there again.
+  cli "$primary" REPLICAOF "$now" "$port" >/dev/null 2>&1 || true
+  [ ! "$target" ] || [ "$now" = "$target" ] || { say "the Sentinels have elected $now in place of $target" >&2; exit 1; }
+  say "$now is the primary in place of $primary"
+  [ ! -w /dev/termination-log ] || echo "to=${now%%.*}" >/dev/termination-log
+}
+
 # down says whether a Sentinel misses the primary.
 down() { internal "$1" "$sentinelPort" SENTINEL MASTER $name | tr -d '\r' | awk 'key == "flags" { print } { key = $0 }' | grep -q s_down; }
 
@@ -310,6 +385,6 @@ elect() {
 command=$1
 shift
 case $command in
-  start | sentinel | probe | handover | elect) "$command" "$@" ;;
+  start | sentinel | probe | handover | failover | elect) "$command" "$@" ;;
   *) echo "redis-elected: no such command: $command" >&2; exit 2 ;;
 esac

@@ -272,7 +272,7 @@ func scheduled(app *platformv1.Application, schedule *platformv1.Schedule, f Fac
 	if refusal != nil {
 		return refusal
 	}
-	template, refusal := opsflow.FindTemplate(spec, f.State.Bundle)
+	template, refusal := opsflow.FindTemplate(spec, f.State.Bundle.In(app.Spec.Topology))
 	if refusal != nil {
 		return refusal
 	}

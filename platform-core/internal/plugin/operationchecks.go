@@ -131,6 +131,12 @@ func (l *loader) checkOperation(file *operationFile, template *OperationTemplate
 			check.fail(document.Path{"targets"}.Index(i), "names the component %q, which is not there", target)
 		}
 	}
+	topologies := names(l.components.Topologies, func(t Topology) string { return t.Name })
+	for i, topology := range template.Topologies {
+		if !slices.Contains(topologies, topology) {
+			check.fail(document.Path{"topologies"}.Index(i), "names the topology %q, which is not there", topology)
+		}
+	}
 	for _, c := range l.components.Components.Components {
 		if template.acts(c.Name) {
 			check.components = append(check.components, c)

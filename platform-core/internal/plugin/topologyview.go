@@ -5,13 +5,14 @@ package plugin
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 // In returns the bundle as a topology has it: each component with the authority and the sets that it has there and what is in force under
-// that, and the credentials and types of entities that are for the topology. A bundle that has no such topology is returned as it is.
+// that, and the credentials, types of entities and Operation templates that are for the topology. A bundle that has no such topology is returned as it is.
 func (b *Bundle) In(topology string) *Bundle {
 	if view, ok := b.views[topology]; ok {
 		return view
@@ -27,6 +28,10 @@ func (b *Bundle) makeViews() {
 		view := *b
 		view.Components.Entities = slices.DeleteFunc(slices.Clone(b.Components.Entities), func(e Entity) bool { return !t.has(e.Component) })
 		view.Components.Credentials = slices.DeleteFunc(slices.Clone(b.Components.Credentials), func(c Credential) bool { return !c.isFor(t.Name) })
+		view.Operations = maps.Clone(b.Operations)
+		maps.DeleteFunc(view.Operations, func(_ string, o OperationTemplate) bool {
+			return len(o.Topologies) > 0 && !slices.Contains(o.Topologies, t.Name)
+		})
 		// Components keep their places, by which their templates are found.
 		view.Components.Components = slices.Clone(b.Components.Components)
 		for j := range view.Components.Components {

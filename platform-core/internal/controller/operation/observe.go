@@ -240,6 +240,7 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 		if from, refusal = c.bundle(*op.Status.Plugin); refusal != nil {
 			return seen.goUnaided(op, refusal)
 		}
+		from = from.In(app.Spec.Topology)
 	}
 	facts.Template, refusal = opsflow.FindTemplate(op.Spec, from)
 	if refusal != nil {
