@@ -56,6 +56,9 @@ func (a agentStep) begin(r *run, t *plugin.OperationStep, step *platformv1.StepS
 		return verdict{}
 	}
 	pods := r.facts.inOrder()
+	if t.Agent.Call == plugin.AgentReload {
+		pods = slices.DeleteFunc(pods, func(pod Pod) bool { return r.facts.Unreloadable[pod.Component] })
+	}
 	if len(pods) == 0 {
 		return failedf("%s has no pods that step %q could act on: it has 0 replicas", r.facts.Target, t.Name)
 	}

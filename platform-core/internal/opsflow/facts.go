@@ -40,6 +40,8 @@ type Facts struct {
 	Application *platformv1.Application
 	// Components of the Application's topology, by their name in the plugin.
 	Components []string
+	// Unreloadable are the components whose processes take another configuration over with a restart only.
+	Unreloadable map[string]bool
 	// Actions that the plugin declares, by component.
 	Actions map[string][]plan.Action
 	// Resources of a component whose Application declares none, as the plugin says.

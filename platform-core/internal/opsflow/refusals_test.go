@@ -48,9 +48,12 @@ func TestSupported(t *testing.T) {
 		component  string
 		text       string
 	}{
-		"reload": {template: agent(plugin.AgentReload), components: []string{"reloads"}},
-		"reload of one that cannot": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"},
+		"reload":                        {template: agent(plugin.AgentReload), components: []string{"reloads"}},
+		"reload beside one that cannot": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"}},
+		"reload of the one that cannot": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"}, component: "plain",
 			text: `component "plain" of plugin "redis" cannot reload: use the template Restart`},
+		"reload of some that cannot": {template: agent(plugin.AgentReload), components: []string{"yields", "plain"},
+			text: `component "yields" of plugin "redis" cannot reload: use the template Restart`},
 		"reload of the one that can":    {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"}, component: "reloads"},
 		"reload of its targets":         {template: some, components: []string{"reloads", "plain"}},
 		"restart of what cannot reload": {template: agent(plugin.AgentRestart), components: []string{"plain"}},

@@ -3,6 +3,7 @@
 package opsflow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -139,7 +140,7 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 	_, own := bundle.Operations[template.Name]
 	for _, step := range template.Steps {
 		switchover, failover, rebuild := does(step, plugin.EngineSwitchover), does(step, plugin.EngineFailover), does(step, plugin.EngineRebuild)
-		able, names := false, false
+		able, names, stuck, reloads := false, false, "", false
 		for _, name := range components {
 			c, ok := bundle.Component(name)
 			if !ok {
@@ -147,9 +148,14 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 			}
 			able = able || c.Switchover != nil || c.Failover != nil
 			names = names || c.Failover != nil
-			if step.Agent != nil && step.Agent.Call == plugin.AgentReload && c.Process.Reload == nil && acts(template, name) {
-				return refuse(ReasonNotSupported, "component %q of plugin %q cannot reload: use the template Restart", name, bundle.Manifest.Name)
+			if acts(template, name) && c.Process.Reload == nil {
+				stuck = cmp.Or(stuck, name)
 			}
+			reloads = reloads || acts(template, name) && c.Process.Reload != nil
+		}
+		// Of several components those reload that can: the others have no setting that a process takes over while it runs on.
+		if step.Agent != nil && step.Agent.Call == plugin.AgentReload && stuck != "" && !reloads {
+			return refuse(ReasonNotSupported, "component %q of plugin %q cannot reload: use the template Restart", stuck, bundle.Manifest.Name)
 		}
 		if switchover && !able {
 			return refuse(ReasonNotSupported, "plugin %q declares no switchover for %s", bundle.Manifest.Name, list(components))

@@ -132,8 +132,8 @@ func (p *Parameters) Dynamic(name string) bool {
 	return initial || matchesAny(p.set.Dynamic, name)
 }
 
-// hasDynamic says whether there is any such parameter.
-func (p *Parameters) hasDynamic() bool { return len(p.set.Dynamic)+len(p.set.Initial) > 0 }
+// HasDynamic says whether there is any such parameter.
+func (p *Parameters) HasDynamic() bool { return len(p.set.Dynamic)+len(p.set.Initial) > 0 }
 
 // initial is what the middleware has for the dynamic parameters of a component that nobody sets; nil where the plugin does not say.
 func (b *Bundle) initial(component *Component, version string) map[string]string {

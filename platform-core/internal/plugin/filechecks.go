@@ -200,7 +200,7 @@ func nearest(name string, known []string) string {
 // hasDynamic says whether a reload can take over any parameter of a component.
 func (l *loader) hasDynamic(c *Component) bool {
 	file := l.parameters[c.Parameters]
-	return file == nil && c.Parameters != "" || file != nil && file.hasDynamic()
+	return file == nil && c.Parameters != "" || file != nil && file.HasDynamic()
 }
 
 // checkDynamic: what is dynamic needs a reload, and nothing else that a change of it would restart.
@@ -208,7 +208,7 @@ func (l *loader) checkDynamic() {
 	for i := range l.components.Components.Components {
 		c := &l.components.Components.Components[i]
 		file := l.parameters[c.Parameters]
-		if file == nil || !file.hasDynamic() {
+		if file == nil || !file.HasDynamic() {
 			continue
 		}
 		if c.Process.Reload == nil {

@@ -53,6 +53,11 @@ func TestRedisClusterLife(t *testing.T) {
 			r.Create(framework.NewOperation("restart", "Restart", r.reference()))
 			r.WaitForOperation("restart")
 		}, inPlace},
+		{"an Operation Reload", func(r *redisCluster) {
+			r.Create(framework.NewOperation("reload", "Reload", r.reference()))
+			r.WaitForOperation("reload")
+		}, reloaded},
+		{"Operations Failover of a shard", func(r *redisCluster) { r.failsOver() }, untouched},
 	} {
 		t.Run(step.name, func(t *testing.T) { r.in(t).goesThrough(step.name, step.does, step.effect) })
 	}
@@ -83,6 +88,23 @@ func (r *redisCluster) goesThrough(name string, does func(*redisCluster), want f
 			r.Errorf("%s was expected, and the process of %s was %s and is %s", want, pod, run, now[pod])
 		}
 	}
+}
+
+// failsOver has a replica take over from its primary by the command of Redis Cluster: the best one of a shard, and one that is named.
+func (r *redisCluster) failsOver() {
+	r.Helper()
+	before := r.primary("0")
+	set := platformv1.WorkloadSetNameFor(r.application(), "node", "0")
+	r.Create(framework.NewOperation("failover-best", "Failover", framework.CoreReference("WorkloadSet", set)))
+	r.WaitForOperation("failover-best")
+	r.succeeded("0", before)
+	r.Create(framework.NewOperation("failover-named", "Failover", r.reference(), "to", before))
+	r.WaitForOperation("failover-named")
+	if now := r.primary("0"); now != before {
+		r.Errorf("%s is the primary, and %s was to be", now, before)
+	}
+	r.ExpectOperationRefused(framework.NewOperation("failover-unnamed", "Failover", r.reference()), "name the replica that takes over in parameter 'to'")
+	r.ExpectOperationRefused(framework.NewOperation("failover-itself", "Failover", r.reference(), "to", before), "is a primary already")
 }
 
 // tookOver reads back what was changed from each server and volume.

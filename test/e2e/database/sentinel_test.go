@@ -79,6 +79,17 @@ func electedFaults(round int) []electedFault {
 			e.Update(framework.WithReplicas(2))
 		}},
 		{"all pods deleted, and the primary's volume", true, func(e *elected, primary string) { e.losesAll(primary, called("elect")) }},
+		{"failed over by an Operation", true, func(e *elected, primary string) {
+			e.Create(framework.NewOperation(called("failover"), "Failover", e.Reference()))
+			done := e.WaitForOperationEnd(called("failover"), framework.SettleTimeout)
+			if to := done.Status.Steps[1].Outputs["to"]; done.Status.Phase != platformv1.OperationSucceeded || to == "" || to == primary {
+				e.Errorf("the Operation is %s, and says that %q took over from %s: %s", done.Status.Phase, to, primary, done.Status.Error)
+			}
+		}},
+		{"reloaded by an Operation", false, func(e *elected, _ string) {
+			e.Create(framework.NewOperation(called("reload"), "Reload", e.Reference()))
+			e.ExpectOperationSucceeded(called("reload"))
+		}},
 	}
 	if round > 0 {
 		return faults

@@ -215,7 +215,7 @@ var operatedRedis = operatedPlugin{
 			},
 		}
 	},
-	tries: []operatedTry{{"VerticalScaleVolume", processesGoOn, grown}},
+	tries: []operatedTry{{"Reload", processesGoOn, nil}, {"VerticalScaleVolume", processesGoOn, grown}},
 }
 
 // operatedEtcd is an etcd of three members.
