@@ -121,6 +121,7 @@ func writeOperator(root string, operator repo.Operator, version string) error {
 		{filepath.Join(root, "platform-core/config/rbac/deletion_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/domain_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/drill_policy.yaml"), "rbac"},
+		{filepath.Join(root, "platform-core/config/rbac/made_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/operation_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/plugin_policy.yaml"), "rbac"},
 		{filepath.Join(root, "platform-core/config/rbac/leader_election_role.yaml"), "rbac"},
