@@ -12,6 +12,7 @@ import (
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/kafka"
 	"github.com/zeroinfra/agents/internal/driver/minio"
+	"github.com/zeroinfra/agents/internal/driver/nginx"
 	"github.com/zeroinfra/agents/internal/driver/pgbouncer"
 	"github.com/zeroinfra/agents/internal/driver/postgres"
 	"github.com/zeroinfra/agents/internal/driver/postgres/link"
@@ -70,6 +71,8 @@ func (d *Drivers) Open(declared *plan.Driver) (driver.Driver, error) {
 		return postgres.New(postgres.Options{Target: target, Verified: &d.verified}), nil
 	case plan.ProtocolPgBouncer:
 		return pgbouncer.New(target), nil
+	case plan.ProtocolNginx:
+		return nginx.New(declared.Address), nil
 	}
 	return nil, fmt.Errorf("%w: %q", ErrNone, declared.Protocol)
 }

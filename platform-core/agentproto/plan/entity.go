@@ -11,6 +11,7 @@ import (
 const (
 	ProtocolKafka      = "kafka"
 	ProtocolMinIO      = "minio"
+	ProtocolNginx      = "nginx"
 	ProtocolPgBouncer  = "pgbouncer"
 	ProtocolPostgreSQL = "postgresql"
 	ProtocolRedis      = "redis"
@@ -49,7 +50,8 @@ var driverKinds = map[string]map[string]EntityKind{
 		// Its name is the access key, and its password the secret key.
 		"user": {Parameters: []string{"enabled", "policies"}, Password: true},
 	},
-	// It has no objects that are kept: it is asked.
+	// They have no objects that are kept: they are asked.
+	ProtocolNginx:     {},
 	ProtocolPgBouncer: {},
 	ProtocolPostgreSQL: {
 		"database": {Parameters: []string{"owner", "encoding", "locale", "connection-limit"}},

@@ -78,7 +78,7 @@ func opsResources() corev1.ResourceRequirements {
 // initContainer copies the agents' binaries into the pod.
 func (c *context) initContainer() corev1.Container {
 	command := []string{agentImagePath, "init"}
-	if c.needsOps() {
+	if c.needsOps() || c.tellsMetrics() {
 		command = append(command, "--with", path.Base(plan.OpsPath))
 	}
 	return corev1.Container{

@@ -46,8 +46,12 @@ func checkFailover(b *plugin.Bundle, app *platformv1.Application, specs []platfo
 		app.Spec.Topology, b.Manifest.Name)
 }
 
-// needsOps says that the pods have the ops agent's container.
-func (c *context) needsOps() bool { return len(c.opsActions()) > 0 || c.declared.Driver != nil }
+// needsOps says that the pods have the ops agent's container: for actions, or for entities. A driver that is only asked for metrics is that of the
+// container that tells them.
+func (c *context) needsOps() bool {
+	keeps := slices.ContainsFunc(c.bundle.Components.Entities, func(e plugin.Entity) bool { return e.Component == c.declared.Name })
+	return len(c.opsActions()) > 0 || c.declared.Driver != nil && keeps
+}
 
 // opsActions are those that are run on request. The process manager runs by itself what has a pod write or follow.
 func (c *context) opsActions() []plan.Action {

@@ -18,10 +18,11 @@ import (
 	"github.com/zeroinfra/test/e2e/framework"
 )
 
-// exporterPort and etcdMetricsPort are where the plugins serve metrics.
+// Where the plugins serve metrics.
 const (
-	exporterPort    = 9121
-	etcdMetricsPort = 2381
+	exporterPort     = 9121
+	etcdMetricsPort  = 2381
+	nginxMetricsPort = 9113
 )
 
 func monitored(component string, on *platformv1.Monitoring) func(*platformv1.ApplicationSpec) {
@@ -88,6 +89,50 @@ func TestMonitoring(t *testing.T) {
 		return nil
 	})
 	a.WaitReady()
+}
+
+// TestMonitoringOfNginx proves that the numbers of an nginx can be read, and that its pods have an agent for that only while somebody wants them.
+func TestMonitoringOfNginx(t *testing.T) {
+	t.Parallel()
+	s := framework.NewNamespace(t, "nginxmetrics")
+	s.EnsureCommonOperator()
+	spec := nginxApplication()
+	monitored(nginxComponent, &platformv1.Monitoring{Enabled: true})(&spec)
+	n := &nginx{s.CreateApplication("web", spec)}
+	n.WaitReady()
+	pod := n.Pods()[0]
+	n.WaitForSample(&pod, nginxMetricsPort, 1, "nginx_query_success", `query="status"`)
+	for range 20 {
+		n.request("")
+	}
+	n.Eventually(framework.SettleTimeout, "the requests are counted", func() error {
+		all := 0.0
+		for _, pod := range n.Pods() {
+			page, err := n.MetricsOf(&pod, nginxMetricsPort)
+			if err != nil {
+				return err
+			}
+			requests, found := framework.Sample(page, "nginx_requests_total")
+			if !found {
+				return fmt.Errorf("pod %s tells of none", pod.Name)
+			}
+			all += requests
+		}
+		if all < 20 {
+			return fmt.Errorf("there are %v", all)
+		}
+		return nil
+	})
+	n.Update(monitored(nginxComponent, nil))
+	n.Eventually(framework.ReadyTimeout, "the agent goes", func() error {
+		for _, pod := range n.Pods() {
+			if len(pod.Spec.Containers) != 2 {
+				return fmt.Errorf("pod %s has %d containers", pod.Name, len(pod.Spec.Containers))
+			}
+		}
+		return nil
+	})
+	n.WaitReady()
 }
 
 // checkPasswordOfExporter looks for the password in the pod and on the exporter's command line.

@@ -27,7 +27,7 @@ var instance = nodes()
 
 func nodes() typed.Instance {
 	i := redisparts.Instance(component)
-	i.Replicas, i.Whole = "replicasPerShard", "each shard"
+	i.Replicas, i.Sets, i.Whole = "replicasPerShard", "shards", "each shard"
 	return i
 }
 
