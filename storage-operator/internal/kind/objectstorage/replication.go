@@ -38,9 +38,10 @@ func (Kind) References(o *storagev1.ObjectStorage) []typed.Reference {
 	return targets
 }
 
-// targetOf refers to the storage that a rule replicates to.
+// targetOf refers to the storage that a rule replicates to. The rest of the object does not wait for it.
 func targetOf(r *storagev1.ObjectStorageReplication) typed.Reference {
-	return typed.Reference{GVK: storageKind, Name: r.ObjectStorageRef.Name}
+	const field = "spec.buckets[].replication[].objectStorageRef"
+	return typed.Reference{GVK: storageKind, Name: r.ObjectStorageRef.Name, Field: field, Optional: true}
 }
 
 // replication is a rule in the words of the plugin. It is adopted where it is there: its name is this object's to give, and it holds nothing.

@@ -24,7 +24,10 @@ func TestTargetsAreWhereTheOtherStorageIs(t *testing.T) {
 		{Name: "a", Replication: []storagev1.ObjectStorageReplication{{Name: "r", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}}}},
 		{Name: "b", Replication: []storagev1.ObjectStorageReplication{{Name: "r", ObjectStorageRef: &storagev1.ObjectStorageReference{Name: "vault"}}, {Name: "s", Endpoint: "https://x"}}},
 	}}}
-	vault := typed.Reference{GVK: storagev1.GroupVersion.WithKind("ObjectStorage"), Name: "vault"}
+	vault := targetOf(&o.Spec.Buckets[0].Replication[0])
+	if !vault.Optional || vault.Name != "vault" {
+		t.Errorf("the target is %+v", vault)
+	}
 	if got := (Kind{}).References(o); !slices.Equal(got, []typed.Reference{vault}) {
 		t.Errorf("it names %v", got)
 	}
