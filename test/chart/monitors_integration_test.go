@@ -28,7 +28,8 @@ import (
 // monitoring is the module of the Prometheus Operator, in the version that testdata/prometheus-operator requires.
 const monitoring = "github.com/prometheus-operator/prometheus-operator"
 
-// installMonitors has the API server serve the kinds PodMonitor and ServiceMonitor as the Prometheus Operator defines them.
+// installMonitors has the API server serve the kinds PodMonitor and ServiceMonitor as the Prometheus Operator defines
+// them.
 func installMonitors(t *testing.T) {
 	t.Helper()
 	command := exec.Command("go", "mod", "download", "-json", monitoring)
@@ -40,7 +41,8 @@ func installMonitors(t *testing.T) {
 		t.Fatalf("module %s cannot be had: %v, %v: %s", monitoring, err, jsonErr, module.Error)
 	}
 	for _, kind := range []string{"podmonitors", "servicemonitors"} {
-		for _, definition := range documents(t, filepath.Join(module.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+kind+".yaml")) {
+		for _, definition := range documents(t, filepath.Join(module.Dir, "example", "prometheus-operator-crd",
+			"monitoring.coreos.com_"+kind+".yaml")) {
 			if err := env.Client.Create(t.Context(), definition); err != nil {
 				t.Fatal(err)
 			}
@@ -90,8 +92,8 @@ func takesMonitor(t *testing.T, namespace, where string, monitor *unstructured.U
 	}
 }
 
-// What the engine and the charts make for a Prometheus is what the Prometheus Operator's own definitions take: of each plugin that has metrics in a case of
-// its tests, and of an operator itself.
+// What the engine and the charts make for a Prometheus is what the Prometheus Operator's own definitions take: of each
+// plugin that has metrics in a case of its tests, and of an operator itself.
 func TestMonitorsFitTheirDefinitions(t *testing.T) {
 	installMonitors(t)
 	namespace := env.Namespace(t)

@@ -59,7 +59,8 @@ func root() string { return filepath.Join("..", "..") }
 // render returns the objects of the chart, hooks left out.
 func render(t *testing.T, namespace string, values ...string) []*unstructured.Unstructured {
 	t.Helper()
-	arguments := []string{"template", chartName, filepath.Join(root(), "charts", chartName), "--namespace", namespace, "--no-hooks",
+	arguments := []string{"template", chartName, filepath.Join(root(), "charts", chartName), "--namespace", namespace,
+		"--no-hooks",
 		"--api-versions", "monitoring.coreos.com/v1"}
 	for _, value := range values {
 		arguments = append(arguments, "--set", value)

@@ -16,18 +16,21 @@ import (
 )
 
 // lifecycle are the operations that each page of what runs an instance speaks of, in order.
-var lifecycle = []string{"Create", "Delete", "VerticalScaleResource", "VerticalScaleVolume", "HorizontalScale", "Stop", "Start", "Restart", "Reload", "Failover",
+var lifecycle = []string{"Create", "Delete", "VerticalScaleResource", "VerticalScaleVolume", "HorizontalScale", "Stop",
+	"Start", "Restart", "Reload", "Failover",
 	"UpgradeApp", "UpgradePaaS"}
 
-// lifecyclePages have a table for each plugin that is named. kinds says what a typed kind offers otherwise than its plugin.
+// lifecyclePages have a table for each plugin that is named. kinds says what a typed kind offers otherwise than its
+// plugin.
 var lifecyclePages = map[string]struct {
 	plugins []string
 	kind    map[string]string
 }{
-	"docs/kinds/redis.md":                            {plugins: []string{"redis"}},
-	"docs/kinds/rediscluster.md":                     {plugins: []string{"redis"}},
-	"docs/kinds/postgresql.md":                       {plugins: []string{"postgresql"}},
-	"docs/kinds/objectstorage.md":                    {plugins: []string{"minio", "s3-external"}, kind: map[string]string{"HorizontalScale": "no"}},
+	"docs/kinds/redis.md":        {plugins: []string{"redis"}},
+	"docs/kinds/rediscluster.md": {plugins: []string{"redis"}},
+	"docs/kinds/postgresql.md":   {plugins: []string{"postgresql"}},
+	"docs/kinds/objectstorage.md": {plugins: []string{"minio", "s3-external"},
+		kind: map[string]string{"HorizontalScale": "no"}},
 	"database-operator/plugins/etcd/1.0.0/README.md": {plugins: []string{"etcd"}},
 	"common-operator/plugins/nginx/1.0.0/README.md":  {plugins: []string{"nginx"}},
 }
@@ -64,7 +67,8 @@ type lifecyclePlugin struct {
 	operations map[string]struct{ Topologies []string }
 }
 
-// The table of a page says of each operation whether each topology of the plugin has it, as the plugin itself does, and why not.
+// The table of a page says of each operation whether each topology of the plugin has it, as the plugin itself does, and
+// why not.
 func TestLifecycleOperationsOfThePages(t *testing.T) {
 	for page, of := range lifecyclePages {
 		tables := lifecycleTable.FindAllStringSubmatch(read(t, filepath.Join("../..", page)), -1)
@@ -101,7 +105,8 @@ func checkLifecycle(t *testing.T, where string, plugin lifecyclePlugin, kind map
 			}
 			is, why, _ := strings.Cut(said, ":")
 			if is != want || is == "no" && len(strings.TrimSpace(why)) < 10 {
-				t.Errorf("%s: %s of topology %s is said to be %q, and by the plugin it is %q; a reason follows a colon", where, row[0], topologies[i], said, want)
+				t.Errorf("%s: %s of topology %s is said to be %q, and by the plugin it is %q; a reason follows a colon", where,
+					row[0], topologies[i], said, want)
 			}
 		}
 		if len(row) != len(topologies)+1 {
@@ -125,7 +130,8 @@ func TestComponentsHaveMetrics(t *testing.T) {
 		name := filepath.Base(folder)
 		for _, c := range newestPlugin(t, name).Components {
 			if why := unmeasured[name+"/"+c.Name]; (why == "") != (c.Monitoring != nil) {
-				t.Errorf("component %s of plugin %s has the monitoring %v, and the reason for none is %q", c.Name, name, c.Monitoring, why)
+				t.Errorf("component %s of plugin %s has the monitoring %v, and the reason for none is %q", c.Name, name,
+					c.Monitoring, why)
 			}
 		}
 	}
@@ -142,6 +148,11 @@ func cells(row string) []string {
 		all = append(all, cell)
 	}
 	return all
+}
+
+// scales are the words for whether replicas and sets can change.
+var scales = map[[2]bool]string{
+	{true, true}: "replicas and sets", {true, false}: "replicas", {false, true}: "sets", {false, false}: "no",
 }
 
 // has says whether a topology has an operation: yes, no, or what HorizontalScale changes.
@@ -183,14 +194,16 @@ func (p lifecyclePlugin) has(operation, topology string) string {
 		return "yes"
 	}
 	return map[string]string{
-		"VerticalScaleVolume": yes(volumes), "Reload": yes(reload), "Failover": yes(failover), "UpgradePaaS": yes(p.versions > 1),
-		"HorizontalScale": map[[2]bool]string{{true, true}: "replicas and sets", {true, false}: "replicas", {false, true}: "sets", {}: "no"}[[2]bool{replicas, sets}],
+		"VerticalScaleVolume": yes(volumes), "Reload": yes(reload), "Failover": yes(failover),
+		"UpgradePaaS":     yes(p.versions > 1),
+		"HorizontalScale": scales[[2]bool{replicas, sets}],
 	}[operation]
 }
 
 // always says whether the engine does that for every plugin.
 func always(operation string) bool {
-	return slices.Contains([]string{"Create", "Delete", "VerticalScaleResource", "Stop", "Start", "Restart", "UpgradeApp"}, operation)
+	return slices.Contains([]string{"Create", "Delete", "VerticalScaleResource", "Stop", "Start", "Restart",
+		"UpgradeApp"}, operation)
 }
 
 func yes(is bool) string {

@@ -19,8 +19,8 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=40
 	Plugin string `json:"plugin"`
-	// pluginVersion is the semantic version of the plugin, for example 1.0.0, which v1.0.0 means as well. Immutable but through an
-	// Operation of template UpgradeApp.
+	// pluginVersion is the semantic version of the plugin, for example 1.0.0, which v1.0.0 means as well. Immutable but
+	// through an Operation of template UpgradeApp.
 	// +required
 	// +kubebuilder:validation:Pattern=`^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9a-z.-]+)?$`
 	// +kubebuilder:validation:MaxLength=40

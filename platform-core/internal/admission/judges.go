@@ -90,7 +90,8 @@ func (c *court) has(app *platformv1.Application) bool {
 // unclaimed speaks of an Application without a domain whose plugin this operator does not have. Every operator is asked; where none has it, all
 // say the same, which the API server tells the user once.
 func (c *court) unclaimed(ctx context.Context, app *platformv1.Application) (accept.Verdict, error) {
-	err := c.seen.Get(ctx, client.ObjectKey{Name: app.Spec.Plugin + "-" + platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)}, &platformv1.Plugin{})
+	err := c.seen.Get(ctx, client.ObjectKey{Name: app.Spec.Plugin + "-" +
+		platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)}, &platformv1.Plugin{})
 	if !apierrors.IsNotFound(err) {
 		return accept.Verdict{}, err
 	}

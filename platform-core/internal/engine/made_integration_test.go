@@ -25,8 +25,10 @@ func tinkerer(t *testing.T, namespace string) client.Client {
 	t.Helper()
 	const name = "tinkerer"
 	create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"components", "workloadsets"}, Verbs: []string{"*"}}}})
-	create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"components", "workloadsets"},
+			Verbs: []string{"*"}}}})
+	create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}}})
 	cfg := rest.CopyConfig(env.Config)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: name}
@@ -37,7 +39,8 @@ func tinkerer(t *testing.T, namespace string) client.Client {
 	return c
 }
 
-// Users change Components and WorkloadSets; the engine alone makes them, and nobody deletes one with the volumes of an instance that is declared.
+// Users change Components and WorkloadSets; the engine alone makes them, and nobody deletes one with the volumes of an
+// instance that is declared.
 func TestUsersDoNotMakeOrDeleteWhatTheEngineMakes(t *testing.T) {
 	namespace, app := standing(t, "tiers")
 	admits(t, namespace, env.Client)
@@ -53,16 +56,22 @@ func TestUsersDoNotMakeOrDeleteWhatTheEngineMakes(t *testing.T) {
 	})
 	refresh(t, component)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"note":"seen"}}}`))
-	testkit.Eventually(t, "the rights of the user", func(ctx context.Context) error { return user.Patch(ctx, set.DeepCopy(), patch, client.DryRunAll) })
+	testkit.Eventually(t, "the rights of the user", func(ctx context.Context) error {
+		return user.Patch(ctx, set.DeepCopy(), patch, client.DryRunAll)
+	})
 
 	const makes = "the engine makes Components and WorkloadSets"
-	another := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-db-mine", Labels: set.Labels}, Spec: *set.Spec.DeepCopy()}
+	another := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-db-mine",
+		Labels: set.Labels}, Spec: *set.Spec.DeepCopy()}
 	forbidden(t, "a WorkloadSet", user.Create(t.Context(), another, client.DryRunAll), makes)
-	part := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-mine", Labels: component.Labels}, Spec: *component.Spec.DeepCopy()}
+	part := &platformv1.Component{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-mine",
+		Labels: component.Labels}, Spec: *component.Spec.DeepCopy()}
 	forbidden(t, "a Component", user.Create(t.Context(), part, client.DryRunAll), makes)
 	for who, by := range map[string]client.Client{"the user": user, "who may do everything": env.Client} {
-		forbidden(t, who, by.Delete(t.Context(), set.DeepCopy(), client.DryRunAll), "the volumes of WorkloadSet a-db-0 would be deleted with it, and Component a-db still declares it")
-		forbidden(t, who, by.Delete(t.Context(), component.DeepCopy(), client.DryRunAll), "the volumes of Component a-db would be deleted with it, and Application a still declares it")
+		forbidden(t, who, by.Delete(t.Context(), set.DeepCopy(), client.DryRunAll),
+			"the volumes of WorkloadSet a-db-0 would be deleted with it, and Component a-db still declares it")
+		forbidden(t, who, by.Delete(t.Context(), component.DeepCopy(), client.DryRunAll),
+			"the volumes of Component a-db would be deleted with it, and Application a still declares it")
 	}
 	// The engine and the end of the Application are not held up.
 	change(t, app, func(s *platformv1.ApplicationSpec) {

@@ -180,14 +180,15 @@ func TestOperationsRefuseWhatCannotBe(t *testing.T) {
 		"too-many":     {"HorizontalScale", []string{"replicas", "3"}, "3"},
 		"no-number":    {"HorizontalScale", []string{"replicas", "many"}, `parameter "replicas" of template "HorizontalScale" is "many"`},
 		"no-component": {"HorizontalScale", []string{"replicas", "1", "component", "sentinel"}, `has no component "sentinel"; it has: "redis"`},
-		"missing":      {"HorizontalScale", nil, "no number is given: set replicas for another number of pods, or sets for another number of sets"},
-		"no-version":   {"UpgradePaaS", []string{"version", "9.9"}, "9.9"},
-		"downgrade":    {"UpgradePaaS", []string{"version", "6.2"}, "6.2 is older: a downgrade is not possible"},
-		"shrink":       {"VerticalScaleVolume", []string{"size", "1Mi"}, "1Mi"},
-		"nothing":      {"VerticalScaleResource", nil, "no resource is given"},
-		"no-quantity":  {"VerticalScaleResource", []string{"memory", "1.2.3"}, "1.2.3"},
-		"switchover":   {"Switchover", nil, `plugin "redis" declares no switchover`},
-		"account":      {"Stop", nil, "serviceAccountName is for those only"},
+		"missing": {"HorizontalScale", nil,
+			"no number is given: set replicas for another number of pods, or sets for another number of sets"},
+		"no-version":  {"UpgradePaaS", []string{"version", "9.9"}, "9.9"},
+		"downgrade":   {"UpgradePaaS", []string{"version", "6.2"}, "6.2 is older: a downgrade is not possible"},
+		"shrink":      {"VerticalScaleVolume", []string{"size", "1Mi"}, "1Mi"},
+		"nothing":     {"VerticalScaleResource", nil, "no resource is given"},
+		"no-quantity": {"VerticalScaleResource", []string{"memory", "1.2.3"}, "1.2.3"},
+		"switchover":  {"Switchover", nil, `plugin "redis" declares no switchover`},
+		"account":     {"Stop", nil, "serviceAccountName is for those only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			op := operate(t, app, name, tc.template, func(s *platformv1.OperationSpec) {

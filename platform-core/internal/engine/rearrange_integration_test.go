@@ -18,19 +18,23 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// Steps of Operations apply, patch and delete Components and WorkloadSets like a user who does: what a user may change there is declared, other edits are
-// taken back, and a set that is deleted is made again with its volumes. They do it as the account that the Operation names, and only that.
+// Steps of Operations apply, patch and delete Components and WorkloadSets like a user who does: what a user may change
+// there is declared, other edits are taken back, and a set that is deleted is made again with its volumes. They do it
+// as the account that the Operation names, and only that.
 func TestStepsActOnComponentsAndWorkloadSets(t *testing.T) {
 	env.Controllers(t, testkit.GarbageCollector)
 	namespace, app := standing(t, "tiers")
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "arranger"}
 	for _, obj := range []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: meta}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "nobody"}},
+		&corev1.ServiceAccount{ObjectMeta: meta}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: "nobody"}},
 		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"components", "workloadsets"}, Verbs: []string{"get", "patch", "delete"}},
+			{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"components", "workloadsets"},
+				Verbs: []string{"get", "patch", "delete"}},
 			{APIGroups: []string{platformv1.GroupVersion.Group}, Resources: []string{"applications"}, Verbs: []string{"get"}},
 		}},
-		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role",
+			Name: meta.Name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: meta.Name}}},
 	} {
 		create(t, obj)
@@ -54,7 +58,8 @@ func TestStepsActOnComponentsAndWorkloadSets(t *testing.T) {
 		}
 		return nil
 	})
-	tellsOf(t, namespace, "EditReverted", "spec.topology", "operation-step", `it follows from Application "a": change that`)
+	tellsOf(t, namespace, "EditReverted", "spec.topology", "operation-step",
+		`it follows from Application "a": change that`)
 	testkit.WaitFor(t, env.Client, set, "is made again", func() error {
 		if set.UID == former || set.Status.ReadyReplicas != 2 {
 			return fmt.Errorf("UID %s, which was %s, with %d pods that are ready", set.UID, former, set.Status.ReadyReplicas)

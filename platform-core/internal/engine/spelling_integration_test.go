@@ -14,8 +14,8 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// A version of a plugin may be written with a leading v wherever one is: in the names of its ConfigMaps and what they hold, in an Application and in
-// Operations. A manifest that names no domain is of that of the operator.
+// A version of a plugin may be written with a leading v wherever one is: in the names of its ConfigMaps and what they
+// hold, in an Application and in Operations. A manifest that names no domain is of that of the operator.
 func TestAVersionOfAPluginMayHaveALeadingV(t *testing.T) {
 	derived(t, "v1.36.0", "", func(parts map[string]map[string]string) { delete(parts["manifest"], "domain") })
 	derived(t, "v1.37.0", "v1.36.0", nil)

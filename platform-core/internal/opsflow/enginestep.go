@@ -80,11 +80,13 @@ func (r *run) tookOver(t *plugin.OperationStep) verdict {
 	waiting := fmt.Sprintf("plugin version %s to take over", version)
 	ready, stalled := meta.FindStatusCondition(app.Status.Conditions, platformv1.ReadyCondition), meta.FindStatusCondition(app.Status.Conditions, platformv1.StalledCondition)
 	switch {
-	case platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) != version || app.Status.ObservedGeneration < app.Generation:
+	case platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) != version ||
+		app.Status.ObservedGeneration < app.Generation:
 		return verdict{waiting: waiting, retry: declaredPoll}
 	case stalled != nil && stalled.Status == metav1.ConditionTrue:
 		return failedf("Application %q does not get there: %s", app.Name, stalled.Message)
-	case app.Status.Plugin == nil || app.Status.Plugin.Version != version || ready == nil || ready.Status != metav1.ConditionTrue:
+	case app.Status.Plugin == nil || app.Status.Plugin.Version != version || ready == nil ||
+		ready.Status != metav1.ConditionTrue:
 		return verdict{waiting: waiting, retry: declaredPoll}
 	}
 	return verdict{}

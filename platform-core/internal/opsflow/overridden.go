@@ -67,7 +67,8 @@ func lost(app *platformv1.Application, fields []FieldEdit) (string, error) {
 	fields = slices.DeleteFunc(slices.Clone(fields), func(field FieldEdit) bool {
 		component := SetCountOf(field.Field)
 		if has := declaredSets(&app.Spec, component); component != "" && has != field.Value {
-			words = append(words, fmt.Sprintf("Application %q has %d sets of component %q, and %v were asked for", app.Name, has, component, field.Value))
+			words = append(words, fmt.Sprintf("Application %q has %d sets of component %q, and %v were asked for", app.Name,
+				has, component, field.Value))
 		}
 		return component != ""
 	})

@@ -50,8 +50,9 @@ func TestSupported(t *testing.T) {
 	}{
 		"reload":                        {template: agent(plugin.AgentReload), components: []string{"reloads"}},
 		"reload beside one that cannot": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"}},
-		"reload of the one that cannot": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"}, component: "plain",
-			text: `component "plain" of plugin "redis" cannot reload: use the template Restart`},
+		"reload of the one that cannot": {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"},
+			component: "plain",
+			text:      `component "plain" of plugin "redis" cannot reload: use the template Restart`},
 		"reload of some that cannot": {template: agent(plugin.AgentReload), components: []string{"yields", "plain"},
 			text: `component "yields" of plugin "redis" cannot reload: use the template Restart`},
 		"reload of the one that can":    {template: agent(plugin.AgentReload), components: []string{"reloads", "plain"}, component: "reloads"},

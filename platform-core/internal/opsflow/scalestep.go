@@ -12,8 +12,9 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// setCount is what the field ends with that stands for the number of sets of a component, for example components[node].sets.count. A kind
-// whose objects have a field for that number says so; in an Application it is the length of a list, see SetsOf.
+// setCount is what the field ends with that stands for the number of sets of a component, for example
+// components[node].sets.count. A kind whose objects have a field for that number says so; in an Application it is the
+// length of a list, see SetsOf.
 const setCount = ".sets.count"
 
 // scaled are the fields that another number of pods, or of sets, of a component sets.
@@ -25,13 +26,15 @@ func (f Facts) scaled(at, component string, values map[string]string) ([]FieldEd
 		case err != nil || count < 1:
 			return nil, fmt.Errorf("sets is %q: it must be a whole number of at least 1", text)
 		case values["set"] != "" || f.Set != "":
-			return nil, fmt.Errorf("sets is the number of sets of component %q, and one of them is named: leave out %q, or run the Operation on the whole component", component, "set")
+			return nil,
+				fmt.Errorf("sets is the number of sets of component %q, and one of them is named: leave out %q, or run the Operation on the whole component", component, "set")
 		}
 		fields = append(fields, FieldEdit{at + setCount, count})
 	}
 	if values["replicas"] == "" {
 		if len(fields) == 0 {
-			return nil, fmt.Errorf("no number is given: set replicas for another number of pods, or sets for another number of sets")
+			return nil,
+				fmt.Errorf("no number is given: set replicas for another number of pods, or sets for another number of sets")
 		}
 		return fields, nil
 	}
@@ -79,8 +82,9 @@ func SetCountOf(field string) string {
 	return ""
 }
 
-// SetsOf are as many sets of a component as are wanted, beside those that the spec of an Application, as it is in JSON, declares: more have the next
-// numbers as names, and the last ones go. Sets with names of their own do not come and go by their number.
+// SetsOf are as many sets of a component as are wanted, beside those that the spec of an Application, as it is in JSON,
+// declares: more have the next numbers as names, and the last ones go. Sets with names of their own do not come and go
+// by their number.
 func SetsOf(spec map[string]any, component string, count int64) ([]any, error) {
 	var declared []any
 	components, _ := spec["components"].([]any)
@@ -108,8 +112,9 @@ func SetsOf(spec map[string]any, component string, count int64) ([]any, error) {
 		}
 	}
 	if len(byName) > 0 {
-		return nil, fmt.Errorf("sets of component %q have names of their own, such as %q, and no number: add or remove one in spec.components[%s].sets",
-			component, slices.Min(slices.Collect(maps.Keys(byName))), component)
+		return nil,
+			fmt.Errorf("sets of component %q have names of their own, such as %q, and no number: add or remove one in spec.components[%s].sets",
+				component, slices.Min(slices.Collect(maps.Keys(byName))), component)
 	}
 	return list, nil
 }

@@ -32,7 +32,8 @@ func TestHorizontalScaleSetsReplicasAndSets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.facts.fields("Scale", c.values)
-			if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) || c.says == "" && (err != nil || !reflect.DeepEqual(got, c.want)) {
+			if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) || c.says == "" && (err != nil ||
+				!reflect.DeepEqual(got, c.want)) {
 				t.Errorf("it sets %v, %v; want %v, %q", got, err, c.want, c.says)
 			}
 		})
@@ -43,7 +44,8 @@ func TestSetsComeAndGoByTheirNumber(t *testing.T) {
 	zero, one := map[string]any{"name": "0"}, map[string]any{"name": "1", "storageSize": "3Gi"}
 	own := map[string]any{"name": "hot"}
 	spec := func(sets ...any) map[string]any {
-		return map[string]any{"components": []any{map[string]any{"name": "other", "sets": []any{own}}, map[string]any{"name": "node", "sets": sets}}}
+		return map[string]any{"components": []any{map[string]any{"name": "other", "sets": []any{own}},
+			map[string]any{"name": "node", "sets": sets}}}
 	}
 	two := map[string]any{"name": "2"}
 	for name, c := range map[string]struct {
@@ -70,8 +72,10 @@ func TestSetsComeAndGoByTheirNumber(t *testing.T) {
 func TestAnotherNumberOfSetsIsKept(t *testing.T) {
 	app := &platformv1.Application{}
 	app.Name = "a"
-	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "node", Sets: []platformv1.ComponentSet{{Name: "0"}, {Name: "1"}, {Name: "2"}}}}
-	for count, want := range map[int64]string{3: "", 4: `Application "a" has 3 sets of component "node", and 4 were asked for`} {
+	app.Spec.Components = []platformv1.ApplicationComponent{{Name: "node", Sets: []platformv1.ComponentSet{{Name: "0"},
+		{Name: "1"}, {Name: "2"}}}}
+	for count, want := range map[int64]string{3: "",
+		4: `Application "a" has 3 sets of component "node", and 4 were asked for`} {
 		if got, err := lost(app, []FieldEdit{{"components[node].sets.count", count}}); got != want || err != nil {
 			t.Errorf("of %d sets it says %q, %v; want %q", count, got, err, want)
 		}

@@ -40,7 +40,8 @@ func shipped(t *testing.T) []*plugin.Bundle {
 	return bundles
 }
 
-// Each topology of a shipped plugin that has a dynamic parameter can be asked to reload, and so can each component that has one.
+// Each topology of a shipped plugin that has a dynamic parameter can be asked to reload, and so can each component that
+// has one.
 func TestWhatHasDynamicParametersReloads(t *testing.T) {
 	reloads := 0
 	for _, bundle := range shipped(t) {
@@ -80,7 +81,8 @@ func reload(t *testing.T, bundle *plugin.Bundle, components []string, component 
 	}
 }
 
-// A Failover of a Redis is the engine's where the engine names the primary, and the plugin's where the members elect one.
+// A Failover of a Redis is the engine's where the engine names the primary, and the plugin's where the members elect
+// one.
 func TestFailoverOfEachTopologyOfRedis(t *testing.T) {
 	for _, bundle := range shipped(t) {
 		if bundle.Manifest.Name != "redis" {
@@ -92,8 +94,10 @@ func TestFailoverOfEachTopologyOfRedis(t *testing.T) {
 			if refusal == nil {
 				refusal = opsflow.Supported(template, view, map[string][]string{"cluster": {"node"}}[topology], "")
 			}
-			if _, has := template.Parameters["mode"]; refusal != nil && topology != "replication" || has != own || !template.Preempts {
-				t.Errorf("in topology %s it has the parameters %v, pre-empts %t: %v", topology, template.Parameters, template.Preempts, refusal)
+			if _, has := template.Parameters["mode"]; refusal != nil && topology != "replication" || has != own ||
+				!template.Preempts {
+				t.Errorf("in topology %s it has the parameters %v, pre-empts %t: %v", topology, template.Parameters,
+					template.Preempts, refusal)
 			}
 		}
 	}

@@ -39,7 +39,8 @@ func PinnedTo(app *platformv1.Application) platformv1.PluginReference {
 	if app.Status.Plugin != nil {
 		return *app.Status.Plugin
 	}
-	return platformv1.PluginReference{Name: app.Spec.Plugin, Version: platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)}
+	return platformv1.PluginReference{Name: app.Spec.Plugin,
+		Version: platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)}
 }
 
 // Knowledge says whether something is known at all.
@@ -155,7 +156,8 @@ func Supported(template plugin.OperationTemplate, bundle *plugin.Bundle, compone
 		}
 		// Of several components those reload that can: the others have no setting that a process takes over while it runs on.
 		if step.Agent != nil && step.Agent.Call == plugin.AgentReload && stuck != "" && !reloads {
-			return refuse(ReasonNotSupported, "component %q of plugin %q cannot reload: use the template Restart", stuck, bundle.Manifest.Name)
+			return refuse(ReasonNotSupported, "component %q of plugin %q cannot reload: use the template Restart", stuck,
+				bundle.Manifest.Name)
 		}
 		if switchover && !able {
 			return refuse(ReasonNotSupported, "plugin %q declares no switchover for %s", bundle.Manifest.Name, list(components))

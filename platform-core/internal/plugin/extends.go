@@ -69,14 +69,16 @@ func (e *extension) base() *folderFiles {
 		err.File = beside(from, err.File)
 		e.errs = append(e.errs, err)
 	}
-	if len(errs) == 0 && platformv1.CanonicalPluginVersion(base.manifest.Version) != platformv1.CanonicalPluginVersion(from) {
+	if len(errs) == 0 &&
+		platformv1.CanonicalPluginVersion(base.manifest.Version) != platformv1.CanonicalPluginVersion(from) {
 		e.errs = append(e.errs, LoadError{File: beside(from, manifestFile), Line: base.line("version"),
 			Message: "version is \"" + base.manifest.Version + "\" and the folder is called \"" + from + "\": they must be the same"})
 	}
 	return base
 }
 
-// folder is that of a version, whose name may write it with or without a v; the version as it is written when there is none.
+// folder is that of a version, whose name may write it with or without a v; the version as it is written when there is
+// none.
 func (e *extension) folder(version string) string {
 	plain := platformv1.CanonicalPluginVersion(version)
 	for _, name := range []string{version, plain, "v" + plain} {

@@ -132,7 +132,8 @@ func (f *folderFiles) sources(name string) map[Part]Source {
 	}
 	version := platformv1.CanonicalPluginVersion(f.manifest.Version)
 	parts[PartManifest] = map[string]string{
-		keyVersion: f.manifest.Version, keySupportedVersions: f.manifest.SupportedVersions, keyAllowedUpgradeFrom: f.manifest.AllowedUpgradeFrom,
+		keyVersion: f.manifest.Version, keySupportedVersions: f.manifest.SupportedVersions,
+		keyAllowedUpgradeFrom: f.manifest.AllowedUpgradeFrom,
 	}
 	if f.manifest.Domain != "" {
 		parts[PartManifest][keyDomain] = f.manifest.Domain

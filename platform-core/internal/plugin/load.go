@@ -113,7 +113,8 @@ func (l *loader) checkSources() {
 			l.fail(part, "", 0, "it is the %s part of %s %s: the bundle is %s %s", source.Part, source.Plugin, source.Version, name, version)
 		}
 		if source.Duplicate != "" {
-			l.fail(part, "", 0, "the ConfigMap %q holds the %s part of %s %s as well: delete one of them", source.Duplicate, part, name, version)
+			l.fail(part, "", 0, "the ConfigMap %q holds the %s part of %s %s as well: delete one of them", source.Duplicate,
+				part, name, version)
 		}
 		if !source.Immutable {
 			l.fail(part, "", 0, "the ConfigMap is not immutable: set immutable: true")

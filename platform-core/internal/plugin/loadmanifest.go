@@ -63,7 +63,8 @@ func (l *loader) loadManifest() {
 	if len(l.manifest.SupportedVersions) == 0 {
 		l.fail(PartManifest, keySupportedVersions, 1, `supported-versions is empty: name at least one, for example "7.0,8.0"`)
 	}
-	l.manifest.AllowedUpgradeFrom = l.manifestList(keyAllowedUpgradeFrom, pluginVersion, "a semantic version such as 1.0.0")
+	l.manifest.AllowedUpgradeFrom = l.manifestList(keyAllowedUpgradeFrom, pluginVersion,
+		"a semantic version such as 1.0.0")
 	if slices.Contains(l.manifest.AllowedUpgradeFrom, version) {
 		l.fail(PartManifest, keyAllowedUpgradeFrom, 1, "allowed-upgrade-from names the plugin's own version %s: take it out", version)
 	}

@@ -16,7 +16,8 @@ type OperationTemplate struct {
 	Description string `json:"description,omitempty"`
 	// Targets are the components whose pods it can act on; all when empty.
 	Targets []string `json:"targets,omitempty"`
-	// Topologies that it is for; all when empty. In the others the engine's template of that name is in its place, where there is one.
+	// Topologies that it is for; all when empty. In the others the engine's template of that name is in its place, where
+	// there is one.
 	Topologies []string `json:"topologies,omitempty"`
 	// Parameters that an Operation gives, by name.
 	Parameters map[string]OperationParameter `json:"parameters,omitempty"`

@@ -22,10 +22,12 @@ type Source struct {
 	Namespace string
 	// Part that it holds.
 	Part Part
-	// Plugin and Version that it belongs to, from its label and its name. The name may write the version with a leading v; Version has none.
+	// Plugin and Version that it belongs to, from its label and its name. The name may write the version with a leading v;
+	// Version has none.
 	Plugin  string
 	Version string
-	// Duplicate is the name of another ConfigMap that holds the same part, as where one writes the version with a v and the other without.
+	// Duplicate is the name of another ConfigMap that holds the same part, as where one writes the version with a v and
+	// the other without.
 	Duplicate string
 	// DefaultDomain is what a manifest without domain means: the domain of the operator that reads it.
 	DefaultDomain string

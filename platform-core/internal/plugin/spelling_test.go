@@ -14,14 +14,16 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// spelled are the parts of the plugin redis as an operator of a domain reads them from ConfigMaps whose names have another version.
+// spelled are the parts of the plugin redis as an operator of a domain reads them from ConfigMaps whose names have
+// another version.
 func spelled(t *testing.T, version, domain string) map[Part]Source {
 	t.Helper()
 	sources := map[Part]Source{}
 	for part, source := range redisSources(t) {
 		read, ok := ParseSource(&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: SourceName("redis", part, version), Labels: map[string]string{platformv1.PluginLabel: "redis"}},
-			Data:       source.Data, Immutable: &source.Immutable,
+			ObjectMeta: metav1.ObjectMeta{Name: SourceName("redis", part, version),
+				Labels: map[string]string{platformv1.PluginLabel: "redis"}},
+			Data: source.Data, Immutable: &source.Immutable,
 		})
 		if !ok {
 			t.Fatalf("%s is no part of a plugin", SourceName("redis", part, version))
@@ -76,7 +78,8 @@ func TestAManifestWithoutDomainIsOfTheOperatorThatReadsIt(t *testing.T) {
 	}
 	sources := spelled(t, "1.0.0", "database")
 	edit(t, sources, PartManifest, "domain", "", "data")
-	if bundle, errs := Load(sources); bundle != nil || !strings.Contains(list(errs), `domain is "data": it must be one of`) {
+	if bundle, errs := Load(sources); bundle != nil || !strings.Contains(list(errs),
+		`domain is "data": it must be one of`) {
 		t.Errorf("a domain that there is not is taken:\n%s", list(errs))
 	}
 }
@@ -93,7 +96,8 @@ func TestAFolderMayWriteItsVersionWithALeadingV(t *testing.T) {
 		t.Fatalf("it is refused:\n%s", list(errs))
 	}
 	source := folder.Sources[PartManifest]
-	if _, declares := source.Data["domain"]; declares || source.Name != "web-manifest-1.1.0" || source.Version != "1.1.0" || source.Data["version"] != "v1.1.0" {
+	if _, declares := source.Data["domain"]; declares || source.Name != "web-manifest-1.1.0" ||
+		source.Version != "1.1.0" || source.Data["version"] != "v1.1.0" {
 		t.Errorf("the manifest is %+v", source)
 	}
 	if folder.Sources[PartComponents].Data["components.yaml"] == "" {

@@ -12,7 +12,8 @@ import (
 )
 
 // In returns the bundle as a topology has it: each component with the authority and the sets that it has there and what is in force under
-// that, and the credentials, types of entities and Operation templates that are for the topology. A bundle that has no such topology is returned as it is.
+// that, and the credentials, types of entities and Operation templates that are for the topology. A bundle that has no
+// such topology is returned as it is.
 func (b *Bundle) In(topology string) *Bundle {
 	if view, ok := b.views[topology]; ok {
 		return view

@@ -144,7 +144,8 @@ func ReadInput(data []byte, file string) (*platformv1.Application, archive.Place
 
 // Render returns what an Application becomes, with its archive in a place, or the refusal, as YAML documents.
 func Render(bundle *plugin.Bundle, app *platformv1.Application, place archive.Place) ([]byte, *render.Refusal, error) {
-	if app.Spec.Plugin != bundle.Manifest.Name || platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) != bundle.Manifest.Version {
+	if app.Spec.Plugin != bundle.Manifest.Name ||
+		platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) != bundle.Manifest.Version {
 		return nil, nil, fmt.Errorf("cannot render Application %q: it asks for plugin %s %s, and this is %s %s",
 			app.Name, app.Spec.Plugin, app.Spec.PluginVersion, bundle.Manifest.Name, bundle.Manifest.Version)
 	}

@@ -46,10 +46,11 @@ func checkFailover(b *plugin.Bundle, app *platformv1.Application, specs []platfo
 		app.Spec.Topology, b.Manifest.Name)
 }
 
-// needsOps says that the pods have the ops agent's container: for actions, or for entities. A driver that is only asked for metrics is that of the
-// container that tells them.
+// needsOps says that the pods have the ops agent's container: for actions, or for entities. A driver that is only asked
+// for metrics is that of the container that tells them.
 func (c *context) needsOps() bool {
-	keeps := slices.ContainsFunc(c.bundle.Components.Entities, func(e plugin.Entity) bool { return e.Component == c.declared.Name })
+	keeps := slices.ContainsFunc(c.bundle.Components.Entities,
+		func(e plugin.Entity) bool { return e.Component == c.declared.Name })
 	return len(c.opsActions()) > 0 || c.declared.Driver != nil && keeps
 }
 

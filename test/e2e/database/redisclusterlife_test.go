@@ -90,7 +90,8 @@ func (r *redisCluster) goesThrough(name string, does func(*redisCluster), want f
 	}
 }
 
-// failsOver has a replica take over from its primary by the command of Redis Cluster: the best one of a shard, and one that is named.
+// failsOver has a replica take over from its primary by the command of Redis Cluster: the best one of a shard, and one
+// that is named.
 func (r *redisCluster) failsOver() {
 	r.Helper()
 	before := r.primary("0")
@@ -103,8 +104,10 @@ func (r *redisCluster) failsOver() {
 	if now := r.primary("0"); now != before {
 		r.Errorf("%s is the primary, and %s was to be", now, before)
 	}
-	r.ExpectOperationRefused(framework.NewOperation("failover-unnamed", "Failover", r.reference()), "name the replica that takes over in parameter 'to'")
-	r.ExpectOperationRefused(framework.NewOperation("failover-itself", "Failover", r.reference(), "to", before), "is a primary already")
+	r.ExpectOperationRefused(framework.NewOperation("failover-unnamed", "Failover", r.reference()),
+		"name the replica that takes over in parameter 'to'")
+	r.ExpectOperationRefused(framework.NewOperation("failover-itself", "Failover", r.reference(), "to", before),
+		"is a primary already")
 }
 
 // tookOver reads back what was changed from each server and volume.

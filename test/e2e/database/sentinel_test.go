@@ -79,13 +79,7 @@ func electedFaults(round int) []electedFault {
 			e.Update(framework.WithReplicas(2))
 		}},
 		{"all pods deleted, and the primary's volume", true, func(e *elected, primary string) { e.losesAll(primary, called("elect")) }},
-		{"failed over by an Operation", true, func(e *elected, primary string) {
-			e.Create(framework.NewOperation(called("failover"), "Failover", e.Reference()))
-			done := e.WaitForOperationEnd(called("failover"), framework.SettleTimeout)
-			if to := done.Status.Steps[1].Outputs["to"]; done.Status.Phase != platformv1.OperationSucceeded || to == "" || to == primary {
-				e.Errorf("the Operation is %s, and says that %q took over from %s: %s", done.Status.Phase, to, primary, done.Status.Error)
-			}
-		}},
+		{"failed over by an Operation", true, func(e *elected, primary string) { e.failsOver(primary, called("failover")) }},
 		{"reloaded by an Operation", false, func(e *elected, _ string) {
 			e.Create(framework.NewOperation(called("reload"), "Reload", e.Reference()))
 			e.ExpectOperationSucceeded(called("reload"))
@@ -105,6 +99,16 @@ func electedFaults(round int) []electedFault {
 		electedFault{"pod and volume deleted, another version", true, faults[3].does},
 		electedFault{"all pods deleted, another version", false, faults[8].does},
 	)
+}
+
+// failsOver has the Sentinels elect another server by an Operation.
+func (e *elected) failsOver(primary, operation string) {
+	e.Helper()
+	e.Create(framework.NewOperation(operation, "Failover", e.Reference()))
+	done := e.WaitForOperationEnd(operation, framework.SettleTimeout).Status
+	if to := done.Steps[1].Outputs["to"]; done.Phase != platformv1.OperationSucceeded || to == "" || to == primary {
+		e.Errorf("the Operation is %s, and says that %q took over from %s: %s", done.Phase, to, primary, done.Error)
+	}
 }
 
 // killedUntilElected has the primary be killed and not start before the Sentinels name another server, and returns that.

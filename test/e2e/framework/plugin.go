@@ -30,7 +30,7 @@ const (
 	FormerRedis, NewestRedis = "1.1.0", "1.2.0"
 	// FormerPostgreSQL is the version of the plugin postgresql before the newest, and NewestPostgreSQL the one that
 	// objects begin with.
-	FormerPostgreSQL, NewestPostgreSQL = "1.2.0", "1.3.0"
+	FormerPostgreSQL, NewestPostgreSQL = "1.4.0", "1.5.0"
 )
 
 // componentsFile is the key of the part components.

@@ -91,7 +91,8 @@ func TestMonitoring(t *testing.T) {
 	a.WaitReady()
 }
 
-// TestMonitoringOfNginx proves that the numbers of an nginx can be read, and that its pods have an agent for that only while somebody wants them.
+// TestMonitoringOfNginx proves that the numbers of an nginx can be read, and that its pods have an agent for that only
+// while somebody wants them.
 func TestMonitoringOfNginx(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespace(t, "nginxmetrics")

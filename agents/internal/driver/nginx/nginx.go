@@ -53,7 +53,8 @@ func (d *Driver) Change(context.Context, string, []driver.Change) (driver.Proble
 // Query implements driver.Querier: the one statement is Status, whose answer is a row with all numbers of the page.
 func (d *Driver) Query(ctx context.Context, statement driver.Statement) (driver.Table, error) {
 	if statement.Text != Status || len(statement.Arguments) > 0 || statement.Database != "" {
-		return driver.Table{}, fmt.Errorf("an nginx is asked for %s, without arguments and database, and for nothing else", Status)
+		return driver.Table{}, fmt.Errorf("an nginx is asked for %s, without arguments and database, and for nothing else",
+			Status)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.address+Status, nil)
 	if err != nil {

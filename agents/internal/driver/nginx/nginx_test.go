@@ -31,7 +31,8 @@ func TestQueryReadsThePageOfStatus(t *testing.T) {
 	for i, column := range table.Columns {
 		got[column] = *table.Rows[0][i]
 	}
-	for column, want := range map[string]string{"active": "291", "accepted": "16630948", "handled": "16630947", "requests": "31070465", "reading": "6", "writing": "179", "waiting": "106"} {
+	for column, want := range map[string]string{"active": "291", "accepted": "16630948", "handled": "16630947",
+		"requests": "31070465", "reading": "6", "writing": "179", "waiting": "106"} {
 		if got[column] != want {
 			t.Errorf("%s is %q, want %s", column, got[column], want)
 		}
@@ -46,7 +47,8 @@ func TestQueryReadsThePageOfStatus(t *testing.T) {
 		"another page":      {"hello", http.StatusOK, driver.Statement{Text: Status}, "no page of stub_status"},
 		"not there":         {whole, http.StatusNotFound, driver.Statement{Text: Status}, "404"},
 		"another statement": {whole, http.StatusOK, driver.Statement{Text: "/"}, "for nothing else"},
-		"with arguments":    {whole, http.StatusOK, driver.Statement{Text: Status, Arguments: []string{"a"}}, "for nothing else"},
+		"with arguments": {whole, http.StatusOK, driver.Statement{Text: Status, Arguments: []string{"a"}},
+			"for nothing else"},
 	} {
 		says, code = c.says, c.code
 		if _, err := d.Query(t.Context(), c.ask); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -18,7 +18,8 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 		"components[node].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[node].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
 		"components[node].parameters":   {Spec: `{"parameters":{"hz":"20"}}`, Compiled: `"hz":"20"`},
-		"components[node].sets.count":   {Spec: `{"shards":4}`, Compiled: `"sets":[{"name":"0"},{"name":"1"},{"name":"2"},{"name":"3"}]`},
-		"components[node].replicas":     {Spec: `{"replicasPerShard":2}`, Compiled: `"replicas":3`},
+		"components[node].sets.count": {Spec: `{"shards":4}`,
+			Compiled: `"sets":[{"name":"0"},{"name":"1"},{"name":"2"},{"name":"3"}]`},
+		"components[node].replicas": {Spec: `{"replicasPerShard":2}`, Compiled: `"replicas":3`},
 	})
 }

@@ -21,7 +21,8 @@ import (
 // clusterDomain is what the names of the members end with.
 const clusterDomain = "shop-node-headless"
 
-// shards are the members of a Redis Cluster in an unpacked image, each at an address of its own on the loopback: three primaries, and a replica of the first.
+// shards are the members of a Redis Cluster in an unpacked image, each at an address of its own on the loopback: three
+// primaries, and a replica of the first.
 type shards struct {
 	*testing.T
 	root, script string
@@ -29,10 +30,11 @@ type shards struct {
 }
 
 // members and where they are.
-var clusterMembers = map[string]string{"shop-node-0-0": "127.0.78.10", "shop-node-0-1": "127.0.78.11", "shop-node-1-0": "127.0.78.12", "shop-node-2-0": "127.0.78.13"}
+var clusterMembers = map[string]string{"shop-node-0-0": "127.0.78.10", "shop-node-0-1": "127.0.78.11",
+	"shop-node-1-0": "127.0.78.12", "shop-node-2-0": "127.0.78.13"}
 
-// TestRedisClusterFailsOver has the command of the plugin's template Failover make a replica of a Redis Cluster the primary: by agreement with the primary,
-// and without it, where that is down and a mode says so.
+// TestRedisClusterFailsOver has the command of the plugin's template Failover make a replica of a Redis Cluster the
+// primary: by agreement with the primary, and without it, where that is down and a mode says so.
 func TestRedisClusterFailsOver(t *testing.T) {
 	root := unpacked(t, "zeroinfra/redis:7.0")
 	if os.Geteuid() != 0 {
@@ -43,9 +45,11 @@ func TestRedisClusterFailsOver(t *testing.T) {
 	for name, address := range clusterMembers {
 		hosts += address + " " + name + "." + clusterDomain + "\n"
 	}
-	for path, content := range map[string]string{"etc/hosts": hosts, "etc/nsswitch.conf": "hosts: files\n", "dev/null": "", "dev/termination-log": ""} {
+	for path, content := range map[string]string{"etc/hosts": hosts, "etc/nsswitch.conf": "hosts: files\n",
+		"dev/null": "", "dev/termination-log": ""} {
 		at := filepath.Join(root, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(content), 0o666), os.Chmod(at, 0o666)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(content), 0o666),
+			os.Chmod(at, 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +115,8 @@ func failoverScript(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, step := range template.Steps {
-		if command := step.Job.Command; step.Name == "shard" && len(command) == 3 && command[0] == "sh" && command[1] == "-euc" {
+		if command := step.Job.Command; step.Name == "shard" && len(command) == 3 && command[0] == "sh" &&
+			command[1] == "-euc" {
 			return command[2]
 		}
 	}
@@ -123,13 +128,15 @@ func failoverScript(t *testing.T) string {
 func (c *shards) command(environ []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(c.Context(), args[0], args[1:]...)
 	cmd.Dir, cmd.Env = "/", append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8"}, environ...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Credential: &syscall.Credential{Uid: electedUser, Gid: electedUser}, Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Setpgid: true,
+		Credential: &syscall.Credential{Uid: electedUser, Gid: electedUser}}
 	return cmd
 }
 
 // run is what the template does.
 func (c *shards) run(to, mode string) (string, error) {
-	out, err := c.command([]string{`MEMBERS=[["shop-node-0-0","shop-node-0-1"]]`, "DOMAIN=" + clusterDomain, "TO=" + to, "MODE=" + mode},
+	out, err := c.command([]string{`MEMBERS=[["shop-node-0-0","shop-node-0-1"]]`, "DOMAIN=" + clusterDomain, "TO=" + to,
+		"MODE=" + mode},
 		"/bin/sh", "-euc", c.script).CombinedOutput()
 	return string(out), err
 }
@@ -137,13 +144,16 @@ func (c *shards) run(to, mode string) (string, error) {
 func (c *shards) start(name string) {
 	c.Helper()
 	data := filepath.Join("m", name)
-	if err := errors.Join(os.MkdirAll(filepath.Join(c.root, data), 0o755), os.Chown(filepath.Join(c.root, data), electedUser, electedUser)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(c.root, data), 0o755),
+		os.Chown(filepath.Join(c.root, data), electedUser, electedUser)); err != nil {
 		c.Fatal(err)
 	}
 	address := clusterMembers[name]
-	cmd := c.command(nil, "/usr/bin/redis-server", "--bind", address, "--port", "6379", "--protected-mode", "no", "--dir", "/"+data, "--cluster-enabled", "yes",
+	cmd := c.command(nil, "/usr/bin/redis-server", "--bind", address, "--port", "6379", "--protected-mode", "no", "--dir",
+		"/"+data, "--cluster-enabled", "yes",
 		// Nobody takes over but who is told to.
-		"--cluster-node-timeout", "500", "--cluster-replica-no-failover", "yes", "--cluster-announce-ip", address, "--cluster-require-full-coverage", "no", "--logfile", "/"+data+"/log")
+		"--cluster-node-timeout", "500", "--cluster-replica-no-failover", "yes", "--cluster-announce-ip", address,
+		"--cluster-require-full-coverage", "no", "--logfile", "/"+data+"/log")
 	if err := cmd.Start(); err != nil {
 		c.Fatal(err)
 	}
@@ -161,7 +171,8 @@ func (c *shards) kill(name string) {
 }
 
 func (c *shards) cli(name string, args ...string) string {
-	out, err := c.command(nil, append([]string{"/usr/bin/redis-cli", "-h", clusterMembers[name], "-p", "6379"}, args...)...).CombinedOutput()
+	out, err := c.command(nil, append([]string{"/usr/bin/redis-cli", "-h", clusterMembers[name], "-p", "6379"},
+		args...)...).CombinedOutput()
 	if err != nil {
 		return string(out) + err.Error()
 	}
@@ -181,7 +192,8 @@ func (c *shards) linked(name string) bool {
 func (c *shards) form() {
 	c.Helper()
 	for i, name := range []string{"shop-node-0-0", "shop-node-1-0", "shop-node-2-0"} {
-		if said := c.cli(name, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(i*5461), fmt.Sprint(min(i*5461+5460, 16383))); i < 2 && said != "OK" {
+		if said := c.cli(name, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(i*5461), fmt.Sprint(min(i*5461+5460, 16383))); i < 2 &&
+			said != "OK" {
 			c.Fatalf("%s takes no slots: %s", name, said)
 		}
 		c.cli(name, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
@@ -193,12 +205,15 @@ func (c *shards) form() {
 		}
 	}
 	id := c.cli("shop-node-0-0", "CLUSTER", "MYID")
-	c.waitFor("the replica knows its primary", func() bool { return c.cli("shop-node-0-1", "CLUSTER", "REPLICATE", id) == "OK" })
+	c.waitFor("the replica knows its primary", func() bool {
+		return c.cli("shop-node-0-1", "CLUSTER", "REPLICATE", id) == "OK"
+	})
 	c.waitFor("the replica follows", func() bool { return c.linked("shop-node-0-1") })
 	for name := range clusterMembers {
 		c.waitFor(name+" finds the cluster whole", func() bool {
 			info := c.cli(name, "CLUSTER", "INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_assigned:16384") && strings.Contains(info, "cluster_known_nodes:4")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_assigned:16384") &&
+				strings.Contains(info, "cluster_known_nodes:4")
 		})
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestRedisSentinelFailsOver has the Sentinels make another server the primary when they are told to: the one that is named, or the one that they find best,
-// also while the primary is down. No write that was answered before is lost while the primary answers.
+// TestRedisSentinelFailsOver has the Sentinels make another server the primary when they are told to: the one that is
+// named, or the one that they find best, also while the primary is down. No write that was answered before is lost
+// while the primary answers.
 func TestRedisSentinelFailsOver(t *testing.T) {
 	root := unpacked(t, "zeroinfra/redis:7.0")
 	if os.Geteuid() != 0 {

@@ -144,7 +144,8 @@ func (c *Controller) observePublisher(ctx context.Context, app *platformv1.Appli
 		return err
 	}
 	for i := range published.Items {
-		if spec := &published.Items[i].Spec; spec.Plugin == app.Spec.Plugin && spec.Version == platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) {
+		if spec := &published.Items[i].Spec; spec.Plugin == app.Spec.Plugin &&
+			spec.Version == platformv1.CanonicalPluginVersion(app.Spec.PluginVersion) {
 			f.publisher = spec.Domain
 		}
 	}

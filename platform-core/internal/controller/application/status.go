@@ -173,7 +173,8 @@ func (f *facts) writes(component, role string) bool {
 
 // reportAccepted pins the plugin with the first spec that fits it, or fits another version of it, and says whether this one does.
 func reportAccepted(app *platformv1.Application, f *facts, refused *outcome.Outcome) {
-	if refused == nil && (app.Status.Plugin == nil || app.Status.Plugin.Version != platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)) {
+	if refused == nil && (app.Status.Plugin == nil ||
+		app.Status.Plugin.Version != platformv1.CanonicalPluginVersion(app.Spec.PluginVersion)) {
 		reference := f.state.Bundle.Reference()
 		app.Status.Plugin = &reference
 	}

@@ -247,7 +247,8 @@ func (c *Controller) findTemplate(op *platformv1.Operation, target opsflow.Targe
 		return refusal
 	}
 	facts.Credentials = credentialsOf(app, bundle)
-	facts.Actions, facts.Resources, facts.Unreloadable = map[string][]plan.Action{}, map[string]corev1.ResourceRequirements{}, map[string]bool{}
+	facts.Actions, facts.Resources, facts.Unreloadable = map[string][]plan.Action{},
+		map[string]corev1.ResourceRequirements{}, map[string]bool{}
 	for _, declared := range bundle.Components.Components {
 		facts.Actions[declared.Name], facts.Resources[declared.Name] = declared.Actions, declared.Resources
 		facts.Unreloadable[declared.Name] = declared.Process.Reload == nil

@@ -52,8 +52,8 @@ type parts struct {
 	identity string
 }
 
-// domain that the bundle declares, broken or not; empty when there is none that is known. A bundle that declares none is of the domain of
-// each operator that reads it, and its Plugin object of whoever is first.
+// domain that the bundle declares, broken or not; empty when there is none that is known. A bundle that declares none
+// is of the domain of each operator that reads it, and its Plugin object of whoever is first.
 func (p *parts) domain() string {
 	declared := p.sources[plugin.PartManifest].Data["domain"]
 	if !slices.Contains(plugin.Domains(), declared) {
