@@ -2,10 +2,6 @@
 
 package v1
 
-import (
-	corev1 "k8s.io/api/core/v1"
-)
-
 // Mount is a volume for a mount that the plugin declares. It is neither made nor deleted with the instance, and others
 // can have it, too.
 // +kubebuilder:validation:XValidation:rule="[has(self.persistentVolumeClaim), has(self.nfs), has(self.csi), has(self.configMap), has(self.secret)].filter(x, x).size() == 1",message="a mount has exactly one of persistentVolumeClaim, nfs, csi, configMap and secret"
@@ -23,7 +19,7 @@ type Mount struct {
 	NFS *NFSExport `json:"nfs,omitempty"`
 	// csi is a volume that a driver makes for each pod.
 	// +optional
-	CSI *corev1.CSIVolumeSource `json:"csi,omitempty"`
+	CSI *CSIVolume `json:"csi,omitempty"`
 	// configMap whose keys are files. For mounts that are read only.
 	// +optional
 	ConfigMap *ObjectName `json:"configMap,omitempty"`
@@ -53,4 +49,24 @@ type NFSExport struct {
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:validation:MaxLength=4096
 	Path string `json:"path"`
+}
+
+// CSIVolume is a volume that a driver makes for a pod, and that goes with it.
+type CSIVolume struct {
+	// driver is the name of the CSIDriver.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Driver string `json:"driver"`
+	// fsType is the file system, as the driver calls it. Default: what the driver takes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	FSType string `json:"fsType,omitempty"`
+	// volumeAttributes are what the driver wants to know.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	VolumeAttributes map[string]string `json:"volumeAttributes,omitempty"`
+	// nodePublishSecretRef names the Secret by which the driver is let in.
+	// +optional
+	NodePublishSecretRef *ObjectName `json:"nodePublishSecretRef,omitempty"`
 }

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -110,7 +111,7 @@ func (c *context) mount(t *corev1.PodTemplateSpec) {
 		if j < 0 {
 			continue
 		}
-		t.Spec.Volumes = append(t.Spec.Volumes, mountVolume(&c.spec.Mounts[j], declared.ReadOnly))
+		t.Spec.Volumes = append(t.Spec.Volumes, mountVolume(&c.spec.Mounts[j], &declared))
 		container := &t.Spec.Containers[i]
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
 			Name: mountPrefix + declared.Name, MountPath: declared.Path, ReadOnly: declared.ReadOnly,
@@ -119,24 +120,35 @@ func (c *context) mount(t *corev1.PodTemplateSpec) {
 }
 
 // mountVolume is the volume of a mount.
-func mountVolume(m *platformv1.Mount, readOnly bool) corev1.Volume {
+func mountVolume(m *platformv1.Mount, declared *plugin.Mount) corev1.Volume {
 	volume := corev1.Volume{Name: mountPrefix + m.Name}
 	switch {
 	case m.PersistentVolumeClaim != nil:
 		volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{
-			ClaimName: m.PersistentVolumeClaim.Name, ReadOnly: readOnly,
+			ClaimName: m.PersistentVolumeClaim.Name, ReadOnly: declared.ReadOnly,
 		}
 	case m.NFS != nil:
-		volume.NFS = &corev1.NFSVolumeSource{Server: m.NFS.Server, Path: m.NFS.Path, ReadOnly: readOnly}
+		volume.NFS = &corev1.NFSVolumeSource{Server: m.NFS.Server, Path: m.NFS.Path, ReadOnly: declared.ReadOnly}
 	case m.CSI != nil:
-		volume.CSI = m.CSI.DeepCopy()
-		volume.CSI.ReadOnly = new(readOnly)
+		volume.CSI = csiVolume(m.CSI, declared)
 	case m.ConfigMap != nil:
 		volume.ConfigMap = &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: m.ConfigMap.Name}, DefaultMode: new(int32(0o444)),
 		}
 	case m.Secret != nil:
 		volume.Secret = &corev1.SecretVolumeSource{SecretName: m.Secret.Name, DefaultMode: new(int32(secretMode))}
+	}
+	return volume
+}
+
+func csiVolume(m *platformv1.CSIVolume, declared *plugin.Mount) *corev1.CSIVolumeSource {
+	volume := &corev1.CSIVolumeSource{Driver: m.Driver, VolumeAttributes: maps.Clone(m.VolumeAttributes),
+		ReadOnly: new(declared.ReadOnly)}
+	if m.FSType != "" {
+		volume.FSType = new(m.FSType)
+	}
+	if m.NodePublishSecretRef != nil {
+		volume.NodePublishSecretRef = &corev1.LocalObjectReference{Name: m.NodePublishSecretRef.Name}
 	}
 	return volume
 }

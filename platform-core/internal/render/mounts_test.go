@@ -38,10 +38,15 @@ func TestVolumesThatUsersGive(t *testing.T) {
 		"NFS": {platformv1.Mount{Name: "models", NFS: &platformv1.NFSExport{Server: "nas.example.com",
 			Path: "/models"}}, corev1.VolumeSource{
 			NFS: &corev1.NFSVolumeSource{Server: "nas.example.com", Path: "/models", ReadOnly: true}}},
-		"CSI": {platformv1.Mount{Name: "models", CSI: &corev1.CSIVolumeSource{Driver: "csi.example.com",
-			VolumeAttributes: map[string]string{"a": "b"}}},
-			corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "csi.example.com",
-				VolumeAttributes: map[string]string{"a": "b"}, ReadOnly: new(true)}}},
+		"CSI": {
+			platformv1.Mount{Name: "models", CSI: &platformv1.CSIVolume{
+				Driver: "csi.example.com", FSType: "ext4", VolumeAttributes: map[string]string{"a": "b"}, NodePublishSecretRef: named("key"),
+			}},
+			corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+				Driver: "csi.example.com", FSType: new("ext4"), VolumeAttributes: map[string]string{"a": "b"},
+				NodePublishSecretRef: &corev1.LocalObjectReference{Name: "key"}, ReadOnly: new(true),
+			}},
+		},
 		"ConfigMap": {platformv1.Mount{Name: "models", ConfigMap: named("rules")}, corev1.VolumeSource{
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "rules"},
 				DefaultMode: new(int32(0o444))}}},

@@ -27,7 +27,7 @@ const (
 
 	// FormerRedis is the version of the plugin redis before the newest, and NewestRedis the one that objects begin
 	// with.
-	FormerRedis, NewestRedis = "1.1.0", "1.2.0"
+	FormerRedis, NewestRedis = "1.4.0", "1.5.0"
 	// FormerPostgreSQL is the version of the plugin postgresql before the newest, and NewestPostgreSQL the one that
 	// objects begin with.
 	FormerPostgreSQL, NewestPostgreSQL = "1.4.0", "1.5.0"
