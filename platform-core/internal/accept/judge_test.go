@@ -198,6 +198,8 @@ func TestClaimsOfGenerations(t *testing.T) {
 // A change is refused for what it breaks, and for nothing that was broken before.
 func TestChange(t *testing.T) {
 	redis, cluster := load(t, "redis"), load(t, "etcd")
+	members, _ := cluster.State.Bundle.Component("etcd")
+	members.Scaling = plugin.ScalingFixed
 	cluster.Components = map[string]*platformv1.Component{"etcd": {Spec: platformv1.ComponentSpec{Component: "etcd", Replicas: 3, Sets: []platformv1.ComponentSet{{Name: "main"}}}}}
 	redis.Claims = claims("this", "redis/7.0")
 	growing := redis
