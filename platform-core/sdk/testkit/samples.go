@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -57,7 +58,8 @@ func takesTwice(t *testing.T, c client.Client, namespace string, sample *unstruc
 	if err := c.Update(t.Context(), again, Strict); err != nil {
 		t.Errorf("%s %q is refused as an update: %v", sample.GetKind(), sample.GetName(), err)
 	}
-	if err := c.Delete(t.Context(), again); err != nil {
+	unprotect := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"deletionProtection":null}}`))
+	if err := errors.Join(c.Patch(t.Context(), again, unprotect), c.Delete(t.Context(), again)); err != nil {
 		t.Error(err)
 	}
 }
