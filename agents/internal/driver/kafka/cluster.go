@@ -216,7 +216,7 @@ func unregister(s *session, words []string) (driver.Table, error) {
 	return done, readWhole(d, fmt.Sprintf("cannot unregister broker %d", id))
 }
 
-// readWhole reads an answer that says only whether it was done.
+// readWhole reads the beginning of an answer, which says whether the request as a whole was done; some say no more.
 func readWhole(d *decoder, problem string) error {
 	d.int32() // How long the broker holds the client back.
 	if whole := said(sarama.KError(d.int16()), d.text()); d.err == nil && whole.code != sarama.ErrNoError {

@@ -81,9 +81,8 @@ type place struct {
 }
 
 func readMoving(d *decoder) (map[place]partition, error) {
-	d.int32() // How long the broker holds the client back.
-	if whole := said(sarama.KError(d.int16()), d.text()); whole.code != sarama.ErrNoError {
-		return nil, fmt.Errorf("cannot read the reassignments: %w", whole)
+	if err := readWhole(d, "cannot read the reassignments"); err != nil {
+		return nil, err
 	}
 	moving := map[place]partition{}
 	d.each(func() {
@@ -204,9 +203,8 @@ func (s *session) submit(moves []placement.Move) (map[string]answer, error) {
 }
 
 func readReassignments(d *decoder) (map[string]answer, error) {
-	d.int32() // How long the broker holds the client back.
-	if whole := said(sarama.KError(d.int16()), d.text()); whole.code != sarama.ErrNoError {
-		return nil, fmt.Errorf("cannot reassign partitions: %w", whole)
+	if err := readWhole(d, "cannot reassign partitions"); err != nil {
+		return nil, err
 	}
 	refused := map[string]answer{}
 	d.each(func() {

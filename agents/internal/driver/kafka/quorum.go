@@ -149,23 +149,30 @@ func listQuorum(s *session, _ []string) (driver.Table, error) {
 	return table, nil
 }
 
+// voterOf reads a node and its directory, and asks which cluster they are of.
+func (s *session) voterOf(words []string) (cluster string, node int32, directory [16]byte, err error) {
+	if node, err = brokerOf(words[0]); err != nil {
+		return "", 0, directory, err
+	}
+	if directory, err = parseID(words[1]); err != nil {
+		return "", 0, directory, err
+	}
+	brokers, err := s.brokers()
+	if err != nil {
+		return "", 0, directory, err
+	}
+	return brokers.ClusterID, node, directory, nil
+}
+
 // addVoter makes an observer with this directory a voter. It must have caught up: the leader waits for it, and says so
 // if it does not.
 func addVoter(s *session, words []string) (driver.Table, error) {
-	node, err := brokerOf(words[0])
-	if err != nil {
-		return driver.Table{}, err
-	}
-	directory, err := parseID(words[1])
-	if err != nil {
-		return driver.Table{}, err
-	}
-	cluster, err := s.brokers()
+	cluster, node, directory, err := s.voterOf(words)
 	if err != nil {
 		return driver.Table{}, err
 	}
 	listeners := strings.Split(words[2], ",")
-	body := encoder{}.text(cluster.ClusterID).int32(s.milliseconds()).int32(node).uuid(directory).length(len(listeners))
+	body := encoder{}.text(cluster).int32(s.milliseconds()).int32(node).uuid(directory).length(len(listeners))
 	for _, word := range listeners {
 		name, address, ok := strings.Cut(word, "://")
 		host, port, err := net.SplitHostPort(address)
@@ -180,19 +187,11 @@ func addVoter(s *session, words []string) (driver.Table, error) {
 
 // removeVoter leaves the node an observer until it is stopped.
 func removeVoter(s *session, words []string) (driver.Table, error) {
-	node, err := brokerOf(words[0])
+	cluster, node, directory, err := s.voterOf(words)
 	if err != nil {
 		return driver.Table{}, err
 	}
-	directory, err := parseID(words[1])
-	if err != nil {
-		return driver.Table{}, err
-	}
-	cluster, err := s.brokers()
-	if err != nil {
-		return driver.Table{}, err
-	}
-	return s.changeVoter(keyRemoveRaftVoter, encoder{}.text(cluster.ClusterID).int32(node).uuid(directory).tags(), node,
+	return s.changeVoter(keyRemoveRaftVoter, encoder{}.text(cluster).int32(node).uuid(directory).tags(), node,
 		directory)
 }
 

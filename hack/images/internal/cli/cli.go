@@ -145,6 +145,16 @@ func epoch() (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
+// picked returns a builder, and the images with the given names.
+func (s *settings) picked(names []string) (*build.Builder, []*definition.Image, error) {
+	builder, images, err := s.builder()
+	if err != nil {
+		return nil, nil, err
+	}
+	images, err = pick(images, names)
+	return builder, images, err
+}
+
 // pick returns the images with the given names: NAME means all variants, NAME:TAG one.
 func pick(images []*definition.Image, names []string) ([]*definition.Image, error) {
 	var picked []*definition.Image

@@ -113,11 +113,8 @@ func pushCommand(s *settings) *cobra.Command {
 		Short: "Push built images to a registry, as HOST[/prefix]/repository:tag",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			builder, images, err := s.builder()
+			builder, images, err := s.picked(names)
 			if err != nil {
-				return err
-			}
-			if images, err = pick(images, names); err != nil {
 				return err
 			}
 			var options []name.Option
@@ -160,11 +157,8 @@ func packagesCommand(s *settings) *cobra.Command {
 		Short: "Show the exact Debian packages in a built image, as package=version",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			builder, images, err := s.builder()
+			builder, images, err := s.picked(names)
 			if err != nil {
-				return err
-			}
-			if images, err = pick(images, names); err != nil {
 				return err
 			}
 			for _, image := range images {
@@ -190,11 +184,8 @@ func lockCommand(s *settings) *cobra.Command {
 		Short: "Write the lists of the Maven artifacts that images are made of, with their digests",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			builder, images, err := s.builder()
+			builder, images, err := s.picked(names)
 			if err != nil {
-				return err
-			}
-			if images, err = pick(images, names); err != nil {
 				return err
 			}
 			for _, image := range images {
