@@ -109,6 +109,9 @@ const (
 	BackupLabel = "platform.zeroinfra.github.com/backup"
 	// DrillLabel is on an Application that a restore drill made and removes, and names the one whose Backup it begins with.
 	DrillLabel = "platform.zeroinfra.github.com/drill-of"
+	// FollowsAnnotation is on a Job that checks a repository or takes its inventory: the time of the check or inventory
+	// before it, in RFC 3339; empty where there was none.
+	FollowsAnnotation = "platform.zeroinfra.github.com/follows"
 	// MoverPlanAnnotation has what a mover is to do; the kubelet gives it to the container as a file.
 	MoverPlanAnnotation = "platform.zeroinfra.github.com/mover-plan"
 	// GivenUpAnnotation is on a Job whose pod did not start in time, and says why it did not.

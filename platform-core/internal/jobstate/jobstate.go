@@ -24,6 +24,8 @@ import (
 type State struct {
 	// UID of it.
 	UID types.UID
+	// Follows is its annotation of that name (platformv1.FollowsAnnotation); empty without.
+	Follows string
 	// Phase is Running, Succeeded or Failed.
 	Phase platformv1.OperationPhase
 	// Message is what its container said last, and why it ended, or why there is none yet.
@@ -74,7 +76,7 @@ func (j Jobs) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error
 
 // stateOf says how a Job with these pods stands.
 func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
-	state := State{UID: job.UID, Phase: platformv1.OperationRunning}
+	state := State{UID: job.UID, Follows: job.Annotations[platformv1.FollowsAnnotation], Phase: platformv1.OperationRunning}
 	var why string
 	for _, condition := range job.Status.Conditions {
 		switch {

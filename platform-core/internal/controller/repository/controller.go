@@ -228,18 +228,40 @@ func (c *Controller) act(ctx context.Context, r *platformv1.BackupRepository, f 
 }
 
 // make makes a Job under its name, unless there is one already.
-func (c *Controller) make(ctx context.Context, r *platformv1.BackupRepository, name string, deadline time.Duration, plan mover.Plan) error {
+func (c *Controller) make(
+	ctx context.Context, r *platformv1.BackupRepository, name string, deadline time.Duration, plan mover.Plan,
+) error {
 	job, err := render.MoverAlone(c.Settings.Get(), render.Mover{
 		Namespace: r.Namespace, Name: name, Domain: c.Domain, For: r.UID, Repository: r, Deadline: deadline, Plan: plan, Owner: ownerOf(r),
 	})
 	if err != nil {
 		return err
 	}
+	switch plan.Verb {
+	case mover.VerbList:
+		job.Annotations = map[string]string{platformv1.FollowsAnnotation: follows(triedAt(r.Inventory()))}
+	case mover.VerbCheck:
+		job.Annotations = map[string]string{platformv1.FollowsAnnotation: follows(checkedAt(stateOf(r, c.Domain)))}
+	}
 	err = c.client.Create(ctx, job, client.FieldOwner(owner))
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return fmt.Errorf("cannot make Job %q: %w", name, err)
 	}
 	return nil
+}
+
+// follows is the annotation of a Job whose result replaces that of another time. With it a result is put on record once:
+// the times of a Job would not tell, since they are of other clocks and of whole seconds.
+func follows(before *metav1.Time) string {
+	if before == nil {
+		return ""
+	}
+	return before.UTC().Format(time.RFC3339)
+}
+
+// recorded says whether the result of a Job is on record: whether the last time is another one than when it was made.
+func recorded(job *jobstate.State, last *metav1.Time) bool {
+	return job.Follows != follows(last)
 }
 
 // remove deletes the Job that was seen.

@@ -65,6 +65,14 @@ func (c *Controller) backups(ctx context.Context, r *platformv1.BackupRepository
 	return slices.DeleteFunc(list.Items, func(b platformv1.Backup) bool { return b.Spec.RepositoryRef.Name != r.Name }), nil
 }
 
+// triedAt is when an inventory was tried; nil for none.
+func triedAt(i *platformv1.RepositoryInventory) *metav1.Time {
+	if i == nil {
+		return nil
+	}
+	return &i.Tried
+}
+
 // makeListing makes the Job that lists what is kept, unless that was decided on what is not so any more: then a change wakes us.
 func (c *Controller) makeListing(ctx context.Context, r *platformv1.BackupRepository) error {
 	if is, err := c.isLatest(ctx, r); err != nil || !is {
@@ -131,8 +139,8 @@ func look(d decision, before *platformv1.RepositoryState, f facts) decision {
 		}
 	case f.listing.Phase == platformv1.OperationRunning:
 		d.after = sooner(d.after, f.listing.Wake)
-	case f.latest != nil && !f.listing.Ended.After(f.latest.Tried.Time):
-		// It is on record, or somebody has looked since.
+	case recorded(f.listing, triedAt(f.latest)):
+		// It is on record, or another operator took one since.
 		d.verb = removeListing
 	default:
 		d.state.Inventory, d.verb = compared(mine, f), removeListing

@@ -29,7 +29,11 @@ func failing(i *platformv1.RepositoryInventory) { i.Message = "no answer" }
 
 func TestLook(t *testing.T) {
 	const hour = time.Hour
-	listed := check(platformv1.OperationSucceeded, `{"count":4}`, hour)
+	listed := func(before *platformv1.RepositoryInventory) *jobstate.State {
+		job := check(platformv1.OperationSucceeded, `{"count":4}`, 0)
+		job.Follows = follows(triedAt(before))
+		return job
+	}
 	for name, tc := range map[string]struct {
 		verb   verb
 		ready  metav1.ConditionStatus
@@ -53,10 +57,11 @@ func TestLook(t *testing.T) {
 		"due":                           {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, nil, makeListing, 0, 3},
 		"another operator was faster":   {"", metav1.ConditionTrue, inventory(0, nil), inventory(50*time.Minute, nil), hour, nil, "", 50 * time.Minute, 0},
 		"under way":                     {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, check(platformv1.OperationRunning, "", 0), "", 0, 3},
-		"it has ended":                  {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, listed, removeListing, 0, 4},
-		"it has ended, for the first":   {"", metav1.ConditionTrue, nil, nil, hour, listed, removeListing, 0, 4},
-		"it is on record":               {"", metav1.ConditionTrue, inventory(hour, nil), inventory(hour, nil), hour, listed, removeListing, 0, 3},
-		"another one has looked since":  {"", metav1.ConditionTrue, inventory(0, nil), inventory(2*hour, nil), hour, listed, removeListing, 0, 0},
+		"it has ended":                  {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, listed(inventory(0, nil)), removeListing, 0, 4},
+		"it has ended, for the first":   {"", metav1.ConditionTrue, nil, nil, hour, listed(nil), removeListing, 0, 4},
+		"the first one, on record":      {"", metav1.ConditionTrue, inventory(0, nil), inventory(0, nil), hour, listed(nil), removeListing, 0, 3},
+		"it is on record":               {"", metav1.ConditionTrue, inventory(hour, nil), inventory(hour, nil), hour, listed(inventory(0, nil)), removeListing, 0, 3},
+		"another one has looked since":  {"", metav1.ConditionTrue, inventory(0, nil), inventory(2*hour, nil), hour, listed(inventory(0, nil)), removeListing, 0, 0},
 		"it came to nothing, and again": {"", metav1.ConditionTrue, inventory(0, failing), inventory(0, failing), 24 * hour, nil, makeListing, 0, 3},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func next(r *platformv1.BackupRepository, before *platformv1.RepositoryState, f 
 	}
 	checked := same && before.Ready != metav1.ConditionUnknown
 	switch {
-	case checked && f.check != nil && f.check.Phase != platformv1.OperationRunning && !f.check.Ended.After(before.LastChecked.Time):
+	case checked && f.check != nil && f.check.Phase != platformv1.OperationRunning && recorded(f.check, before.LastChecked):
 		return decision{state: *before, verb: removeCheck, after: again(before, f.now)}
 	case f.check == nil && checked && (before.Ready == metav1.ConditionTrue && !stale(before.LastChecked.Time, f) || before.Ready != metav1.ConditionTrue && f.now.Before(before.LastChecked.Add(retry))):
 		return decision{state: *before, after: again(before, f.now)}
@@ -115,6 +115,14 @@ func next(r *platformv1.BackupRepository, before *platformv1.RepositoryState, f 
 		state.Ready, state.Reason, state.Message = metav1.ConditionFalse, found.Reason, found.Message
 	}
 	return decision{state: state, verb: removeCheck, after: again(&state, f.now)}
+}
+
+// checkedAt is when a repository was checked; nil for never.
+func checkedAt(state *platformv1.RepositoryState) *metav1.Time {
+	if state == nil {
+		return nil
+	}
+	return state.LastChecked
 }
 
 // again is when what is not ready is checked again.
