@@ -4,13 +4,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/kafka"
 	"github.com/zeroinfra/agents/internal/planfile"
@@ -18,47 +22,104 @@ import (
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
+// kafkaOptions are what all commands for a Kafka take.
+type kafkaOptions struct {
+	dirs                          planfile.Dirs
+	address, username, credential string
+	overTLS                       bool
+	patience                      time.Duration
+}
+
+func (o *kafkaOptions) driver() *kafka.Driver {
+	options := kafka.Options{Address: o.address, Username: o.username, Password: func() (string, error) {
+		if o.username == "" {
+			return "", nil
+		}
+		return o.dirs.Secret(*password(o.credential))
+	}}
+	if o.overTLS {
+		options.CAFile = filepath.Join(o.dirs.Certificates, plan.CAFile)
+	}
+	return kafka.New(options)
+}
+
 // kafkaCommand is what is run beside a Kafka. Its own tools start a Java machine each time, which takes seconds.
 func kafkaCommand() *cobra.Command {
-	var dirs planfile.Dirs
-	var address, username, credential string
-	var overTLS bool
-	var patience time.Duration
-	probe := &cobra.Command{
-		Use:   "probe",
-		Short: "Say who the active controller is, and which brokers are alive, as lines name:value",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			program.Lean(memoryLimit)
-			options := kafka.Options{Address: address, Username: username, Password: func() (string, error) {
-				if username == "" {
-					return "", nil
-				}
-				return dirs.Secret(*password(credential))
-			}}
-			if overTLS {
-				options.CAFile = filepath.Join(dirs.Certificates, plan.CAFile)
-			}
-			ctx, cancel := context.WithTimeoutCause(context.Background(), patience,
-				fmt.Errorf("kafka did not answer within %s", patience))
-			defer cancel()
-			return probeKafka(ctx, kafka.New(options))
-		},
-	}
-	program.AddDirs(probe, &dirs)
-	flags := probe.Flags()
-	flags.StringVar(&address, "address", "127.0.0.1:9092", "host and port of a broker's or a controller's listener")
-	flags.StringVar(&username, "username", "", "who logs in by SCRAM-SHA-512; nobody when empty")
-	flags.StringVar(&credential, "credential", "admin", "credential with the password")
-	flags.BoolVar(&overTLS, "tls", false, "whether the listener speaks TLS")
-	flags.DurationVar(&patience, "patience", 5*time.Second, "after which it counts as one that does not answer")
 	cmd := &cobra.Command{Use: "kafka", Short: "Look after a Kafka"}
-	cmd.AddCommand(probe)
+	cmd.AddCommand(kafkaProbe(), kafkaMembers(), kafkaReload(), kafkaCertificates(), kafkaStop())
 	return cmd
 }
 
-func probeKafka(ctx context.Context, asked driver.Querier) error {
-	table, err := asked.Query(ctx, driver.Statement{Text: kafka.Status, Access: driver.ReadOnly})
+// kafkaSub is a command that has so long.
+func kafkaSub(use, short string, patience time.Duration, do func(context.Context, *kafkaOptions, []string) error) *cobra.Command {
+	o := &kafkaOptions{}
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(_ *cobra.Command, args []string) error {
+		program.Lean(memoryLimit)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), o.patience,
+			fmt.Errorf("kafka did not answer within %s", o.patience))
+		defer cancel()
+		return do(ctx, o, args)
+	}}
+	program.AddDirs(cmd, &o.dirs)
+	flags := cmd.Flags()
+	flags.StringVar(&o.address, "address", "127.0.0.1:9092", "host and port of a broker's or a controller's listener")
+	flags.StringVar(&o.username, "username", "", "who logs in by SCRAM-SHA-512; nobody when empty")
+	flags.StringVar(&o.credential, "credential", "admin", "credential with the password")
+	flags.BoolVar(&o.overTLS, "tls", false, "whether the listener speaks TLS")
+	flags.DurationVar(&o.patience, "patience", patience, "after which it counts as one that does not answer")
+	return cmd
+}
+
+func kafkaProbe() *cobra.Command {
+	var node, jars string
+	cmd := kafkaSub("probe", "Say who the active controller is, who votes, and which brokers are alive, as lines name:value",
+		5*time.Second, func(ctx context.Context, o *kafkaOptions, _ []string) error {
+			table, err := o.driver().Query(ctx, driver.Statement{Text: kafka.Status, Access: driver.ReadOnly})
+			if err == nil && node != "" {
+				addOwn(&table, node)
+			}
+			if err == nil && jars != "" {
+				addColumn(&table, "version", versionOf(jars))
+			}
+			return printRows(table, err)
+		})
+	cmd.Flags().StringVar(&node, "node", "", "node.id, for the lines serves, votes and leads: whether it is a broker that is "+
+		"alive, a voter, and the active controller")
+	cmd.Flags().StringVar(&jars, "jars", "", "pattern of the jar whose name ends with the version, for the line version")
+	return cmd
+}
+
+func addColumn(table *driver.Table, name, value string) {
+	table.Columns = append(table.Columns, name)
+	table.Rows[0] = append(table.Rows[0], &value)
+}
+
+// addOwn says what a status means for one node.
+func addOwn(table *driver.Table, node string) {
+	column := func(name string) []string {
+		return strings.Fields(*table.Rows[0][slices.Index(table.Columns, name)])
+	}
+	for _, own := range []struct{ name, among string }{{"serves", "alive"}, {"votes", "voters"}, {"leads", "controller"}} {
+		is := "no"
+		if slices.Contains(column(own.among), node) {
+			is = "yes"
+		}
+		addColumn(table, own.name, is)
+	}
+}
+
+// versionOf is what the name of a jar ends with, such as 4.4.0; empty when there is none.
+func versionOf(pattern string) string {
+	found, _ := filepath.Glob(pattern)
+	if len(found) == 0 {
+		return ""
+	}
+	name := strings.TrimSuffix(filepath.Base(found[0]), ".jar")
+	return name[strings.LastIndex(name, "-")+1:]
+}
+
+// printRows as lines name:value.
+func printRows(table driver.Table, err error) error {
 	if err != nil {
 		return err
 	}
@@ -70,4 +131,138 @@ func probeKafka(ctx context.Context, asked driver.Querier) error {
 		}
 	}
 	return nil
+}
+
+// kafkaBegin is made for the node that is to form the cluster, and kafka-node looks for it.
+const kafkaBegin = "kafka-begin"
+
+func kafkaMembers() *cobra.Command {
+	var formed, begins string
+	cmd := kafkaSub("members look|step SHAPE", "Say how far the nodes are members of the cluster, or take one step there, "+
+		"as lines phase:… and reason:…", 30*time.Second, func(ctx context.Context, o *kafkaOptions, args []string) error {
+		text, access := kafka.MembersPlan, driver.ReadOnly
+		if args[0] == "step" {
+			text, access = kafka.MembersStep, driver.ReadWrite
+		}
+		table, err := o.driver().Query(ctx, driver.Statement{Text: text, Arguments: args[1:], Access: access})
+		if err == nil || formed == "true" || begins == "" {
+			return printRows(table, err)
+		}
+		return begin(o.dirs, begins, access)
+	})
+	cmd.Args = cobra.MatchAll(cobra.ExactArgs(2), func(_ *cobra.Command, args []string) error {
+		if args[0] != "look" && args[0] != "step" {
+			return fmt.Errorf("%q is neither look nor step", args[0])
+		}
+		return nil
+	})
+	cmd.Flags().StringVar(&formed, "formed", "true", "whether there is a cluster already: then none is begun")
+	cmd.Flags().StringVar(&begins, "begins", "", "the pod whose node forms the cluster where there is none")
+	return cmd
+}
+
+// begin has the node of a pod form the cluster.
+func begin(dirs planfile.Dirs, pod string, access driver.Access) error {
+	mark := filepath.Join(dirs.Run, kafkaBegin)
+	phase, reason := "Working", pod+" forms the cluster"
+	_, err := os.Stat(mark)
+	switch {
+	case dirs.PodName != pod:
+		phase, reason = "Waiting", pod+" has yet to form the cluster"
+	case err == nil:
+		phase = "Waiting"
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	case access == driver.ReadWrite:
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Printf("phase:%s\nreason:%s\n", phase, reason)
+	return err
+}
+
+func kafkaReload() *cobra.Command {
+	var file, user, itsCredential string
+	cmd := kafkaSub("reload", "Have the brokers take over the settings of a file, and the password of a user", 5*time.Minute,
+		func(ctx context.Context, o *kafkaOptions, _ []string) error {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			secret, err := o.dirs.Secret(*password(itsCredential))
+			if err != nil {
+				return err
+			}
+			d := o.driver()
+			if err := untilServed(ctx, d); err != nil {
+				return err
+			}
+			if err := d.SetPassword(ctx, user, secret); err != nil {
+				return err
+			}
+			return d.SetDynamic(ctx, kafka.Settings(string(text)))
+		})
+	cmd.Flags().StringVar(&file, "file", "", "file with lines name=value: the settings that all brokers have dynamically")
+	cmd.Flags().StringVar(&user, "user", "admin", "user who gets a password")
+	cmd.Flags().StringVar(&itsCredential, "user-credential", "admin", "credential with that password")
+	return cmd
+}
+
+// untilServed waits for a broker that has just been started.
+func untilServed(ctx context.Context, d *kafka.Driver) error {
+	for {
+		_, err := d.Query(ctx, driver.Statement{Text: kafka.Status, Access: driver.ReadOnly})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+func kafkaCertificates() *cobra.Command {
+	var node, keystore string
+	var listeners []string
+	cmd := kafkaSub("certificates", "Have the broker read the keystore of its listeners anew", 10*time.Second,
+		func(ctx context.Context, o *kafkaOptions, _ []string) error {
+			if err := joinFiles(keystore, o.dirs.Certificates, plan.KeyFile, plan.CertificateFile); err != nil {
+				return err
+			}
+			settings := map[string]string{}
+			for _, listener := range listeners {
+				settings["listener.name."+listener+".ssl.keystore.location"] = keystore
+			}
+			return o.driver().SetOwn(ctx, node, settings)
+		})
+	cmd.Flags().StringVar(&node, "node", "", "node.id of the broker")
+	cmd.Flags().StringVar(&keystore, "keystore", "", "PEM file with key and certificate, which is written anew")
+	cmd.Flags().StringSliceVar(&listeners, "listeners", nil, "listeners in small letters")
+	return cmd
+}
+
+func kafkaStop() *cobra.Command {
+	var node string
+	cmd := kafkaSub("await-stop", "Wait until no partition would be left with too few replicas in sync without this broker",
+		2*time.Minute, func(ctx context.Context, o *kafkaOptions, _ []string) error {
+			return o.driver().AwaitRestart(ctx, node)
+		})
+	cmd.Flags().StringVar(&node, "node", "", "node.id of the broker")
+	return cmd
+}
+
+// joinFiles writes files of a folder one after the other into one.
+func joinFiles(path, folder string, names ...string) error {
+	var text []byte
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			return err
+		}
+		text = append(append(text, data...), '\n')
+	}
+	return atomicfile.Write(path, text, 0o600)
 }

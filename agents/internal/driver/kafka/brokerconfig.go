@@ -14,9 +14,12 @@ import (
 	"github.com/zeroinfra/agents/internal/driver"
 )
 
+// dynamicDefault is the source of settings that all brokers have dynamically.
+const dynamicDefault = "dynamic-default"
+
 // sources of settings, as the procedure Config names them.
 var sources = map[sarama.ConfigSource]string{
-	sarama.SourceDynamicBroker: "dynamic-broker", sarama.SourceDynamicDefaultBroker: "dynamic-default",
+	sarama.SourceDynamicBroker: "dynamic-broker", sarama.SourceDynamicDefaultBroker: dynamicDefault,
 	sarama.SourceStaticBroker: "static",
 }
 
@@ -89,7 +92,7 @@ func setBrokerConfig(s *session, words []string) (driver.Table, error) {
 	}
 	dynamic := "dynamic-broker"
 	if words[0] == "" {
-		dynamic = "dynamic-default"
+		dynamic = dynamicDefault
 	}
 	read := map[string]setting{}
 	err := settle(s.ctx, func() (missing string, err error) {

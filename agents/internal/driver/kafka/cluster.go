@@ -74,8 +74,9 @@ func describeStatus(s *session, _ []string) (driver.Table, error) {
 	case !errors.As(err, &refused) || refused.code != codeMismatchedEndpoint:
 		return driver.Table{}, err
 	}
-	return tableOf([]string{"controller", "epoch", "highWatermark", "brokers", "alive"},
-		number(quorum.leader), number(quorum.epoch), number(quorum.highWatermark), registered, alive), nil
+	return tableOf([]string{"controller", "epoch", "highWatermark", "voters", "observers", "brokers", "alive"},
+		number(quorum.leader), number(quorum.epoch), number(quorum.highWatermark), numbers(nodesOf(quorum.voters)),
+		numbers(nodesOf(quorum.observers)), registered, alive), nil
 }
 
 func one(is bool) int {

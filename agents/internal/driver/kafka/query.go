@@ -32,8 +32,14 @@ const (
 	Holds = "holds"
 	// Lag [topic] lists how far consumer groups are behind.
 	Lag = "lag"
+	// MembersPlan <shape> says how far the nodes of a component are from what they are to be: phase and reason.
+	MembersPlan = "members-plan"
+	// MembersStep <shape> takes one step there.
+	MembersStep = "members-step"
 	// Quorum lists the voters and observers of the metadata quorum.
 	Quorum = "quorum"
+	// Reassign <goal> takes steps until the goal is reached, or the time of the call is over.
+	Reassign = "reassign"
 	// ReassignPlan <goal> lists the moves that lead to a goal.
 	ReassignPlan = "reassign-plan"
 	// ReassignStep <goal> begins as many of them as may be under way, and tells how many are left. Whoever wants the goal
@@ -72,7 +78,10 @@ var procedures = map[string]procedure{
 	ElectPreferred: {driver.ReadWrite, 0, 0, electPreferred},
 	Holds:          {driver.ReadOnly, 1, 1, countHeld},
 	Lag:            {driver.ReadOnly, 0, 1, listLag},
+	MembersPlan:    {driver.ReadOnly, 1, 1, planMembers},
+	MembersStep:    {driver.ReadWrite, 1, 1, stepMembers},
 	Quorum:         {driver.ReadOnly, 0, 0, listQuorum},
+	Reassign:       {driver.ReadWrite, 1, 1, reassignUntilDone},
 	ReassignPlan:   {driver.ReadOnly, 1, 1, planReassignment},
 	ReassignStep:   {driver.ReadWrite, 1, 1, stepReassignment},
 	ReassignCancel: {driver.ReadWrite, 0, 0, cancelReassignment},

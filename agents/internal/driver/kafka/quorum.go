@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -110,6 +111,15 @@ func membersOf(d *decoder) (all []quorumMember) {
 		d.tags()
 	})
 	return all
+}
+
+// nodesOf are the numbers of members, in order.
+func nodesOf(members []quorumMember) (ids []int32) {
+	for _, member := range members {
+		ids = append(ids, member.node)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // end is the largest offset of a voter: that of the leader.

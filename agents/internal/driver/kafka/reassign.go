@@ -5,10 +5,12 @@ package kafka
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/IBM/sarama"
 
@@ -101,6 +103,26 @@ func planReassignment(s *session, words []string) (driver.Table, error) {
 			number(len(move.Added)), number(len(moves))))
 	}
 	return table, nil
+}
+
+// reassignPause is between two steps.
+const reassignPause = 2 * time.Second
+
+// reassignUntilDone takes steps. When its time is over, what is under way goes on, and another call carries on with it.
+func reassignUntilDone(s *session, words []string) (driver.Table, error) {
+	for {
+		s.renew()
+		s.forget()
+		table, err := stepReassignment(s, words)
+		if err != nil || *table.Rows[0][slices.Index(table.Columns, "phase")] == phaseDone {
+			return table, err
+		}
+		select {
+		case <-s.ctx.Done():
+			return table, context.Cause(s.ctx)
+		case <-time.After(reassignPause):
+		}
+	}
 }
 
 // stepReassignment begins as many moves as may be under way. How far it is can be read from the cluster alone, so that

@@ -122,6 +122,13 @@ func (s *session) brokers() (*sarama.DescribeClusterResponse, error) {
 	return response, nil
 }
 
+// forget has the next look at the brokers be a new one.
+func (s *session) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cluster = nil
+}
+
 // alive are the numbers of the brokers that are not fenced.
 func (s *session) alive() ([]int32, error) {
 	cluster, err := s.brokers()

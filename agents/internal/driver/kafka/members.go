@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeroinfra/agents/internal/driver"
+	"github.com/zeroinfra/agents/internal/driver/kafka/placement"
+)
+
+// shape is what the nodes of one component are to be, as JSON.
+type shape struct {
+	// Members are the names of the pods that stay, by set, and Leaving of those that are to go. A name ends with a dash
+	// and the number of the pod.
+	Members [][]string `json:"members"`
+	Leaving []string   `json:"leaving"`
+	// Roles of the nodes: broker, controller or both.
+	Roles []string `json:"roles"`
+	// Base is added to the number of a pod and gives its node.id.
+	Base int32 `json:"base"`
+	// Domain of the pods in DNS, and Port of the listener CONTROLLER: a controller is added to the voters by its address.
+	Domain string `json:"domain"`
+	Port   uint16 `json:"port"`
+	// AtOnce and Throttle are those of the reassignment that empties brokers that leave.
+	AtOnce   int   `json:"atOnce"`
+	Throttle int64 `json:"throttle"`
+}
+
+// Roles of a node.
+const (
+	roleBroker     = "broker"
+	roleController = "controller"
+)
+
+// Phases of members, as the engine takes them.
+const (
+	membersDone    = "Done"
+	membersWorking = "Working"
+	membersWaiting = "Waiting"
+	membersRefused = "Refused"
+)
+
+// closeBehind is how many records a controller may lack to be added to the voters: the leader adds some each second.
+const closeBehind = 100
+
+func shapeOf(text string) (shape, error) {
+	var sh shape
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&sh); err != nil {
+		return shape{}, fmt.Errorf("the shape must be JSON such as {\"members\":[[\"kafka-0\"]],\"leaving\":[],"+
+			"\"roles\":[\"broker\"]}: %w", err)
+	}
+	for _, role := range sh.Roles {
+		if role != roleBroker && role != roleController {
+			return shape{}, fmt.Errorf("%q is no role of a node: it must be %s or %s", role, roleBroker, roleController)
+		}
+	}
+	for _, name := range slices.Concat(slices.Concat(sh.Members...), sh.Leaving) {
+		if _, err := sh.node(name); err != nil {
+			return shape{}, err
+		}
+	}
+	return sh, nil
+}
+
+// node is the node.id of a pod.
+func (sh shape) node(pod string) (int32, error) {
+	number, err := strconv.ParseInt(pod[strings.LastIndex(pod, "-")+1:], 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no name of a pod: it must end with a dash and a number", pod)
+	}
+	return sh.Base + int32(number), nil
+}
+
+// nodes are the node.ids of pods; shapeOf has seen that they have one.
+func (sh shape) nodes(pods []string) (ids []int32) {
+	for _, pod := range pods {
+		id, _ := sh.node(pod)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// isOf says whether a node is of the component: its brokers and controllers are told apart by their numbers.
+func (sh shape) isOf(id int32) bool { return id >= sh.Base && (sh.Base > 0 || id < controllerBase) }
+
+// controllerBase is from where controllers that are no brokers are numbered.
+const controllerBase = 1000
+
+// found is what the cluster says.
+type found struct {
+	alive, fenced []int32
+	quorum        *quorum
+	partitions    []partition
+	// moves lead to brokers that hold nothing and leave; problem is why there are none.
+	moves   []placement.Move
+	problem error
+}
+
+// memberStep is what is to be done next. Without do there is nothing to do now.
+type memberStep struct {
+	phase, reason string
+	do            func(*session) error
+}
+
+func waitFor(format string, arguments ...any) memberStep {
+	return memberStep{phase: membersWaiting, reason: fmt.Sprintf(format, arguments...)}
+}
+
+// look reads what the shape is about.
+func (s *session) look(sh shape) (found, error) {
+	var f found
+	var err error
+	if f.quorum, err = s.quorum(); err != nil || !slices.Contains(sh.Roles, roleBroker) {
+		return f, err
+	}
+	s.forget()
+	cluster, err := s.brokers()
+	if err != nil {
+		return f, err
+	}
+	for _, broker := range cluster.Brokers {
+		switch {
+		case !sh.isOf(broker.BrokerID):
+		case broker.IsFenced:
+			f.fenced = append(f.fenced, broker.BrokerID)
+		default:
+			f.alive = append(f.alive, broker.BrokerID)
+		}
+	}
+	if f.partitions, err = s.allPartitions(); err != nil || len(sh.Leaving) == 0 {
+		return f, err
+	}
+	places, err := s.places()
+	if err != nil {
+		return f, err
+	}
+	f.moves, f.problem = placement.Plan(places, f.partitions, placement.Goal{Leaving: sh.nodes(sh.Leaving)})
+	return f, nil
+}
+
+// next decides on one step: first all that stay are members, then what leaves is emptied, then it votes no more.
+func next(sh shape, f found) memberStep {
+	staying, leaving := sh.nodes(slices.Concat(sh.Members...)), sh.nodes(sh.Leaving)
+	var steps []func() memberStep
+	if slices.Contains(sh.Roles, roleController) {
+		steps = append(steps, func() memberStep { return joins(sh, staying, f.quorum) })
+	}
+	if slices.Contains(sh.Roles, roleBroker) {
+		steps = append(steps,
+			func() memberStep { return serves(staying, f) },
+			func() memberStep { return drains(sh, leaving, f) },
+			func() memberStep { return forgets(slices.Concat(staying, leaving), f) })
+	}
+	if slices.Contains(sh.Roles, roleController) {
+		steps = append(steps, func() memberStep { return leaves(leaving, f.quorum) })
+	}
+	for _, step := range steps {
+		if s := step(); s.phase != "" {
+			return s
+		}
+	}
+	return memberStep{phase: membersDone, reason: "all pods are members"}
+}
+
+// joins has controllers vote. One that has lost its volume comes with another directory: its former vote is taken away
+// first, so that the voters are never more than the nodes.
+func joins(sh shape, staying []int32, q *quorum) memberStep {
+	for _, id := range staying {
+		observer, follows := latest(q.observers, id)
+		voter, votes := latest(q.voters, id)
+		switch {
+		case !votes && !follows:
+			return waitFor("controller %d has yet to follow the quorum", id)
+		// What is left of a directory that is gone shows for minutes: the one that asks is the node's.
+		case votes && (!follows || voter.directory == observer.directory || voter.node == q.leader ||
+			voter.fetched >= observer.fetched):
+			continue
+		case votes:
+			return memberStep{membersWorking, fmt.Sprintf("controller %d has lost its volume: its former vote is removed", id),
+				func(s *session) error { return s.dropVoter(voter) }}
+		}
+		if behind := q.end() - observer.endOffset; behind > closeBehind {
+			return waitFor("controller %d lacks %d records", id, behind)
+		}
+		pod := slices.Concat(sh.Members...)[slices.Index(staying, id)]
+		listener := fmt.Sprintf("CONTROLLER://%s.%s:%d", pod, sh.Domain, sh.Port)
+		return memberStep{membersWorking, fmt.Sprintf("controller %d is added to the voters", id), func(s *session) error {
+			_, err := addVoter(s, []string{number(id), textOf(observer.directory), listener})
+			return err
+		}}
+	}
+	return memberStep{}
+}
+
+// latest is the member with a number that asked the leader last.
+func latest(members []quorumMember, id int32) (last quorumMember, is bool) {
+	for _, member := range members {
+		if member.node == id && (!is || member.fetched > last.fetched) {
+			last, is = member, true
+		}
+	}
+	return last, is
+}
+
+func (s *session) dropVoter(m quorumMember) error {
+	_, err := removeVoter(s, []string{number(m.node), textOf(m.directory)})
+	return err
+}
+
+// serves waits for brokers that are not there.
+func serves(staying []int32, f found) memberStep {
+	for _, id := range staying {
+		if !slices.Contains(f.alive, id) {
+			return waitFor("broker %d is not alive in the cluster", id)
+		}
+	}
+	return memberStep{}
+}
+
+// drains empties brokers that leave.
+func drains(sh shape, leaving []int32, f found) memberStep {
+	replicas := 0
+	for _, id := range leaving {
+		held := placement.Held(f.partitions, id)
+		replicas += held.Replicas + held.Arriving
+	}
+	switch {
+	case replicas == 0:
+		return memberStep{}
+	// While a partition is moved it has the replicas of before and after.
+	case f.problem != nil && slices.ContainsFunc(f.partitions, partition.Moving):
+		return waitFor("brokers %s hold %d replicas, which move to others", numbers(leaving), replicas)
+	case f.problem != nil:
+		return memberStep{phase: membersRefused, reason: fmt.Sprintf("brokers %s hold %d replicas that fit on no other: %v",
+			numbers(leaving), replicas, f.problem)}
+	}
+	goal := fmt.Sprintf(`{"leaving":%s,"atOnce":%d,"throttle":%d}`, listed(leaving), sh.AtOnce, sh.Throttle)
+	return memberStep{membersWorking, fmt.Sprintf("brokers %s hold %d replicas, which move to others", numbers(leaving), replicas),
+		func(s *session) error {
+			_, err := stepReassignment(s, []string{goal})
+			return err
+		}}
+}
+
+// listed is JSON.
+func listed(ids []int32) string { return "[" + strings.ReplaceAll(numbers(ids), " ", ",") + "]" }
+
+// forgets unregisters brokers whose pods are gone.
+func forgets(known []int32, f found) memberStep {
+	for _, id := range f.fenced {
+		if slices.Contains(known, id) || placement.Held(f.partitions, id).Replicas > 0 {
+			continue
+		}
+		return memberStep{membersWorking, fmt.Sprintf("broker %d, which is gone, is unregistered", id), func(s *session) error {
+			_, err := unregister(s, []string{number(id)})
+			return err
+		}}
+	}
+	return memberStep{}
+}
+
+// leaves takes the votes of controllers that go, one at a time.
+func leaves(leaving []int32, q *quorum) memberStep {
+	for _, voter := range q.voters {
+		if slices.Contains(leaving, voter.node) {
+			return memberStep{membersWorking, fmt.Sprintf("controller %d votes no more", voter.node),
+				func(s *session) error { return s.dropVoter(voter) }}
+		}
+	}
+	return memberStep{}
+}
+
+func told(step memberStep) driver.Table {
+	return tableOf([]string{"phase", "reason"}, step.phase, step.reason)
+}
+
+// planMembers says what stepMembers would do.
+func planMembers(s *session, words []string) (driver.Table, error) {
+	sh, err := shapeOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	f, err := s.look(sh)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	return told(next(sh, f)), nil
+}
+
+// stepMembers takes one step. Whatever is done shows in the cluster, so that whoever dies in between goes on.
+func stepMembers(s *session, words []string) (driver.Table, error) {
+	sh, err := shapeOf(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	f, err := s.look(sh)
+	if err != nil {
+		return driver.Table{}, err
+	}
+	step := next(sh, f)
+	if step.do != nil {
+		if err := step.do(s); err != nil {
+			return driver.Table{}, fmt.Errorf("%s: %w", step.reason, err)
+		}
+	}
+	return told(step), nil
+}

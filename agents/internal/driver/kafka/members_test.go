@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/zeroinfra/agents/internal/driver/kafka/placement"
+)
+
+// member of a quorum, with a directory of one byte.
+func member(node int32, directory byte, end, fetched int64) quorumMember {
+	return quorumMember{node: node, directory: [16]byte{directory}, endOffset: end, fetched: fetched}
+}
+
+func TestNextStepOfMembers(t *testing.T) {
+	const both = `"roles":["broker","controller"],"domain":"k.shop.svc","port":9093`
+	three := `{"members":[["k-0","k-1","k-2"]],"leaving":[],` + both + `}`
+	two := `{"members":[["k-0"]],"leaving":["k-1","k-2"],` + both + `}`
+	brokers := `{"members":[["k-0","k-1"]],"leaving":["k-2"],"roles":["broker"]}`
+	held := []partition{{Topic: "orders", Replicas: []int32{1, 2}, ISR: []int32{1, 2}}}
+	voters := []quorumMember{member(0, 1, 900, 50), member(1, 2, 900, 50), member(2, 3, 900, 50)}
+	all := []int32{0, 1, 2}
+	for name, tc := range map[string]struct {
+		shape         string
+		found         found
+		phase, reason string
+	}{
+		"all are members": {three, found{alive: all, quorum: &quorum{voters: voters}}, membersDone, "all pods are members"},
+		"one has yet to come": {three, found{alive: all[:2], quorum: &quorum{voters: voters[:2]}}, membersWaiting,
+			"controller 2 has yet to follow the quorum"},
+		"one lacks records": {three, found{alive: all, quorum: &quorum{highWatermark: 900, voters: voters[:2],
+			observers: []quorumMember{member(2, 3, 100, 50)}}}, membersWaiting, "controller 2 lacks 800 records"},
+		"one has caught up": {three, found{alive: all, quorum: &quorum{highWatermark: 900, voters: voters[:2],
+			observers: []quorumMember{member(2, 3, 880, 50)}}}, membersWorking, "controller 2 is added to the voters"},
+		"one has lost its volume": {three, found{alive: all, quorum: &quorum{voters: voters,
+			observers: []quorumMember{member(2, 9, 880, 60)}}}, membersWorking,
+			"controller 2 has lost its volume: its former vote is removed"},
+		// The leader shows who is gone for minutes.
+		"what is left of a former directory": {three, found{alive: all, quorum: &quorum{voters: voters,
+			observers: []quorumMember{member(2, 9, 880, 40)}}}, membersDone, "all pods are members"},
+		"the leader is left alone": {three, found{alive: all, quorum: &quorum{leader: 2, voters: voters,
+			observers: []quorumMember{member(2, 9, 880, 60)}}}, membersDone, "all pods are members"},
+		"a broker is not alive": {three, found{alive: all[:2], quorum: &quorum{voters: voters}}, membersWaiting,
+			"broker 2 is not alive in the cluster"},
+		"what leaves is emptied first": {two, found{alive: all, quorum: &quorum{voters: voters}, partitions: held},
+			membersWorking, "brokers 1 2 hold 2 replicas, which move to others"},
+		"what leaves has no room": {two, found{alive: all, quorum: &quorum{voters: voters}, partitions: held,
+			problem: errors.New("too few")}, membersRefused, "brokers 1 2 hold 2 replicas that fit on no other: too few"},
+		"what leaves is being emptied": {two, found{alive: all, quorum: &quorum{voters: voters},
+			partitions: []partition{{Topic: "orders", Replicas: []int32{0, 1}, Adding: []int32{0}, Removing: []int32{1}}},
+			problem:    errors.New("too few")}, membersWaiting, "brokers 1 2 hold 1 replicas, which move to others"},
+		"then it votes no more":        {two, found{alive: all, quorum: &quorum{voters: voters}}, membersWorking, "controller 1 votes no more"},
+		"then it can go":               {two, found{alive: all, quorum: &quorum{voters: voters[:1]}}, membersDone, "all pods are members"},
+		"brokers do not vote":          {brokers, found{alive: all, quorum: &quorum{}}, membersDone, "all pods are members"},
+		"one that went is forgotten":   {brokers, found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{}}, membersWorking, "broker 7, which is gone, is unregistered"},
+		"one that holds something not": {brokers, found{alive: all[:2], fenced: []int32{7}, quorum: &quorum{}, partitions: []placement.Partition{{Topic: "t", Replicas: []int32{7}}}}, membersDone, "all pods are members"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sh, err := shapeOf(tc.shape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := next(sh, tc.found)
+			if got.phase != tc.phase || got.reason != tc.reason || (got.do != nil) != (tc.phase == membersWorking) {
+				t.Errorf("got %s: %s", got.phase, got.reason)
+			}
+		})
+	}
+}
+
+func TestShapesThatAreNone(t *testing.T) {
+	for _, text := range []string{`{`, `{"roles":["voter"]}`, `{"members":[["k"]]}`, `{"other":1}`} {
+		if sh, err := shapeOf(text); err == nil {
+			t.Errorf("%s is taken for %+v", text, sh)
+		}
+	}
+}
+
+func TestNodesAreNumberedFromTheirBase(t *testing.T) {
+	sh := shape{Base: controllerBase}
+	if id, err := sh.node("kafka-controller-main-2"); err != nil || id != 1002 || !sh.isOf(id) || sh.isOf(2) {
+		t.Errorf("got %d, %v", id, err)
+	}
+}
