@@ -10,12 +10,15 @@
 #                              controller.quorum.bootstrap.servers
 #   KAFKA_CLUSTER_ID           ID of the cluster: 22 characters of base64 for URLs, as kafka.tools.StorageTool
 #                              random-uuid prints them
+#   KAFKA_CLUSTER_NAME         in place of KAFKA_CLUSTER_ID: a text that the ID is derived from, as directory IDs are
 #   KAFKA_INITIAL_CONTROLLERS  the controllers that form the cluster together: id@host:port, separated by spaces. It is
 #                              the same for all nodes and never changes: a controller that is added later is not in it
 #   KAFKA_FORMED               "true" once the cluster has had a leader with all initial controllers
 #   KAFKA_FORMAT_OPTIONS       further options of StorageTool when the cluster is formed, such as --release-version 4.3,
 #                              or @FILE with one word a line, such as --add-scram=SCRAM-SHA-512=[name=admin,password=…]
 #   KAFKA_COMMAND_CONFIG       settings of a client of the controllers, such as those of TLS; empty without
+#   KAFKA_BEGIN                a file: an initial controller with an empty metadata directory forms the cluster when that
+#                              file is there, and until then only looks whether there is one; empty without
 #   KAFKA_JOIN                 "false" leaves it to the operator to add this controller to the voters
 #   KAFKA_JOIN_INTERVAL        seconds between two attempts to add it, or to find a leader; 5 without
 #   KAFKA_METRICS              [host:]port of the Prometheus JMX agent; empty without
@@ -66,8 +69,11 @@ property() {
 }
 
 # directory_id prints the ID that is derived for node $1.
-directory_id() {
-  hex=$(printf '%s/%s' "$KAFKA_CLUSTER_ID" "$1" | sha256sum | cut -c 1-32)
+directory_id() { derived_id "$KAFKA_CLUSTER_ID/$1"; }
+
+# derived_id prints an ID that follows from text $1.
+derived_id() {
+  hex=$(printf '%s' "$1" | sha256sum | cut -c 1-32)
   hex=$((0x${hex%"${hex#?}"} & 7))${hex#?}
   bytes=
   while [ -n "$hex" ]; do
@@ -120,6 +126,14 @@ initial() {
 form_or_join() {
   peers=$(others)
   while :; do
+    if [ -n "${KAFKA_BEGIN:-}" ]; then
+      tries=0
+      while [ $((tries += 1)) -le 60 ]; do
+        [ ! -e "$KAFKA_BEGIN" ] || break 2
+        sleep 0.5 &
+        wait $!
+      done
+    fi
     if [ -n "$peers" ]; then
       # In the background, because a signal interrupts only a wait.
       tool "$peers" describe --status &
@@ -129,7 +143,7 @@ form_or_join() {
         return
       fi
     fi
-    [ "${KAFKA_FORMED:-}" = true ] || break
+    [ "${KAFKA_FORMED:-}" = true ] || [ -n "${KAFKA_BEGIN:-}" ] || break
     say "the metadata directory of controller $node is empty, and no other controller knows a leader: waiting for one." \
       "Start the other controllers with their volumes, or restore the cluster from a backup"
     [ -z "$peers" ] || say "the answer of $peers: $(grep -v '^[[:space:]]*at ' "$scratch/said" | tail -n 1)"
@@ -196,6 +210,9 @@ metadata=$(property metadata.log.dir "$KAFKA_CONFIG")
 [ -n "$roles" ] || start "$@"
 [ -n "$directories" ] || fail "log.dirs is not set in $KAFKA_CONFIG"
 metadata=${metadata:-${directories%% *}}
+if [ -z "${KAFKA_CLUSTER_ID:-}" ] && [ -n "${KAFKA_CLUSTER_NAME:-}" ]; then
+  KAFKA_CLUSTER_ID=$(derived_id "$KAFKA_CLUSTER_NAME")
+fi
 case ${KAFKA_CLUSTER_ID:-} in
   *[!A-Za-z0-9_-]*) fail "KAFKA_CLUSTER_ID must be 22 characters of base64 for URLs, and is '$KAFKA_CLUSTER_ID'" ;;
   ??????????????????????) ;;
