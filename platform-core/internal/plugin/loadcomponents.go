@@ -42,6 +42,13 @@ func (l *loader) loadComponents() {
 	if doc == nil {
 		return
 	}
+	doc, problems := expandConstants(doc)
+	for _, p := range problems {
+		l.fail(PartComponents, componentsKey, p.Line, "%s", p.Message)
+	}
+	if doc == nil {
+		return
+	}
 	templates := newTree()
 	templates.value = doc.Value()
 	var components Components

@@ -64,6 +64,9 @@ func TestSnippetsOfTheGuide(t *testing.T) {
 func fieldsWrong(text string, of reflect.Type) []string {
 	doc, problems := document.Parse(text)
 	if doc != nil {
+		doc, problems = expandConstants(doc)
+	}
+	if doc != nil {
 		problems = doc.Check(of, nil)
 	}
 	var wrong []string

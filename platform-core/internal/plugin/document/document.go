@@ -102,6 +102,11 @@ func Parse(text string) (*Document, []Problem) {
 // The caller must not change it.
 func (d *Document) Value() any { return d.value }
 
+// Rewritten returns a document with another value, made of this one's, and the lines of its paths by their keys.
+func (d *Document) Rewritten(value any, lines map[string]int) *Document {
+	return &Document{root: d.root, lines: lines, value: value}
+}
+
 // Line returns the line of a path, or that of its nearest parent that is there.
 func (d *Document) Line(path Path) int {
 	for n := len(path); n >= 0; n-- {

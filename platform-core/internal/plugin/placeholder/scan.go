@@ -24,6 +24,51 @@ func In(text string) bool { return strings.Contains(text, opening) }
 // Escape returns a text that, compiled, gives the text itself.
 func Escape(text string) string { return strings.ReplaceAll(text, opening, escaped) }
 
+// Check says whether the placeholders of a text can be told from what is around them; not whether they are valid expressions.
+func Check(text string) error {
+	_, err := scan(text)
+	return err
+}
+
+// Only returns the expression of a text that is just one placeholder.
+func Only(text string) (expression string, ok bool) {
+	pieces, err := scan(text)
+	if err != nil || len(pieces) != 1 || !pieces[0].expression {
+		return "", false
+	}
+	return pieces[0].text, true
+}
+
+// Substitute returns a text with those placeholders replaced whose expression replace knows. All else stays as it is written; so does
+// a text that Check refuses, from there on.
+func Substitute(text string, replace func(expression string) (with string, known bool)) string {
+	var out strings.Builder
+	for {
+		at := strings.Index(text, opening)
+		if at < 0 {
+			break
+		}
+		begin := at + len(opening)
+		if at > 0 && text[at-1] == '$' {
+			out.WriteString(text[:begin])
+			text = text[begin:]
+			continue
+		}
+		length, err := expressionEnd(text[begin:])
+		if err != nil {
+			break
+		}
+		end := begin + length
+		with, known := replace(strings.TrimSpace(text[begin:end]))
+		if !known {
+			with = text[at : end+1]
+		}
+		out.WriteString(text[:at] + with)
+		text = text[end+1:]
+	}
+	return out.String() + text
+}
+
 // scan splits a text into literal and expression pieces.
 func scan(text string) ([]piece, error) {
 	var pieces []piece
