@@ -185,7 +185,7 @@ func (r *run) describeEdit(t *plugin.OperationStep) (lines []string, why string)
 		return nil, why
 	}
 	for _, field := range edit.Fields {
-		lines = append(lines, fmt.Sprintf("sets %s to %v", field.Field, field.Value))
+		lines = append(lines, fmt.Sprintf("sets %s to %v", Plain(field.Field), field.Value))
 	}
 	forecast, known := r.facts.Forecast[r.path+t.Name]
 	if edit.Spec != nil {

@@ -224,6 +224,13 @@ func (f Facts) resize(at, component string, values map[string]string) ([]FieldEd
 			fields = append(fields, FieldEdit{field, value})
 		}
 	}
+	for _, side := range []string{"limits", "requests"} {
+		for _, name := range slices.Sorted(maps.Keys(undeclared[side])) {
+			if quantity := undeclared[side][name]; name != corev1.ResourceCPU && name != corev1.ResourceMemory {
+				kept = append(kept, FieldEdit{at + ".resources." + side + "." + Name(string(name)), quantity.String()})
+			}
+		}
+	}
 	if len(fields) == 0 {
 		return nil, fmt.Errorf("no resource is given: set cpu or memory, or one of cpuRequest, cpuLimit, memoryRequest and memoryLimit")
 	}

@@ -137,6 +137,8 @@ func TestVerbs(t *testing.T) {
 	declaring := web
 	declaring.Resources = map[string]corev1.ResourceRequirements{"web": {
 		Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse("16Mi")}, Limits: corev1.ResourceList{"memory": resource.MustParse("64Mi")}}}
+	accelerated := web
+	accelerated.Resources = map[string]corev1.ResourceRequirements{"web": {Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}}
 	declared := declaring
 	declared.Application = &platformv1.Application{Spec: platformv1.ApplicationSpec{Components: []platformv1.ApplicationComponent{
 		{Name: "web", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}}
@@ -160,6 +162,8 @@ func TestVerbs(t *testing.T) {
 		"resize":                  {web, plugin.EngineResize, values{"memory": "1Gi", "memoryRequest": "512Mi"}, `[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"512Mi"}]`},
 		"resize what is not declared": {declaring, plugin.EngineResize, values{"memory": "1Gi"},
 			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.cpu","Value":"10m"}]`},
+		"resize what has a GPU by its plugin": {accelerated, plugin.EngineResize, values{"memory": "1Gi"},
+			`[{"Field":"components[web].resources.limits.memory","Value":"1Gi"},{"Field":"components[web].resources.requests.memory","Value":"1Gi"},{"Field":"components[web].resources.limits.nvidia\\.com/gpu","Value":"1"}]`},
 		"resize what is declared":  {declared, plugin.EngineResize, values{"memoryLimit": "1Gi"}, `[{"Field":"components[web].resources.limits.memory","Value":"1Gi"}]`},
 		"resize to nothing":        {web, plugin.EngineResize, nil, "no resource is given"},
 		"resize to nonsense":       {web, plugin.EngineResize, values{"cpu": "1.2.3"}, `cpu is "1.2.3": it must be a quantity`},

@@ -109,6 +109,9 @@ func (l *loader) checkComponent(i int, c *Component) {
 		l.oneOf(at.With("credentials").Index(j), name, "credential", l.credentialNames())
 	}
 	l.checkImages(at.With("images"), c)
+	if err := CheckResources(c.Resources); err != nil {
+		l.wrong(at.With("resources"), "%v", err)
+	}
 	l.checkScale(at, c)
 	if len(c.Volumes) > MaxVolumes {
 		l.wrong(at.With("volumes"), "has %d volumes: a component has at most %d", len(c.Volumes), MaxVolumes)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -253,44 +252,10 @@ func fillResources(spec *platformv1.ComponentSpec, declared *plugin.Component, w
 }
 
 func checkResources(where string, r corev1.ResourceRequirements) *Refusal {
-	if len(r.Claims) > 0 {
-		return refuse(platformv1.ReasonInvalidSpec, "%s has resource claims, which are not supported: take them out", where)
-	}
-	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-		if request, ok := r.Requests[name]; ok && tooFewBytes(request) {
-			return refuse(platformv1.ReasonInvalidSpec, "%s requests %s of %s: %s",
-				where, request.String(), name, inBytes(request))
-		}
-		if limit, ok := r.Limits[name]; ok && tooFewBytes(limit) {
-			return refuse(platformv1.ReasonInvalidSpec, "%s has a limit of %s of %s: %s",
-				where, limit.String(), name, inBytes(limit))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
-		limit := r.Limits[name]
-		if request, ok := r.Requests[name]; ok && request.Cmp(limit) > 0 {
-			return refuse(platformv1.ReasonInvalidSpec, "%s requests %s of %s and has a limit of %s: the limit must be at least the request",
-				where, request.String(), name, limit.String())
-		}
-		if limit.Sign() <= 0 {
-			return refuse(platformv1.ReasonInvalidSpec, "%s has a limit of %s of %s: it must be greater than 0", where, limit.String(), name)
-		}
+	if err := plugin.CheckResources(r); err != nil {
+		return refuse(platformv1.ReasonInvalidSpec, "%s %v", where, err)
 	}
 	return nil
-}
-
-// leastBytes is the least of memory and storage that somebody can mean: what is below was written in milli units, 400m
-// for 400Mi.
-var leastBytes = resource.MustParse("1Ki")
-
-// tooFewBytes says whether an amount of memory or storage is more than nothing, and cannot be meant.
-func tooFewBytes(q resource.Quantity) bool { return q.Sign() > 0 && q.Cmp(leastBytes) < 0 }
-
-// inBytes says what is wrong with such an amount, and how to write what was meant.
-func inBytes(q resource.Quantity) string {
-	number := strings.TrimRight(q.String(), "munKkMi")
-	return fmt.Sprintf("that is less than %s, since m means thousandths, here of a byte; write %sMi for mebibytes",
-		leastBytes.String(), number)
 }
 
 func fillStorage(spec *platformv1.ComponentSpec, declared *plugin.Component, wanted *platformv1.Storage) *Refusal {
@@ -303,9 +268,9 @@ func fillStorage(spec *platformv1.ComponentSpec, declared *plugin.Component, wan
 		spec.Storage = &platformv1.Storage{Size: declared.Volumes[0].Size.DeepCopy()}
 	case wanted.Size.Sign() <= 0:
 		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage of size %s: it must be greater than 0", spec.Component, wanted.Size.String())
-	case tooFewBytes(wanted.Size):
+	case plugin.TooFewBytes(wanted.Size):
 		return refuse(platformv1.ReasonInvalidSpec, "component %q has storage of size %s: %s",
-			spec.Component, wanted.Size.String(), inBytes(wanted.Size))
+			spec.Component, wanted.Size.String(), plugin.InBytes(wanted.Size))
 	default:
 		spec.Storage = wanted.DeepCopy()
 	}

@@ -153,9 +153,9 @@ func checkSet(b *plugin.Bundle, spec *platformv1.ComponentSpec, set *platformv1.
 		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize set: it keeps no data on volumes, take it out", where))
 	case set.StorageSize.Sign() <= 0:
 		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize %s: it must be greater than 0", where, set.StorageSize.String()))
-	case tooFewBytes(*set.StorageSize):
+	case plugin.TooFewBytes(*set.StorageSize):
 		add(refuse(platformv1.ReasonInvalidSpec, "%s has storageSize %s: %s",
-			where, set.StorageSize.String(), inBytes(*set.StorageSize)))
+			where, set.StorageSize.String(), plugin.InBytes(*set.StorageSize)))
 	}
 	for _, r := range checkParameters(b, spec, set.Parameters) {
 		add(refuse(r.Reason, "%s: %s", where, r.Message))

@@ -180,6 +180,19 @@ func resourceChanges(live, want *corev1.Pod) map[string]map[string]*resource.Qua
 	return changes
 }
 
+// fixed returns the first of the resources that are to change and that no server changes while a pod runs; empty when there is none.
+func fixed(changes map[string]map[string]*resource.Quantity) string {
+	for _, container := range slices.Sorted(maps.Keys(changes)) {
+		for _, change := range slices.Sorted(maps.Keys(changes[container])) {
+			_, name, _ := strings.Cut(change, ".")
+			if name != string(corev1.ResourceCPU) && name != string(corev1.ResourceMemory) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
 // tightens says whether a container that is to be resized gets less memory than it has.
 func tightens(live, want *corev1.Pod) bool {
 	for container, changes := range resourceChanges(live, want) {

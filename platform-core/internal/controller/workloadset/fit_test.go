@@ -73,6 +73,35 @@ func TestResourceChanges(t *testing.T) {
 	}
 }
 
+// The API server takes no change of anything but CPU and memory of a pod that runs.
+func TestOtherResourcesNeedAnotherPod(t *testing.T) {
+	pod := func(limits ...string) *corev1.Pod {
+		p := podWith(nil, list(limits...))
+		p.Spec.NodeName, p.Status.Phase = "node", corev1.PodRunning
+		return p
+	}
+	for name, test := range map[string]struct {
+		live, want *corev1.Pod
+		fit        rollout.Fit
+		note       string
+	}{
+		"memory":          {pod("memory", "1Gi", "nvidia.com/gpu", "1"), pod("memory", "2Gi", "nvidia.com/gpu", "1"), rollout.Outdated, ""},
+		"a GPU":           {pod("memory", "1Gi"), pod("memory", "1Gi", "nvidia.com/gpu", "1"), rollout.Replace, "nvidia.com/gpu cannot change while the pod runs"},
+		"more of them":    {pod("nvidia.com/gpu", "1"), pod("memory", "1Gi", "nvidia.com/gpu", "2"), rollout.Replace, "nvidia.com/gpu cannot change"},
+		"none any more":   {pod("nvidia.com/gpu", "1"), pod(), rollout.Replace, "nvidia.com/gpu cannot change"},
+		"scratch space":   {pod("ephemeral-storage", "1Gi"), pod("ephemeral-storage", "2Gi"), rollout.Replace, "ephemeral-storage cannot change"},
+		"as it was asked": {pod("nvidia.com/gpu", "1"), pod("nvidia.com/gpu", "1"), rollout.Current, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.live.Annotations = map[string]string{platformv1.ResourcesAnnotation: resourceNames(test.live)}
+			got, note, err := (&Controller{resizable: true}).fitResources(t.Context(), &facts{}, test.live, test.want)
+			if err != nil || got != test.fit || !strings.Contains(note, test.note) {
+				t.Errorf("it is %q, %q, %v; want %q, %q", got, note, err, test.fit, test.note)
+			}
+		})
+	}
+}
+
 func withImage(pod *corev1.Pod, image, id string) *corev1.Pod {
 	for i := range pod.Spec.Containers {
 		pod.Spec.Containers[i].Image = image

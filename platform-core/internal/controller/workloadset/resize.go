@@ -49,8 +49,10 @@ func canResize(mgr ctrl.Manager) (bool, error) {
 
 // fitResources says how the resources of a pod stand, and notes what it waits for.
 func (c *Controller) fitResources(ctx context.Context, f *facts, live, want *corev1.Pod) (rollout.Fit, string, error) {
-	if len(resourceChanges(live, want)) > 0 {
-		switch {
+	if changes := resourceChanges(live, want); len(changes) > 0 {
+		switch name := fixed(changes); {
+		case name != "":
+			return rollout.Replace, name + " cannot change while the pod runs", nil
 		case !c.resizable:
 			return rollout.Replace, "this version of Kubernetes does not resize pods", nil
 		case live.Spec.NodeName == "" && live.Status.Phase == corev1.PodPending:
