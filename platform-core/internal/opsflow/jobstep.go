@@ -3,11 +3,14 @@
 package opsflow
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -40,6 +43,8 @@ type Job struct {
 	// Command and arguments, and Env, without placeholders.
 	Command []string
 	Env     []plugin.JobEnv
+	// Resources of its container; those of any job when there are none.
+	Resources corev1.ResourceRequirements
 	// Step as the template has it.
 	Step *plugin.JobStep
 	// Deadline after which the cluster ends it.
@@ -154,6 +159,17 @@ func (r *run) job(t *plugin.OperationStep, step *platformv1.StepStatus, one item
 		env.Value = text
 		job.Env = append(job.Env, env)
 	}
+	resources, err := t.Job.Resources.Fill(func(source string) (string, error) {
+		text, v := r.text(t, source, one)
+		if !v.done() {
+			return "", errors.New(v.failed)
+		}
+		return text, nil
+	})
+	if err != nil {
+		return nil, fmt.Sprintf("the container of the job %v", err)
+	}
+	job.Resources = resources
 	return job, ""
 }
 

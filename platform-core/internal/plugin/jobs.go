@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	"github.com/zeroinfra/platform-core/internal/plugin/constraint"
 	"github.com/zeroinfra/platform-core/internal/plugin/document"
@@ -34,7 +32,7 @@ type JobStep struct {
 	// Mounts of the component that it has as well, by name, where a user gave them a volume.
 	Mounts []string `json:"mounts,omitempty"`
 	// Resources of the container. Requests of 50m and 64Mi when left out.
-	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	Resources JobResources `json:"resources,omitzero"`
 	// Outputs are the lines NAME=VALUE that the command writes to /dev/termination-log: the CUE constraint of each value, which is at most
 	// 1024 characters long, by name.
 	Outputs map[string]string `json:"outputs,omitempty"`
@@ -98,12 +96,8 @@ func (c operationCheck) job(path document.Path, step *JobStep) {
 			c.fail(at.With("secret").With("credential"), "names the credential %q, which is there only where a user supplies it", env.Secret.Credential)
 		}
 	}
-	for _, list := range []corev1.ResourceList{step.Resources.Requests, step.Resources.Limits} {
-		for name := range list {
-			if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {
-				c.fail(path.With("resources"), "has %q: it can have cpu, memory and ephemeral-storage", name)
-			}
-		}
+	if err := step.Resources.check(); err != nil {
+		c.fail(path.With("resources"), "%v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(step.Outputs)) {
 		at := path.With("outputs").With(name)

@@ -55,7 +55,7 @@ func operationLeaf(path document.Path, text string, _ reflect.Kind) (bool, error
 				return false, nil
 			}
 		}
-		if path[2] == "job" && path[len(path)-1] == "value" {
+		if path[2] == "job" && (path[len(path)-1] == "value" || path[3] == "resources" && len(path) == 6) {
 			return false, nil
 		}
 	}

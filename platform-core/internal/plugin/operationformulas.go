@@ -192,6 +192,7 @@ func (s *OperationStep) texts() map[string]string {
 		for i, env := range s.Job.Env {
 			add(env.Value, document.Path{"job", "env"}.Index(i).With("value")...)
 		}
+		s.Job.Resources.texts(func(text string, path ...string) { add(text, append([]string{"job", "resources"}, path...)...) })
 	}
 	for _, name := range []string{"apply", "patch", "delete"} {
 		if step := s.object(name); step != nil {

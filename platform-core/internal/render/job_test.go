@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/zeroinfra/platform-core/agentproto/plan"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
@@ -53,14 +54,16 @@ func TestJobOf(t *testing.T) {
 	if labels[platformv1.ApplicationLabel] != "cache" || labels[platformv1.ComponentLabel] != "" || labels[platformv1.RoleLabel] != "" || labels[platformv1.DomainLabel] != "database" {
 		t.Errorf("the labels are %v", labels)
 	}
-	wanted.Image, wanted.ServiceAccountName, wanted.Resources = "example.com/tools/dump:1", "able", corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": container.Resources.Requests["memory"]}}
+	wanted.Image, wanted.ServiceAccountName, wanted.Resources = "example.com/tools/dump:1", "able", corev1.ResourceRequirements{Limits: corev1.ResourceList{
+		"memory": container.Resources.Requests["memory"], "nvidia.com/gpu": resource.MustParse("2")}}
 	elsewhere := settings
 	elsewhere.ImageRegistry = "mirror.example.com/m"
 	if job, err = JobOf(set, "redis", elsewhere, wanted); err != nil {
 		t.Fatal(err)
 	}
 	pod, container = job.Spec.Template.Spec, job.Spec.Template.Spec.Containers[0]
-	if container.Image != "mirror.example.com/m/tools/dump:1" || !*pod.AutomountServiceAccountToken || pod.ServiceAccountName != "able" || len(container.Resources.Requests) != 0 {
+	if container.Image != "mirror.example.com/m/tools/dump:1" || !*pod.AutomountServiceAccountToken || pod.ServiceAccountName != "able" ||
+		len(container.Resources.Requests) != 0 || len(container.Resources.Limits) != 2 {
 		t.Errorf("the pod is %+v", pod)
 	}
 	if _, err := JobOf(set, "sentinel", settings, wanted); err == nil || !strings.Contains(err.Error(), `no container "sentinel"`) {

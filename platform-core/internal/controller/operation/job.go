@@ -74,7 +74,7 @@ func (c *Controller) makeJob(ctx context.Context, op *platformv1.Operation, seen
 	}
 	job, err := render.JobOf(set, container, c.Settings.Get(), render.Job{
 		Name: wanted.Name, Pod: wanted.Pod, Mounts: wanted.Step.Mounts, Image: wanted.Image,
-		Command: wanted.Command, Env: wanted.Env, Resources: wanted.Step.Resources,
+		Command: wanted.Command, Env: wanted.Env, Resources: wanted.Resources,
 		ServiceAccountName: op.Spec.ServiceAccountName, Deadline: wanted.Deadline,
 	})
 	if err != nil {
