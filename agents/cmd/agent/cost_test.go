@@ -6,7 +6,9 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/zeroinfra/agents/internal/writing"
+	"github.com/zeroinfra/platform-core/agentproto/plan"
 )
 
 const (
@@ -79,17 +82,38 @@ func built(t *testing.T) string {
 	return binary
 }
 
-// TestAnIdleStatusAgentCostsLittle measures the binary with a real Redis that it probes every 2 s, while it is asked whether that is ready as often.
+// TestAnIdleStatusAgentCostsLittle measures the binary with a real Redis that it probes every 2 s, while it is asked whether that is ready as often;
+// and with requests to a server in place of that probe.
 func TestAnIdleStatusAgentCostsLittle(t *testing.T) {
 	t.Parallel()
-	p := newRedisPod(t)
-	resting := p.plan(1, "50mb")
-	resting.Probe.Command = []string{"redis-cli", "-p", p.port, "INFO", "server", "persistence", "replication"}
+	binary := built(t)
+	health := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "master_replid: 1") })
+	for name, start := range map[string]func(*httptest.Server){"command": nil, "http": (*httptest.Server).Start, "https": (*httptest.Server).StartTLS} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			resting := p.plan(1, "50mb")
+			resting.Probe.Command = []string{"redis-cli", "-p", p.port, "INFO", "server", "persistence", "replication"}
+			if start != nil {
+				server := httptest.NewUnstartedServer(health)
+				start(server)
+				t.Cleanup(server.Close)
+				port := server.Listener.Addr().(*net.TCPAddr).Port
+				resting.Probe = plan.Probe{HTTP: &plan.HTTPProbe{Port: int32(port), Path: "/health", TLS: name == "https"}}
+			}
+			restingCosts(t, p, resting, binary)
+		})
+	}
+}
+
+// restingCosts measures the status agent of a pod with a plan.
+func restingCosts(t *testing.T, p *redisPod, resting *plan.Plan, binary string) {
+	t.Helper()
 	resting.Probe.IntervalSeconds = 2
 	resting.Probe.Attributes = map[string]string{"history": "fields['master_replid']"}
 	p.mount(resting)
 	p.run()
-	agent := p.statusOf(built(t))
+	agent := p.statusOf(binary)
 	p.api.await(p.pod, "health", isHealthy)
 	p.awaitReady(http.StatusOK)
 	awaitTime(t, writing.Boottime()+5*time.Second)

@@ -22,10 +22,11 @@ import (
 // DefaultSeconds is both the interval and the timeout of a plan that gives none.
 const DefaultSeconds = 2
 
-// Cause is why a probe failed. While it stays the same, so does the reported message.
+// Cause is why a probe failed. While it stays the same, so does the reported message. Beside those below there are
+// "exit code N" and "signal NAME" of a command, and "status N" and "no answer" of a request.
 type Cause string
 
-// Causes that are not an exit of the command; those are "exit code N" and "signal NAME".
+// Causes that are not the end of a command or a request.
 const (
 	// CausePlan: the plan or its expressions cannot be used.
 	CausePlan Cause = "plan"
@@ -65,8 +66,8 @@ type Probe struct {
 
 // New compiles the probe of a plan. Its secrets are looked up each time that it is run.
 func New(p plan.Probe, secret configfile.Lookup, starter command.Starter) (*Probe, error) {
-	if len(p.Command) == 0 {
-		return nil, errors.New("the plan has no probe command")
+	if len(p.Command) == 0 && p.HTTP == nil {
+		return nil, errors.New("the plan has no probe: neither a command nor http")
 	}
 	expressions, err := Compile(p)
 	if err != nil {
@@ -80,8 +81,11 @@ func (p *Probe) Interval() time.Duration {
 	return planfile.Seconds(p.plan.IntervalSeconds, DefaultSeconds)
 }
 
-// Run runs the command, and again by the reserved way where the middleware has no connection left.
+// Run makes the request, or runs the command, and again by the reserved way where the middleware has no connection left.
 func (p *Probe) Run(ctx context.Context) Outcome {
+	if p.plan.HTTP != nil {
+		return p.request(ctx, p.plan.HTTP)
+	}
 	env, err := planfile.Environ(os.Environ(), p.plan.Env, p.secret)
 	if err != nil {
 		return Outcome{Cause: CauseStart, Message: "cannot run the probe: " + err.Error()}
@@ -115,6 +119,11 @@ func (p *Probe) once(ctx context.Context, argv, env []string) Outcome {
 
 // Judge maps the result of the command.
 func (x *Expressions) Judge(result command.Result) Outcome {
+	return x.judge(result, result.Exit.String())
+}
+
+// judge maps a result. end is how it ended, for a result that is a failure by itself.
+func (x *Expressions) judge(result command.Result, end string) Outcome {
 	vars := expression.Variables(result)
 	healthy, err := x.healthy.Evaluate(vars)
 	if err == nil && healthy {
@@ -127,7 +136,7 @@ func (x *Expressions) Judge(result command.Result) Outcome {
 	}
 	// The command's own failure explains most; an expression that it made fail does not.
 	if result.Exit != (reaper.Exit{}) {
-		return Outcome{Cause: Cause(result.Exit.String()), Message: expression.WithOutput("the probe failed with "+result.Exit.String(), result)}
+		return Outcome{Cause: Cause(end), Message: expression.WithOutput("the probe failed with "+end, result)}
 	}
 	if err != nil {
 		return Outcome{Cause: CauseExpression, Message: err.Error()}

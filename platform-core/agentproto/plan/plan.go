@@ -234,14 +234,16 @@ type Entry struct {
 	When string `json:"when,omitempty"`
 }
 
-// Probe is a command whose outcome says how the middleware is.
+// Probe is a command, or a request, whose outcome says how the middleware is.
 //
 // The expressions are CEL over: stdout and stderr (string), exitCode (int), and
 // fields (map of string to string: the lines "key:value" or "key=value" of stdout, trimmed).
 type Probe struct {
-	// Command and arguments; never through a shell.
-	Command []string `json:"command"`
-	// Env is added to the container's environment.
+	// Command and arguments; never through a shell. Empty with HTTP.
+	Command []string `json:"command,omitempty"`
+	// HTTP is a request in place of Command; nil with that.
+	HTTP *HTTPProbe `json:"http,omitempty"`
+	// Env is added to the container's environment of Command.
 	Env []EnvVar `json:"env,omitempty"`
 	// IntervalSeconds between runs. Default 2. While unhealthy or after a change of the process it runs sooner.
 	IntervalSeconds int `json:"intervalSeconds,omitempty"`
@@ -263,4 +265,15 @@ type Probe struct {
 	Version string `json:"version,omitempty"`
 	// Attributes are string expressions by name. Only such as change rarely: a change is an API write.
 	Attributes map[string]string `json:"attributes,omitempty"`
+}
+
+// HTTPProbe is a GET that the status agent makes within the pod. What is answered is stdout. exitCode is 0 for a status from 200 to
+// 399, else the status; without an answer it is 1, and stderr says why.
+type HTTPProbe struct {
+	// Port of the middleware.
+	Port int32 `json:"port"`
+	// Path of the request, with its query.
+	Path string `json:"path"`
+	// TLS says that the port speaks TLS. The certificate is not looked at: both ends are in the pod.
+	TLS bool `json:"tls,omitempty"`
 }

@@ -28,7 +28,7 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	var rendered struct {
 		Process plan.Process  `json:"process"`
 		Files   []File        `json:"files"`
-		Probe   plan.Probe    `json:"probe"`
+		Probe   Probe         `json:"probe"`
 		TLS     *TLS          `json:"tls"`
 		Actions []plan.Action `json:"actions"`
 	}
@@ -52,7 +52,10 @@ func (b *Bundle) RenderPlan(component string, v placeholder.Values) (plan.Plan, 
 	if err := document.DecodeValue(values, &rendered); err != nil {
 		return plan.Plan{}, fmt.Errorf("cannot render the plan of component %q: %w", component, err)
 	}
-	p := plan.Plan{Version: 1, Process: rendered.Process, Probe: rendered.Probe}
+	p := plan.Plan{
+		Version: 1, Process: rendered.Process,
+		Probe: rendered.Probe.planned(&b.Components.Components[index], v.App.TLS),
+	}
 	if reload := p.Process.Reload; reload != nil && len(reload.Each) > 0 {
 		reload.Initial = b.initial(&b.Components.Components[index], v.App.Version)
 	}

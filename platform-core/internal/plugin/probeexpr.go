@@ -37,6 +37,7 @@ func resultEnvironment(more ...cel.EnvOption) *cel.Env {
 }
 
 func (l *loader) checkProbe(path document.Path, c *Component) {
+	l.checkProbeMeans(path, c)
 	l.checkEnv(path.With("env"), c, c.Probe.Env)
 	l.checkProbeExpression(path.With("healthy"), c.Probe.Healthy, cel.BoolType)
 	l.checkProbeExpression(path.With("outOfConnections"), c.Probe.OutOfConnections, cel.BoolType)

@@ -109,7 +109,7 @@ type Component struct {
 	// Process, Files and Probe become the agent plan. Strings in them may hold placeholders.
 	Process plan.Process `json:"process"`
 	Files   []File       `json:"files,omitempty"`
-	Probe   plan.Probe   `json:"probe"`
+	Probe   Probe        `json:"probe"`
 	// TLS says that the component can speak TLS; nil when it cannot.
 	TLS *TLS `json:"tls,omitempty"`
 	// Actions that can be run in its pods. Commands and variables may hold placeholders.
