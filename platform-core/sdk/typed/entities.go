@@ -74,7 +74,7 @@ func (r *reconciler[T]) keepEntities(ctx context.Context, obj T, wanted []platfo
 			return outcome.Failed(err)
 		}
 		if _, err := r.apply.Apply(ctx, entity); err != nil {
-			outcomes = append(outcomes, apply.Outcome(err))
+			outcomes = append(outcomes, ofRefused(err, &spec))
 		} else {
 			outcomes = append(outcomes, ofEntity(have[entity.Name], &spec))
 		}
@@ -103,6 +103,12 @@ func ofEntity(entity *platformv1.Entity, spec *platformv1.EntitySpec) outcome.Ou
 	default:
 		return outcome.Waiting(o.Reason(), message)
 	}
+}
+
+// ofRefused is the outcome of an Entity that could not be applied, in words that say which it is.
+func ofRefused(err error, spec *platformv1.EntitySpec) outcome.Outcome {
+	o := apply.Outcome(err)
+	return o.Saying(fmt.Sprintf("%s %q: %s", spec.Type, spec.Name, o.Message()))
 }
 
 // phaseWith is that of an object of which something beside the Application is not ready.

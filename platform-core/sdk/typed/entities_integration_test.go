@@ -142,7 +142,7 @@ func TestAnEntityOfAnother(t *testing.T) {
 		}
 	}
 	testkit.WaitForCondition(t, env.Client, s, platformv1.StalledCondition, metav1.ConditionTrue)
-	if stalled := conditions.Get(s, platformv1.StalledCondition); stalled.Reason != platformv1.ReasonNameTaken || !strings.Contains(stalled.Message, taken.Name) {
+	if stalled := conditions.Get(s, platformv1.StalledCondition); stalled.Reason != platformv1.ReasonNameTaken || !strings.HasPrefix(stalled.Message, `acl-user "app": Entity "`) || !strings.Contains(stalled.Message, taken.Name) {
 		t.Errorf("stalled with %s: %s", stalled.Reason, stalled.Message)
 	}
 }

@@ -340,30 +340,41 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 	}
 }
 
-// An object that declares Entities and goes as a whole takes nothing out of the middleware: what becomes of the data is for it to say.
+// An object that declares an Application with Entities and goes as a whole takes nothing out of the middleware: what becomes of the data is for it to
+// say. One that declares Entities in the instance of another does what these say.
 func TestOwnerThatGoesFirst(t *testing.T) {
 	f := newFixture(t)
-	f.secret("users", map[string]string{"alice": "secret", "bob": "secret"})
-	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "owner"}}
-	f.create(owner)
-	owned := func(name string) *platformv1.Entity {
+	f.secret("users", map[string]string{"alice": "secret", "bob": "secret", "carol": "secret"})
+	instance := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "instance"}}
+	guest := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "guest"}}
+	f.create(instance)
+	f.create(guest)
+	by := func(owner *corev1.ConfigMap) []metav1.OwnerReference {
+		return []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+	}
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "redis-a"}}
+	if err := testkit.Edit(t.Context(), env.Client, app, func() { app.OwnerReferences = by(instance) }); err != nil {
+		t.Fatal(err)
+	}
+	owned := func(name string, owner *corev1.ConfigMap) *platformv1.Entity {
 		entity := f.entity(name, func(s *platformv1.EntitySpec) { s.DeletionPolicy = platformv1.EntityDelete })
-		entity.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+		entity.OwnerReferences = by(owner)
 		f.create(entity)
 		return entity
 	}
-	alice, bob := owned("alice"), owned("bob")
+	alice, bob, carol := owned("alice", instance), owned("bob", instance), owned("carol", guest)
 	f.run(-1)
 	f.ready(alice)
 	f.ready(bob)
-	for _, obj := range []client.Object{bob, owner, alice} {
+	f.ready(carol)
+	for _, obj := range []client.Object{bob, instance, alice, guest, carol} {
 		if err := env.Client.Delete(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
 		testkit.WaitGone(t, env.Client, obj)
 	}
 	if users := f.admin("ACL", "USERS"); users != "alice\ndefault" {
-		t.Errorf("the users are %q: bob was declared no more, and alice went with all that declared her", users)
+		t.Errorf("the users are %q: bob was declared no more, alice went with the instance, and carol alone", users)
 	}
 }
 

@@ -77,13 +77,13 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName) (*ob
 	return seen, c.observePasswords(ctx, seen)
 }
 
-// observeOwners sees whether what declares an Entity that is to go goes as well. Then the instance does too, and what becomes of its data is not for
-// the Entity to say.
+// observeOwners sees whether what declares an Entity that is to go goes as well, where it declares the Application too. Then the instance goes, and what
+// becomes of its data is not for the Entity to say. Of an instance of somebody else, such as the cluster of a topic, it is.
 func (c *Controller) observeOwners(ctx context.Context, seen *observation) error {
-	leaves := map[types.UID]bool{}
+	leaves, instance := map[types.UID]bool{}, metav1.GetControllerOf(seen.app)
 	for _, it := range seen.items {
 		above := metav1.GetControllerOf(it.entity)
-		if above == nil || !it.deleting() || !it.finalizer() {
+		if above == nil || instance == nil || instance.UID != above.UID || !it.deleting() || !it.finalizer() {
 			continue
 		}
 		if _, known := leaves[above.UID]; !known {
