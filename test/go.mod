@@ -12,6 +12,7 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/vishvananda/netns v0.0.5
 	github.com/zeroinfra/database-operator v0.0.0
+	github.com/zeroinfra/message-operator v0.0.0
 	github.com/zeroinfra/platform-core v0.0.0
 	github.com/zeroinfra/storage-operator v0.0.0
 	google.golang.org/grpc v1.85.0
@@ -111,6 +112,7 @@ require (
 
 replace (
 	github.com/zeroinfra/database-operator => ../database-operator
+	github.com/zeroinfra/message-operator => ../message-operator
 	github.com/zeroinfra/platform-core => ../platform-core
 	github.com/zeroinfra/storage-operator => ../storage-operator
 )

@@ -5,11 +5,15 @@
 package main
 
 import (
+	"io/fs"
+
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/zeroinfra/platform-core/sdk/operator"
 
 	messagev1 "github.com/zeroinfra/message-operator/api/v1"
+	"github.com/zeroinfra/message-operator/config/crd"
+	"github.com/zeroinfra/message-operator/internal/kind"
 )
 
 // version is set at build time.
@@ -19,6 +23,8 @@ func main() {
 	operator.Main(operator.Options{
 		Domain:      "message",
 		AddToScheme: []func(*runtime.Scheme) error{messagev1.AddToScheme},
+		Kinds:       kind.All(),
+		CRDs:        []fs.FS{crd.FS},
 		Version:     version,
 	})
 }

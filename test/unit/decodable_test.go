@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
+	messagev1 "github.com/zeroinfra/message-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
@@ -135,7 +136,8 @@ func isNumber(goType reflect.Type) bool {
 func leaves(t *testing.T) []leaf {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	err := errors.Join(platformv1.AddToScheme(scheme), databasev1.AddToScheme(scheme), storagev1.AddToScheme(scheme))
+	err := errors.Join(platformv1.AddToScheme(scheme), databasev1.AddToScheme(scheme), messagev1.AddToScheme(scheme),
+		storagev1.AddToScheme(scheme))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,8 @@ type snippet struct {
 func TestDocumentsAreAsTheDefinitions(t *testing.T) {
 	kinds := schemas(t)
 	judged := 0
-	samples := []string{"common-operator/config/samples", "database-operator/config/samples", "storage-operator/config/samples"}
+	samples := []string{"common-operator/config/samples", "database-operator/config/samples",
+		"message-operator/config/samples", "storage-operator/config/samples"}
 	for _, path := range files(t, append(samples, "docs", "README.md", "ARCHITECTURE.md")...) {
 		page := []kind{{"platform.zeroinfra.github.com/v1", "Application"}}
 		for _, s := range snippets(t, path) {

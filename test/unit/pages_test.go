@@ -92,7 +92,8 @@ func TestOperationsOfThePages(t *testing.T) {
 		}
 	}
 	found := 0
-	for _, path := range files(t, "docs", "database-operator/config/samples", "storage-operator/config/samples") {
+	for _, path := range files(t, "docs", "database-operator/config/samples", "message-operator/config/samples",
+		"storage-operator/config/samples") {
 		for _, s := range snippets(t, path) {
 			var object struct {
 				Kind string

@@ -148,7 +148,7 @@ func (p *project) awaitRollout() {
 // TestKubebuilderTargetsDeployAndRemoveAnOperator runs the targets of one project, from the image to the removal of the
 // operator. The operator has no kinds and no instances, so that no other test depends on it.
 func TestKubebuilderTargetsDeployAndRemoveAnOperator(t *testing.T) {
-	p := newProject(t, "message-operator")
+	p := newProject(t, "model-operator")
 	p.refuseIfInstalled()
 	images := []string{"IMG=" + p.image(p.name), "AGENT_IMG=" + p.image("agent")}
 
@@ -193,7 +193,7 @@ func TestKubebuilderTargetsDeployAndRemoveAnOperator(t *testing.T) {
 // TestKubebuilderInstallersAreAccepted has the API server check what build-installer writes for the other operators. A dry
 // run leaves the operators alone that are installed on the cluster.
 func TestKubebuilderInstallersAreAccepted(t *testing.T) {
-	others := []string{"batch-operator", "common-operator", "database-operator", "model-operator", "storage-operator"}
+	others := []string{"batch-operator", "common-operator", "database-operator", "message-operator", "storage-operator"}
 	for _, name := range others {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(t, name)
@@ -207,7 +207,7 @@ func TestKubebuilderInstallersAreAccepted(t *testing.T) {
 // TestSamplesOfOperatorsWithoutKindsAreAccepted has the API server check the samples of operators without kinds. The
 // samples of the others are applied by the tests of their domains.
 func TestSamplesOfOperatorsWithoutKindsAreAccepted(t *testing.T) {
-	for _, name := range []string{"batch-operator", "common-operator", "message-operator", "model-operator"} {
+	for _, name := range []string{"batch-operator", "common-operator", "model-operator"} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(t, name)
 			p.make("install")

@@ -29,7 +29,7 @@ func TestDefinitionsRefuseNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(definition), "\n  scope: Namespaced\n") {
+		if !strings.Contains(string(definition), " pluginVersion:\n") {
 			continue // It becomes no instance.
 		}
 		for _, want := range []string{"size(self.metadata.name) <=", "part of the name of a Service"} {

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+)
+
+// KafkaClusterSpec describes a Kafka cluster in KRaft mode: its brokers, its controllers and its users. resources,
+// storage, parameters, service and podDisruptionBudget are those of the brokers. storage is 10Gi for each by default.
+// +kubebuilder:validation:XValidation:rule="has(self.version)",fieldPath=".version",message="version is required: a release line of Kafka such as 4.4"
+// +kubebuilder:validation:XValidation:rule="has(self.controllers) == has(oldSelf.controllers)",message="controllers can neither be added nor taken out: whether brokers are controllers too is decided when the object is made. Create another KafkaCluster and copy the topics"
+// +kubebuilder:validation:XValidation:rule="has(self.controllers) || self.replicas in [1, 3, 5]",message="replicas must be 1, 3 or 5 where each broker is a controller too, since a majority of the controllers has to agree: change replicas, or set controllers"
+// +kubebuilder:validation:XValidation:rule="!has(self.profile) || self.profile != 'Durability' || self.replicas >= 3",message="profile Durability keeps each record on 3 brokers: set replicas to 3 or more, or take profile out"
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('min.insync.replicas' in self.parameters) || !string(self.parameters['min.insync.replicas']).matches('^[0-9]{1,9}$') || int(self.parameters['min.insync.replicas']) <= self.replicas",fieldPath=".parameters",message="the parameter min.insync.replicas cannot be above replicas: no write with acks=all would be taken"
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('default.replication.factor' in self.parameters) || !string(self.parameters['default.replication.factor']).matches('^[0-9]{1,9}$') || int(self.parameters['default.replication.factor']) <= self.replicas",fieldPath=".parameters",message="the parameter default.replication.factor cannot be above replicas: no topic could be made"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom)",fieldPath=".restoreFrom",message="restoreFrom needs Backups, and a KafkaCluster has none: take it out, and copy topics from the other cluster by MirrorMaker"
+type KafkaClusterSpec struct {
+	platformv1.InstanceSpec `json:",inline"`
+	// replicas are the brokers: 1, 3 or 5 without controllers, else 1 to 60. A broker that is added gets new partitions
+	// alone, until an Operation moves others there. One is removed only when it has no replica of a partition. Default 3.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=60
+	Replicas int32 `json:"replicas,omitempty"`
+	// controllers run in pods of their own, apart from the brokers. Without it each broker is a controller too. Decided
+	// for good when the object is made.
+	// +optional
+	Controllers *KafkaControllers `json:"controllers,omitempty"`
+	// profile sets parameters of the brokers for a purpose: Throughput, Latency or Durability. What parameters says wins.
+	// Default: none, which are Kafka's own values.
+	// +optional
+	Profile KafkaProfile `json:"profile,omitempty"`
+	// auth says where the password of the user "admin" comes from, who may do everything. When left out, a password is
+	// generated; status.bindingName names the Secret that holds it.
+	// +optional
+	Auth *Auth `json:"auth,omitempty"`
+	// users that log in by SCRAM-SHA-512, beside "admin". What one may do is said by acls of a KafkaTopic. Each user is an
+	// Entity that this object owns, and so is its quota; taken out of the list, both are removed from Kafka. An object is
+	// Ready when its users are as asked.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Users []KafkaUser `json:"users,omitempty"`
+	// external gives each broker a Service of its own, by which clients outside of the Kubernetes cluster reach it.
+	// +optional
+	External *platformv1.ExternalAccess `json:"external,omitempty"`
+	// pluginVersion is the version of the plugin kafka that runs this cluster. Immutable but through an Operation of
+	// template UpgradeApp. Default 1.0.0.
+	// +optional
+	// +kubebuilder:default="1.0.0"
+	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
+}
+
+// KafkaControllers are the controllers of a cluster whose brokers are none.
+// +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.storageClassName)) == (has(oldSelf.storage) && has(oldSelf.storage.storageClassName)) && (!has(self.storage) || !has(self.storage.storageClassName) || self.storage.storageClassName == oldSelf.storage.storageClassName)",message="controllers.storage.storageClassName is immutable"
+type KafkaControllers struct {
+	// replicas are the controllers: 1, 3, which can lose one, or 5, which can lose two. Default 3.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Enum=1;3;5
+	Replicas int32 `json:"replicas,omitempty"`
+	// resources of the container of each controller: requests and limits of cpu and memory. The plugin's defaults when
+	// left out.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="controllers.resources.claims is not supported"
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// storage of each controller, for the metadata of the cluster. 2Gi of the cluster's default class when left out.
+	// +optional
+	Storage platformv1.InstanceStorage `json:"storage,omitzero"`
+}
+
+// KafkaProfile is a set of parameters for a purpose.
+// +kubebuilder:validation:Enum=Throughput;Latency;Durability
+type KafkaProfile string
+
+// Values of KafkaProfile.
+const (
+	// ProfileThroughput has more threads, and larger buffers, for many bytes per second.
+	ProfileThroughput KafkaProfile = "Throughput"
+	// ProfileLatency has followers copy by more threads, and consumer groups begin at once.
+	ProfileLatency KafkaProfile = "Latency"
+	// ProfileDurability has a record be on two brokers at least before a client with acks=all is told of it.
+	ProfileDurability KafkaProfile = "Durability"
+)
+
+// Auth says where the password of the instance's own user comes from.
+type Auth struct {
+	// passwordFrom names a Secret in the same namespace and the key that holds the password.
+	// +required
+	PasswordFrom platformv1.SecretKeyReference `json:"passwordFrom"`
+}
+
+// KafkaUser is a user that logs in by SCRAM-SHA-512.
+type KafkaUser struct {
+	// name that it logs in with. "admin" is the instance's own.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`
+	// +kubebuilder:validation:XValidation:rule="self != 'admin'",message="the user admin is the instance's own: its password is auth.passwordFrom"
+	Name string `json:"name"`
+	// passwordFrom names a Secret in the same namespace and the key that holds the password. Kafka follows a change of it.
+	// +required
+	PasswordFrom platformv1.SecretKeyReference `json:"passwordFrom"`
+	// iterations of the hash of the password: what a login costs, and what guessing the password of a stolen credential
+	// costs. 4096 to 16384. Default 4096.
+	// +optional
+	// +kubebuilder:validation:Minimum=4096
+	// +kubebuilder:validation:Maximum=16384
+	Iterations int32 `json:"iterations,omitempty"`
+	// quota limits what all clients of the user may do together. No limit when left out.
+	// +optional
+	Quota *KafkaRates `json:"quota,omitempty"`
+	// adopt takes over a user of this name that somebody made by hand; it becomes what is said here. Without it, such a
+	// user is left alone and the object is stalled.
+	// +optional
+	Adopt bool `json:"adopt,omitempty"`
+}
+
+// KafkaRates are limits, which hold on each broker for itself. Kafka slows down who is above one.
+// +kubebuilder:validation:XValidation:rule="has(self.producerByteRate) || has(self.consumerByteRate) || has(self.requestPercentage)",message="a quota needs a limit: set producerByteRate, consumerByteRate or requestPercentage"
+type KafkaRates struct {
+	// producerByteRate is how many bytes may be sent to each broker per second, such as 10Mi.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1')) >= 0",message="producerByteRate must be 1 or more"
+	ProducerByteRate *resource.Quantity `json:"producerByteRate,omitempty"`
+	// consumerByteRate is how many bytes may be fetched from each broker per second, such as 10Mi.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1')) >= 0",message="consumerByteRate must be 1 or more"
+	ConsumerByteRate *resource.Quantity `json:"consumerByteRate,omitempty"`
+	// requestPercentage is how much of the time of one thread requests may take on each broker: 100 is one thread.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	RequestPercentage int32 `json:"requestPercentage,omitempty"`
+}
+
+// KafkaClusterStatus is what is known of a Kafka cluster.
+type KafkaClusterStatus struct {
+	platformv1.InstanceStatus `json:",inline"`
+	// brokers that answer, as "healthy/wanted".
+	// +optional
+	Brokers string `json:"brokers,omitempty"`
+	// controllers that answer, as "healthy/wanted"; absent where each broker is a controller.
+	// +optional
+	Controllers string `json:"controllers,omitempty"`
+	// externalAddresses are what clients outside of the Kubernetes cluster are told of each broker; absent without
+	// external.
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	ExternalAddresses []KafkaExternalAddress `json:"externalAddresses,omitempty"`
+}
+
+// KafkaExternalAddress is where clients outside of the Kubernetes cluster reach one broker.
+type KafkaExternalAddress struct {
+	// pod of the broker.
+	Pod string `json:"pod"`
+	// address as "host:port".
+	Address string `json:"address"`
+}
+
+// KafkaCluster is a Kafka cluster in KRaft mode.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=kafkaclusters,singular=kafkacluster,categories=zeroinfra
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Brokers",type=string,JSONPath=`.status.brokers`
+// +kubebuilder:printcolumn:name="Controllers",type=string,JSONPath=`.status.controllers`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Bootstrap",type=string,JSONPath=`.status.endpoint`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="quantity(has(self.spec.storage) && has(self.spec.storage.size) ? string(self.spec.storage.size) : '10Gi').compareTo(quantity(has(oldSelf.spec.storage) && has(oldSelf.spec.storage.size) ? string(oldSelf.spec.storage.size) : '10Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason != 'Ready'))",message="storage.size cannot shrink: a volume can only grow"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.controllers) || !has(oldSelf.spec.controllers) || quantity(has(self.spec.controllers.storage) && has(self.spec.controllers.storage.size) ? string(self.spec.controllers.storage.size) : '2Gi').compareTo(quantity(has(oldSelf.spec.controllers.storage) && has(oldSelf.spec.controllers.storage.size) ? string(oldSelf.spec.controllers.storage.size) : '2Gi')) >= 0 || (has(self.status) && has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Ready' && c.reason != 'Ready'))",message="controllers.storage.size cannot shrink: a volume can only grow"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 25",message="the name of a KafkaCluster has at most 25 characters"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="the name of a KafkaCluster cannot hold a dot: it becomes part of the name of a Service"
+type KafkaCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what you want.
+	// +required
+	Spec KafkaClusterSpec `json:"spec"`
+	// status is what there is; the operator writes it.
+	// +optional
+	Status KafkaClusterStatus `json:"status,omitzero"`
+}
+
+// KafkaClusterList is a list of Kafka clusters.
+// +kubebuilder:object:root=true
+type KafkaClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []KafkaCluster `json:"items"`
+}
+
+// GetConditions implements platformv1.Conditioned.
+func (k *KafkaCluster) GetConditions() []metav1.Condition { return k.Status.Conditions }
+
+// SetConditions implements platformv1.Conditioned.
+func (k *KafkaCluster) SetConditions(c []metav1.Condition) { k.Status.Conditions = c }
+
+// SetObservedGeneration implements platformv1.Conditioned.
+func (k *KafkaCluster) SetObservedGeneration(g int64) { k.Status.ObservedGeneration = g }
+
+// SetPhase implements typed.Object.
+func (k *KafkaCluster) SetPhase(phase platformv1.Phase) { k.Status.Phase = phase }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafkacluster
+
+import (
+	"cmp"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	messagev1 "github.com/zeroinfra/message-operator/api/v1"
+	"github.com/zeroinfra/message-operator/internal/kafkaparts"
+)
+
+// What the plugin kafka calls things.
+const (
+	plugin     = "kafka"
+	combined   = "combined"
+	dedicated  = "dedicated"
+	component  = "kafka"
+	controller = "controller"
+	admin      = "admin"
+)
+
+const (
+	// defaultReplicas keep each record on three brokers, and as controllers can lose one.
+	defaultReplicas = 3
+	// passwordKey is the key of a Secret that names none.
+	passwordKey = "password"
+)
+
+// controllerSize is more than the metadata of a large cluster takes.
+var controllerSize = resource.MustParse("2Gi")
+
+// instance is what the brokers have of an InstanceSpec.
+var instance = typed.Instance{Plugin: plugin, PluginVersion: "1.0.0", Component: component,
+	Size: resource.MustParse("10Gi")}
+
+// Compile implements typed.Kind. The defaults that the CRD states are filled in here too, for callers that have no API
+// server before them.
+func (Kind) Compile(k *messagev1.KafkaCluster) (*typed.Output, error) {
+	spec := &k.Spec
+	app := instance.Application(&spec.InstanceSpec, spec.PluginVersion)
+	brokers := &app.Spec.Components[0]
+	brokers.Replicas, brokers.Parameters = new(cmp.Or(spec.Replicas, defaultReplicas)), parameters(spec)
+	brokers.External = spec.External.DeepCopy()
+	app.Spec.Topology, app.Spec.Credentials = combined, credentials(spec.Auth)
+	if spec.Controllers != nil {
+		app.Spec.Topology = dedicated
+		app.Spec.Components = append(app.Spec.Components, controllers(spec))
+	}
+	return &typed.Output{Application: app, Entities: users(spec.Users)}, nil
+}
+
+// controllers may run where brokers may.
+func controllers(spec *messagev1.KafkaClusterSpec) platformv1.ApplicationComponent {
+	c := spec.Controllers.DeepCopy()
+	size := c.Storage.Size
+	if size.IsZero() {
+		size = controllerSize.DeepCopy()
+	}
+	return platformv1.ApplicationComponent{
+		Name:       controller,
+		Replicas:   new(cmp.Or(c.Replicas, defaultReplicas)),
+		Resources:  c.Resources,
+		Storage:    &platformv1.Storage{Size: size, StorageClassName: c.Storage.StorageClassName},
+		Scheduling: spec.Scheduling.DeepCopy(),
+		Monitoring: spec.Monitoring.DeepCopy(),
+	}
+}
+
+// credentials says where the password of admin comes from; nil for one that is made.
+func credentials(auth *messagev1.Auth) []platformv1.Credential {
+	if auth == nil {
+		return nil
+	}
+	return []platformv1.Credential{{Name: admin, PasswordFrom: passwordFrom(auth.PasswordFrom)}}
+}
+
+func passwordFrom(from platformv1.SecretKeyReference) platformv1.SecretKeyReference {
+	return platformv1.SecretKeyReference{Name: from.Name, Key: cmp.Or(from.Key, passwordKey)}
+}
+
+// profiles are parameters of brokers by purpose. How many brokers have a record is said by Durability alone: of the
+// others, that is the plugin's to say, which goes by the number of brokers.
+var profiles = map[messagev1.KafkaProfile]platformv1.Parameters{
+	messagev1.ProfileThroughput: {
+		"num.io.threads": "16", "num.network.threads": "8", "num.replica.fetchers": "4",
+		"socket.receive.buffer.bytes": "1048576", "socket.send.buffer.bytes": "1048576",
+	},
+	messagev1.ProfileLatency: {
+		"group.initial.rebalance.delay.ms": "0", "num.network.threads": "8", "num.replica.fetchers": "4",
+	},
+	messagev1.ProfileDurability: {
+		"auto.create.topics.enable": "false", "default.replication.factor": "3", "min.insync.replicas": "2",
+		"unclean.leader.election.enable": "false",
+	},
+}
+
+// parameters of the brokers: those of the profile, but for what the user says himself.
+func parameters(spec *messagev1.KafkaClusterSpec) platformv1.Parameters {
+	if spec.Profile == "" {
+		return maps.Clone(spec.Parameters)
+	}
+	out := maps.Clone(profiles[spec.Profile])
+	maps.Copy(out, spec.Parameters)
+	return out
+}
+
+// users and their quotas are Entities. A quota of a user is this object's to say, so that it is adopted.
+func users(all []messagev1.KafkaUser) []platformv1.EntitySpec {
+	var specs []platformv1.EntitySpec
+	for _, u := range all {
+		user := platformv1.EntitySpec{
+			Type: kafkaparts.User, Name: u.Name, PasswordFrom: new(passwordFrom(u.PasswordFrom)),
+			DeletionPolicy: platformv1.EntityDelete, Adopt: u.Adopt,
+		}
+		if u.Iterations > 0 {
+			user.Parameters = platformv1.Parameters{"iterations": kafkaparts.Number(int64(u.Iterations))}
+		}
+		specs = append(specs, user)
+		if u.Quota != nil {
+			quota := kafkaparts.QuotaOf(kafkaparts.QuotaName(u.Name, ""), u.Quota)
+			quota.Adopt = true
+			specs = append(specs, quota)
+		}
+	}
+	return specs
+}

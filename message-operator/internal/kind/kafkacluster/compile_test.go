@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafkacluster
+
+import (
+	"testing"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/testkit"
+
+	messagev1 "github.com/zeroinfra/message-operator/api/v1"
+)
+
+func TestCompile(t *testing.T) {
+	testkit.Golden(t, "testdata", func(in messagev1.KafkaCluster) (any, error) {
+		out, err := Kind{}.Compile(&in)
+		if err != nil {
+			return nil, err
+		}
+		return out.Application, nil
+	})
+}
+
+func TestEntities(t *testing.T) {
+	testkit.Golden(t, "testdata/entities", func(in messagev1.KafkaCluster) (any, error) {
+		out, err := Kind{}.Compile(&in)
+		if err != nil {
+			return nil, err
+		}
+		return out.Entities, nil
+	})
+}
+
+// Compile is called again and again: it may not change what it was given, nor what it returned before.
+func TestCompileChangesNoProfile(t *testing.T) {
+	in := &messagev1.KafkaCluster{}
+	in.Spec.Profile = messagev1.ProfileDurability
+	in.Spec.Parameters = platformv1.Parameters{"min.insync.replicas": "1"}
+	if _, err := (Kind{}).Compile(in); err != nil {
+		t.Fatal(err)
+	}
+	in.Spec.Parameters = nil
+	out, err := Kind{}.Compile(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.Application.Spec.Components[0].Parameters["min.insync.replicas"]; got != "2" {
+		t.Errorf("min.insync.replicas of the profile is %q after another object set it, want 2", got)
+	}
+}
+
+func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
+	testkit.WriteThrough[*messagev1.KafkaCluster](t, Kind{}, map[string]testkit.Written{
+		"running":       {Spec: `{"running":false}`, Compiled: `"running":false`},
+		"version":       {Spec: `{"version":"4.3"}`, Compiled: `"version":"4.3"`},
+		"pluginVersion": {Spec: `{"pluginVersion":"1.2.0"}`, Compiled: `"pluginVersion":"1.2.0"`},
+		"components[kafka].resources": {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`,
+			Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
+		"components[kafka].storage.size": {Spec: `{"storage":{"size":"70Gi"}}`, Compiled: `"storage":{"size":"70Gi"}`},
+		"components[kafka].parameters": {Spec: `{"parameters":{"num.io.threads":"20"}}`,
+			Compiled: `"num.io.threads":"20"`},
+		"components[kafka].replicas": {Spec: `{"replicas":5}`, Compiled: `"name":"kafka","replicas":5`},
+		"components[controller].replicas": {Spec: `{"controllers":{"replicas":5}}`,
+			Compiled: `"name":"controller","replicas":5`},
+		"components[controller].resources": {Spec: `{"controllers":{"resources":{"limits":{"memory":"1Gi"}}}}`,
+			Compiled: `"resources":{"limits":{"memory":"1Gi"}}`},
+		"components[controller].storage.size": {Spec: `{"controllers":{"storage":{"size":"5Gi"}}}`,
+			Compiled: `"storage":{"size":"5Gi"}`},
+	})
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafkacluster
+
+import (
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	messagev1 "github.com/zeroinfra/message-operator/api/v1"
+)
+
+func TestReport(t *testing.T) {
+	app := &platformv1.Application{ObjectMeta: metav1.ObjectMeta{Name: "kafkacluster-events"}}
+	empty := app.DeepCopy()
+	app.Status = platformv1.ApplicationStatus{
+		Version: "4.4.0", Ready: "2/3",
+		Endpoints: []platformv1.Endpoint{{Name: "kafkacluster-events", Host: "kafkacluster-events.shop.svc", Port: 9092}},
+		Binding:   &platformv1.Binding{Name: "kafkacluster-events-binding"},
+		Components: []platformv1.ComponentState{{Name: component, Replicas: 3, Pods: []platformv1.PodState{
+			{Name: "kafkacluster-events-kafka-main-0", Health: "Healthy", External: "192.0.2.7:31092"},
+			{Name: "kafkacluster-events-kafka-main-1", Health: "Healthy"},
+			{Name: "kafkacluster-events-kafka-main-2", Health: "Starting", External: "192.0.2.9:31094"},
+		}}},
+	}
+	separate := app.DeepCopy()
+	apart := []platformv1.PodState{
+		{Name: "kafkacluster-events-controller-main-0", Health: "Healthy", External: "not told"}}
+	separate.Status.Components = append(separate.Status.Components,
+		platformv1.ComponentState{Name: controller, Replicas: 3, Pods: apart})
+	want := messagev1.KafkaClusterStatus{
+		InstanceStatus: platformv1.InstanceStatus{
+			Version: "4.4.0", Ready: "2/3", Endpoint: "kafkacluster-events.shop.svc:9092",
+			BindingName: "kafkacluster-events-binding", Application: "kafkacluster-events",
+		},
+		Brokers: "2/3",
+		ExternalAddresses: []messagev1.KafkaExternalAddress{
+			{Pod: "kafkacluster-events-kafka-main-0", Address: "192.0.2.7:31092"},
+			{Pod: "kafkacluster-events-kafka-main-2", Address: "192.0.2.9:31094"},
+		},
+	}
+	wantSeparate := *want.DeepCopy()
+	wantSeparate.Controllers = "1/3"
+	for name, c := range map[string]struct {
+		app  *platformv1.Application
+		want messagev1.KafkaClusterStatus
+	}{
+		"combined":  {app, want},
+		"dedicated": {separate, wantSeparate},
+		// What is no longer so does not stay in the status.
+		"nothing known": {empty, messagev1.KafkaClusterStatus{
+			InstanceStatus: platformv1.InstanceStatus{Application: "kafkacluster-events"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := &messagev1.KafkaCluster{Status: messagev1.KafkaClusterStatus{
+				InstanceStatus: platformv1.InstanceStatus{Version: "4.3.0", Endpoint: "old:1", BindingName: "old"},
+				Brokers:        "9/9", Controllers: "9/9",
+				ExternalAddresses: []messagev1.KafkaExternalAddress{{Pod: "old", Address: "old:1"}},
+			}}
+			Kind{}.Report(k, c.app)
+			if !reflect.DeepEqual(k.Status, c.want) {
+				t.Errorf("got %+v, want %+v", k.Status, c.want)
+			}
+		})
+	}
+}

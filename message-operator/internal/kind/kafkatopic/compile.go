@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafkatopic
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/platform-core/sdk/typed"
+
+	messagev1 "github.com/zeroinfra/message-operator/api/v1"
+	"github.com/zeroinfra/message-operator/internal/kafkaparts"
+)
+
+// Parameters of an Entity of type topic. One that is left out is the cluster's default.
+const (
+	partitionsParameter    = "partitions"
+	factorParameter        = "replication-factor"
+	configParameter        = "config"
+	accessParameter        = "access"
+	whileConsumedParameter = "delete-while-consumed"
+)
+
+// maxText is the longest text that an Entity can have as a parameter, in characters.
+const maxText = 4096
+
+// Compile implements typed.Kind.
+func (Kind) Compile(k *messagev1.KafkaTopic) (*typed.Output, error) {
+	spec := &k.Spec
+	topic, err := topicOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	entities := []platformv1.EntitySpec{{
+		Type: kafkaparts.Topic, Name: topicName(k), Parameters: topic,
+		DeletionPolicy: cmp.Or(spec.DeletionPolicy, platformv1.EntityRetain), Adopt: spec.Adopt,
+	}}
+	for _, q := range spec.Quotas {
+		quota := kafkaparts.QuotaOf(kafkaparts.QuotaName(q.User, q.ClientID), &q.KafkaRates)
+		quota.Adopt = spec.Adopt
+		entities = append(entities, quota)
+	}
+	for i := range entities {
+		entities[i].ApplicationRef.Name = platformv1.ApplicationNameFor(kafkaparts.ClusterKind, spec.ClusterRef.Name)
+	}
+	return &typed.Output{Entities: entities}, nil
+}
+
+// topicName is the name of the topic in Kafka.
+func topicName(k *messagev1.KafkaTopic) string { return cmp.Or(k.Spec.TopicName, k.Name) }
+
+// topicOf is a topic in the words of the plugin.
+func topicOf(spec *messagev1.KafkaTopicSpec) (platformv1.Parameters, error) {
+	parameters := platformv1.Parameters{}
+	for name, number := range map[string]int32{partitionsParameter: spec.Partitions, factorParameter: spec.Replicas} {
+		if number > 0 {
+			parameters[name] = kafkaparts.Number(int64(number))
+		}
+	}
+	if spec.DeleteWhileConsumed {
+		parameters[whileConsumedParameter] = "yes"
+	}
+	for _, said := range []struct {
+		parameter, field string
+		value            any
+	}{{configParameter, "spec.config", configOf(spec)}, {accessParameter, "spec.acls", accessOf(spec.ACLs)}} {
+		text := encoded(said.value)
+		if n := utf8.RuneCountInString(text); n > maxText {
+			return nil, fmt.Errorf("%s takes %d characters as JSON, and at most %d are allowed: say less there",
+				said.field, n, maxText)
+		}
+		if text != empty {
+			parameters[said.parameter] = platformv1.ParameterValue(text)
+		}
+	}
+	return parameters, nil
+}
+
+// configOf is the configuration by Kafka's names. The CRD keeps config and the fields apart.
+func configOf(spec *messagev1.KafkaTopicSpec) map[string]string {
+	config := map[string]string{}
+	for name, value := range spec.Config {
+		config[name] = string(value)
+	}
+	number := func(name string, n int64) { config[name] = strconv.FormatInt(n, 10) }
+	if r := spec.Retention; r != nil && r.Time != nil {
+		number("retention.ms", r.Time.Milliseconds())
+	}
+	if r := spec.Retention; r != nil && r.Bytes != nil {
+		number("retention.bytes", r.Bytes.Value())
+	}
+	if spec.MinInSyncReplicas > 0 {
+		number("min.insync.replicas", int64(spec.MinInSyncReplicas))
+	}
+	if spec.MaxMessageBytes != nil {
+		number("max.message.bytes", spec.MaxMessageBytes.Value())
+	}
+	if spec.CleanupPolicy != "" {
+		config["cleanup.policy"] = spec.CleanupPolicy
+	}
+	if spec.CompressionType != "" {
+		config["compression.type"] = spec.CompressionType
+	}
+	return config
+}
+
+// accessOf is what principals may do, in the words of the driver.
+func accessOf(acls []messagev1.KafkaACL) map[string][]string {
+	access := map[string][]string{}
+	for _, acl := range acls {
+		var words []string
+		for _, operation := range acl.Operations {
+			words = append(words, strings.ToLower(string(operation)))
+		}
+		slices.Sort(words)
+		access["User:"+acl.User] = words
+	}
+	return access
+}
+
+// empty is a map with nothing in it, as JSON.
+const empty = "{}"
+
+// encoded is a map as JSON, with its keys in order and without the escapes that only HTML needs: as the driver reads it
+// back.
+func encoded(value any) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	// Texts, and lists of them.
+	if err := encoder.Encode(value); err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}

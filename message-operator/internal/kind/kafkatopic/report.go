@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafkatopic
+
+import (
+	"strconv"
+
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+
+	messagev1 "github.com/zeroinfra/message-operator/api/v1"
+	"github.com/zeroinfra/message-operator/internal/kafkaparts"
+)
+
+// ReportEntities implements typed.EntityReporter: what the topic is like, as it was read back.
+func (Kind) ReportEntities(k *messagev1.KafkaTopic, entities []platformv1.Entity) {
+	s := &k.Status
+	s.TopicName, s.Partitions, s.Replicas, s.DriftRepairs = topicName(k), 0, "", 0
+	for _, entity := range entities {
+		s.DriftRepairs += entity.Status.DriftRepairs
+		if entity.Spec.Type != kafkaparts.Topic {
+			continue
+		}
+		// The driver tells a number; before it was asked there is none.
+		partitions, err := strconv.ParseInt(entity.Status.Observed[partitionsParameter], 10, 32)
+		if err == nil {
+			s.Partitions = int32(partitions)
+		}
+		s.Replicas = entity.Status.Observed[factorParameter]
+	}
+}
