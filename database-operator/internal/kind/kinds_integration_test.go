@@ -31,10 +31,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// specs are those of objects with something inside the middleware.
+// specs are those of objects, with something inside the middleware where the kind declares such.
 func specs() map[string]string {
 	const users = `{"version":"7.0","users":[{"name":"app","passwordFrom":{"name":"users"}}]}`
-	return map[string]string{"*v1.Redis": users, "*v1.RedisCluster": users, "*v1.PostgreSQL": `{"version":"17","roles":[{"name":"app","login":false}]}`}
+	return map[string]string{
+		"*v1.Redis":        users,
+		"*v1.RedisCluster": users,
+		"*v1.PostgreSQL":   `{"version":"17","roles":[{"name":"app","login":false}]}`,
+	}
 }
 
 func TestKeeping(t *testing.T) {

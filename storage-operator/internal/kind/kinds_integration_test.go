@@ -31,9 +31,11 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// specs are those of objects with something inside the storage.
+// specs are those of objects, with something inside the storage where the kind declares such.
 func specs() map[string]string {
-	return map[string]string{"*v1.ObjectStorage": `{"backend":"Minio","version":"2026.2","buckets":[{"name":"pictures"}]}`}
+	return map[string]string{
+		"*v1.ObjectStorage": `{"backend":"Minio","version":"2026.2","buckets":[{"name":"pictures"}]}`,
+	}
 }
 
 func TestKeeping(t *testing.T) {

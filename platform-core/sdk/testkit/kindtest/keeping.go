@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,14 +31,15 @@ const collector = "system:serviceaccount:kube-system:generic-garbage-collector"
 // earlier is the UID of an Application whose volumes are asked for.
 const earlier = "6f2c1c1e-55b4-4a0e-9f0c-0f6f0a0d8a11"
 
-// Kept is a kind of which Keeping is proved, and the spec of an object with something inside the middleware, as JSON.
+// Kept is a kind of which Keeping is proved, and the spec of an object, as JSON: with something inside the middleware
+// where the kind declares such.
 type Kept struct {
 	Kind typed.Registration
 	Spec string
 }
 
 // Keeping proves that deletionProtection and adoptVolumes of an object reach its Application, that what it declares inside the middleware is taken over
-// with the volumes that have it, that neither of the two is deleted while the object is
+// with the volumes that have it, that adoptVolumes is refused where there are no volumes, that neither of the two is deleted while the object is
 // protected, and that the Application goes with an object that no longer is, though no operator be there to tell it. The definitions of
 // the engine and of the kind have to be in the environment, and the account of the operator, with which the kind is served: what it was denied fails the test.
 func Keeping(t *testing.T, env *testkit.Env, kept Kept) {
@@ -45,23 +47,7 @@ func Keeping(t *testing.T, env *testkit.Env, kept Kept) {
 	stop := Serve(t, env, kept.Kind)
 	obj, app := declare(t, env, kept, namespace, "kept")
 	name := fmt.Sprintf("%s %s", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName())
-	set(t, env.Client, obj, fmt.Sprintf(`{"spec":{"deletionProtection":true,"adoptVolumes":%q}}`, earlier))
-	testkit.WaitFor(t, env.Client, app, "has what is asked", func() error {
-		if want := (platformv1.Keeping{DeletionProtection: true, AdoptVolumes: earlier}); app.Spec.Keeping != want {
-			return fmt.Errorf("it has %+v", app.Spec.Keeping)
-		}
-		return nil
-	})
-	testkit.Eventually(t, "what is inside is taken over", func(ctx context.Context) error {
-		inside := &platformv1.EntityList{}
-		if err := env.Client.List(ctx, inside, client.InNamespace(namespace)); err != nil {
-			return err
-		}
-		if len(inside.Items) == 0 || slices.ContainsFunc(inside.Items, func(e platformv1.Entity) bool { return !e.Spec.Adopt }) {
-			return fmt.Errorf("there are %d Entities, and one of them is not to adopt", len(inside.Items))
-		}
-		return nil
-	})
+	keep(t, env, kept.Kind, obj, app)
 	ofObject := name + " has deletionProtection: set spec.deletionProtection to false first"
 	ofApp := fmt.Sprintf("Application %s has deletionProtection, since %s has it: set spec.deletionProtection of that to false first", app.Name, name)
 	// The API server takes a moment to put a new policy in force.
@@ -93,6 +79,44 @@ func Keeping(t *testing.T, env *testkit.Env, kept Kept) {
 	if err := env.Denied(env.System.User); err != nil {
 		t.Error(err)
 	}
+}
+
+// keep has an object be protected and take over volumes, and waits until its Application and what is inside say so. Where
+// there are no volumes, to take over some is refused.
+func keep(t *testing.T, env *testkit.Env, kind typed.Registration, obj client.Object, app *platformv1.Application) {
+	t.Helper()
+	out, err := kind.Compile(obj, "tested")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, fields := platformv1.Keeping{DeletionProtection: true, AdoptVolumes: earlier}, fmt.Sprintf(`"adoptVolumes":%q`, earlier)
+	if out.Application.Spec.Components[0].Storage == nil {
+		adopts := client.RawPatch(types.MergePatchType, []byte(`{"spec":{`+fields+`}}`))
+		if err := env.Client.Patch(t.Context(), obj, adopts, client.DryRunAll); !apierrors.IsInvalid(err) {
+			t.Errorf("there are no volumes, and to take over some gives %v", err)
+		}
+		want.AdoptVolumes, fields = "", `"adoptVolumes":null`
+	}
+	set(t, env.Client, obj, `{"spec":{"deletionProtection":true,`+fields+`}}`)
+	testkit.WaitFor(t, env.Client, app, "has what is asked", func() error {
+		if app.Spec.Keeping != want {
+			return fmt.Errorf("it has %+v", app.Spec.Keeping)
+		}
+		return nil
+	})
+	if len(out.Entities) == 0 {
+		return
+	}
+	testkit.Eventually(t, "what is inside is taken over", func(ctx context.Context) error {
+		inside := &platformv1.EntityList{}
+		if err := env.Client.List(ctx, inside, client.InNamespace(obj.GetNamespace())); err != nil {
+			return err
+		}
+		if len(inside.Items) == 0 || slices.ContainsFunc(inside.Items, func(e platformv1.Entity) bool { return !e.Spec.Adopt }) {
+			return fmt.Errorf("there are %d Entities, and one of them is not to adopt", len(inside.Items))
+		}
+		return nil
+	})
 }
 
 // declare makes an object and waits for its Application.
