@@ -13,8 +13,11 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/vishvananda/netns v0.0.5
 	github.com/xdg-go/scram v1.4.0
+	github.com/zeroinfra/batch-operator v0.0.0
+	github.com/zeroinfra/common-operator v0.0.0
 	github.com/zeroinfra/database-operator v0.0.0
 	github.com/zeroinfra/message-operator v0.0.0
+	github.com/zeroinfra/model-operator v0.0.0
 	github.com/zeroinfra/platform-core v0.0.0
 	github.com/zeroinfra/storage-operator v0.0.0
 	google.golang.org/grpc v1.85.0
@@ -110,8 +113,11 @@ require (
 )
 
 replace (
+	github.com/zeroinfra/batch-operator => ../batch-operator
+	github.com/zeroinfra/common-operator => ../common-operator
 	github.com/zeroinfra/database-operator => ../database-operator
 	github.com/zeroinfra/message-operator => ../message-operator
+	github.com/zeroinfra/model-operator => ../model-operator
 	github.com/zeroinfra/platform-core => ../platform-core
 	github.com/zeroinfra/storage-operator => ../storage-operator
 )

@@ -21,8 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	batchv1 "github.com/zeroinfra/batch-operator/api/v1"
+	commonv1 "github.com/zeroinfra/common-operator/api/v1"
 	databasev1 "github.com/zeroinfra/database-operator/api/v1"
 	messagev1 "github.com/zeroinfra/message-operator/api/v1"
+	aiv1 "github.com/zeroinfra/model-operator/api/v1"
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 	storagev1 "github.com/zeroinfra/storage-operator/api/v1"
 )
@@ -136,8 +139,8 @@ func isNumber(goType reflect.Type) bool {
 func leaves(t *testing.T) []leaf {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	err := errors.Join(platformv1.AddToScheme(scheme), databasev1.AddToScheme(scheme), messagev1.AddToScheme(scheme),
-		storagev1.AddToScheme(scheme))
+	err := errors.Join(platformv1.AddToScheme(scheme), storagev1.AddToScheme(scheme), databasev1.AddToScheme(scheme),
+		messagev1.AddToScheme(scheme), aiv1.AddToScheme(scheme), commonv1.AddToScheme(scheme), batchv1.AddToScheme(scheme))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,9 +43,7 @@ type snippet struct {
 func TestDocumentsAreAsTheDefinitions(t *testing.T) {
 	kinds := schemas(t)
 	judged := 0
-	samples := []string{"common-operator/config/samples", "database-operator/config/samples",
-		"message-operator/config/samples", "storage-operator/config/samples"}
-	for _, path := range files(t, append(samples, "docs", "README.md", "ARCHITECTURE.md")...) {
+	for _, path := range files(t, append(sampleFolders(t), "docs", "README.md", "ARCHITECTURE.md")...) {
 		page := []kind{{"platform.zeroinfra.github.com/v1", "Application"}}
 		for _, s := range snippets(t, path) {
 			for _, wrong := range judgeSnippet(s, kinds, &page) {
@@ -58,6 +56,19 @@ func TestDocumentsAreAsTheDefinitions(t *testing.T) {
 	if judged < 60 {
 		t.Errorf("only %d pieces of YAML were found", judged)
 	}
+}
+
+// sampleFolders are those of all operators.
+func sampleFolders(t *testing.T) []string {
+	t.Helper()
+	folders, err := filepath.Glob("../../*-operator/config/samples")
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("there are no samples: %v", err)
+	}
+	for i := range folders {
+		folders[i] = strings.TrimPrefix(folders[i], "../../")
+	}
+	return folders
 }
 
 // kind is the API version and the kind of an object.

@@ -92,8 +92,7 @@ func TestOperationsOfThePages(t *testing.T) {
 		}
 	}
 	found := 0
-	for _, path := range files(t, "docs", "database-operator/config/samples", "message-operator/config/samples",
-		"storage-operator/config/samples") {
+	for _, path := range files(t, append(sampleFolders(t), "docs")...) {
 		for _, s := range snippets(t, path) {
 			var object struct {
 				Kind string
