@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command generate writes the files of the repository that are made from others:
-// CustomResourceDefinitions with their revisions, and the charts.
+// CustomResourceDefinitions with their revisions, and the charts. Its subcommand newkind
+// writes what a new typed kind begins with.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"github.com/zeroinfra/hack/generate/internal/charts"
 	"github.com/zeroinfra/hack/generate/internal/crds"
+	"github.com/zeroinfra/hack/generate/internal/newkind"
 	"github.com/zeroinfra/hack/generate/internal/plugins"
 	"github.com/zeroinfra/hack/generate/internal/repo"
 )
@@ -37,11 +39,43 @@ func main() {
 				return withRoot(func(root string) error { return crds.Write(root, modules) })
 			},
 		},
+		&cobra.Command{
+			Use:   "charts",
+			Short: "Write charts/ only, with the plugins as they are packaged",
+			Args:  cobra.NoArgs,
+			RunE:  func(*cobra.Command, []string) error { return withRoot(charts.Write) },
+		},
+		kindCommand(),
 	)
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
+}
+
+func kindCommand() *cobra.Command {
+	var request newkind.Request
+	command := &cobra.Command{
+		Use:   "newkind OPERATOR KIND PLUGIN",
+		Short: "Write a new typed kind of a plugin into an operator: types, folder, tests, sample, page, entries",
+		Args:  cobra.ExactArgs(3),
+		RunE: func(_ *cobra.Command, args []string) error {
+			request.Operator, request.Kind, request.Plugin = args[0], args[1], args[2]
+			return withRoot(func(root string) error {
+				if err := newkind.Clean(root); err != nil {
+					return err
+				}
+				paths, err := newkind.Write(root, request)
+				for _, path := range paths {
+					fmt.Println("wrote", path)
+				}
+				return err
+			})
+		},
+	}
+	command.Flags().StringVar(&request.Topology, "topology", "", "topology of the plugin; its first one when empty")
+	command.Flags().StringVar(&request.Plural, "plural", "", "plural in lower case; by the rules of English when empty")
+	return command
 }
 
 func withRoot(do func(root string) error) error {

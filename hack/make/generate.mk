@@ -20,3 +20,9 @@ verify-generated: ## Fail when generated files are not up to date
 	if [ "$$before" != "$$after" ]; then \
 	  echo "generated files were not up to date; run 'make generate' and commit:" >&2; \
 	  diff <(echo "$$before") <(echo "$$after") | sed -n 's/^> //p' >&2; exit 1; fi
+
+.PHONY: newkind
+newkind: tool-controller-gen ## Write a typed kind: OPERATOR=database-operator KIND=Etcd PLUGIN=etcd; TOPOLOGY, PLURAL (docs/kinds/authoring.md)
+	@cd hack/generate && GOWORK=off go run . newkind --topology '$(TOPOLOGY)' --plural '$(PLURAL)' '$(OPERATOR)' '$(KIND)' '$(PLUGIN)'
+	@$(MAKE) -C $(OPERATOR) generate manifests
+	@cd hack/generate && GOWORK=off go run . charts

@@ -12,8 +12,10 @@ export events
 
 unit() {
   local name=${1//\//-} packages=(./...) flags=()
-  # The tests of the module test read files of all others, which the cache of results does not see; those in e2e need a cluster.
+  # The tests of the modules test and hack/generate read files of all others, which the cache of results does not see; those in e2e
+  # need a cluster.
   if [ "$1" = test ]; then packages=(./unit/... ./bench/... ./cmd/...) flags=(-count=1); fi
+  if [ "$1" = hack/generate ]; then flags=(-count=1); fi
   cd "$1"
   GOWORK=off gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=skipped \
     --jsonfile "$events/$name.json" -- -timeout 15m "${flags[@]}" "${packages[@]}" >"$events/$name.txt" 2>&1 || failed=1

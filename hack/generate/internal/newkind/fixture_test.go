@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package newkind
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeroinfra/hack/generate/internal/repo"
+)
+
+// copied returns a temporary folder with these paths of the repository.
+func copied(t *testing.T, paths ...string) string {
+	t.Helper()
+	root, err := repo.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	for _, path := range paths {
+		from, target := filepath.Join(root, path), filepath.Join(to, path)
+		info, err := os.Stat(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.IsDir() {
+			err = os.CopyFS(target, os.DirFS(from))
+		} else {
+			var content []byte
+			if content, err = os.ReadFile(from); err == nil {
+				put(t, target, content)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// withoutKinds returns an operator of a copy that has no kinds. It gets the plugin nginx, which another operator has.
+func withoutKinds(t *testing.T, root string) repo.Operator {
+	t.Helper()
+	at := slices.IndexFunc(repo.Operators, func(o repo.Operator) bool {
+		return (o.Domain == "batch" || o.Domain == "message") && !exists(filepath.Join(root, o.Name(), "internal", "kind"))
+	})
+	if at < 0 {
+		t.Skip("every operator has kinds, so none gets its first one")
+	}
+	o := repo.Operators[at]
+	for _, path := range []string{"plugins/nginx", "config/plugins/nginx-1.0.0.yaml"} {
+		for name, content := range tree(t, filepath.Join(root, "common-operator", path)) {
+			content = strings.ReplaceAll(content, "domain: common", "domain: "+o.Domain)
+			put(t, filepath.Join(root, o.Name(), path, name), []byte(content))
+		}
+	}
+	return o
+}
+
+func put(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree is all that a folder holds, by path.
+func tree(t *testing.T, root string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		name, _ := filepath.Rel(root, path)
+		all[name] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
