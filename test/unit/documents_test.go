@@ -103,14 +103,19 @@ func schemas(t *testing.T) map[kind]defined {
 // notObjects are YAML files without an object: lists of samples, and workflows of CI.
 var notObjects = []string{"kustomization.yaml", "github-actions.yaml"}
 
-// files are the pages and samples below the named ones. Of the guide for authors of plugins, the test of zictl runs every command.
+// guides are pages whose examples are of what the reader makes: a plugin, of which the test of zictl runs every command, and
+// a kind.
+var guides = []string{"plugins.md", "authoring.md"}
+
+// files are the pages and samples below the named ones, without guides.
 func files(t *testing.T, names ...string) []string {
 	t.Helper()
 	var found []string
 	for _, name := range names {
 		err := filepath.WalkDir(filepath.Join("../..", name), func(path string, entry fs.DirEntry, err error) error {
 			extension := filepath.Ext(path)
-			if err == nil && (extension == ".md" || extension == ".yaml") && !slices.Contains(notObjects, entry.Name()) && entry.Name() != "plugins.md" {
+			wanted := extension == ".md" || extension == ".yaml"
+			if err == nil && wanted && !slices.Contains(slices.Concat(notObjects, guides), entry.Name()) {
 				found = append(found, path)
 			}
 			return err

@@ -123,7 +123,8 @@ func TestOperationsOfThePages(t *testing.T) {
 
 // Links lead to files that are there, and to headings of pages.
 func TestLinks(t *testing.T) {
-	for _, path := range append(files(t, "docs", "README.md", "ARCHITECTURE.md", "hack/devcluster", "hack/images", "test/README.md", "charts"), "../../docs/plugins.md") {
+	pages := files(t, "docs", "README.md", "ARCHITECTURE.md", "hack/devcluster", "hack/images", "test/README.md", "charts")
+	for _, path := range append(pages, "../../docs/plugins.md", "../../docs/kinds/authoring.md") {
 		if filepath.Ext(path) != ".md" {
 			continue
 		}
