@@ -99,10 +99,10 @@ type Auth struct {
 
 // KafkaUser is a user that logs in by SCRAM-SHA-512.
 type KafkaUser struct {
-	// name that it logs in with. "admin" is the instance's own.
+	// name that it logs in with. "admin" and "internal" are the instance's own.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`
-	// +kubebuilder:validation:XValidation:rule="self != 'admin'",message="the user admin is the instance's own: its password is auth.passwordFrom"
+	// +kubebuilder:validation:XValidation:rule="self != 'admin' && self != 'internal'",message="the users admin and internal are the instance's own: the password of admin is auth.passwordFrom"
 	Name string `json:"name"`
 	// passwordFrom names a Secret in the same namespace and the key that holds the password. Kafka follows a change of it.
 	// +required

@@ -116,7 +116,7 @@ func TestCreateCluster(t *testing.T) {
   {name: Reports@shop, passwordFrom: {name: s}, quota: {requestPercentage: 50}}]`,
 			""},
 		"user admin": {"x", `users: [{name: admin, passwordFrom: {name: s}}]`,
-			"the user admin is the instance's own"},
+			"the users admin and internal are the instance's own"},
 		"name of a user": {"x", `users: [{name: "a b", passwordFrom: {name: s}}]`, "spec.users[0].name"},
 		"two users of a name": {"x",
 			`users: [{name: a, passwordFrom: {name: s}}, {name: a, passwordFrom: {name: s}}]`, "spec.users[1]"},

@@ -4,7 +4,6 @@ package message
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"slices"
@@ -26,6 +25,8 @@ const component = "kafka"
 type kafka struct {
 	*framework.Application
 	ways *framework.PortForwards
+	// ca of the certificates that brokers show; empty where they speak no TLS.
+	ca []byte
 }
 
 // account is what the binding Secret has.
@@ -74,14 +75,14 @@ func (c *scramClient) Begin(username, password, authzID string) error {
 }
 
 // config of a client that waits for all replicas in sync, and sends no record twice.
-func (k *kafka) config(a account, over *tls.Config) *sarama.Config {
+func (k *kafka) config(a account) *sarama.Config {
 	c := sarama.NewConfig()
 	c.Version, c.ClientID = sarama.V4_0_0_0, "end-to-end"
 	c.Net.Proxy.Enable, c.Net.Proxy.Dialer = true, dialer{k.ways, a.address}
 	c.Net.SASL.Enable, c.Net.SASL.Mechanism = true, sarama.SASLTypeSCRAMSHA512
 	c.Net.SASL.User, c.Net.SASL.Password = a.username, a.password
 	c.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scramClient{} }
-	c.Net.TLS.Enable, c.Net.TLS.Config = over != nil, over
+	c.Net.TLS.Enable, c.Net.TLS.Config = len(k.ca) > 0, framework.TLSConfigFor(k.ca, "")
 	c.Net.DialTimeout, c.Net.ReadTimeout, c.Net.WriteTimeout = 5*time.Second, 10*time.Second, 10*time.Second
 	c.Net.MaxOpenRequests = 1
 	c.Producer.RequiredAcks, c.Producer.Idempotent = sarama.WaitForAll, true
@@ -109,7 +110,7 @@ type producer struct {
 func (k *kafka) produce(topic string) *producer {
 	k.Helper()
 	p := &producer{kafka: k, topic: topic, account: k.binding(), stop: make(chan struct{}), done: make(chan struct{})}
-	sync, err := sarama.NewSyncProducer([]string{p.account.address}, k.config(p.account, nil))
+	sync, err := sarama.NewSyncProducer([]string{p.account.address}, k.config(p.account))
 	if err != nil {
 		k.Fatalf("no producer: %v", err)
 	}
@@ -186,7 +187,7 @@ func (k *kafka) read(a account, topic string) []string {
 }
 
 func (k *kafka) tryRead(a account, topic string) (values []string, err error) {
-	client, err := sarama.NewClient([]string{a.address}, k.config(a, nil))
+	client, err := sarama.NewClient([]string{a.address}, k.config(a))
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +242,7 @@ func readPartition(consumer sarama.Consumer, topic string, partition int32, end 
 // admin asks a cluster as an administrator's tools do.
 func (k *kafka) admin(a account) sarama.ClusterAdmin {
 	k.Helper()
-	admin, err := sarama.NewClusterAdmin([]string{a.address}, k.config(a, nil))
+	admin, err := sarama.NewClusterAdmin([]string{a.address}, k.config(a))
 	if err != nil {
 		k.Fatalf("cannot ask Kafka: %v", err)
 	}

@@ -36,7 +36,7 @@ func kafkaSpec(nodes int32) platformv1.ApplicationSpec {
 // newKafka makes a cluster with a topic.
 func newKafka(s *framework.Namespace, name string, nodes int32) *kafka {
 	s.Helper()
-	k := &kafka{s.CreateApplication(name, kafkaSpec(nodes)), s.NewPortForwards()}
+	k := &kafka{Application: s.CreateApplication(name, kafkaSpec(nodes)), ways: s.NewPortForwards()}
 	s.Logf("apply to Ready of %d nodes: %s", nodes, framework.FormatSeconds(k.WaitReady()))
 	k.entity("topic", topic, map[string]platformv1.ParameterValue{"partitions": "12"})
 	return k

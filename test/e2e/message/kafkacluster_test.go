@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package message
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/IBM/sarama"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	messagev1 "github.com/zeroinfra/message-operator/api/v1"
+	platformv1 "github.com/zeroinfra/platform-core/api/v1"
+	"github.com/zeroinfra/test/e2e/framework"
+)
+
+const (
+	// separateName is the cluster whose controllers are pods of their own.
+	separateName = "ledger"
+	// aliceSecret has the password of alice.
+	aliceSecret = "alice"
+)
+
+func small(memory string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse(memory)},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)},
+	}
+}
+
+// separate is a cluster of two brokers and a controller, with TLS, a user with a quota, and addresses for clients
+// outside.
+func separate() *messagev1.KafkaCluster {
+	spec := messagev1.KafkaClusterSpec{
+		InstanceSpec: platformv1.InstanceSpec{Version: "4.3", Resources: small("640Mi"), TLS: &platformv1.TLS{Enabled: true},
+			Storage: platformv1.InstanceStorage{Size: resource.MustParse("2Gi")}},
+		Replicas: 2, Controllers: &messagev1.KafkaControllers{Replicas: 1, Resources: small("448Mi")},
+		Users: []messagev1.KafkaUser{{Name: "alice", PasswordFrom: platformv1.SecretKeyReference{Name: aliceSecret, Key: "password"},
+			Quota: &messagev1.KafkaRates{ProducerByteRate: new(resource.MustParse("20Ki"))}}},
+		External: &platformv1.ExternalAccess{ServiceSettings: platformv1.ServiceSettings{Type: corev1.ServiceTypeNodePort}},
+	}
+	return &messagev1.KafkaCluster{ObjectMeta: framework.ObjectMeta(separateName), Spec: spec}
+}
+
+func topicFor(name string, change func(*messagev1.KafkaTopicSpec)) *messagev1.KafkaTopic {
+	t := &messagev1.KafkaTopic{ObjectMeta: framework.ObjectMeta(name), Spec: messagev1.KafkaTopicSpec{
+		ClusterRef: messagev1.KafkaClusterReference{Name: separateName}, Partitions: 3, Replicas: 2,
+		DeletionPolicy: platformv1.EntityDelete}}
+	if change != nil {
+		change(&t.Spec)
+	}
+	return t
+}
+
+// waitFor waits until an object is ready at its present generation.
+func (k *kafka) waitFor(object interface {
+	client.Object
+	platformv1.Conditioned
+}, observed func() int64) {
+	k.Helper()
+	k.Eventually(2*framework.ReadyTimeout, object.GetName()+" is ready", func() error {
+		if err := k.Get(object.GetName(), object); err != nil {
+			return err
+		}
+		return framework.ReadyNow(object, observed())
+	})
+}
+
+// patch changes an object as "kubectl patch" does.
+func (k *kafka) patch(object client.Object, change func()) {
+	k.Helper()
+	before, is := object.DeepCopyObject().(client.Object)
+	if !is {
+		k.Fatalf("%T is no object", object)
+	}
+	change()
+	if err := framework.Cluster.Client.Patch(k.Ctx, object, client.MergeFrom(before)); err != nil {
+		k.Fatalf("cannot change %T %q: %v", object, object.GetName(), err)
+	}
+}
+
+// TestKafkaCluster has a KafkaCluster with controllers of its own, TLS and users: who may do what is enforced, the
+// password of admin is made anew, and the version goes up under a producer.
+func TestKafkaCluster(t *testing.T) {
+	t.Parallel()
+	s := framework.NewNamespaceWithOperator(t, framework.OtherOperator)
+	s.CreateSecret(aliceSecret, "password", rand.Text())
+	cluster := separate()
+	s.Create(cluster)
+	k := &kafka{Application: &framework.Application{Namespace: s, Name: "kafkacluster-" + separateName}, ways: s.NewPortForwards()}
+	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
+	if n := len(cluster.Status.ExternalAddresses); n != 2 {
+		t.Errorf("clients outside are told of %d addresses, want 2: %+v", n, cluster.Status)
+	}
+	k.ca = k.CACertificate()
+	of := topicFor(topic, func(spec *messagev1.KafkaTopicSpec) {
+		spec.ACLs = []messagev1.KafkaACL{{User: "alice", Operations: []messagev1.KafkaOperation{messagev1.OperationRead, messagev1.OperationWrite}}}
+	})
+	closed := topicFor("closed", nil)
+	for _, topic := range []*messagev1.KafkaTopic{of, closed} {
+		s.Create(topic)
+		k.waitFor(topic, func() int64 { return topic.Status.ObservedGeneration })
+	}
+	k.checkAccess()
+	k.checkTopics(of)
+
+	t.Log("the password of admin is made anew")
+	before := k.binding()
+	op := framework.NewOperation("rotate", "RotateCredentials", reference())
+	s.Create(op)
+	s.WaitForOperation(op.Name)
+	k.Eventually(framework.SettleTimeout, "admin logs in with another password", func() error {
+		if now := k.binding(); now.password != before.password {
+			return k.logsIn(now)
+		}
+		return errors.New("the password is what it was")
+	})
+	if err := k.logsIn(before); err == nil {
+		t.Error("admin still logs in with the former password")
+	}
+
+	t.Log("another version under a producer")
+	p := k.produce(topic)
+	k.patch(cluster, func() { cluster.Spec.Version = "4.4" })
+	k.waitFor(cluster, func() int64 { return cluster.Status.ObservedGeneration })
+	p.goesOn()
+	features := framework.NewOperation("features", "UpgradeFeatures", reference(), "release", "4.4")
+	s.Create(features)
+	s.WaitForOperation(features.Name)
+	p.goesOn()
+	p.judge("4.3 to 4.4")
+	if !strings.HasPrefix(cluster.Status.Version, "4.4") {
+		t.Errorf("the version is %q", cluster.Status.Version)
+	}
+
+	t.Log("a topic that is deleted goes, with Delete")
+	s.Delete(closed)
+	admin := k.admin(k.binding())
+	k.Eventually(framework.SettleTimeout, "the topic is gone", func() error {
+		topics, err := admin.ListTopics()
+		if _, is := topics["closed"]; err == nil && is {
+			err = errors.New("it is there")
+		}
+		return err
+	})
+}
+
+func reference() platformv1.TargetReference {
+	return platformv1.TargetReference{APIVersion: messagev1.GroupVersion.String(), Kind: "KafkaCluster", Name: separateName}
+}
+
+// logsIn tries an account.
+func (k *kafka) logsIn(a account) error {
+	config := k.config(a)
+	config.Metadata.Retry.Max = 1
+	c, err := sarama.NewClient([]string{a.address}, config)
+	if err == nil {
+		_ = c.Close()
+	}
+	return err
+}
+
+// alice is the account of a user.
+func (k *kafka) alice() account {
+	k.Helper()
+	secret := &corev1.Secret{}
+	k.MustGet(aliceSecret, secret)
+	return k.binding().as("alice", string(secret.Data["password"]))
+}
+
+// send sends records of a size as somebody.
+func (k *kafka) send(a account, topic string, records, size int) error {
+	config := k.config(a)
+	config.Producer.Retry.Max, config.Producer.Idempotent, config.Net.MaxOpenRequests = 1, false, 5
+	p, err := sarama.NewSyncProducer([]string{a.address}, config)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	for range records {
+		value := sarama.ByteEncoder(make([]byte, size))
+		if _, _, err := p.SendMessage(&sarama.ProducerMessage{Topic: topic, Value: value}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAccess has a user be refused and slowed down.
+func (k *kafka) checkAccess() {
+	k.Helper()
+	alice := k.alice()
+	began := time.Now()
+	if err := k.send(alice, topic, 20, 10<<10); err != nil {
+		k.Errorf("alice cannot send to her topic: %v", err)
+	}
+	// 200 KiB to two brokers at 20 KiB a second each take some seconds.
+	if took := time.Since(began); took < 2*time.Second {
+		k.Errorf("200 KiB took alice %s: the quota does not hold her up", took)
+	}
+	if err := k.send(alice, "closed", 1, 10); !errors.Is(err, sarama.ErrTopicAuthorizationFailed) {
+		k.Errorf("alice sends to a topic that is closed to her: %v", err)
+	}
+	if err := k.logsIn(alice.as("alice", "another")); err == nil {
+		k.Error("alice logs in with another password")
+	}
+	k.ca = nil
+	if err := k.logsIn(k.binding()); err == nil {
+		k.Error("a client without TLS is answered")
+	}
+	k.ca = k.CACertificate()
+}
+
+// checkTopics has a topic changed, and changes refused.
+func (k *kafka) checkTopics(of *messagev1.KafkaTopic) {
+	k.Helper()
+	k.patch(of, func() { of.Spec.Partitions, of.Spec.MinInSyncReplicas = 6, 1 })
+	k.waitFor(of, func() int64 { return of.Status.ObservedGeneration })
+	admin := k.admin(k.binding())
+	described, err := admin.DescribeTopics([]string{topic})
+	if err != nil || len(described) != 1 || len(described[0].Partitions) != 6 {
+		k.Errorf("the topic is %+v, %v", described, err)
+	}
+	shrunk := of.DeepCopy()
+	shrunk.Spec.Partitions = 2
+	k.ExpectRefused(framework.Cluster.Client.Patch(k.Ctx, shrunk, client.MergeFrom(of)), "partitions")
+	second := topicFor("second", func(spec *messagev1.KafkaTopicSpec) { spec.TopicName = topic })
+	k.Create(second)
+	k.Eventually(framework.SettleTimeout, "a second object of the topic is told that the name is taken", func() error {
+		if err := k.Get(second.Name, second); err != nil {
+			return err
+		}
+		for _, c := range second.Status.Conditions {
+			if c.Type == platformv1.StalledCondition && c.Reason == "NameTaken" {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is %s", framework.Describe(second.Status.Conditions))
+	})
+	k.Delete(second)
+}
