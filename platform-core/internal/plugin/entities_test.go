@@ -122,7 +122,7 @@ func TestBrokenEntities(t *testing.T) {
 		"default":              {"\"1\"", "\"101\"", "the plugin's default is not allowed"},
 		"kind of driver":       {"    driver: acl-user\n", "    driver: stream\n", `names the kind of the driver for redis "stream", which is not there: there is acl-user`},
 		"no driver":            {"    driver:\n      protocol: redis\n      address: 127.0.0.1:6379\n      tls: true\n      credential: default\n      entitiesFile: /zeroinfra/config/users/entities.conf\n", "", "needs a driver of component \"redis\""},
-		"protocol":             {"protocol: redis", "protocol: kafka", "protocol"},
+		"protocol":             {"protocol: redis", "protocol: memcached", "protocol"},
 		"address of elsewhere": {"address: 127.0.0.1:6379", "address: 10.0.0.1:6379", "an address within the pod"},
 		"credential of driver": {"      credential: default\n      entitiesFile", "      credential: root\n      entitiesFile", `names the credential of the component "root"`},
 		"file of the driver":   {"entitiesFile: /zeroinfra/config/users/entities.conf", "entitiesFile: /data/users.conf", "a folder of its own below /zeroinfra/config"},
