@@ -40,7 +40,7 @@ test-integration: $(DEVCLUSTER) tool-helm tool-gotestsum ## Controllers, kinds a
 
 # A cluster that a killed run has left is taken down first, unless KEEP asked for it.
 .PHONY: test-smoke
-test-smoke: deps ## One test per operator on a dev cluster of the essential parts (root)
+test-smoke: deps deps-images ## One test per operator on a dev cluster of the essential parts (root)
 	@if [ -z "$${KUBECONFIG:-}$${KEEP:-}" ] && [ -e /var/lib/zeroinfra/devcluster/smoke ]; then $(DEVCLUSTER) down --name smoke; fi
 	@SMOKE_JSON=$(EVENTS)/smoke.json hack/cluster/smoke.sh
 
@@ -61,7 +61,7 @@ test-domain: ## Every kind of a domain on a dev cluster with add-ons: DOMAIN=dat
 	  echo "there is no domain '$(DOMAIN)': run make test-domain DOMAIN=… with one of $(DOMAINS)" >&2; exit 1;; esac
 	@$(MAKE) test-domain-$(DOMAIN)
 
-test-domain-%: deps
+test-domain-%: deps deps-images
 	@DOMAIN=$* hack/cluster/e2e.sh -skip '$(NOT_IN_DOMAINS)'
 
 .PHONY: test-race
@@ -128,7 +128,7 @@ test-e2e: deps ## The suites of all domains in one, on one cluster (root)
 	@hack/cluster/e2e.sh -skip '$(NOT_IN_DOMAINS)'
 
 .PHONY: test-long
-test-long: deps ## The end-to-end tests that the suites of domains have no time for
+test-long: deps deps-images ## The end-to-end tests that the suites of domains have no time for
 	@hack/cluster/e2e.sh -run '$(LONG)' -v
 
 # No part of the others: the kernels of most build machines mount no NFS. `test-e2e` shows the server, and `test-integration` the volume.
@@ -160,7 +160,7 @@ RECORD ?=
 RECORDED = E2E_RECORD='$(abspath $(RECORD))' E2E_RECORD_OF="$$(git describe --always --dirty 2>/dev/null)"
 
 .PHONY: test-fault
-test-fault: deps ## N rounds of every fault and a table of them; fails over a budget (N=1 AWAY=40s, FAULTS='^TestRedisCluster$$' for less)
+test-fault: deps deps-images ## N rounds of every fault and a table of them; fails over a budget (N=1 AWAY=40s, FAULTS='^TestRedisCluster$$' for less)
 	@$(RECORDED) E2E_FAULT_ROUNDS=$(N) E2E_PARALLEL=1 E2E_HOLD_BUDGETS=1 E2E_API_AWAY=$(AWAY) E2E_TIMEOUT=$$((60 + 95 * $(N)))m \
 	  hack/cluster/e2e.sh -run '$(FAULTS)' -v
 
