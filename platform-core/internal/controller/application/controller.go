@@ -203,9 +203,11 @@ func (c *Controller) work(ctx context.Context, app *platformv1.Application) outc
 		return o
 	}
 	app.Status.TakenUpGeneration = nil
-	// What act found to be as wanted may be what a turn before wrote, and the cache have got since this one began: the state is judged by no older image.
+	// What act found to be as wanted may be what a turn before wrote, and the cache have got since this one began: the
+	// state is judged by no older image, and the rest of the status is of the same one.
 	if err := c.observeComponents(ctx, app, f); err != nil {
 		return outcome.Failed(err)
 	}
+	report(app, f)
 	return settle(app, f, wanted, held)
 }

@@ -218,9 +218,11 @@ func (c *Controller) bring(ctx context.Context, component *platformv1.Component,
 	if o := c.act(ctx, component, f, output); o.Kind() != outcome.KindDone {
 		return o
 	}
-	// What act found to be as wanted may be what a turn before wrote, and the cache have got since this one began: the state is judged by no older image.
+	// What act found to be as wanted may be what a turn before wrote, and the cache have got since this one began: the
+	// state is judged by no older image, and the rest of the status is of the same one.
 	if err := c.observeSets(ctx, component, f); err != nil {
 		return outcome.Failed(err)
 	}
+	report(component, f, output)
 	return c.retire(ctx, f, settle(component, f, output)).Within(c.monitor(ctx, component, f, output.PodMonitor))
 }
