@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zeroinfra/agents/internal/atomicfile"
 	"github.com/zeroinfra/agents/internal/driver"
 	"github.com/zeroinfra/agents/internal/driver/kafka"
 	"github.com/zeroinfra/agents/internal/planfile"
@@ -46,7 +45,7 @@ func (o *kafkaOptions) driver() *kafka.Driver {
 // kafkaCommand is what is run beside a Kafka. Its own tools start a Java machine each time, which takes seconds.
 func kafkaCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "kafka", Short: "Look after a Kafka"}
-	cmd.AddCommand(kafkaProbe(), kafkaMembers(), kafkaReload(), kafkaCertificates(), kafkaStop())
+	cmd.AddCommand(kafkaProbe(), kafkaMembers(), kafkaReload(), kafkaKeystore(), kafkaCertificates(), kafkaStop())
 	return cmd
 }
 
@@ -224,12 +223,25 @@ func untilServed(ctx context.Context, d *kafka.Driver) error {
 	}
 }
 
+func kafkaKeystore() *cobra.Command {
+	var keystore string
+	cmd := kafkaSub("keystore", "Write the keystore that the listeners have, where the pod has a certificate", time.Minute,
+		func(_ context.Context, o *kafkaOptions, _ []string) error {
+			if _, err := os.Stat(filepath.Join(o.dirs.Certificates, plan.KeyFile)); errors.Is(err, os.ErrNotExist) {
+				return nil
+			}
+			return writeKeystore(keystore, o.dirs.Certificates)
+		})
+	cmd.Flags().StringVar(&keystore, "keystore", "", "PEM file with key and certificate")
+	return cmd
+}
+
 func kafkaCertificates() *cobra.Command {
 	var node, keystore string
 	var listeners []string
 	cmd := kafkaSub("certificates", "Have the broker read the keystore of its listeners anew", 10*time.Second,
 		func(ctx context.Context, o *kafkaOptions, _ []string) error {
-			if err := joinFiles(keystore, o.dirs.Certificates, plan.KeyFile, plan.CertificateFile); err != nil {
+			if err := writeKeystore(keystore, o.dirs.Certificates); err != nil {
 				return err
 			}
 			settings := map[string]string{}
@@ -252,17 +264,4 @@ func kafkaStop() *cobra.Command {
 		})
 	cmd.Flags().StringVar(&node, "node", "", "node.id of the broker")
 	return cmd
-}
-
-// joinFiles writes files of a folder one after the other into one.
-func joinFiles(path, folder string, names ...string) error {
-	var text []byte
-	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			return err
-		}
-		text = append(append(text, data...), '\n')
-	}
-	return atomicfile.Write(path, text, 0o600)
 }

@@ -4,12 +4,12 @@
 # kafka-start [ARGUMENT]... writes what a node needs and no plan may hold, in plain text, and becomes kafka-node:
 #
 #   KAFKA_CONFIG       server.properties without secrets: see kafka-node
-#   KAFKA_RUN          folder in memory for the files with secrets: server.properties, client.properties, keystore.pem
-#                      and format.options
+#   KAFKA_RUN          folder in memory for the files with secrets: server.properties, client.properties and
+#                      format.options
 #   KAFKA_USERNAME     the user by whom nodes log in at each other
 #   KAFKA_PASSWORD     its password: letters, digits and -._~
 #   KAFKA_LISTENERS    the listeners, in small letters and separated by spaces, that take it by SASL/PLAIN
-#   KAFKA_TLS          folder with tls.crt, tls.key and ca.crt; empty without TLS
+#   KAFKA_TLS          folder with ca.crt; empty without TLS
 #
 # Nodes log in by PLAIN, since a controller cannot know SCRAM credentials before there is a cluster. The same user has a
 # SCRAM-SHA-512 credential from the first format on, for those who look after the cluster.
@@ -40,7 +40,6 @@ plain="org.apache.kafka.common.security.plain.PlainLoginModule required username
     echo "security.protocol=SASL_SSL"
     echo "ssl.truststore.type=PEM"
     echo "ssl.truststore.location=$KAFKA_TLS/ca.crt"
-    cat "$KAFKA_TLS/tls.key" "$KAFKA_TLS/tls.crt" >"$KAFKA_RUN/keystore.pem"
   else
     echo "security.protocol=SASL_PLAINTEXT"
   fi
