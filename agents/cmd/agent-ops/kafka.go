@@ -73,7 +73,7 @@ func kafkaProbe() *cobra.Command {
 	var node, jars string
 	cmd := kafkaSub("probe", "Say who the active controller is, who votes, and which brokers are alive, as lines name:value",
 		5*time.Second, func(ctx context.Context, o *kafkaOptions, _ []string) error {
-			table, err := o.driver().Query(ctx, driver.Statement{Text: kafka.Status, Access: driver.ReadOnly})
+			table, err := statusOf(ctx, o.driver())
 			if err == nil && node != "" {
 				addOwn(&table, node)
 			}
@@ -88,6 +88,27 @@ func kafkaProbe() *cobra.Command {
 	return cmd
 }
 
+// quorumPatience is what a broker has to ask the controllers: it is well also while none of them answers.
+const quorumPatience = 2 * time.Second
+
+// statusOf is the status of a node; of a broker that reaches no controller, what it knows by itself.
+func statusOf(ctx context.Context, asked driver.Querier) (driver.Table, error) {
+	alive, err := asked.Query(ctx, driver.Statement{Text: kafka.Alive, Access: driver.ReadOnly})
+	if err != nil && !kafka.IsNoBroker(err) {
+		return alive, err
+	}
+	status := driver.Statement{Text: kafka.Status, Access: driver.ReadOnly}
+	if err != nil {
+		return asked.Query(ctx, status)
+	}
+	ctx, cancel := context.WithTimeout(ctx, quorumPatience)
+	defer cancel()
+	if whole, err := asked.Query(ctx, status); err == nil {
+		return whole, nil
+	}
+	return alive, nil
+}
+
 func addColumn(table *driver.Table, name, value string) {
 	table.Columns = append(table.Columns, name)
 	table.Rows[0] = append(table.Rows[0], &value)
@@ -96,7 +117,10 @@ func addColumn(table *driver.Table, name, value string) {
 // addOwn says what a status means for one node.
 func addOwn(table *driver.Table, node string) {
 	column := func(name string) []string {
-		return strings.Fields(*table.Rows[0][slices.Index(table.Columns, name)])
+		if i := slices.Index(table.Columns, name); i >= 0 {
+			return strings.Fields(*table.Rows[0][i])
+		}
+		return nil
 	}
 	for _, own := range []struct{ name, among string }{{"serves", "alive"}, {"votes", "voters"}, {"leads", "controller"}} {
 		is := "no"

@@ -63,7 +63,7 @@ func describeStatus(s *session, _ []string) (driver.Table, error) {
 	}
 	registered, alive := "", ""
 	cluster, err := s.brokers()
-	switch refused := (answer{}); {
+	switch {
 	case err == nil:
 		registered = number(len(cluster.Brokers))
 		ids, err := s.alive()
@@ -71,12 +71,26 @@ func describeStatus(s *session, _ []string) (driver.Table, error) {
 			return driver.Table{}, err
 		}
 		alive = numbers(ids)
-	case !errors.As(err, &refused) || refused.code != codeMismatchedEndpoint:
+	case !IsNoBroker(err):
 		return driver.Table{}, err
 	}
 	return tableOf([]string{"controller", "epoch", "highWatermark", "voters", "observers", "brokers", "alive"},
 		number(quorum.leader), number(quorum.epoch), number(quorum.highWatermark), numbers(nodesOf(quorum.voters)),
 		numbers(nodesOf(quorum.observers)), registered, alive), nil
+}
+
+func listAlive(s *session, _ []string) (driver.Table, error) {
+	ids, err := s.alive()
+	if err != nil {
+		return driver.Table{}, err
+	}
+	return tableOf([]string{"alive"}, numbers(ids)), nil
+}
+
+// IsNoBroker says whether an answer is that of a controller that is no broker.
+func IsNoBroker(err error) bool {
+	refused := answer{}
+	return errors.As(err, &refused) && refused.code == codeMismatchedEndpoint
 }
 
 func one(is bool) int {

@@ -17,6 +17,8 @@ import (
 const (
 	// Access <type> lists the access rules for all resources of a type: topic, group, cluster or transactional-id.
 	Access = "access"
+	// Alive tells which brokers are alive, as the broker that is asked knows it, also while no controller answers.
+	Alive = "alive"
 	// Brokers lists the brokers and what they hold.
 	Brokers = "brokers"
 	// Cluster tells of the cluster as a whole.
@@ -71,6 +73,7 @@ type procedure struct {
 
 var procedures = map[string]procedure{
 	Access:         {driver.ReadOnly, 1, 1, listAccess},
+	Alive:          {driver.ReadOnly, 0, 0, listAlive},
 	Brokers:        {driver.ReadOnly, 0, 0, listBrokers},
 	Cluster:        {driver.ReadOnly, 0, 0, describeCluster},
 	Config:         {driver.ReadOnly, 1, 1, listConfig},
