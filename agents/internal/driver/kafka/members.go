@@ -4,6 +4,7 @@ package kafka
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -99,8 +100,7 @@ type found struct {
 	alive, fenced []int32
 	quorum        *quorum
 	partitions    []partition
-	// moves lead to brokers that hold nothing and leave; problem is why there are none.
-	moves   []placement.Move
+	// problem is why what leaving brokers hold fits on no other.
 	problem error
 }
 
@@ -142,7 +142,7 @@ func (s *session) look(sh shape) (found, error) {
 	if err != nil {
 		return f, err
 	}
-	f.moves, f.problem = placement.Plan(places, f.partitions, placement.Goal{Leaving: sh.nodes(sh.Leaving)})
+	_, f.problem = placement.Plan(places, f.partitions, placement.Goal{Leaving: sh.nodes(sh.Leaving)})
 	return f, nil
 }
 
@@ -242,16 +242,13 @@ func drains(sh shape, leaving []int32, f found) memberStep {
 		return memberStep{phase: membersRefused, reason: fmt.Sprintf("brokers %s hold %d replicas that fit on no other: %v",
 			numbers(leaving), replicas, f.problem)}
 	}
-	goal := fmt.Sprintf(`{"leaving":%s,"atOnce":%d,"throttle":%d}`, listed(leaving), sh.AtOnce, sh.Throttle)
+	to := goal{Leaving: leaving, AtOnce: cmp.Or(sh.AtOnce, atOnce), Throttle: sh.Throttle}
 	return memberStep{membersWorking, fmt.Sprintf("brokers %s hold %d replicas, which move to others", numbers(leaving), replicas),
 		func(s *session) error {
-			_, err := stepReassignment(s, []string{goal})
+			_, err := s.stepTo(to)
 			return err
 		}}
 }
-
-// listed is JSON.
-func listed(ids []int32) string { return "[" + strings.ReplaceAll(numbers(ids), " ", ",") + "]" }
 
 // forgets unregisters brokers whose pods are gone.
 func forgets(known []int32, f found) memberStep {
@@ -282,30 +279,34 @@ func told(step memberStep) driver.Table {
 	return tableOf([]string{"phase", "reason"}, step.phase, step.reason)
 }
 
-// planMembers says what stepMembers would do.
-func planMembers(s *session, words []string) (driver.Table, error) {
-	sh, err := shapeOf(words[0])
+// stepOf reads the cluster and decides.
+func (s *session) stepOf(text string) (memberStep, error) {
+	sh, err := shapeOf(text)
 	if err != nil {
-		return driver.Table{}, err
+		return memberStep{}, err
 	}
 	f, err := s.look(sh)
 	if err != nil {
+		return memberStep{}, err
+	}
+	return next(sh, f), nil
+}
+
+// planMembers says what stepMembers would do.
+func planMembers(s *session, words []string) (driver.Table, error) {
+	step, err := s.stepOf(words[0])
+	if err != nil {
 		return driver.Table{}, err
 	}
-	return told(next(sh, f)), nil
+	return told(step), nil
 }
 
 // stepMembers takes one step. Whatever is done shows in the cluster, so that whoever dies in between goes on.
 func stepMembers(s *session, words []string) (driver.Table, error) {
-	sh, err := shapeOf(words[0])
+	step, err := s.stepOf(words[0])
 	if err != nil {
 		return driver.Table{}, err
 	}
-	f, err := s.look(sh)
-	if err != nil {
-		return driver.Table{}, err
-	}
-	step := next(sh, f)
 	if step.do != nil {
 		if err := step.do(s); err != nil {
 			return driver.Table{}, fmt.Errorf("%s: %w", step.reason, err)

@@ -125,13 +125,17 @@ func reassignUntilDone(s *session, words []string) (driver.Table, error) {
 	}
 }
 
-// stepReassignment begins as many moves as may be under way. How far it is can be read from the cluster alone, so that
-// whoever dies in between goes on.
 func stepReassignment(s *session, words []string) (driver.Table, error) {
 	g, err := goalOf(words[0])
 	if err != nil {
 		return driver.Table{}, err
 	}
+	return s.stepTo(g)
+}
+
+// stepTo begins as many moves as may be under way. How far it is can be read from the cluster alone, so that whoever
+// dies in between goes on.
+func (s *session) stepTo(g goal) (driver.Table, error) {
 	all, moves, err := s.plan(g)
 	if err != nil {
 		return driver.Table{}, err
