@@ -73,7 +73,7 @@ func kafkaProbe() *cobra.Command {
 	var node, jars string
 	cmd := kafkaSub("probe", "Say who the active controller is, who votes, and which brokers are alive, as lines name:value",
 		5*time.Second, func(ctx context.Context, o *kafkaOptions, _ []string) error {
-			table, err := statusOf(ctx, o.driver())
+			table, err := o.driver().Query(ctx, driver.Statement{Text: kafka.Status, Access: driver.ReadOnly})
 			if err == nil && node != "" {
 				addOwn(&table, node)
 			}
@@ -86,27 +86,6 @@ func kafkaProbe() *cobra.Command {
 		"alive, a voter, and the active controller")
 	cmd.Flags().StringVar(&jars, "jars", "", "pattern of the jar whose name ends with the version, for the line version")
 	return cmd
-}
-
-// quorumPatience is what a broker has to ask the controllers: it is well also while none of them answers.
-const quorumPatience = 2 * time.Second
-
-// statusOf is the status of a node; of a broker that reaches no controller, what it knows by itself.
-func statusOf(ctx context.Context, asked driver.Querier) (driver.Table, error) {
-	alive, err := asked.Query(ctx, driver.Statement{Text: kafka.Alive, Access: driver.ReadOnly})
-	if err != nil && !kafka.IsNoBroker(err) {
-		return alive, err
-	}
-	status := driver.Statement{Text: kafka.Status, Access: driver.ReadOnly}
-	if err != nil {
-		return asked.Query(ctx, status)
-	}
-	ctx, cancel := context.WithTimeout(ctx, quorumPatience)
-	defer cancel()
-	if whole, err := asked.Query(ctx, status); err == nil {
-		return whole, nil
-	}
-	return alive, nil
 }
 
 func addColumn(table *driver.Table, name, value string) {
@@ -232,10 +211,10 @@ func kafkaReload() *cobra.Command {
 	return cmd
 }
 
-// untilServed waits for a broker that has just been started.
+// untilServed waits for a broker that has just been started, and for the controllers, which take the settings.
 func untilServed(ctx context.Context, d *kafka.Driver) error {
 	for {
-		_, err := d.Query(ctx, driver.Statement{Text: kafka.Status, Access: driver.ReadOnly})
+		_, err := d.Query(ctx, driver.Statement{Text: kafka.Quorum, Access: driver.ReadOnly})
 		if err == nil {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/IBM/sarama"
 
@@ -55,40 +56,38 @@ func describeCluster(s *session, _ []string) (driver.Table, error) {
 // codeMismatchedEndpoint is what a controller says that is asked for brokers; the library has no name for it.
 const codeMismatchedEndpoint sarama.KError = 114
 
-// describeStatus leaves the brokers out where the address is that of a controller.
+// quorumPatience is how long a broker waits for the controllers before it tells its status without them.
+const quorumPatience = 2 * time.Second
+
+// describeStatus tells what the node knows of the brokers, and then what the controllers say of the quorum. The columns
+// brokers and alive are empty where the address is that of a controller that is no broker. Those of the quorum are
+// missing where a broker reaches no controller in time: it serves its clients also while no controller answers.
 func describeStatus(s *session, _ []string) (driver.Table, error) {
-	quorum, err := s.quorum()
-	if err != nil {
+	columns, values := []string{"brokers", "alive"}, []string{"", ""}
+	cluster, err := s.brokers()
+	isBroker := err == nil
+	if !isBroker && !isNoBroker(err) {
 		return driver.Table{}, err
 	}
-	registered, alive := "", ""
-	cluster, err := s.brokers()
+	patience := s.dialer.left()
+	if isBroker {
+		patience = min(quorumPatience, patience/2)
+		values = []string{number(len(cluster.Brokers)), numbers(notFenced(cluster))}
+	}
+	quorum, err := s.quorumWithin(patience)
 	switch {
 	case err == nil:
-		registered = number(len(cluster.Brokers))
-		ids, err := s.alive()
-		if err != nil {
-			return driver.Table{}, err
-		}
-		alive = numbers(ids)
-	case !IsNoBroker(err):
+		columns = append(columns, "controller", "epoch", "highWatermark", "voters", "observers")
+		values = append(values, number(quorum.leader), number(quorum.epoch), number(quorum.highWatermark),
+			numbers(nodesOf(quorum.voters)), numbers(nodesOf(quorum.observers)))
+	case !isBroker:
 		return driver.Table{}, err
 	}
-	return tableOf([]string{"controller", "epoch", "highWatermark", "voters", "observers", "brokers", "alive"},
-		number(quorum.leader), number(quorum.epoch), number(quorum.highWatermark), numbers(nodesOf(quorum.voters)),
-		numbers(nodesOf(quorum.observers)), registered, alive), nil
+	return tableOf(columns, values...), nil
 }
 
-func listAlive(s *session, _ []string) (driver.Table, error) {
-	ids, err := s.alive()
-	if err != nil {
-		return driver.Table{}, err
-	}
-	return tableOf([]string{"alive"}, numbers(ids)), nil
-}
-
-// IsNoBroker says whether an answer is that of a controller that is no broker.
-func IsNoBroker(err error) bool {
+// isNoBroker says whether an answer is that of a controller that is no broker.
+func isNoBroker(err error) bool {
 	refused := answer{}
 	return errors.As(err, &refused) && refused.code == codeMismatchedEndpoint
 }

@@ -17,8 +17,6 @@ import (
 const (
 	// Access <type> lists the access rules for all resources of a type: topic, group, cluster or transactional-id.
 	Access = "access"
-	// Alive tells which brokers are alive, as the broker that is asked knows it, also while no controller answers.
-	Alive = "alive"
 	// Brokers lists the brokers and what they hold.
 	Brokers = "brokers"
 	// Cluster tells of the cluster as a whole.
@@ -51,7 +49,8 @@ const (
 	ReassignCancel = "reassign-cancel"
 	// Restart <broker> says whether a broker may be restarted now.
 	Restart = "restart"
-	// Status tells what costs little to find out, for probes: it can be asked of a controller that is no broker, too.
+	// Status tells what costs little to find out, for probes. It can be asked of a controller that is no broker, and of a
+	// broker while no controller answers.
 	Status = "status"
 	// Unregister <broker> has the cluster forget a broker that is down and holds nothing.
 	Unregister = "unregister"
@@ -73,7 +72,6 @@ type procedure struct {
 
 var procedures = map[string]procedure{
 	Access:         {driver.ReadOnly, 1, 1, listAccess},
-	Alive:          {driver.ReadOnly, 0, 0, listAlive},
 	Brokers:        {driver.ReadOnly, 0, 0, listBrokers},
 	Cluster:        {driver.ReadOnly, 0, 0, describeCluster},
 	Config:         {driver.ReadOnly, 1, 1, listConfig},

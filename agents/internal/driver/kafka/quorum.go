@@ -36,20 +36,23 @@ type quorumMember struct {
 }
 
 // quorum asks the leader: a broker hands the question on, and a controller that is not the leader says only that.
-func (s *session) quorum() (*quorum, error) {
-	q, err := s.askQuorum()
+func (s *session) quorum() (*quorum, error) { return s.quorumWithin(s.dialer.left()) }
+
+// quorumWithin is quorum with a time of its own for each question. After one that took longer the session is of no use.
+func (s *session) quorumWithin(limit time.Duration) (*quorum, error) {
+	q, err := s.askQuorum(limit)
 	if refused := (answer{}); !errors.As(err, &refused) || refused.code != sarama.ErrNotLeaderForPartition {
 		return q, err
 	}
 	if err := s.turnToLeader(); err != nil {
 		return nil, err
 	}
-	return s.askQuorum()
+	return s.askQuorum(limit)
 }
 
-func (s *session) askQuorum() (*quorum, error) {
+func (s *session) askQuorum(limit time.Duration) (*quorum, error) {
 	body := encoder{}.length(1).text(metadataTopic).length(1).int32(0).tags().tags().tags()
-	d, err := s.call(keyDescribeQuorum, describeQuorumVersion, body)
+	d, err := s.callWithin(limit, keyDescribeQuorum, describeQuorumVersion, body)
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,7 @@ func (d *Driver) as(ctx context.Context, username, password string, do func(*ses
 	if s.local, err = s.open(d.options.Address); err != nil {
 		return err
 	}
+	s.wire = &wire{broker: s.local, connection: s.dialer.last}
 	err = do(s)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("the call did not end in time: %w", context.Cause(ctx))
@@ -80,7 +81,7 @@ func (s *session) close() {
 	for _, broker := range s.others {
 		_ = broker.Close()
 	}
-	if s.wire != nil {
+	if s.wire != nil && s.wire.broker != s.local {
 		_ = s.wire.broker.Close()
 	}
 }
@@ -135,13 +136,16 @@ func (s *session) alive() ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ids []int32
+	return notFenced(cluster), nil
+}
+
+func notFenced(cluster *sarama.DescribeClusterResponse) (ids []int32) {
 	for _, broker := range cluster.Brokers {
 		if !broker.IsFenced {
 			ids = append(ids, broker.BrokerID)
 		}
 	}
-	return ids, nil
+	return ids
 }
 
 // broker returns a connection to one of the cluster. It is safe for concurrent use.

@@ -34,7 +34,8 @@ const (
 	maxWireItems = 1 << 20
 )
 
-// wire is a connection on which the library has logged in, and says nothing more.
+// wire is a connection on which the library has logged in. While a request of the wire is under way, the library sends
+// nothing: it reads the connection only after a request of its own.
 type wire struct {
 	broker     *sarama.Broker
 	connection net.Conn
@@ -44,18 +45,19 @@ type wire struct {
 // call sends a request to the broker of the pod, which hands it on to the controller, and returns the body of the
 // answer.
 func (s *session) call(key, version int16, body encoder) (*decoder, error) {
-	if s.wire == nil {
-		if err := s.turn(s.options.Address); err != nil {
-			return nil, err
-		}
-	}
+	return s.callWithin(s.dialer.left(), key, version, body)
+}
+
+// callWithin is call with a time of its own.
+func (s *session) callWithin(limit time.Duration, key, version int16, body encoder) (*decoder, error) {
 	w := s.wire
+	s.renew()
 	w.last++
 	var request encoder
 	request = request.int16(key).int16(version).int32(w.last).int16(int16(len(clientID)))
 	request = append(append(request, clientID...), 0)
 	request = append(request, body...)
-	if err := w.connection.SetDeadline(time.Now().Add(s.dialer.left())); err != nil {
+	if err := w.connection.SetDeadline(time.Now().Add(limit)); err != nil {
 		return nil, err
 	}
 	if _, err := w.connection.Write(append(encoder{}.int32(int32(len(request))), request...)); err != nil {
@@ -87,7 +89,7 @@ func (s *session) turn(address string) error {
 	if err != nil {
 		return err
 	}
-	if s.wire != nil {
+	if s.wire.broker != s.local {
 		_ = s.wire.broker.Close()
 	}
 	s.wire = &wire{broker: broker, connection: s.dialer.last}
