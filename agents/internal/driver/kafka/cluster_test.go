@@ -154,6 +154,13 @@ func testLagAndGuard(s *server) {
 	s.produce("orders", 60)
 	s.until("the group is behind", func(row map[string]string) bool { return row["lag"] == "60" && row["members"] == "0" },
 		"lag", "orders")
+	if row := s.query("consumers", "orders")[0]; row["groups"] != "1" || row["members"] != "0" || row["lag"] != "60" ||
+		row["byGroup"] != "readers: 60" {
+		s.Errorf("the consumers are %v", row)
+	}
+	s.refused(kafka.KindTopic, topicOf("large", driver.Create, "partitions", "6", "replication-factor", "3", "config",
+		`{"retention.bytes":"1152921504606846976"}`), "lower retention.bytes, or enlarge the volumes")
+	s.gone(kafka.KindTopic, "large")
 }
 
 func testRestart(s *server) {

@@ -3,6 +3,7 @@
 package kafka
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,35 +16,67 @@ import (
 // offsetFetchVersion asks for many groups at a time.
 const offsetFetchVersion = 8
 
-// listLag lists of each group and topic how many messages it has not read yet. Partitions of which a group has
-// committed nothing are not counted.
+// lag is how far one group is behind with one topic. Partitions of which the group has committed nothing are not
+// counted.
+type lag struct {
+	group, topic, state string
+	members, partitions int
+	messages            int64
+}
+
 func listLag(s *session, words []string) (driver.Table, error) {
 	table := driver.Table{Columns: []string{"group", "topic", "state", "members", "partitions", "lag"}}
+	all, err := s.lags(words...)
+	for _, l := range all {
+		table.Rows = append(table.Rows,
+			row(l.group, l.topic, l.state, number(l.members), number(l.partitions), number(l.messages)))
+	}
+	return table, err
+}
+
+// sumConsumers is one row, with a text that names the groups that are furthest behind.
+func sumConsumers(s *session, words []string) (driver.Table, error) {
+	all, err := s.lags(words[0])
+	if err != nil {
+		return driver.Table{}, err
+	}
+	slices.SortStableFunc(all, func(a, b lag) int { return cmp.Compare(b.messages, a.messages) })
+	members, most, names := 0, int64(0), []string{}
+	for _, l := range all {
+		members, most = members+l.members, max(most, l.messages)
+		names = append(names, fmt.Sprintf("%s: %d", l.group, l.messages))
+	}
+	return tableOf([]string{"groups", "members", "lag", "byGroup"},
+		number(len(all)), number(members), number(most), shortened(names)), nil
+}
+
+// lags are those of all groups: with one topic, or with all that they read.
+func (s *session) lags(only ...string) (all []lag, err error) {
 	groups, err := s.groups()
 	if err != nil {
-		return table, err
+		return nil, err
 	}
 	groups = slices.DeleteFunc(groups, func(g *group) bool { return g.kind != typeClassic && g.kind != typeConsumer })
 	if err := s.readMembers(groups); err != nil {
-		return table, err
+		return nil, err
 	}
 	committed, err := s.committed(groups)
 	if err != nil {
-		return table, err
+		return nil, err
 	}
 	topics := map[string]bool{}
 	for _, at := range committed {
 		for p := range at {
-			if len(words) == 0 || p.topic == words[0] {
+			if len(only) == 0 || p.topic == only[0] {
 				topics[p.topic] = true
 			}
 		}
 	}
 	ends, err := s.ends(slices.Sorted(maps.Keys(topics)))
 	if err != nil {
-		return table, err
+		return nil, err
 	}
-	slices.SortFunc(groups, func(a, b *group) int { return slices.Compare([]string{a.name}, []string{b.name}) })
+	slices.SortFunc(groups, func(a, b *group) int { return cmp.Compare(a.name, b.name) })
 	for _, g := range groups {
 		lags, partitions := map[string]int64{}, map[string]int{}
 		for p, offset := range committed[g.name] {
@@ -53,11 +86,11 @@ func listLag(s *session, words []string) (driver.Table, error) {
 			}
 		}
 		for _, topic := range slices.Sorted(maps.Keys(lags)) {
-			table.Rows = append(table.Rows,
-				row(g.name, topic, g.state, number(g.members[topic]), number(partitions[topic]), number(lags[topic])))
+			all = append(all, lag{group: g.name, topic: topic, state: g.state, members: g.members[topic],
+				partitions: partitions[topic], messages: lags[topic]})
 		}
 	}
-	return table, nil
+	return all, nil
 }
 
 // committed are the offsets of groups, by group and partition.

@@ -26,6 +26,8 @@ const (
 	Config = "config"
 	// ConfigSet <broker> <JSON> sets dynamic settings, or removes those that are null, and reads them back.
 	ConfigSet = "config-set"
+	// Consumers <topic> sums up the consumer groups of one topic, and how far they are behind.
+	Consumers = "consumers"
 	// ElectPreferred has the preferred replica of each partition lead it.
 	ElectPreferred = "elect-preferred"
 	// Holds <broker> counts what a broker holds: before it is removed that must be nothing.
@@ -76,6 +78,7 @@ var procedures = map[string]procedure{
 	Cluster:        {driver.ReadOnly, 0, 0, describeCluster},
 	Config:         {driver.ReadOnly, 1, 1, listConfig},
 	ConfigSet:      {driver.ReadWrite, 2, 2, setBrokerConfig},
+	Consumers:      {driver.ReadOnly, 1, 1, sumConsumers},
 	ElectPreferred: {driver.ReadWrite, 0, 0, electPreferred},
 	Holds:          {driver.ReadOnly, 1, 1, countHeld},
 	Lag:            {driver.ReadOnly, 0, 1, listLag},
