@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,15 +51,20 @@ type Cluster struct {
 	Nodes []*Node
 
 	dir, libs string
+	authority *testpki.Authority
+	settings  []string
+	// bootstrap are the addresses of dedicated controllers; none where each node is broker and controller.
+	bootstrap []string
 }
 
-// Node is a broker and controller.
+// Node is a broker, a controller or both.
 type Node struct {
 	// ID is its number.
 	ID int
 	// Address of the listener for clients: host and port.
 	Address string
-	// Controller is the address of the listener for controllers, which speaks no TLS and asks for no login.
+	// Controller is the address of the listener for controllers, which speaks no TLS and asks for no login. Brokers of a
+	// cluster with dedicated controllers have none.
 	Controller string
 	// Directory is the identifier of its folder.
 	Directory string
@@ -73,26 +79,42 @@ type Node struct {
 // server.properties.
 func New(t *testing.T, nodes int, settings ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{T: t, ID: identifier(t), dir: t.TempDir(), libs: libs(t)}
-	authority := testpki.New(t)
-	c.CAFile = filepath.Join(c.dir, "ca.crt")
-	c.write(c.CAFile, string(authority.PEM()))
-	c.write(filepath.Join(c.dir, "log4j2.properties"), logging)
+	c := newCluster(t, settings)
 	for id := 1; id <= nodes; id++ {
-		n := &Node{ID: id, cluster: c, dir: filepath.Join(c.dir, strconv.Itoa(id)), Directory: identifier(t)}
-		n.log = n.dir + ".log"
+		n := c.node(id)
 		n.Address, n.internal, n.Controller = freeAddress(t), freeAddress(t), freeAddress(t)
 		c.Nodes = append(c.Nodes, n)
 	}
+	c.begin()
+	return c
+}
+
+func newCluster(t *testing.T, settings []string) *Cluster {
+	t.Helper()
+	c := &Cluster{T: t, ID: identifier(t), dir: t.TempDir(), libs: libs(t), authority: testpki.New(t), settings: settings}
+	c.CAFile = filepath.Join(c.dir, "ca.crt")
+	c.write(c.CAFile, string(c.authority.PEM()))
+	c.write(filepath.Join(c.dir, "log4j2.properties"), logging)
+	return c
+}
+
+func (c *Cluster) node(id int) *Node {
+	n := &Node{ID: id, cluster: c, dir: filepath.Join(c.dir, strconv.Itoa(id)), Directory: identifier(c.T)}
+	n.log = n.dir + ".log"
+	return n
+}
+
+// begin starts the nodes that there are as a cluster.
+func (c *Cluster) begin() {
+	c.Helper()
 	for _, n := range c.Nodes {
-		n.configure(authority, settings)
+		n.configure()
 	}
 	c.together(func(n *Node) error { return n.format() })
 	for _, n := range c.Nodes {
 		n.Start()
 	}
 	c.together(func(n *Node) error { return n.ready() })
-	return c
 }
 
 // libs finds the jars.
@@ -200,22 +222,34 @@ group.initial.rebalance.delay.ms=0
 log.cleaner.dedupe.buffer.size=4194304
 `
 
-func (n *Node) configure(authority *testpki.Authority, settings []string) {
+func (n *Node) configure() {
 	c := n.cluster
 	c.Helper()
 	if err := os.MkdirAll(n.dir, 0o700); err != nil {
 		c.Fatal(err)
 	}
+	if len(c.bootstrap) > 0 {
+		n.configureDedicated()
+		return
+	}
 	var controllers []string
 	for _, node := range c.Nodes {
 		controllers = append(controllers, node.Controller)
 	}
-	certificate, key := authority.Issue(c.T, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	keystore := filepath.Join(n.dir, "server.pem")
-	c.write(keystore, string(key)+string(certificate))
+	keystore := n.keystore()
 	text := fmt.Sprintf(properties, n.ID, filepath.Join(n.dir, "data"), n.Address, n.internal, n.Controller,
 		strings.Join(controllers, ","), keystore, min(len(c.Nodes), 3))
-	c.write(n.properties(), text+strings.Join(settings, "\n")+"\n")
+	c.write(n.properties(), text+strings.Join(c.settings, "\n")+"\n")
+}
+
+// keystore writes key and certificate of a broker.
+func (n *Node) keystore() string {
+	c := n.cluster
+	c.Helper()
+	certificate, key := c.authority.Issue(c.T, testpki.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	keystore := filepath.Join(n.dir, "server.pem")
+	c.write(keystore, string(key)+string(certificate))
+	return keystore
 }
 
 func (n *Node) properties() string { return filepath.Join(n.dir, "server.properties") }
@@ -225,7 +259,7 @@ func (c *Cluster) java(ctx context.Context, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "java",
 		append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxMetaspaceSize=128m",
 			"-Dlog4j2.configurationFile=" + filepath.Join(c.dir, "log4j2.properties"), "-cp", filepath.Join(c.libs, "*")},
-			arguments...)...)
+			slices.Concat(c.hosts(), arguments)...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
@@ -233,13 +267,14 @@ func (c *Cluster) java(ctx context.Context, arguments ...string) *exec.Cmd {
 func (n *Node) format() error {
 	ctx, cancel := context.WithTimeout(n.cluster.Context(), startTime)
 	defer cancel()
-	var voters []string
-	for _, node := range n.cluster.Nodes {
-		voters = append(voters, fmt.Sprintf("%d@%s:%s", node.ID, node.Controller, node.Directory))
+	arguments := []string{"kafka.tools.StorageTool", "format", "-t", n.cluster.ID, "-c", n.properties()}
+	if voters := n.cluster.voters(); slices.Contains(voters, n.voter()) {
+		arguments = append(arguments, "--initial-controllers", strings.Join(voters, ","),
+			"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", Admin, AdminPassword))
+	} else {
+		arguments = append(arguments, "--no-initial-controllers")
 	}
-	out, err := n.cluster.java(ctx, "kafka.tools.StorageTool", "format", "-t", n.cluster.ID, "-c", n.properties(),
-		"--initial-controllers", strings.Join(voters, ","),
-		"--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", Admin, AdminPassword)).CombinedOutput()
+	out, err := n.cluster.java(ctx, arguments...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("node %d cannot be formatted: %w: %s", n.ID, err, out)
 	}

@@ -59,15 +59,36 @@ func (s *session) askQuorum(limit time.Duration) (*quorum, error) {
 	return readQuorum(d)
 }
 
-// turnToLeader has later calls go to the controller that leads.
-func (s *session) turnToLeader() error {
+// controllers are all that the cluster knows; only a controller can be asked.
+func (s *session) controllers() (*sarama.DescribeClusterResponse, error) {
 	response, err := s.local.DescribeCluster(&sarama.DescribeClusterRequest{Version: 2,
 		EndpointType: sarama.DescribeClusterEndpointTypeControllers})
 	if err != nil {
-		return fmt.Errorf("cannot find the controller that leads: %w", err)
+		return nil, fmt.Errorf("cannot describe the controllers: %w", err)
 	}
 	if response.Err != sarama.ErrNoError {
-		return fmt.Errorf("cannot find the controller that leads: %w", said(response.Err, response.ErrorMessage))
+		return nil, fmt.Errorf("cannot describe the controllers: %w", said(response.Err, response.ErrorMessage))
+	}
+	return response, nil
+}
+
+// clusterID is the identifier of the cluster, as a broker tells it, or a controller that is none.
+func (s *session) clusterID() (string, error) {
+	cluster, err := s.brokers()
+	if isNoBroker(err) {
+		cluster, err = s.controllers()
+	}
+	if err != nil {
+		return "", err
+	}
+	return cluster.ClusterID, nil
+}
+
+// turnToLeader has later calls go to the controller that leads.
+func (s *session) turnToLeader() error {
+	response, err := s.controllers()
+	if err != nil {
+		return err
 	}
 	for _, controller := range response.Brokers {
 		if controller.BrokerID == response.ControllerID {
@@ -170,11 +191,8 @@ func (s *session) voterOf(words []string) (cluster string, node int32, directory
 	if directory, err = parseID(words[1]); err != nil {
 		return "", 0, directory, err
 	}
-	brokers, err := s.brokers()
-	if err != nil {
-		return "", 0, directory, err
-	}
-	return brokers.ClusterID, node, directory, nil
+	cluster, err = s.clusterID()
+	return cluster, node, directory, err
 }
 
 // addVoter makes an observer with this directory a voter. It must have caught up: the leader waits for it, and says so
