@@ -5,7 +5,6 @@
 package main
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,25 +41,16 @@ type declaredComponent struct {
 	}
 }
 
-// componentOf reads that of a plugin, as agents get it where it has no placeholder: as version 1.1.0 has it, with what later ones say of it (docs/adr/0017).
+// componentOf reads that of a plugin, as agents get it where it has no placeholder.
 func componentOf(t *testing.T, plugin, component string) declaredComponent {
 	t.Helper()
-	// They are in the order of their versions as long as there are fewer than ten of each.
-	files, err := filepath.Glob("../../../*-operator/plugins/" + plugin + "/1.[1-9].0/components.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("plugin %s has no version: %v", plugin, err)
+	files, err := filepath.Glob("../../../*-operator/plugins/" + plugin + "/1.0.0/components.yaml")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("plugin %s is in %v: %v", plugin, files, err)
 	}
-	var said any
-	for _, file := range files {
-		text := strings.ReplaceAll(string(must(os.ReadFile(file))), "$${", "${")
-		var differs any
-		if err := yaml.Unmarshal([]byte(text), &differs); err != nil {
-			t.Fatal(err)
-		}
-		said = merged(said, differs)
-	}
+	text := strings.ReplaceAll(string(must(os.ReadFile(files[0]))), "$${", "${")
 	var all struct{ Components []declaredComponent }
-	if err := yaml.Unmarshal(must(yaml.Marshal(said)), &all); err != nil {
+	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(all.Components, func(c declaredComponent) bool { return c.Name == component })
@@ -68,44 +58,6 @@ func componentOf(t *testing.T, plugin, component string) declaredComponent {
 		t.Fatalf("plugin %s has no component %s", plugin, component)
 	}
 	return all.Components[i]
-}
-
-// merged puts what differs over what there is. Of a list of things that have names each is put over that of its name; any other list is another one.
-func merged(there, differs any) any {
-	switch differs := differs.(type) {
-	case map[string]any:
-		all, _ := there.(map[string]any)
-		all = maps.Clone(all)
-		if all == nil {
-			all = map[string]any{}
-		}
-		for key, value := range differs {
-			all[key] = merged(all[key], value)
-		}
-		return all
-	case []any:
-		list, _ := there.([]any)
-		list = slices.Clone(list)
-		for _, one := range differs {
-			name := nameOf(one)
-			if name == nil {
-				return differs
-			}
-			if i := slices.IndexFunc(list, func(other any) bool { return nameOf(other) == name }); i >= 0 {
-				list[i] = merged(list[i], one)
-			} else {
-				list = append(list, one)
-			}
-		}
-		return list
-	}
-	return differs
-}
-
-// nameOf is nil for what has none.
-func nameOf(one any) any {
-	fields, _ := one.(map[string]any)
-	return fields["name"]
 }
 
 // methodOf is that of a component.

@@ -69,7 +69,6 @@ func asked(t *testing.T, version, component, address, instead string) plan.Probe
 func TestMinIOBusy(t *testing.T) {
 	t.Parallel()
 	p := declared(t, "../../storage-operator/plugins/minio/1.0.0", "minio")
-	p.OutOfConnections = declared(t, "../../storage-operator/plugins/minio/1.3.0", "minio").OutOfConnections
 	for name, c := range map[string]struct {
 		said string
 		is   func(probe.Outcome) bool

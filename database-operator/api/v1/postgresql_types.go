@@ -31,9 +31,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('archive.timeout' in self.parameters)",fieldPath=".parameters",message="set spec.archive.timeout in place of the parameter archive.timeout"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('ssl' in self.parameters)",fieldPath=".parameters",message="set spec.tls.enabled in place of the parameter ssl"
 // +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !self.parameters.exists(name, name.startsWith('hba.'))",fieldPath=".parameters",message="set spec.hba in place of parameters hba.*"
-// +kubebuilder:validation:XValidation:rule="self.pluginVersion.matches('^v?(0|1[.][0-4])[.]') || !has(self.auth) || !has(self.roles) || self.roles.all(r, r.name != 'app' || !has(r.passwordFrom))",message="auth.passwordFrom and passwordFrom of the role app are both the password of that role, which the binding hands out: take one of them out"
-// +kubebuilder:validation:XValidation:rule="self.pluginVersion.matches('^v?(0|1[.][0-4])[.]') || !has(self.databases) || self.databases.all(d, d.name != 'app' || (!has(d.owner) || d.owner == 'app') && (!has(d.deletionPolicy) || d.deletionPolicy != 'Delete'))",message="the database app is the one that the binding names: it is owned by the role app and stays. Take owner and deletionPolicy of it out, or take another name"
-// +kubebuilder:validation:XValidation:rule="!self.pluginVersion.matches('^v?(0|1[.][0-4])[.]') || !has(self.roles) || self.roles.all(r, has(r.login) && !r.login || has(r.passwordFrom))",message="a role that logs in needs passwordFrom, the role app too with a pluginVersion before 1.5.0: nobody is let in without a password"
+// +kubebuilder:validation:XValidation:rule="!has(self.auth) || !has(self.roles) || self.roles.all(r, r.name != 'app' || !has(r.passwordFrom))",message="auth.passwordFrom and passwordFrom of the role app are both the password of that role, which the binding hands out: take one of them out"
+// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != 'app' || (!has(d.owner) || d.owner == 'app') && (!has(d.deletionPolicy) || d.deletionPolicy != 'Delete'))",message="the database app is the one that the binding names: it is owned by the role app and stays. Take owner and deletionPolicy of it out, or take another name"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas) || self.replicas == 0",message="autoscaling says how many replicas there are: take replicas out"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.autoscaling) || has(self.autoscaling) || has(self.replicas) && self.replicas > 0",message="autoscaling can be taken out only together with replicas, at least 1, which says how many stay. Set it to 0 afterwards for a server alone"
 type PostgreSQLSpec struct {
@@ -59,7 +58,6 @@ type PostgreSQLSpec struct {
 	// auth says where the password of the role "app" comes from, which clients log in with and which owns the database
 	// "app". When left out, a password is generated. The Secret that status.bindingName names has role, password and
 	// database. The password of the superuser "postgres" is always generated: it is in Secret postgresql-<name>-superuser.
-	// With a pluginVersion before 1.5.0 there is no such role: the binding has the superuser, and auth is for its password.
 	// +optional
 	Auth *Auth `json:"auth,omitempty"`
 	// roles of PostgreSQL, users among them. Each is an Entity that this object owns; one that is taken out of the list is dropped, unless it
@@ -92,9 +90,9 @@ type PostgreSQLSpec struct {
 	// +optional
 	Archive *PostgreSQLArchive `json:"archive,omitempty"`
 	// pluginVersion is the version of the plugin postgresql that runs this instance. Immutable but through an
-	// Operation of template UpgradeApp. Default 1.5.0.
+	// Operation of template UpgradeApp. Default 1.0.0.
 	// +optional
-	// +kubebuilder:default="1.5.0"
+	// +kubebuilder:default="1.0.0"
 	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
 }
 

@@ -182,14 +182,8 @@ func TestCreateInsidePostgreSQL(t *testing.T) {
 		"role app and its database":     {"app", `{roles: [{name: app, connectionLimit: 7}], databases: [{name: app, extensions: [{name: hstore}]}]}`, ""},
 		"two passwords of app": {"b", `{auth: {passwordFrom: {name: z}}, roles: [{name: app, passwordFrom: {name: x}}]}`,
 			"auth.passwordFrom and passwordFrom of the role app are both the password"},
-		"two passwords before 1.5.0": {"before",
-			`{pluginVersion: 1.4.0, auth: {passwordFrom: {name: z}}, roles: [{name: app, passwordFrom: {name: x}}]}`, ""},
-		"role app without a password before 1.5.0": {"b", `{pluginVersion: 1.4.0, roles: [{name: app}]}`,
-			"the role app too with a pluginVersion before 1.5.0"},
-		"database app of another role": {"b", database(`{name: app, owner: b}`), "it is owned by the role app and stays"},
-		"database app that goes":       {"b", database(`{name: app, deletionPolicy: Delete}`), "it is owned by the role app and stays"},
-		"database app before 1.5.0": {"older",
-			`{pluginVersion: 1.4.0, databases: [{name: app, owner: b, deletionPolicy: Delete}]}`, ""},
+		"database app of another role":  {"b", database(`{name: app, owner: b}`), "it is owned by the role app and stays"},
+		"database app that goes":        {"b", database(`{name: app, deletionPolicy: Delete}`), "it is owned by the role app and stays"},
 		"deletion policy of a database": {"b", database(`{name: d, deletionPolicy: Snapshot}`), "spec.databases[0].deletionPolicy"},
 		"name of an extension":          {"b", database(`{name: d, extensions: [{name: "a; DROP"}]}`), "spec.databases[0].extensions[0].name"},
 		"two extensions of a name":      {"b", database(`{name: d, extensions: [{name: hstore}, {name: hstore}]}`), "spec.databases[0].extensions[1]"},
@@ -285,7 +279,7 @@ func TestDefaultsOfPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, role, database := got.Spec, got.Spec.Roles[0], got.Spec.Databases[0]
-	if spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.5.0" || spec.Replicas != 0 || !*spec.Running {
+	if spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.0.0" || spec.Replicas != 0 || !*spec.Running {
 		t.Errorf("the defaults are %+v", spec)
 	}
 	if s := spec.Synchronous; s.Method != databasev1.SynchronousAny || s.Shortage != platformv1.ShortageWait || s.Replicas != nil {

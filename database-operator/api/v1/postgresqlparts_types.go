@@ -17,8 +17,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.caFrom) || has(self.endpoint) && self.endpoint.startsWith('https:')",message="archive.caFrom is for an endpoint that begins with https"
 type PostgreSQLArchive struct {
 	// repositoryRef names the BackupRepository, in the same namespace, that the log is kept in: on a volume, on NFS or in a bucket, in the folder
-	// _archive/<namespace>/postgresql-<name> below its prefix. It cannot be encrypted, and with replicas its volume has to be one that several nodes can mount. It
-	// takes plugin version 1.3.0. The condition ArchiveFound says whether it is there.
+	// _archive/<namespace>/postgresql-<name> below its prefix. It cannot be encrypted, and with replicas its volume has to be one that several nodes can mount.
+	// The condition ArchiveFound says whether it is there.
 	// +optional
 	RepositoryRef *platformv1.RepositoryReference `json:"repositoryRef,omitempty"`
 	// endpoint of the storage, for example https://s3.eu-central-1.amazonaws.com or http://minio.storage.svc:9000.

@@ -46,9 +46,9 @@ type RedisSpec struct {
 	// +optional
 	Durability *RedisDurability `json:"durability,omitempty"`
 	// pluginVersion is the version of the plugin redis that runs this instance. Immutable but through an Operation of
-	// template UpgradeApp. Default 1.5.0.
+	// template UpgradeApp. Default 1.0.0.
 	// +optional
-	// +kubebuilder:default="1.5.0"
+	// +kubebuilder:default="1.0.0"
 	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
 }
 

@@ -232,7 +232,7 @@ func TestDefaults(t *testing.T) {
 	}
 	spec := got.Spec
 	if spec.Persistence.Mode != databasev1.PersistenceAOF || !*spec.Running ||
-		spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.5.0" {
+		spec.DeletionPolicy != "Retain" || spec.PluginVersion != "1.0.0" {
 		t.Errorf("the defaults are %+v", spec)
 	}
 }

@@ -31,9 +31,9 @@ type RedisClusterSpec struct {
 	// +kubebuilder:validation:Maximum=4
 	ReplicasPerShard *int32 `json:"replicasPerShard,omitempty"`
 	// pluginVersion is the version of the plugin redis that runs this instance. Immutable but through an Operation of
-	// template UpgradeApp. Default 1.5.0.
+	// template UpgradeApp. Default 1.0.0.
 	// +optional
-	// +kubebuilder:default="1.5.0"
+	// +kubebuilder:default="1.0.0"
 	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
 }
 

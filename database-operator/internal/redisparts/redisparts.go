@@ -21,7 +21,7 @@ import (
 // Names of the plugin redis.
 const (
 	Plugin        = "redis"
-	PluginVersion = "1.2.0"
+	PluginVersion = "1.0.0"
 	// Credential is the one of the user default.
 	Credential = "default"
 )

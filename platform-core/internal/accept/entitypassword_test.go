@@ -10,7 +10,7 @@ import (
 
 // A role whose password the Application has is no Entity's to give another one.
 func TestPasswordOfACredentialIsNotThatOfAnEntity(t *testing.T) {
-	state := loadVersion(t, "postgresql", "1.5.0").State
+	state := loadVersion(t, "postgresql", "1.0.0").State
 	secret := &platformv1.SecretKeyReference{Name: "users", Key: "app"}
 	for name, test := range map[string]struct {
 		entity  platformv1.EntitySpec

@@ -10,10 +10,10 @@ import (
 	"github.com/zeroinfra/platform-core/sdk/testkit"
 )
 
-// Of the shipped redis, a server that is alone takes over another password and other TLS at once, and so do replicas under Sentinel as for the
-// password. Servers that log in at each other take one over beside the one before, and other TLS while they are stopped only.
+// Of the shipped redis, a server that is alone takes over another password and other TLS at once. Servers that log in at each
+// other take one over beside the one before, and other TLS while they are stopped only.
 func TestRedisThatIsNotAlone(t *testing.T) {
-	bundle := loadVersion(t, "redis", "1.2.0").State.Bundle
+	bundle := loadVersion(t, "redis", "1.0.0").State.Bundle
 	const passwordHeld, tlsRefused = "is in no Secret any more", "cannot change while it runs"
 	for name, test := range map[string]struct {
 		topology      string
@@ -29,7 +29,7 @@ func TestRedisThatIsNotAlone(t *testing.T) {
 		"replicas that went":    {"replication", 1, 1, 2, true, passwordHeld, tlsRefused},
 		"replicas, stopping":    {"replication", 3, 3, 2, false, passwordHeld, tlsRefused},
 		"replicas, stopped":     {topology: "replication", was: 3, is: 3},
-		"under Sentinel":        {"sentinel", 3, 3, 3, true, "", tlsRefused},
+		"under Sentinel":        {"sentinel", 3, 3, 3, true, passwordHeld, tlsRefused},
 		"a cluster":             {"cluster", 2, 2, 6, true, passwordHeld, tlsRefused},
 		"a cluster of one each": {"cluster", 1, 1, 3, true, passwordHeld, tlsRefused},
 		"a cluster, stopped":    {topology: "cluster", was: 2, is: 2},
@@ -40,7 +40,7 @@ func TestRedisThatIsNotAlone(t *testing.T) {
 				component = "node"
 			}
 			app := func(replicas int) *platformv1.Application {
-				return testkit.BuildApplication("shop", "db").Plugin("redis", "1.2.0").Version("8.0").Topology(test.topology).Component(component, int32(replicas)).Build()
+				return testkit.BuildApplication("shop", "db").Plugin("redis", "1.0.0").Version("8.0").Topology(test.topology).Component(component, int32(replicas)).Build()
 			}
 			view := bundle.In(test.topology)
 			before, refusal := render.Components(view, app(test.was))

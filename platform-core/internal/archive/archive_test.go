@@ -20,7 +20,7 @@ import (
 // keeps is an Application that keeps its archive in the BackupRepository "store". What that is refused for, and what it becomes, the golden cases of the plugin show.
 func keeps(t *testing.T) (*platformv1.Application, *plugin.Bundle) {
 	t.Helper()
-	bundle, _, problems := pluginfolder.Load("../../../database-operator/plugins/postgresql/1.3.0")
+	bundle, _, problems := pluginfolder.Load("../../../database-operator/plugins/postgresql/1.0.0")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -189,8 +190,8 @@ func TestVerifyTakesATopologyOfOnePod(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		added := "        restore: {folder: /data, command: [load]}\n        verify: {topology: " + topology + ", operation: Restart}\n"
-		edit(t, sources, PartComponents, components, "        facts:\n", added+"        facts:\n")
+		const verify, end = "          topology: %s\n          operation: Verify\n          except: [min-replicas-*]\n", "        default: true\n"
+		edit(t, sources, PartComponents, components, fmt.Sprintf(verify, "standalone")+end, fmt.Sprintf(verify, topology)+end)
 		if _, errs := Load(sources); (len(errs) > 0) != (says != "") || says != "" && !strings.Contains(list(errs), says) {
 			t.Errorf("%s: it says %s, want %q", topology, list(errs), says)
 		}

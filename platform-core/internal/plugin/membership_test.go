@@ -11,13 +11,20 @@ import (
 	"github.com/zeroinfra/platform-core/internal/plugin/placeholder"
 )
 
-// clusterSources are those of the whole plugin redis.
+// clusterSources are those of the whole plugin redis, but for the backups of its clusters.
 func clusterSources(t testing.TB) map[Part]Source {
 	t.Helper()
 	sources, errs := LoadFolder(os.DirFS(redisFolder), "redis")
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
+	text := sources[PartComponents].Data[componentsKey]
+	begin := strings.LastIndex(text, "    backups:\n")
+	end := strings.LastIndex(text, "    conditions:\n")
+	if begin < 0 || end < begin {
+		t.Fatalf("the last component of redis has its backups from %d to %d", begin, end)
+	}
+	edit(t, sources, PartComponents, componentsKey, text[begin:end], "")
 	return sources
 }
 
@@ -41,7 +48,7 @@ func TestMembershipParameters(t *testing.T) {
 // A plugin whose pods begin one cluster is told whether there has been one.
 func TestMembershipParametersTellWhetherThereWasACluster(t *testing.T) {
 	sources := clusterSources(t)
-	edit(t, sources, PartComponents, componentsKey, `"memory": ${component.memoryLimit}}'`, `"memory": ${component.memoryLimit}, "formed": ${formed}}'`)
+	edit(t, sources, PartComponents, componentsKey, `"memory": ${component.memoryLimit}${moves`, `"memory": ${component.memoryLimit}, "formed": ${formed}${moves`)
 	b, errs := Load(sources)
 	if len(errs) > 0 {
 		t.Fatal(errs)

@@ -16,18 +16,15 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-var (
-	postgresqlVersions = filepath.Join("..", "..", "..", "database-operator", "plugins", "postgresql")
-	postgresqlFolder   = filepath.Join(postgresqlVersions, "1.0.0")
-)
+var postgresqlFolder = filepath.Join("..", "..", "..", "database-operator", "plugins", "postgresql", "1.0.0")
 
-func loadPostgreSQL(t *testing.T, version string) *Bundle {
+func loadPostgreSQL(t *testing.T) *Bundle {
 	t.Helper()
-	folder, errs := LoadVersion(os.DirFS(postgresqlVersions), "postgresql", version)
+	sources, errs := LoadFolder(os.DirFS(postgresqlFolder), "postgresql")
 	if len(errs) > 0 {
 		t.Fatal(list(errs))
 	}
-	b, errs := Load(folder.Sources)
+	b, errs := Load(sources)
 	if len(errs) > 0 {
 		t.Fatal(list(errs))
 	}
@@ -37,14 +34,10 @@ func loadPostgreSQL(t *testing.T, version string) *Bundle {
 // serverSetting is what pg_settings of a real server lists.
 type serverSetting struct{ Name, Unit, Context, Default string }
 
-// serverSettings reads what the server of a version lists, from the folder of the first version of the plugin that has it.
+// serverSettings reads what the server of a version lists.
 func serverSettings(t *testing.T, version string) []serverSetting {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(postgresqlVersions, "*", "testdata", "settings-"+version+".json"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("settings of version %s are in %v, %v", version, found, err)
-	}
-	data, err := os.ReadFile(found[0])
+	data, err := os.ReadFile(filepath.Join(postgresqlFolder, "testdata", "settings-"+version+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,42 +54,40 @@ func serverSettings(t *testing.T, version string) []serverSetting {
 // What pg_settings of the real servers lists is in the schema, with a default that it allows and in force when the servers say so, or reserved with
 // a reason; and the schema has nothing that the server does not know.
 func TestPostgreSQLParametersAreComplete(t *testing.T) {
-	for _, plugin := range []string{"1.0.0", "1.2.0"} {
-		b := loadPostgreSQL(t, plugin)
-		c, _ := b.Component("postgresql")
-		parameters := b.Parameters(c)
-		// One that a server takes over only when it starts is no dynamic one, whatever another version does.
-		started := map[string]bool{}
-		for _, version := range b.Manifest.SupportedVersions {
-			for _, setting := range serverSettings(t, version) {
-				started[setting.Name] = started[setting.Name] || setting.Context == "postmaster"
+	b := loadPostgreSQL(t)
+	c, _ := b.Component("postgresql")
+	parameters := b.Parameters(c)
+	// One that a server takes over only when it starts is no dynamic one, whatever another version does.
+	started := map[string]bool{}
+	for _, version := range b.Manifest.SupportedVersions {
+		for _, setting := range serverSettings(t, version) {
+			started[setting.Name] = started[setting.Name] || setting.Context == "postmaster"
+		}
+	}
+	for _, version := range b.Manifest.SupportedVersions {
+		known := map[string]bool{}
+		for _, setting := range serverSettings(t, version) {
+			known[setting.Name] = true
+			if parameters.reserved(setting.Name) != "" {
+				continue
+			}
+			if !slices.Contains(parameters.Names(version), setting.Name) {
+				t.Errorf("%s: nothing is said of %q", version, setting.Name)
+				continue
+			}
+			if dynamic := !started[setting.Name]; parameters.Dynamic(setting.Name) != dynamic {
+				t.Errorf("%s: a reload takes %q over: %v", version, setting.Name, dynamic)
+			}
+			if message := parameters.check(version, setting.Name, setting.withUnit()); message != "" {
+				t.Errorf("%s: %s", version, message)
 			}
 		}
-		for _, version := range b.Manifest.SupportedVersions {
-			known := map[string]bool{}
-			for _, setting := range serverSettings(t, version) {
-				known[setting.Name] = true
-				if parameters.reserved(setting.Name) != "" {
-					continue
-				}
-				if !slices.Contains(parameters.Names(version), setting.Name) {
-					t.Errorf("%s: nothing is said of %q", version, setting.Name)
-					continue
-				}
-				if dynamic := !started[setting.Name]; parameters.Dynamic(setting.Name) != dynamic {
-					t.Errorf("%s: a reload takes %q over: %v", version, setting.Name, dynamic)
-				}
-				if message := parameters.check(version, setting.Name, setting.withUnit()); message != "" {
-					t.Errorf("%s: %s", version, message)
-				}
+		for _, name := range parameters.Names(version) {
+			if !known[name] && !strings.Contains(name, ".") {
+				t.Errorf("%s: the schema has %q, which the server does not know", version, name)
 			}
-			for _, name := range parameters.Names(version) {
-				if !known[name] && !strings.Contains(name, ".") {
-					t.Errorf("%s: the schema has %q, which the server does not know", version, name)
-				}
-				if allowed := parameters.Allowed(version, name); allowed == "" || strings.Contains(allowed, "_|_") {
-					t.Errorf("%s: what %q takes is described as %q", version, name, allowed)
-				}
+			if allowed := parameters.Allowed(version, name); allowed == "" || strings.Contains(allowed, "_|_") {
+				t.Errorf("%s: what %q takes is described as %q", version, name, allowed)
 			}
 		}
 	}
@@ -116,7 +107,7 @@ func (s serverSetting) withUnit() string {
 
 // A dump is not the default, goes into later versions and to no point in time; all files stay with their version.
 func TestPostgreSQLMethodsOfBackups(t *testing.T) {
-	c, _ := loadPostgreSQL(t, "1.3.0").Component("postgresql")
+	c, _ := loadPostgreSQL(t).Component("postgresql")
 	for name, want := range map[string]struct {
 		byDefault, toATime bool
 		versions           RestoreVersions
@@ -130,7 +121,7 @@ func TestPostgreSQLMethodsOfBackups(t *testing.T) {
 
 // What an Operation upgrades from is known after its version was set, too, and the way back leads there.
 func TestPostgreSQLUpgradesBetweenAllVersions(t *testing.T) {
-	b := loadPostgreSQL(t, "1.3.0")
+	b := loadPostgreSQL(t)
 	variables := map[string]any{
 		"parameters": map[string]string{"version": "18", "acceptDataLoss": "true"},
 		// It is 18 already where the steps after the edit look.
@@ -175,7 +166,7 @@ func TestPostgreSQLUpgradesBetweenAllVersions(t *testing.T) {
 
 // The driver can do what the plugin promises.
 func TestPostgreSQLEntities(t *testing.T) {
-	b := loadPostgreSQL(t, "1.0.0")
+	b := loadPostgreSQL(t)
 	if got := strings.Join(b.EntityTypes(), " "); got != "database extension grant role" {
 		t.Errorf("the types are %s", got)
 	}
@@ -213,7 +204,7 @@ func TestPostgreSQLEntities(t *testing.T) {
 
 // What SHOW CONFIG of the real PgBouncer lists is in the schema, with its default and in force at a reload when the program says so, or reserved.
 func TestPoolerParametersAreComplete(t *testing.T) {
-	b := loadPostgreSQL(t, "1.0.0")
+	b := loadPostgreSQL(t)
 	c, _ := b.Component("pooler")
 	parameters := b.Parameters(c)
 	data, err := os.ReadFile(filepath.Join(postgresqlFolder, "testdata", "pgbouncer-1.24.json"))
@@ -264,7 +255,7 @@ func TestPoolerParametersAreComplete(t *testing.T) {
 
 // What is wrong with an archive is said in the order of how bad it is, and all of it.
 func TestPostgreSQLSaysHowArchivingGoes(t *testing.T) {
-	c, _ := loadPostgreSQL(t, "1.0.0").Component("postgresql")
+	c, _ := loadPostgreSQL(t).Component("postgresql")
 	condition := c.Conditions[0]
 	for _, want := range []struct {
 		archive, reason, level, gap string

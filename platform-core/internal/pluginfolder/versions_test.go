@@ -20,33 +20,80 @@ import (
 	"github.com/zeroinfra/platform-core/internal/render"
 )
 
-// What an instance goes to by an UpgradeApp between shipped versions touches no pod and no process of it: neither the revision of its pods
-// changes, nor an image or a resource, nor what its processes run with. A version that has to do so is to say it in its manifest, and here.
-func TestShippedVersionsLeavePodsAlone(t *testing.T) {
-	steps := 0
-	for _, dir := range folders(t) {
-		next, _, errs := Load(dir)
-		if len(errs) > 0 {
-			t.Fatal(errs)
-		}
-		for _, from := range next.Manifest.AllowedUpgradeFrom {
-			former, _, errs := Load(filepath.Join(filepath.Dir(dir), from))
+// step is an upgrade from a shipped version of a plugin to one that differs from it by the replacements, and what it does to pods.
+type step struct {
+	plugin string
+	// replacements are pairs of a text in components.yaml and what takes its place.
+	replacements []string
+	// restarts are the topologies whose processes are restarted in place.
+	restarts []string
+	// reloads says that the servers' processes read their configuration anew.
+	reloads bool
+	// credential is one that pods get, for which they are replaced.
+	credential string
+}
+
+var steps = map[string]step{
+	"redis: a probe": {plugin: "redis", replacements: []string{"      intervalSeconds: 2\n", "      intervalSeconds: 3\n"}},
+	"redis: the command of servers that log in at each other": {plugin: "redis", restarts: []string{"replication", "cluster"},
+		replacements: []string{`"$@" - <<END`, `"$@"  - <<END`}},
+	"postgresql: a file that is read anew": {plugin: "postgresql", reloads: true, replacements: []string{
+		"all postgres,zeroinfra_replication,zeroinfra_pooler all", "all postgres,zeroinfra_pooler,zeroinfra_replication all"}},
+	"postgresql: a credential": {plugin: "postgresql", credential: "extra", replacements: []string{
+		"credentials: [pooler, archive, archive-ca, app]", "credentials: [pooler, archive, archive-ca, app, extra]",
+		"archive-account, app]", "archive-account, app, extra]",
+		"\ncredentials:\n", "\ncredentials:\n  - name: extra\n    username: extra\n    length: 32\n"}},
+}
+
+// An UpgradeApp touches no pod and no process that the version changes nothing of: neither the revision of the pods changes, nor an image
+// or a resource, nor what their processes run with.
+func TestVersionsTouchOnlyWhatTheyChange(t *testing.T) {
+	for name, s := range steps {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(root, "database-operator", "plugins", s.plugin, "1.0.0")
+			former, _, errs := Load(dir)
 			if len(errs) > 0 {
-				t.Errorf("%s takes over from a version that is not shipped: %v", dir, errs)
-				continue
+				t.Fatal(errs)
 			}
-			steps++
-			t.Run(next.Manifest.Name+" "+from+" to "+next.Manifest.Version, func(t *testing.T) { leavesPodsAlone(t, former, next) })
+			s.leavesPodsAlone(t, former, s.next(t, dir))
+		})
+	}
+}
+
+// next is the version that the step leads to.
+func (s step) next(t *testing.T, dir string) *plugin.Bundle {
+	t.Helper()
+	to := copyFolder(t, dir)
+	next := filepath.Join(filepath.Dir(to), "1.1.0")
+	if err := os.Rename(to, next); err != nil {
+		t.Fatal(err)
+	}
+	change(t, filepath.Join(next, "manifest.yaml"), "version: 1.0.0", "version: 1.1.0")
+	file := filepath.Join(next, "components.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for i := 0; i < len(s.replacements); i += 2 {
+		if !strings.Contains(text, s.replacements[i]) {
+			t.Fatalf("%s has no %q", file, s.replacements[i])
 		}
+		text = strings.ReplaceAll(text, s.replacements[i], s.replacements[i+1])
 	}
-	if steps < 6 {
-		t.Errorf("%d shipped versions take over from another one: those of redis and postgresql do", steps)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
+	bundle, _, errs := Load(next)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return bundle
 }
 
 // Members of a Redis show each other each of its passwords. In no topology that has several of them may one be exchanged at once.
 func TestMembersOfARedisAcceptTwoPasswordsForAWhile(t *testing.T) {
-	bundle, _, errs := Load(filepath.Join(root, "database-operator", "plugins", "redis", "1.5.0"))
+	bundle, _, errs := Load(filepath.Join(root, "database-operator", "plugins", "redis", "1.0.0"))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -59,40 +106,8 @@ func TestMembersOfARedisAcceptTwoPasswordsForAWhile(t *testing.T) {
 	}
 }
 
-// restarting are the steps that restart processes in place, and the topologies in which they do: since redis 1.2.0 servers that log in at each other
-// start with the passwords that they accept, and since 1.4.0 those of a cluster hand over before they are stopped.
-var restarting = map[string][]string{
-	"redis 1.0.0 to 1.2.0": {"replication", "cluster"},
-	"redis 1.1.0 to 1.2.0": {"replication", "cluster"},
-	"redis 1.0.0 to 1.3.0": {"replication", "cluster"},
-	"redis 1.1.0 to 1.3.0": {"replication", "cluster"},
-	"redis 1.0.0 to 1.4.0": {"replication", "cluster"},
-	"redis 1.1.0 to 1.4.0": {"replication", "cluster"},
-	"redis 1.2.0 to 1.4.0": {"cluster"},
-	"redis 1.3.0 to 1.4.0": {"cluster"},
-	"redis 1.0.0 to 1.5.0": {"replication", "cluster"},
-	"redis 1.1.0 to 1.5.0": {"replication", "cluster"},
-	"redis 1.2.0 to 1.5.0": {"cluster"},
-	"redis 1.3.0 to 1.5.0": {"cluster"},
-}
-
-// reloading are the steps after which processes are told to read their configuration anew, which says the same in other words.
-var reloading = []string{
-	"postgresql 1.0.0 to 1.2.0", "postgresql 1.1.0 to 1.2.0", "postgresql 1.0.0 to 1.3.0", "postgresql 1.1.0 to 1.3.0", "postgresql 1.0.0 to 1.4.0", "postgresql 1.1.0 to 1.4.0",
-}
-
-// replacing are the steps that replace pods, by the credential that they get: since postgresql 1.5.0 that of the role for
-// clients.
-var replacing = map[string]string{
-	"postgresql 1.0.0 to 1.5.0": "app",
-	"postgresql 1.1.0 to 1.5.0": "app",
-	"postgresql 1.2.0 to 1.5.0": "app",
-	"postgresql 1.3.0 to 1.5.0": "app",
-	"postgresql 1.4.0 to 1.5.0": "app",
-}
-
 // leavesPodsAlone goes through all golden cases of the former version.
-func leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
+func (s step) leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
 	inputs, err := filepath.Glob(filepath.Join(root, "*-operator", "plugins", former.Manifest.Name, former.Manifest.Version, "testdata", "*"+inputEnding))
 	if err != nil || len(inputs) == 0 {
 		t.Fatalf("there are no cases: %v", err)
@@ -117,21 +132,20 @@ func leavesPodsAlone(t *testing.T, former, next *plugin.Bundle) {
 		}
 		for name, set := range was {
 			compared++
-			step := former.Manifest.Name + " " + former.Manifest.Version + " to " + next.Manifest.Version
-			if slices.Contains(restarting[step], app.Spec.Topology) {
+			if slices.Contains(s.restarts, app.Spec.Topology) {
 				restartsAlone(t, filepath.Base(input)+": "+name, set, is[name])
 				continue
 			}
-			if credential := replacing[step]; credential != "" && set.Spec.Component != "pooler" {
-				replacesFor(t, filepath.Base(input)+": "+name, credential, set, is[name])
+			if s.credential != "" && set.Spec.Component != "pooler" {
+				replacesFor(t, filepath.Base(input)+": "+name, s.credential, set, is[name])
 				continue
 			}
 			sameForPods(t, filepath.Base(input)+": "+name, set, is[name])
 			if is[name] == nil {
 				continue
 			}
-			if was, is := planOf(t, set).Digest, planOf(t, is[name]).Digest; (was != is) != slices.Contains(reloading, step) && set.Spec.Component != "pooler" {
-				t.Errorf("%s: what a reload takes over is %s and was %s: say so in the list of steps that reload, or that they do not", name, is, was)
+			if was, is := planOf(t, set).Digest, planOf(t, is[name]).Digest; (was != is) != s.reloads && set.Spec.Component != "pooler" {
+				t.Errorf("%s: what a reload takes over is %s and was %s", name, is, was)
 			}
 		}
 	}
@@ -167,7 +181,7 @@ func restartsAlone(t *testing.T, name string, was, is *platformv1.WorkloadSet) {
 	}
 	before, after := planOf(t, was), planOf(t, is)
 	if before.RestartDigest == after.RestartDigest {
-		t.Errorf("%s: nothing restarts the processes: take it out of what does", name)
+		t.Errorf("%s: nothing restarts the processes: want a restart", name)
 	}
 	after.Process.Command, after.Process.Hooks = before.Process.Command, before.Process.Hooks
 	if !equality.Semantic.DeepEqual(before.Process, after.Process) || !equality.Semantic.DeepEqual(before.Files, after.Files) {
@@ -201,7 +215,7 @@ func replacesFor(t *testing.T, name, credential string, was, is *platformv1.Work
 		})
 	}
 	if found != 1 {
-		t.Errorf("%s: pods have the credential %d times: take it out of what replaces pods", name, found)
+		t.Errorf("%s: pods have the credential %d times: want once", name, found)
 	}
 	if !equality.Semantic.DeepEqual(before, after) {
 		t.Errorf("%s: the pods change in more than the credential", name)

@@ -89,9 +89,9 @@ type ObjectStorageSpec struct {
 	// the Secret restarts all servers at once.
 	// +optional
 	TrustedCASecretRef *platformv1.AuthorityReference `json:"trustedCASecretRef,omitempty"`
-	// pluginVersion is the version of the plugin that runs this storage. Immutable but through an Operation of template UpgradeApp. Default 1.3.0.
+	// pluginVersion is the version of the plugin that runs this storage. Immutable but through an Operation of template UpgradeApp. Default 1.0.0.
 	// +optional
-	// +kubebuilder:default="1.3.0"
+	// +kubebuilder:default="1.0.0"
 	PluginVersion platformv1.PluginVersion `json:"pluginVersion,omitempty"`
 }
 

@@ -245,7 +245,7 @@ func TestDefaults(t *testing.T) {
 	}
 	s := got.Spec
 	bucket := s.Buckets[0]
-	if said := fmt.Sprintln(*s.Running, s.DeletionPolicy, s.PluginVersion, bucket.Versioning, bucket.DeletionPolicy); said != "true Retain 1.3.0 Off Retain\n" {
+	if said := fmt.Sprintln(*s.Running, s.DeletionPolicy, s.PluginVersion, bucket.Versioning, bucket.DeletionPolicy); said != "true Retain 1.0.0 Off Retain\n" {
 		t.Errorf("got %q", said)
 	}
 }

@@ -22,7 +22,23 @@ import (
 // pgMetricsPort is where the plugin postgresql serves metrics.
 const pgMetricsPort = 9187
 
-// lacks checks that a template which the newest version has is not there yet.
+// Names that the next versions give to what the shipped ones have under others.
+const (
+	nextCondition = "DataPersisted"
+	nextRewrite   = "RewriteLog"
+	nextVacuum    = "Tidy"
+	nextMetric    = "locks_awaited"
+)
+
+// takesOver has a bundle be one that instances of the installed version can go to, and installs it.
+func takesOver(b *framework.Bundle) {
+	b.Helper()
+	b.Parts["manifest"]["allowed-upgrade-from"] = framework.OriginalVersion
+	b.Install()
+	b.ExpectAccepted()
+}
+
+// lacks checks that a template which the next version has is not there yet.
 func lacks(u *framework.PluginUpgrade, template string, parameters ...string) {
 	u.Helper()
 	u.ExpectOperationRefused(framework.NewOperation("early-"+u.Target.Name, template, u.Target, parameters...), fmt.Sprintf("version %q has no Operation template %q", u.From, template))
@@ -136,7 +152,7 @@ func upgradeUnderKills(s *framework.Namespace, all ...*framework.PluginUpgrade) 
 	}
 }
 
-// saysPersistence waits until the conditions of an object have what version 1.1.0 of the plugin redis tells. Pods get another probe with a delay.
+// saysPersistence waits until an object has the condition of the next version. Pods get another probe with a delay.
 func saysPersistence(s *framework.Namespace, name string, obj interface {
 	client.Object
 	GetConditions() []metav1.Condition
@@ -146,7 +162,7 @@ func saysPersistence(s *framework.Namespace, name string, obj interface {
 		if err := s.Get(name, obj); err != nil {
 			return err
 		}
-		if c := meta.FindStatusCondition(obj.GetConditions(), "PersistenceHealthy"); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "NothingFailed" {
+		if c := meta.FindStatusCondition(obj.GetConditions(), nextCondition); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "NothingFailed" {
 			return fmt.Errorf("it says: %s", framework.Describe(obj.GetConditions()))
 		}
 		return nil
@@ -157,7 +173,7 @@ func saysPersistence(s *framework.Namespace, name string, obj interface {
 func rewrites(u *framework.PluginUpgrade) {
 	u.Helper()
 	name := "rewrite-" + u.Target.Name
-	u.Create(framework.NewOperation(name, "RewriteAOF", u.Target))
+	u.Create(framework.NewOperation(name, nextRewrite, u.Target))
 	ended := u.WaitForOperationEnd(name, 2*framework.ReadyTimeout)
 	if ended.Status.Phase != platformv1.OperationSucceeded {
 		u.Fatalf("Operation %q is %s: %s", name, ended.Status.Phase, ended.Status.Error)
@@ -175,27 +191,39 @@ func rewrites(u *framework.PluginUpgrade) {
 	expectUntouched(u)
 }
 
-// TestShippedPluginUpgrade takes a Redis with replicas and a RedisCluster, both of which are written to, from the first version of the plugin to the
-// newest, and one more Redis from the version before that, while the operator is killed twice: no pod is touched, the servers that log in at each other are
-// restarted in place, no acknowledged write is lost, and what the versions bring is there.
+// nextRedis is a version of the plugin redis that restarts servers which log in at each other, and brings a condition and an Operation.
+func nextRedis(s *framework.Namespace) *framework.Bundle {
+	s.Helper()
+	next := s.NewBundleOf("redis")
+	next.ReplaceAll(`"$@" - <<END`, `"$@"  - <<END`)
+	next.ReplaceAll("type: PersistenceHealthy", "type: "+nextCondition)
+	next.RenameOperation("RewriteAOF", nextRewrite)
+	takesOver(next)
+	return next
+}
+
+// TestShippedPluginUpgrade takes a Redis with replicas and a RedisCluster, both of which are written to, from the shipped version of the plugin to another
+// one, and one more Redis that this changes nothing of, while the operator is killed twice: no pod is touched, the servers that log in at each other are
+// restarted in place, no acknowledged write is lost, and what the version brings is there.
 func TestShippedPluginUpgrade(t *testing.T) {
 	s := framework.NewNamespace(t, "shipped")
 	s.RestoreOperatorAtEnd()
-	beginsWith(s, framework.NewestRedis, framework.NewRedis("fresh"), func(obj client.Object) string {
+	beginsWith(s, framework.OriginalVersion, framework.NewRedis("fresh"), func(obj client.Object) string {
 		return string(obj.(*databasev1.Redis).Spec.PluginVersion)
 	})
-	db := s.CreateRedis("db", framework.WithFsyncAlways(), framework.WithReplicas(2), framework.WithPluginVersion(framework.OriginalVersion))
-	wide := createRedisCluster(s, "wide", func(spec *databasev1.RedisClusterSpec) { spec.PluginVersion = framework.OriginalVersion })
-	near := s.CreateRedis("near", framework.WithPluginVersion(framework.FormerRedis))
+	next := nextRedis(s)
+	db := s.CreateRedis("db", framework.WithFsyncAlways(), framework.WithReplicas(2))
+	wide := createRedisCluster(s, "wide", func(*databasev1.RedisClusterSpec) {})
+	near := s.CreateRedis("near")
 	db.WaitForReplicas(2)
 	wide.whole(3)
 	near.WaitReady()
-	one := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: db.Application()}, From: framework.OriginalVersion, To: framework.NewestRedis, Target: db.Reference(), Processes: db.Processes, Effect: inPlace}
-	many := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: wide.application()}, From: framework.OriginalVersion, To: framework.NewestRedis, Target: wide.reference(),
+	one := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: db.Application()}, From: framework.OriginalVersion, To: next.Version, Target: db.Reference(), Processes: db.Processes, Effect: inPlace}
+	many := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: wide.application()}, From: framework.OriginalVersion, To: next.Version, Target: wide.reference(),
 		Processes: func() map[string]string { return wide.said("server", "run_id") }, Effect: inPlace}
-	late := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: near.Application()}, From: framework.FormerRedis, To: framework.NewestRedis, Target: near.Reference(), Processes: near.Processes, Effect: untouched}
-	lacks(one, "RewriteAOF")
-	lacks(many, "RewriteAOF")
+	late := &framework.PluginUpgrade{Application: &framework.Application{Namespace: s, Name: near.Application()}, From: framework.OriginalVersion, To: next.Version, Target: near.Reference(), Processes: near.Processes, Effect: untouched}
+	lacks(one, nextRewrite)
+	lacks(many, nextRewrite)
 	for _, u := range []*framework.PluginUpgrade{one, many, late} {
 		begin(u)
 	}
@@ -214,10 +242,10 @@ func TestShippedPluginUpgrade(t *testing.T) {
 	expectUntouched(one)
 	expectUntouched(many)
 	expectUntouched(late)
-	if got := db.Object().Spec.PluginVersion; got != framework.NewestRedis {
+	if got := db.Object().Spec.PluginVersion; string(got) != next.Version {
 		t.Errorf("the Redis declares version %s", got)
 	}
-	if got := wide.object().Spec.PluginVersion; got != framework.NewestRedis {
+	if got := wide.object().Spec.PluginVersion; string(got) != next.Version {
 		t.Errorf("the RedisCluster declares version %s", got)
 	}
 }
@@ -234,33 +262,46 @@ func beginsWith(s *framework.Namespace, version string, obj client.Object, versi
 	}
 }
 
-// TestShippedPluginUpgradeOfPostgreSQL is TestShippedPluginUpgrade for a PostgreSQL of two members, and for one that is alone and of the version before the
-// newest: there are more metrics than in the first version, an Operation that vacuums, and a role for clients, for whose
-// password pods are replaced.
+// nextPostgreSQL is a version of the plugin postgresql that brings a credential, for which pods are replaced, a metric and an Operation.
+func nextPostgreSQL(s *framework.Namespace) *framework.Bundle {
+	s.Helper()
+	next := s.NewBundleOf("postgresql")
+	next.Replace("credentials: [pooler, archive, archive-ca, app]", "credentials: [pooler, archive, archive-ca, app, extra]")
+	next.Replace("archive-account, app]", "archive-account, app, extra]")
+	next.Replace("\ncredentials:\n", "\ncredentials:\n  - name: extra\n    username: extra\n    length: 32\n")
+	next.ReplaceAll("lock_waits", nextMetric)
+	next.RenameOperation("Vacuum", nextVacuum)
+	takesOver(next)
+	return next
+}
+
+// TestShippedPluginUpgradeOfPostgreSQL is TestShippedPluginUpgrade for a PostgreSQL of two members, and for one that is alone: there are other metrics
+// than before, an Operation that vacuums, and a credential more, for which pods are replaced.
 func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	s := framework.NewNamespace(t, "shippedpg")
 	s.RestoreOperatorAtEnd()
 	fresh := framework.NewUpgradablePostgreSQL("fresh")
 	fresh.Spec.PluginVersion = ""
-	beginsWith(s, framework.NewestPostgreSQL, fresh, func(obj client.Object) string { return string(obj.(*databasev1.PostgreSQL).Spec.PluginVersion) })
+	beginsWith(s, framework.OriginalVersion, fresh, func(obj client.Object) string { return string(obj.(*databasev1.PostgreSQL).Spec.PluginVersion) })
+	next := nextPostgreSQL(s)
 	s.Create(framework.NewUpgradablePostgreSQL("db"))
 	near := framework.NewUpgradablePostgreSQL("near")
-	near.Spec.PluginVersion, near.Spec.Replicas, near.Spec.Synchronous, near.Spec.Monitoring = framework.FormerPostgreSQL, 0, nil, nil
+	near.Spec.Replicas, near.Spec.Synchronous, near.Spec.Monitoring = 0, nil, nil
 	s.Create(near)
 	p, alone := &framework.PostgreSQLInstance{Namespace: s, Name: "db", PortForwards: s.NewPortForwards()}, &framework.PostgreSQLInstance{Namespace: s, Name: "near", PortForwards: s.NewPortForwards()}
 	p.WaitForReplicas(1)
 	alone.WaitReady()
-	u := &framework.PluginUpgrade{Application: p.Application(), From: framework.OriginalVersion, To: framework.NewestPostgreSQL, Target: p.Reference(), Processes: p.ProcessStarts, Effect: newPod}
-	late := &framework.PluginUpgrade{Application: alone.Application(), From: framework.FormerPostgreSQL, To: framework.NewestPostgreSQL, Target: alone.Reference(), Processes: alone.ProcessStarts, Effect: newPod}
+	u := &framework.PluginUpgrade{Application: p.Application(), From: framework.OriginalVersion, To: next.Version, Target: p.Reference(), Processes: p.ProcessStarts, Effect: newPod}
+	late := &framework.PluginUpgrade{Application: alone.Application(), From: framework.OriginalVersion, To: next.Version, Target: alone.Reference(), Processes: alone.ProcessStarts, Effect: newPod}
 	super := p.Pool(framework.Login{})
 	p.Exec(super, "CREATE TABLE numbers (n int PRIMARY KEY)", "CREATE TABLE goods AS SELECT generate_series(1, 1000) AS n", "DELETE FROM goods")
-	lacks(u, "Vacuum", "database", "postgres")
+	lacks(u, nextVacuum, "database", "postgres")
 	begin(u)
 	begin(late)
 	primary := &corev1.Pod{}
 	p.MustGet(role(p, "primary"), primary)
 	page, err := u.MetricsOf(primary, pgMetricsPort)
-	if _, found := framework.Sample(page, "postgresql_lock_waits"); err != nil || found {
+	if _, found := framework.Sample(page, "postgresql_"+nextMetric); err != nil || found {
 		t.Errorf("the former version tells of locks (%t): %v", found, err)
 	}
 
@@ -280,7 +321,7 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 	p.WaitForReplicas(1)
 	expectUntouched(u)
 	expectUntouched(late)
-	if got := p.Object().Spec.PluginVersion; got != framework.NewestPostgreSQL {
+	if got := p.Object().Spec.PluginVersion; string(got) != next.Version {
 		t.Errorf("the PostgreSQL declares version %s", got)
 	}
 }
@@ -288,11 +329,11 @@ func TestShippedPluginUpgradeOfPostgreSQL(t *testing.T) {
 // vacuums has a database vacuumed, and reads back that it was. What is no name of a database, or of none that is there, is refused.
 func vacuums(p *framework.PostgreSQLInstance) {
 	p.Helper()
-	p.Create(framework.NewOperation("vacuum", "Vacuum", p.Reference(), "database", "postgres"))
+	p.Create(framework.NewOperation("vacuum", nextVacuum, p.Reference(), "database", "postgres"))
 	p.WaitForOperation("vacuum")
 	p.WaitForAnswer(p.Pool(framework.Login{}), "true", "SELECT (last_vacuum IS NOT NULL AND last_analyze IS NOT NULL)::text FROM pg_stat_user_tables WHERE relname = 'goods'")
-	p.ExpectOperationRefused(framework.NewOperation("address", "Vacuum", p.Reference(), "database", "dbname=postgres host=elsewhere"), "the name of a database")
-	p.ExpectOperationRefused(framework.NewOperation("nowhere", "Vacuum", p.Reference(), "database", "nowhere"), `database "nowhere" does not exist`)
+	p.ExpectOperationRefused(framework.NewOperation("address", nextVacuum, p.Reference(), "database", "dbname=postgres host=elsewhere"), "the name of a database")
+	p.ExpectOperationRefused(framework.NewOperation("nowhere", nextVacuum, p.Reference(), "database", "nowhere"), `database "nowhere" does not exist`)
 }
 
 // tellsOfLocks has one session wait for another one, and reads that among the metrics. Pods get another plan with a delay.
@@ -311,7 +352,7 @@ func tellsOfLocks(p *framework.PostgreSQLInstance, u *framework.PluginUpgrade, p
 			return nil
 		})
 	}
-	told(0, "postgresql_lock_waits")
+	told(0, "postgresql_"+nextMetric)
 	told(0, "postgresql_prepared_transactions")
 	holder, err := p.Pool(framework.Login{}).Acquire(p.Ctx)
 	if err != nil {
@@ -327,7 +368,7 @@ func tellsOfLocks(p *framework.PostgreSQLInstance, u *framework.PluginUpgrade, p
 		_, err := waiter.Exec(p.Ctx, lock)
 		ended <- err
 	}()
-	told(1, "postgresql_lock_waits")
+	told(1, "postgresql_"+nextMetric)
 	// A client that goes away is not noticed by a session that waits.
 	if _, err := holder.Exec(p.Ctx, "SELECT pg_cancel_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"); err != nil {
 		p.Fatal(err)
@@ -335,5 +376,5 @@ func tellsOfLocks(p *framework.PostgreSQLInstance, u *framework.PluginUpgrade, p
 	if err := <-ended; err == nil {
 		p.Error("a lock that another session holds was got")
 	}
-	told(0, "postgresql_lock_waits")
+	told(0, "postgresql_"+nextMetric)
 }

@@ -145,9 +145,7 @@ func (s *Namespace) EnsureCommonOperator() {
 func (s *Namespace) EnsureStorageOperator() {
 	s.Helper()
 	s.EnsureOperator(StorageOperator)
-	for _, plugin := range []string{
-		"minio-1.0.0", "minio-1.1.0", "minio-1.3.0", "s3-external-1.0.0", "s3-external-1.1.0", "s3-external-1.3.0",
-	} {
+	for _, plugin := range []string{"minio-1.0.0", "s3-external-1.0.0"} {
 		s.WaitForPlugin(plugin, "storage")
 	}
 }

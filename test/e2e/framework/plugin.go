@@ -20,48 +20,41 @@ import (
 	platformv1 "github.com/zeroinfra/platform-core/api/v1"
 )
 
-// Versions of the plugins redis and postgresql that the chart installs.
-const (
-	// OriginalVersion is the first version of both plugins.
-	OriginalVersion = "1.0.0"
-
-	// FormerRedis is the version of the plugin redis before the newest, and NewestRedis the one that objects begin
-	// with.
-	FormerRedis, NewestRedis = "1.4.0", "1.5.0"
-	// FormerPostgreSQL is the version of the plugin postgresql before the newest, and NewestPostgreSQL the one that
-	// objects begin with.
-	FormerPostgreSQL, NewestPostgreSQL = "1.4.0", "1.5.0"
-)
+// OriginalVersion is the version of the plugins redis and postgresql that the chart installs and that objects begin with.
+const OriginalVersion = "1.0.0"
 
 // componentsFile is the key of the part components.
 const componentsFile = "components.yaml"
 
-// Bundle is a version of the plugin redis that a test makes out of the installed one.
+// Bundle is a version of a plugin that a test makes out of the installed one.
 type Bundle struct {
 	*Namespace
-	Version string
+	PluginName, Version string
 	// Parts by the name of the part: manifest, components, podtemplates, params and operations.
 	Parts map[string]map[string]string
 }
 
-// NewBundle copies the installed bundle under another version, in memory. Its ConfigMaps, once made, are deleted at the
-// end of the test.
-func (s *Namespace) NewBundle() *Bundle {
+// NewBundle is NewBundleOf the plugin redis.
+func (s *Namespace) NewBundle() *Bundle { return s.NewBundleOf("redis") }
+
+// NewBundleOf copies the installed bundle of a plugin under another version, in memory. Its ConfigMaps, once made, are
+// deleted at the end of the test.
+func (s *Namespace) NewBundleOf(plugin string) *Bundle {
 	s.Helper()
 	var list corev1.ConfigMapList
-	if err := Cluster.Client.List(s.Ctx, &list, client.InNamespace(OperatorNamespace), client.MatchingLabels{platformv1.PluginLabel: "redis"}); err != nil {
+	if err := Cluster.Client.List(s.Ctx, &list, client.InNamespace(OperatorNamespace), client.MatchingLabels{platformv1.PluginLabel: plugin}); err != nil {
 		s.Fatal(err)
 	}
-	b := &Bundle{Namespace: s, Version: OriginalVersion + "-" + rand.String(6), Parts: map[string]map[string]string{}}
+	b := &Bundle{Namespace: s, PluginName: plugin, Version: OriginalVersion + "-" + rand.String(6), Parts: map[string]map[string]string{}}
 	for _, part := range list.Items {
-		name, found := strings.CutSuffix(strings.TrimPrefix(part.Name, "redis-"), "-"+OriginalVersion)
+		name, found := strings.CutSuffix(strings.TrimPrefix(part.Name, plugin+"-"), "-"+OriginalVersion)
 		if !found {
 			continue
 		}
 		b.Parts[name] = maps.Clone(part.Data)
 	}
 	if len(b.Parts) != 5 {
-		s.Fatalf("the plugin redis version %s has parts %v, want five", OriginalVersion, SortedKeys(b.Parts))
+		s.Fatalf("the plugin %s version %s has parts %v, want five", plugin, OriginalVersion, SortedKeys(b.Parts))
 	}
 	for key, value := range b.Parts["manifest"] {
 		b.Parts["manifest"][key] = strings.ReplaceAll(value, OriginalVersion, b.Version)
@@ -71,19 +64,42 @@ func (s *Namespace) NewBundle() *Bundle {
 }
 
 // pluginName is the name of the Plugin object of the bundle.
-func (b *Bundle) pluginName() string { return "redis-" + b.Version }
+func (b *Bundle) pluginName() string { return b.PluginName + "-" + b.Version }
 
 // PartName is the name of the ConfigMap of a part.
-func (b *Bundle) PartName(part string) string { return "redis-" + part + "-" + b.Version }
+func (b *Bundle) PartName(part string) string { return b.PluginName + "-" + part + "-" + b.Version }
 
-// Replace changes one text in components.yaml; it has to be there.
+// Replace changes the first occurrence of a text in components.yaml; it has to be there.
 func (b *Bundle) Replace(old, replacement string) {
 	b.Helper()
-	text := b.Parts["components"][componentsFile]
-	if !strings.Contains(text, old) {
-		b.Fatalf("%s does not hold %q", componentsFile, old)
+	b.mustHold(old)
+	b.Parts["components"][componentsFile] = strings.Replace(b.Parts["components"][componentsFile], old, replacement, 1)
+}
+
+// ReplaceAll changes all occurrences of a text in components.yaml; it has to be there.
+func (b *Bundle) ReplaceAll(old, replacement string) {
+	b.Helper()
+	b.mustHold(old)
+	b.Parts["components"][componentsFile] = strings.ReplaceAll(b.Parts["components"][componentsFile], old, replacement)
+}
+
+func (b *Bundle) mustHold(text string) {
+	b.Helper()
+	if !strings.Contains(b.Parts["components"][componentsFile], text) {
+		b.Fatalf("%s does not hold %q", componentsFile, text)
 	}
-	b.Parts["components"][componentsFile] = strings.Replace(text, old, replacement, 1)
+}
+
+// RenameOperation gives a template another name.
+func (b *Bundle) RenameOperation(from, to string) {
+	b.Helper()
+	operations := b.Parts["operations"]
+	text, found := operations[from+".yaml"]
+	if !found {
+		b.Fatalf("the plugin %s has no Operation template %q", b.PluginName, from)
+	}
+	delete(operations, from+".yaml")
+	operations[to+".yaml"] = strings.Replace(text, "name: "+from, "name: "+to, 1)
 }
 
 // PositionOf is where an error in components.yaml has to point: at the first line that holds a text.
@@ -104,7 +120,7 @@ func (b *Bundle) Install(parts ...string) {
 	}
 	for _, part := range parts {
 		err := Cluster.Client.Create(b.Ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: b.PartName(part), Labels: map[string]string{platformv1.PluginLabel: "redis"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: b.PartName(part), Labels: map[string]string{platformv1.PluginLabel: b.PluginName}},
 			Immutable:  ptr.To(true), Data: b.Parts[part],
 		})
 		if err != nil {

@@ -13,17 +13,17 @@ import (
 // Effect is what a change may do to a running instance.
 type Effect string
 
-// PluginUpgrade is an instance of a typed kind that is to go from one shipped version of its plugin to the newest.
+// PluginUpgrade is an instance of a typed kind that is to go from one version of its plugin to the next.
 type PluginUpgrade struct {
 	*Application
-	// From is the version that it begins with, and To the newest.
+	// From is the version that it begins with, and To the next one.
 	From, To string
 	// Target is the kind and name of the object that declares it.
 	Target platformv1.TargetReference
 	// Processes says which one there is in each pod.
 	Processes func() map[string]string
 	Before    map[string]string
-	// Effect is what the newest version does to it: untouched, inPlace or newPod.
+	// Effect is what the next version does to it: untouched, inPlace or newPod.
 	Effect Effect
 }
 
@@ -51,7 +51,7 @@ func (i *Instance) Processes() map[string]string {
 	return all
 }
 
-// NewUpgradablePostgreSQL asks for a primary and a replica whose copy is waited for, for metrics, and for the first version of the plugin.
+// NewUpgradablePostgreSQL asks for a primary and a replica whose copy is waited for, and for metrics.
 func NewUpgradablePostgreSQL(name string) *databasev1.PostgreSQL {
 	return &databasev1.PostgreSQL{ObjectMeta: ObjectMeta(name), Spec: databasev1.PostgreSQLSpec{
 		InstanceSpec: platformv1.InstanceSpec{

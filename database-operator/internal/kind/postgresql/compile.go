@@ -19,11 +19,10 @@ import (
 // What the plugin postgresql calls things.
 const (
 	plugin        = "postgresql"
-	pluginVersion = "1.5.0"
+	pluginVersion = "1.0.0"
 	topology      = "replication"
 	component     = "postgresql"
 	pooler        = "pooler"
-	superuser     = "superuser"
 )
 
 // defaultPoolers can lose one.

@@ -28,7 +28,7 @@ func TestWriteThroughIsWhatCompileDoes(t *testing.T) {
 	testkit.WriteThrough[*databasev1.PostgreSQL](t, Kind{}, map[string]testkit.Written{
 		"running":                             {Spec: `{"running":false}`, Compiled: `"running":false`},
 		"version":                             {Spec: `{"version":"17"}`, Compiled: `"version":"17"`},
-		"pluginVersion":                       {Spec: `{"pluginVersion":"1.3.0"}`, Compiled: `"pluginVersion":"1.3.0"`},
+		"pluginVersion":                       {Spec: `{"pluginVersion":"1.2.0"}`, Compiled: `"pluginVersion":"1.2.0"`},
 		"components[postgresql].resources":    {Spec: `{"resources":{"limits":{"memory":"3Gi"}}}`, Compiled: `"resources":{"limits":{"memory":"3Gi"}}`},
 		"components[postgresql].storage.size": {Spec: `{"storage":{"size":"7Gi"}}`, Compiled: `"storage":{"size":"7Gi"}`},
 		"components[postgresql].parameters":   {Spec: `{"parameters":{"work_mem":"20"}}`, Compiled: `"work_mem":"20"`},

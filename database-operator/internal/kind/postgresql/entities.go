@@ -36,7 +36,7 @@ func entities(p *databasev1.PostgreSQL) []platformv1.EntitySpec {
 			Type: roleType, Name: r.Name, Parameters: role(&r), PasswordFrom: kindparts.PasswordFrom(r.PasswordFrom),
 			DeletionPolicy: platformv1.EntityDelete, Adopt: r.Adopt || restored,
 		})
-		asClientRole(&p.Spec, &specs[len(specs)-1])
+		asClientRole(&specs[len(specs)-1])
 		for _, g := range r.Grants {
 			specs = append(specs, platformv1.EntitySpec{
 				Type: grantType, Name: path(r.Name, g.Database, g.Schema, g.Table), Parameters: platformv1.Parameters{"privileges": list(g.Privileges)},
@@ -47,7 +47,7 @@ func entities(p *databasev1.PostgreSQL) []platformv1.EntitySpec {
 	for _, d := range p.Spec.Databases {
 		policy := cmp.Or(d.DeletionPolicy, platformv1.EntityRetain)
 		specs = append(specs, platformv1.EntitySpec{Type: databaseType, Name: d.Name, Parameters: database(&d), DeletionPolicy: policy, Adopt: d.Adopt || restored})
-		asClientDatabase(&p.Spec, &specs[len(specs)-1])
+		asClientDatabase(&specs[len(specs)-1])
 		for _, e := range d.Extensions {
 			specs = append(specs, platformv1.EntitySpec{
 				Type: extensionType, Name: path(d.Name, e.Name), Parameters: extension(&e), DeletionPolicy: policy, Adopt: d.Adopt || restored,

@@ -101,7 +101,7 @@ func TestRedisClusterFailsOver(t *testing.T) {
 // failoverScript is what the template of the plugin runs for a Redis Cluster.
 func failoverScript(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile("../../../../database-operator/plugins/redis/1.5.0/operations/Failover.yaml")
+	data, err := os.ReadFile("../../../../database-operator/plugins/redis/1.0.0/operations/Failover.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

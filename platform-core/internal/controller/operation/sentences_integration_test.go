@@ -81,12 +81,12 @@ func TestDataIsNotRestoredIntoWhatDoesNotRun(t *testing.T) {
 
 // Data of a Backup is put into the one set that is there, has pods with volumes, whose writer the engine names, and that no other restore has hold of.
 func TestDataIsNotRestoredIntoASetThatCannotTakeIt(t *testing.T) {
-	bundle, _, problems := pluginfolder.Load("../../../../database-operator/plugins/redis/1.1.0")
+	bundle, _, problems := pluginfolder.Load("../../../../database-operator/plugins/redis/1.0.0")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	facts := accept.Facts{State: plugin.State{Bundle: bundle}, Settings: render.Settings{AgentImage: "agents:1"}}
-	app := testkit.BuildApplication(env.Namespace(t), "redis-a").Domain(testDomain).Plugin("redis", "1.1.0").Version("7.0").Topology("standalone").Build()
+	app := testkit.BuildApplication(env.Namespace(t), "redis-a").Domain(testDomain).Plugin("redis", "1.0.0").Version("7.0").Topology("standalone").Build()
 	wanted, refusals := accept.Check(app, facts)
 	if len(refusals) > 0 {
 		t.Fatal(refusals[0].Message)
@@ -103,7 +103,7 @@ func TestDataIsNotRestoredIntoASetThatCannotTakeIt(t *testing.T) {
 	}
 	finds("WorkloadSet " + setName + " is not there yet")
 	set := &platformv1.WorkloadSet{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: setName}, Spec: platformv1.WorkloadSetSpec{
-		Application: app.Name, Component: "redis", Set: "main", Plugin: platformv1.PluginReference{Name: "redis", Version: "1.1.0"}, Version: "7.0", Replicas: 1, Revision: "1",
+		Application: app.Name, Component: "redis", Set: "main", Plugin: platformv1.PluginReference{Name: "redis", Version: "1.0.0"}, Version: "7.0", Replicas: 1, Revision: "1",
 		Template: runtime.RawExtension{Raw: []byte(`{}`)}, Plan: runtime.RawExtension{Raw: []byte(`{}`)}}}
 	if err := env.Client.Create(t.Context(), set); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 // What the plugin minio calls things.
 const (
 	plugin        = "minio"
-	pluginVersion = "1.3.0"
+	pluginVersion = "1.0.0"
 	component     = "minio"
 	standalone    = "standalone"
 	distributed   = "distributed"
